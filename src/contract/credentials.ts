@@ -1,0 +1,49 @@
+/**
+ * The shapes of credentials, told apart by prefix alone and masked in one way (specification sections 2.1, 2.3; items
+ * 20-26, 40-41, 51, 58). Masking is the choke point of redaction: a captured text goes through `maskSecrets` once.
+ */
+
+export type CredentialKind = "publishable" | "server" | "session" | "unknown";
+
+/** Keys longer than this, or with other than visible ASCII, are refused without a look-up (item 58). */
+export const CREDENTIAL_MAX_CHARS = 4096;
+export const KEY_MIN_CHARS = 8;
+export const KEY_MAX_CHARS = 256;
+
+export const credentialKind = (credential: string): CredentialKind => {
+  if (!/^[\x21-\x7e]+$/.test(credential)) return "unknown";
+  if (credential.startsWith("svc_sess_")) return credential.length <= CREDENTIAL_MAX_CHARS ? "session" : "unknown";
+  if (credential.length < KEY_MIN_CHARS || credential.length > KEY_MAX_CHARS) return "unknown";
+  if (credential.startsWith("svc_pk_")) return "publishable";
+  if (credential.startsWith("svc_sk_")) return "server";
+  return "unknown";
+};
+
+/** `svc_sess_{env}_{jwt}` split at the first `_` after the prefix (item 26); `null` when it has no such shape. */
+export const splitSessionToken = (token: string): { env: string; jwt: string } | null => {
+  const match = /^svc_sess_([a-z]+)_([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/.exec(token);
+  return match === null ? null : { env: match[1] as string, jwt: match[2] as string };
+};
+
+const JWT = "eyJ[A-Za-z0-9_-]{5,}\\.[A-Za-z0-9_-]{3,}\\.[A-Za-z0-9_-]{3,}";
+// A hyphen and a dot may occur in a token, so masking takes them along rather than leave a tail behind.
+const SECRET = new RegExp(`svc_(?:pk|sk|sess)_[A-Za-z0-9_.~-]{6,}|${JWT}`, "g");
+// What masking leaves: prefix, three dots, four characters.
+const MASKED = /^(?:svc_(?:pk|sk|sess)_(?:[a-z]+_)?|eyJ)\.\.\.[A-Za-z0-9_.~-]{0,4}$/;
+
+/** Prefix and last four characters, for people to recognise a credential by. */
+export const maskCredential = (secret: string): string => {
+  const prefix = /^svc_(?:pk|sk|sess)_(?:(?:live|test)_)?/.exec(secret)?.[0] ?? secret.slice(0, 3);
+  return `${prefix}...${secret.slice(-4)}`;
+};
+
+/** Replaces every credential in a text by its mask; a masked text stays as it is. */
+export const maskSecrets = (text: string): string =>
+  text.replace(SECRET, (found) => (MASKED.test(found) ? found : maskCredential(found)));
+
+/** The credentials that stand unmasked in a text, masked for the reader. Empty is what a judge wants. */
+export const findSecrets = (text: string): string[] => {
+  const found: string[] = [];
+  for (const match of text.matchAll(SECRET)) if (!MASKED.test(match[0])) found.push(maskCredential(match[0]));
+  return found;
+};

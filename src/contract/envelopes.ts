@@ -1,0 +1,87 @@
+/**
+ * The bodies of refusals, written and read in one place (specification section 7.1, items 182-189). Reading never throws:
+ * what is not a body of the contract is called `edge`, because a balancer or a firewall wrote it, not the API.
+ */
+import { type AnyRefusalName, GAP_REFUSALS, LEGACY_SUBCODES, REFUSALS, type Refusal, refusalOf } from "./subcodes.ts";
+
+/** What `map_load_quota_exceeded` adds to its flat body (item 184). */
+export type QuotaFields = { meter: string; limit: number; used: number };
+
+export type EnvelopeSeen = "detail" | "flat" | "none" | "both" | "other";
+
+/** One entry of a 422 answer (item 203), after FastAPI's habit. */
+export type BodyError = { loc: (string | number)[]; msg: string; type: string };
+
+/** The JSON body of a refusal. `quota` is required for `map_load_quota_exceeded` and ignored elsewhere. */
+export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?: BodyError[]): object => {
+  const { subcode, envelope } = refusalOf(name);
+  if (envelope === "none") return {};
+  if (envelope === "flat") return quota === undefined ? { error: subcode } : { error: subcode, ...quota };
+  return errors === undefined ? { detail: subcode } : { detail: subcode, errors };
+};
+
+export type AnswerRead = {
+  /** As counted in `by_outcome` (interface.md section 3). */
+  outcome: string;
+  subcode: string | null;
+  envelope: EnvelopeSeen;
+  /** The body as JSON, or `undefined` where it was none. */
+  body: unknown;
+  quota?: { meter: unknown; limit: unknown; used: unknown };
+};
+
+const KNOWN = new Map<string, Refusal>();
+for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS)] as Refusal[]) {
+  KNOWN.set(`${refusal.status} ${refusal.subcode ?? ""}`, refusal);
+}
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
+  if (text.trim() === "") return "none";
+  if (!isObject(body)) return "other";
+  const detail = "detail" in body;
+  const flat = "error" in body;
+  if (detail && flat) return "both";
+  return detail ? "detail" : flat ? "flat" : "none";
+};
+
+/**
+ * Names an answer. A refusal whose envelope is not the contract's own keeps its subcode (so that a judge can name the
+ * wrong envelope); an answer that no part of the contract could have written becomes `edge NNN`.
+ */
+export const readAnswer = (status: number, text: string): AnswerRead => {
+  const body = parse(text);
+  const envelope = envelopeSeen(body, text);
+  const fields = isObject(body) ? body : {};
+  const said = typeof fields.detail === "string" ? fields.detail : typeof fields.error === "string" ? fields.error : null;
+  const read = (outcome: string, subcode: string | null): AnswerRead => {
+    const answer: AnswerRead = { outcome, subcode, envelope, body };
+    if (subcode === "map_load_quota_exceeded") {
+      answer.quota = { meter: fields.meter, limit: fields.limit, used: fields.used };
+    }
+    return answer;
+  };
+  if (status >= 200 && status < 300) {
+    return "error" in fields ? read("200 error", null) : read(`${status}`, null);
+  }
+  if (said !== null) {
+    const subcode = LEGACY_SUBCODES[said] ?? said;
+    if (KNOWN.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
+    // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
+    if (status === 422) return read("422 malformed_body", "malformed_body");
+    return read(`${status} ${subcode}`, subcode);
+  }
+  if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");
+  if (KNOWN.has(`${status} `) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);
+  return read(`edge ${status}`, null);
+};

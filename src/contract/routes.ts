@@ -1,0 +1,72 @@
+/**
+ * Every route of the API, and what a caller needs for it (specification section 4; items 64-128). The platform serves
+ * this table, the drivers call by its names, the judges look up what a route may answer.
+ */
+
+export type Scope = "ai" | "design" | "maps" | "vendor";
+export const SCOPES: readonly Scope[] = ["ai", "design", "maps", "vendor"];
+
+export type Product = "chat" | "editor" | "viewer" | "tile";
+export const PRODUCTS: readonly Product[] = ["chat", "editor", "viewer", "tile"];
+
+/** Product -> the scope that minting it needs (item 82). */
+export const PRODUCT_SCOPE: Readonly<Record<Product, Scope | null>> = {
+  chat: "ai",
+  editor: "design",
+  viewer: null,
+  tile: "maps",
+};
+
+export type Meter = "map_loads" | "design_analyses";
+
+/** Whose order of checks decides: the exchange (4.1), a runtime call (5), key management (7.3). */
+export type Surface = "exchange" | "runtime" | "management";
+
+export type Stream = "control" | "summary" | "button";
+
+export type Route = {
+  readonly name: string;
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  /** Below `{base_url}`; `{x}` marks a parameter. */
+  readonly path: string;
+  readonly surface: Surface;
+  readonly scope: Scope | null;
+  readonly stream?: Stream;
+  /** The meter that an admitted call is charged to. The exchange charges only for product `tile` (A9). */
+  readonly meter?: Meter;
+  /** A foreign origin here is `tile_access_restricted`, not `session_origin_mismatch` (A12). */
+  readonly tile?: true;
+  /** Not in the specification: an extension of interface.md section 4. */
+  readonly extension?: true;
+};
+
+const route = (
+  name: string,
+  method: Route["method"],
+  path: string,
+  scope: Scope | null,
+  more: Partial<Route> = {},
+): Route => ({ name, method, path, surface: "runtime", scope, ...more });
+
+export const ROUTES = {
+  "sdk.sessions": route("sdk.sessions", "POST", "/sdk/sessions", null, { surface: "exchange" }),
+  "chat.control": route("chat.control", "POST", "/chat/control/stream", "ai", { stream: "control" }),
+  "chat.summary": route("chat.summary", "POST", "/chat/summary/stream", "ai", { stream: "summary" }),
+  "chat.button": route("chat.button", "POST", "/chat/button/stream", "ai", { stream: "button" }),
+  "chat.route": route("chat.route", "POST", "/chat/control/route", "ai"),
+  "poi.enrich": route("poi.enrich", "GET", "/retrieval/poi/enrich", "ai"),
+  "design.analyze": route("design.analyze", "POST", "/design/analyze", "design", { meter: "design_analyses" }),
+  "design.apply": route("design.apply", "POST", "/design/apply-direct", "design"),
+  "design.styles": route("design.styles", "GET", "/design/styles", "design"),
+  "design.samples": route("design.samples", "GET", "/design/samples", "design"),
+  "design.themes": route("design.themes", "GET", "/design/themes", "design"),
+  "maps.loads": route("maps.loads", "POST", "/maps/loads", "maps", { meter: "map_loads", tile: true, extension: true }),
+  "maps.tiles": route("maps.tiles", "GET", "/maps/tiles/{z}/{x}/{y}", "maps", { tile: true, extension: true }),
+  "keys.create": route("keys.create", "POST", "/shared-api/api-keys", null, { surface: "management" }),
+  "keys.update": route("keys.update", "PATCH", "/shared-api/api-keys/{key_id}", null, { surface: "management" }),
+  "keys.delete": route("keys.delete", "DELETE", "/shared-api/api-keys/{key_id}", null, { surface: "management" }),
+} as const satisfies Record<string, Route>;
+
+export type RouteName = keyof typeof ROUTES;
+export const routeOf = (name: RouteName): Route => ROUTES[name];
+export const ROUTE_NAMES = Object.keys(ROUTES) as RouteName[];

@@ -1,0 +1,115 @@
+/**
+ * The language between drivers and judges: one line per call, fault or mark, on one clock (microseconds since the run
+ * began). A judge sees nothing else of a run but these lines, the ledger and the facts of the stage. Every driver, k6
+ * included, writes the same lines (interface.md section 3; design.md "Cross-checks").
+ */
+import type { EnvelopeSeen } from "../contract/envelopes.ts";
+import type { Product, RouteName, Scope } from "../contract/routes.ts";
+import type { StreamEnd } from "../contract/streams.ts";
+
+/**
+ * What the caller knew about its own call. A judge derives from these facts, and from nothing of the platform, which
+ * answers the specification allows. Absent facts mean "not known": a judge then says nothing about that check.
+ */
+export type CallFacts = {
+  credential: "none" | "garbage" | "unknown" | "publishable" | "server" | "session" | "admin";
+  /** State of the credential when the call was made. */
+  state?: "valid" | "revoked" | "expired";
+  origin: "none" | "listed" | "foreign" | "null";
+  ip?: "allowed" | "foreign";
+  tier?: "Free" | "Pro" | null;
+  /** The stored capabilities of the key behind the credential. */
+  scopes?: Scope[];
+  /** The stored product restrictions; an empty list restricts nothing but `viewer` (item 57, A7). */
+  products?: Product[];
+  /** Product asked for (exchange) or minted for (session token). */
+  product?: Product;
+  body: "ok" | "malformed" | "none";
+};
+
+export type CallLine = {
+  type: "call";
+  /** Unique in a run; sent as `X-Request-Id`, prefixed by run and stage, so that the platform can count by it. */
+  id: string;
+  stage: string;
+  driver: string;
+  /** The organization that the caller belongs to, `"-"` where the call has no valid credential. */
+  org: string;
+  route: RouteName | "-";
+  /** When it should have left, by the schedule. */
+  intended_us: number;
+  sent_us: number;
+  /** First byte of the answer (of the first event for a stream); `null` when none came. */
+  first_us: number | null;
+  /** End of the answer or of the stream; for no answer, when the caller gave up. */
+  done_us: number;
+  /** As in `by_outcome` (interface.md): `"200"`, `"429 org_overloaded"`, `"edge 502"`, `"indeterminate"`, … */
+  outcome: string;
+  /** How far the driver's clock may be from the run's, in microseconds. */
+  clock_error_us: number;
+  envelope?: EnvelopeSeen;
+  /** The `Retry-After` header as it came. */
+  retry_after?: string;
+  /** Fields of `map_load_quota_exceeded`, as they came. */
+  quota?: { meter: unknown; limit: unknown; used: unknown };
+  /** The meter an admitted call is charged to, and how much. */
+  meter?: "map_loads" | "design_analyses";
+  /** Events seen, for a stream. */
+  events?: number;
+  ended?: StreamEnd;
+  /** Events that came after the terminal one: a broken stream. */
+  late?: number;
+  /** `expires_in` of a session exchange. */
+  expires_in?: unknown;
+  /** Product echoed by a session exchange. */
+  product?: unknown;
+  /** What the caller did on purpose, e.g. leave the stream. */
+  aborted?: true;
+  /** Why there was no answer, in a word of the transport, e.g. `ECONNRESET`. */
+  error?: string;
+  facts?: CallFacts;
+};
+
+/** A fault's life. `took_effect` stands on `injected`; what was asked and what was confirmed are two lines. */
+export type FaultLine = {
+  type: "fault";
+  stage: string;
+  experiment: string;
+  link: string;
+  fault: string;
+  stream: "upstream" | "downstream" | "both";
+  phase: "injecting" | "injected" | "healing" | "healed";
+  at_us: number;
+  took_effect?: boolean;
+};
+
+/** A named moment of a stage: `drained`, `steady`, `recovered`, `revoked`, … */
+export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
+
+export type Line = CallLine | FaultLine | MarkLine;
+
+/** The moment by which lines are put in order: a call stands where it was sent. */
+export const lineTimeUs = (line: Line): number => (line.type === "call" ? line.sent_us : line.at_us);
+
+/** One charge or refund as the store tells it (interface.md section 4, `GET /ledger`). */
+export type LedgerLine = {
+  charge_id: string;
+  request_id: string;
+  org: string;
+  key: string;
+  meter: "map_loads" | "design_analyses";
+  kind: "charge" | "refund";
+  amount: number;
+  /** `YYYY-MM`, UTC. */
+  window: string;
+  /** Milliseconds since 1970, by the store's clock. */
+  at: number;
+};
+
+export type CallClass = "answered" | "refused" | "indeterminate";
+
+/** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, it may have happened (design.md "Outcomes"). */
+export const classOf = (outcome: string): CallClass => {
+  if (outcome === "indeterminate") return "indeterminate";
+  return /^2\d\d/.test(outcome) ? "answered" : "refused";
+};

@@ -1,0 +1,84 @@
+/**
+ * The shape of `run.json`, `"schema": "floodgate/run@1"` (interface.md section 3): all that was judged and measured, and
+ * the one value that every report is rendered from.
+ */
+export type Verdict = "pass" | "fail" | "inconclusive";
+export type ClaimVerdict = Verdict | "skipped";
+export type Level = "must" | "should" | "info";
+
+export type Claim = {
+  /** `<invariant>/<stage>`, `verify/<rule>`, `gate/<measurement>`, `capacity/<slo>`; stable between runs. */
+  id: string;
+  stage: string;
+  level: Level;
+  verdict: ClaimVerdict;
+  reason: string;
+  expected: string;
+  got: string;
+  /** Item numbers of spec-checklist.md. */
+  spec: number[];
+  /** Ids of calls and the like that a reader can look up in `history.ndjson`. */
+  evidence: string[];
+  /** The command that shows it again. */
+  replay: string;
+};
+
+export type StageSummary = {
+  name: string;
+  driver: string;
+  duration_ms: number;
+  calls: { sent: number; answered: number; refused: number; indeterminate: number };
+  by_outcome: Record<string, number>;
+};
+
+export type Measurement = {
+  name: string;
+  stage: string;
+  value: number;
+  unit: string;
+  /** 95 % interval, or null. */
+  low: number | null;
+  high: number | null;
+  n: number;
+};
+
+export type FaultRecord = {
+  experiment: string;
+  link: string;
+  fault: string;
+  stream: string;
+  started_ms: number;
+  ended_ms: number;
+  took_effect: boolean;
+};
+
+export type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
+
+export type RunDocument = {
+  schema: "floodgate/run@1";
+  id: string;
+  profile: string;
+  seed: number;
+  commit: string | null;
+  started_at: string;
+  finished_at: string;
+  duration_ms: number;
+  verdict: Verdict;
+  exit_code: number;
+  coverage: { outcomes_seen: number; outcomes_of: number; claims_judged: number; claims_skipped: number };
+  target: { name: string; base_url: string; embedded: boolean };
+  environment: {
+    node: string;
+    k6: string | null;
+    toxiproxy: string | null;
+    os: string;
+    cores: number;
+    cpu: string;
+    host_notes: string[];
+  };
+  calibration: Calibration[];
+  stages: StageSummary[];
+  claims: Claim[];
+  measurements: Measurement[];
+  faults: FaultRecord[];
+};

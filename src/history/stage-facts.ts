@@ -1,0 +1,63 @@
+/**
+ * What a judge may know about a stage besides its lines: the limits that the target file states, the tenants, what the
+ * platform counted itself, the ledger, and what was written down by logs. Each part may be absent on a deployment that
+ * is not ours; a judge that needs an absent part says "skipped" with its name, never "pass".
+ */
+import type { LedgerLine } from "./line.ts";
+
+/** `limits` of the target file (interface.md section 2). */
+export type Limits = {
+  replicas?: number;
+  slots?: number;
+  service_ms?: number;
+  global_in_flight?: number;
+  org_in_flight?: number;
+  rate_per_s?: number;
+  burst?: number;
+  limiter_budget_ms?: number;
+  key_service_budget_ms?: number;
+  revocation_budget_ms?: number;
+};
+
+export type TenantFacts = {
+  tier: "Free" | "Pro" | null;
+  /** Monthly allowance of map loads. */
+  allowance?: number;
+  /** Map loads used before the stage, read from the target; absent when it could not be read (never assumed zero). */
+  used_at_start?: number;
+  /** A tenant whose own calls reach its cap on purpose in this stage. */
+  noisy?: boolean;
+  /** An own in-flight cap, where it differs from `limits.org_in_flight`. */
+  in_flight_cap?: number;
+};
+
+/** `/counts`: outcome -> organization or `"-"` -> number of calls, of this stage alone. */
+export type Counts = Record<string, Record<string, number>>;
+
+export type Gauges = {
+  in_flight: number;
+  in_flight_by_org: Record<string, number>;
+  sockets?: number;
+  event_loop_lag_ms_p99?: number;
+  rss_bytes?: number;
+};
+
+export type StageFacts = {
+  stage: string;
+  limits: Limits;
+  shedding: "fixed" | "adaptive" | "unknown";
+  tenants: Record<string, TenantFacts>;
+  /** Whether faults were injected in this stage. */
+  faults: boolean;
+  /** Whether the stage waited until nothing was in flight before counts and ledger were read. */
+  drained: boolean;
+  counts?: Counts;
+  /** Gauges of each API replica, read after the drain. */
+  gauges?: Gauges[];
+  /** Charges of this stage's calls alone. */
+  ledger?: LedgerLine[];
+  /** Texts written during the run (logs, output of children), to be searched for secrets. */
+  texts?: { name: string; text: string }[];
+  /** Deadline for recovery after a heal, in milliseconds. */
+  recovery_deadline_ms?: number;
+};

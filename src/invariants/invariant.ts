@@ -1,0 +1,94 @@
+/**
+ * What every invariant is: a statement, and a fold over the time-ordered lines of one stage that ends in one of three
+ * verdicts (or "skipped", naming what is missing). State is bounded by what is in flight, so a soak streams through.
+ */
+import type { Line } from "../history/line.ts";
+import type { ClaimVerdict, Level } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+
+export type Finding = {
+  verdict: ClaimVerdict;
+  /** One sentence for a stranger: why this verdict. */
+  reason: string;
+  expected: string;
+  got: string;
+  /** At most ten ids of calls (or ledger charges) that prove it. */
+  evidence: string[];
+};
+
+export type Judge = {
+  /** Lines arrive in the order of `lineTimeUs`. */
+  see(line: Line): void;
+  end(): Finding;
+};
+
+export type Invariant = {
+  /** The file's name; a claim's id is `<id>/<stage>`. */
+  id: string;
+  level: Level;
+  /** Item numbers of spec-checklist.md that it defends. */
+  spec: number[];
+  /** What must hold, in one sentence. */
+  statement: string;
+  judge(facts: StageFacts): Judge;
+};
+
+const EVIDENCE_MAX = 10;
+
+/** Collects what is broken and says so in the shape of a `Finding`; the sentences come from the invariant. */
+export class Evidence {
+  ids: string[] = [];
+  count = 0;
+  first = "";
+
+  /** `got` says what came instead, for the first breach; later ones only add their id. */
+  breach(id: string, got: string): void {
+    if (this.count === 0) this.first = got;
+    this.count += 1;
+    if (this.ids.length < EVIDENCE_MAX) this.ids.push(id);
+  }
+}
+
+export const failed = (reason: string, expected: string, evidence: Evidence): Finding => ({
+  verdict: "fail",
+  reason: evidence.count > 1 ? `${reason} (${evidence.count} times)` : reason,
+  expected,
+  got: evidence.first,
+  evidence: evidence.ids,
+});
+
+export const passed = (reason: string, expected: string): Finding => ({
+  verdict: "pass",
+  reason,
+  expected,
+  got: "as expected",
+  evidence: [],
+});
+
+export const inconclusive = (reason: string, expected: string, got = "not enough to judge by"): Finding => ({
+  verdict: "inconclusive",
+  reason,
+  expected,
+  got,
+  evidence: [],
+});
+
+/** `missing` names the role, fixture or file that the target lacks. */
+export const skipped = (missing: string, expected: string): Finding => ({
+  verdict: "skipped",
+  reason: `skipped: ${missing}`,
+  expected,
+  got: "not judged",
+  evidence: [],
+});
+
+/** Runs one invariant over the lines of one stage. A judge that throws is inconclusive, never a pass. */
+export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterable<Line>): Finding => {
+  try {
+    const judge = invariant.judge(facts);
+    for (const line of lines) judge.see(line);
+    return judge.end();
+  } catch (error) {
+    return inconclusive(`the judge itself failed: ${error instanceof Error ? error.message : String(error)}`, invariant.statement);
+  }
+};
