@@ -63,7 +63,8 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
   const body = parse(text);
   const envelope = envelopeSeen(body, text);
   const fields = isObject(body) ? body : {};
-  const said = typeof fields.detail === "string" ? fields.detail : typeof fields.error === "string" ? fields.error : null;
+  const said =
+    typeof fields.detail === "string" ? fields.detail : typeof fields.error === "string" ? fields.error : null;
   const read = (outcome: string, subcode: string | null): AnswerRead => {
     const answer: AnswerRead = { outcome, subcode, envelope, body };
     if (subcode === "map_load_quota_exceeded") {

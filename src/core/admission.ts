@@ -1,0 +1,43 @@
+/**
+ * Stored capability ∩ current tier (items 46, 74-78, 156, 158; B6, A5, A15-A17): which products a key can mint and which
+ * scopes it can use now. The answer depends on nothing but the two records, so a downgrade can only take away.
+ */
+import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
+import { type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
+
+export type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_capability_not_allowed";
+
+/** An empty restriction list restricts nothing but `viewer`, which must be named (item 57, A7). */
+export const storedProduct = (key: KeyRecord, product: Product): boolean =>
+  key.products.length === 0 ? product !== "viewer" : key.products.includes(product);
+
+/** Table B6. `null`: admitted. */
+export const productRefusal = ({ key, org }: KeySnapshot, product: Product): AdmissionRefusal | null => {
+  const scope = PRODUCT_SCOPE[product];
+  if (scope !== null && !key.scopes.includes(scope)) return "insufficient_scope";
+  if (!storedProduct(key, product)) return "product_not_allowed";
+  const admits = org.tier === null ? null : TIER_ADMITS[org.tier];
+  if (admits === null || !admits.products.includes(product) || (scope !== null && !admits.scopes.includes(scope))) {
+    return "tier_capability_not_allowed";
+  }
+  return null;
+};
+
+/**
+ * What a runtime call needs: the route's scope stored in the key, for a session also given by its product and that
+ * product still admitted, and all of it inside the current tier, the kind of key included. `null`: admitted.
+ */
+export const scopeRefusal = (
+  { key, org }: KeySnapshot,
+  scope: Scope | null,
+  product: Product | null,
+): AdmissionRefusal | null => {
+  if (scope !== null && !key.scopes.includes(scope)) return "insufficient_scope";
+  if (scope !== null && product !== null && PRODUCT_SCOPE[product] !== scope) return "insufficient_scope";
+  if (product !== null && !storedProduct(key, product)) return "product_not_allowed";
+  const admits = org.tier === null ? null : TIER_ADMITS[org.tier];
+  if (admits === null || !admits.kinds.includes(key.kind)) return "tier_capability_not_allowed";
+  if (scope !== null && !admits.scopes.includes(scope)) return "tier_capability_not_allowed";
+  if (product !== null && !admits.products.includes(product)) return "tier_capability_not_allowed";
+  return null;
+};

@@ -1,0 +1,118 @@
+/**
+ * One call as the core sees it, and what the core may ask the world for. The core never waits: it hands out an `Ask`, and
+ * whoever runs it (the platform over sockets, the simulation in virtual time, a property from a table) puts the answer
+ * into the call and goes on.
+ */
+import { type CredentialKind, credentialKind } from "../contract/credentials.ts";
+import type { BodyError, QuotaFields } from "../contract/envelopes.ts";
+import type { Meter, Product, Route } from "../contract/routes.ts";
+import type { AnyRefusalName } from "../contract/subcodes.ts";
+import type { Rate } from "./rate-limit.ts";
+import type { KeySnapshot } from "./records.ts";
+import type { Shedder } from "./shedding.ts";
+
+/** What a session token says once its signature and its time have been found good (items 20-29). */
+export type Session = { keyId: string; orgId: string; product: Product; expiresAtS: number; id: string };
+
+export type MeterTake = { name: Meter; amount: number; cap: number | null };
+
+export type TakeOutcome =
+  | { verdict: "taken"; used: number | null; window: string }
+  | { verdict: "rate_limited"; wait_ms: number }
+  | { verdict: "over_cap"; used: number; window: string };
+
+/** No valid answer within the budget: the core fails closed on it (B4). */
+export const UNAVAILABLE = "unavailable";
+
+export type BodyRead = { ok: true; value: unknown } | { ok: false; errors: BodyError[] };
+
+/** What the core needs next. The answer goes into the field named in the comment. */
+export type Ask =
+  | { ask: "session"; token: string } //                            call.session: Session | null
+  | { ask: "key"; secret: string } //                               call.lookup: KeySnapshot | null | UNAVAILABLE
+  | { ask: "key-by-id"; id: string } //                             call.lookup
+  | { ask: "body" } //                                              call.body: BodyRead
+  | { ask: "take"; rate: Rate | null; meter: MeterTake | null }; // call.taken: TakeOutcome | UNAVAILABLE
+
+export type Refuse = {
+  refuse: AnyRefusalName;
+  quota?: QuotaFields;
+  errors?: BodyError[];
+  /** For `Retry-After`, where the call knows better than the catalogue. */
+  retryAfterS?: number;
+};
+
+/** State of the deployment that a decision depends on. */
+export type Deployment = {
+  sessions: "enabled" | "disabled" | "not_configured";
+  rate: Rate | null;
+  /** Optional cap of design analyses; `null` counts only (item 122). */
+  designCap: number | null;
+};
+
+export class Call {
+  readonly route: Route;
+  readonly credential: string | null;
+  readonly kind: CredentialKind;
+  /** The `Origin` header, `null` when absent. */
+  readonly origin: string | null;
+  readonly address: string;
+  readonly nowMs: number;
+  readonly deployment: Deployment;
+  readonly shedder: Shedder;
+
+  session: Session | null | undefined = undefined;
+  lookup: KeySnapshot | null | typeof UNAVAILABLE | undefined = undefined;
+  body: BodyRead | undefined = undefined;
+  taken: TakeOutcome | typeof UNAVAILABLE | undefined = undefined;
+
+  /** Slots held, to be given back by whoever runs the call. */
+  holdsSlot = false;
+  holdsOrganizationSlot = false;
+  /** The next check of the order. */
+  step = 0;
+
+  constructor(
+    route: Route,
+    credential: string | null,
+    origin: string | null,
+    address: string,
+    nowMs: number,
+    deployment: Deployment,
+    shedder: Shedder,
+  ) {
+    this.route = route;
+    this.credential = credential;
+    this.kind = credential === null ? "unknown" : credentialKind(credential);
+    this.origin = origin;
+    this.address = address;
+    this.nowMs = nowMs;
+    this.deployment = deployment;
+    this.shedder = shedder;
+  }
+
+  /** Key and organization; only to be read by checks that stand after `keyIsKnown`. */
+  get snapshot(): KeySnapshot {
+    return this.lookup as KeySnapshot;
+  }
+
+  /** The product that this call mints or was minted for. */
+  get product(): Product | null {
+    if (this.route.surface === "exchange") {
+      return this.body?.ok === true ? (this.body.value as { product: Product }).product : null;
+    }
+    return this.session?.product ?? null;
+  }
+
+  /** Gives the call's slots back; safe to do twice. */
+  leave(): void {
+    if (this.holdsOrganizationSlot) {
+      this.holdsOrganizationSlot = false;
+      this.shedder.leaveOrganization(this.snapshot.org.id);
+    }
+    if (this.holdsSlot) {
+      this.holdsSlot = false;
+      this.shedder.leave();
+    }
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * Key management (specification 4.4, 7.3; items 124-141, B5): what a creation, a change and a revocation are decided by.
+ * Pure functions over the organization and its keys; the key service runs them where the records are, in one transaction,
+ * because the key limit is a matter of state.
+ */
+import { PRODUCTS, type Product, SCOPES, type Scope } from "../contract/routes.ts";
+import { storedProduct } from "./admission.ts";
+import { type KeyKind, type KeyRecord, type Organization, TIER_ADMITS } from "./records.ts";
+
+export type KeyCreation = {
+  kind: KeyKind;
+  env?: "live" | "test";
+  name?: string;
+  scopes?: string[];
+  products?: string[];
+  allowed_origins?: string[];
+  allowed_ips?: string[];
+  acknowledge_vendor?: boolean;
+  expires_at?: number | null;
+};
+
+export type KeyUpdate = Omit<Partial<KeyCreation>, "kind" | "env">;
+
+export type ManagementRefusal = {
+  refuse:
+    | "plan_required"
+    | "unknown_scope"
+    | "unknown_product"
+    | "publishable_live_requires_origins"
+    | "free_plan_publishable_only"
+    | "vendor_scope_requires_acknowledgement"
+    | "tier_capability_not_allowed"
+    | "key_limit_reached"
+    | "not_found";
+};
+
+/** What both requests are judged as: the key as it would be afterwards, and as it was (`null` for a creation). */
+type Change = { org: Organization; before: KeyRecord | null; after: KeyDraft; liveKeys: number };
+
+/** A key as asked for, before it is known that its words are of the specification. */
+type KeyDraft = {
+  kind: KeyKind;
+  env: "live" | "test";
+  scopes: string[];
+  products: string[];
+  allowed_origins: string[];
+  vendor_acknowledged: boolean;
+};
+
+type ManagementCheck = (change: Change) => ManagementRefusal["refuse"] | null;
+
+const planIsRecognized: ManagementCheck = ({ org }) => (org.tier === null ? "plan_required" : null);
+
+const scopesAreKnown: ManagementCheck = ({ after }) =>
+  after.scopes.every((scope) => (SCOPES as readonly string[]).includes(scope)) ? null : "unknown_scope";
+
+const productsAreKnown: ManagementCheck = ({ after }) =>
+  after.products.every((product) => (PRODUCTS as readonly string[]).includes(product)) ? null : "unknown_product";
+
+/** Also when a change would take the last origin away (item 139). */
+const livePublishableHasOrigins: ManagementCheck = ({ after }) =>
+  after.kind === "publishable" && after.env === "live" && after.allowed_origins.length === 0
+    ? "publishable_live_requires_origins"
+    : null;
+
+const kindIsInPlan: ManagementCheck = ({ org, before, after }) =>
+  before === null && org.tier === "Free" && after.kind !== "publishable" ? "free_plan_publishable_only" : null;
+
+const vendorIsAcknowledged: ManagementCheck = ({ after }) =>
+  after.scopes.includes("vendor") && !after.vendor_acknowledged ? "vendor_scope_requires_acknowledgement" : null;
+
+/**
+ * Only what is added is held against the tier (items 131, 136, 137): a narrowing passes on any tier. A creation adds what
+ * it names; a change adds what the key could not do before, lifting the restriction to some products included.
+ */
+const widensWithinTier: ManagementCheck = ({ org, before, after }) => {
+  if (org.tier === null) return null;
+  const admits = TIER_ADMITS[org.tier];
+  const scopes = after.scopes.filter((scope) => before === null || !before.scopes.includes(scope as Scope));
+  if (scopes.some((scope) => !admits.scopes.includes(scope as Scope))) return "tier_capability_not_allowed";
+  const named =
+    before === null
+      ? (after.products as Product[])
+      : PRODUCTS.filter(
+          (product) =>
+            storedProduct({ ...before, products: after.products as Product[] }, product) &&
+            !storedProduct(before, product),
+        );
+  return named.some((product) => !admits.products.includes(product)) ? "tier_capability_not_allowed" : null;
+};
+
+/** Revoked and expired keys do not count (item 140); a change adds no key. */
+const keyLimitHasRoom: ManagementCheck = ({ org, before, liveKeys }) =>
+  before === null && liveKeys >= org.key_limit ? "key_limit_reached" : null;
+
+/** B5, after 401, role and a well-formed body, which are the API's. */
+export const MANAGEMENT_ORDER: Readonly<Record<string, ManagementCheck>> = {
+  planIsRecognized,
+  scopesAreKnown,
+  productsAreKnown,
+  livePublishableHasOrigins,
+  kindIsInPlan,
+  vendorIsAcknowledged,
+  widensWithinTier,
+  keyLimitHasRoom,
+};
+
+const decide = (change: Change): ManagementRefusal | null => {
+  for (const check of Object.values(MANAGEMENT_ORDER)) {
+    const name = check(change);
+    if (name !== null) return { refuse: name };
+  }
+  return null;
+};
+
+/** The record to be stored but for id, times and secret, or the refusal. `liveKeys` counts valid, unexpired keys. */
+export const decideCreation = (
+  org: Organization,
+  liveKeys: number,
+  request: KeyCreation,
+): Omit<KeyRecord, "id" | "created_at" | "last4"> | ManagementRefusal => {
+  const after = {
+    kind: request.kind,
+    env: request.env ?? "live",
+    scopes: request.scopes ?? [],
+    products: request.products ?? [],
+    allowed_origins: request.allowed_origins ?? [],
+    vendor_acknowledged: request.acknowledge_vendor === true,
+  };
+  const refusal = decide({ org, before: null, after, liveKeys });
+  if (refusal !== null) return refusal;
+  return {
+    ...after,
+    scopes: after.scopes as Scope[],
+    products: after.products as Product[],
+    org_id: org.id,
+    name: request.name ?? "",
+    allowed_ips: request.allowed_ips ?? [],
+    status: "valid",
+    expires_at: request.expires_at ?? null,
+  };
+};
+
+/** The changed record, or the refusal. A key that is foreign, revoked or unknown is `not_found` (items 127, 141). */
+export const decideUpdate = (
+  org: Organization,
+  key: KeyRecord | null,
+  request: KeyUpdate,
+): KeyRecord | ManagementRefusal => {
+  if (key === null || key.org_id !== org.id || key.status !== "valid") return { refuse: "not_found" };
+  const after = {
+    kind: key.kind,
+    env: key.env,
+    scopes: request.scopes ?? key.scopes,
+    products: request.products ?? key.products,
+    allowed_origins: request.allowed_origins ?? key.allowed_origins,
+    vendor_acknowledged: key.vendor_acknowledged || request.acknowledge_vendor === true,
+  };
+  const refusal = decide({ org, before: key, after, liveKeys: 0 });
+  if (refusal !== null) return refusal;
+  return {
+    ...key,
+    ...after,
+    scopes: after.scopes as Scope[],
+    products: after.products as Product[],
+    name: request.name ?? key.name,
+    allowed_ips: request.allowed_ips ?? key.allowed_ips,
+    expires_at: request.expires_at === undefined ? key.expires_at : request.expires_at,
+  };
+};
+
+/** The revoked record, or `not_found`. Revoking is allowed on any tier, with any plan, and is for good (item 63). */
+export const decideRevocation = (org: Organization, key: KeyRecord | null): KeyRecord | ManagementRefusal =>
+  key === null || key.org_id !== org.id || key.status !== "valid"
+    ? { refuse: "not_found" }
+    : { ...key, status: "revoked" };

@@ -1,0 +1,37 @@
+/**
+ * Monthly meters: what an organization may use, and in which month a charge falls (items 10, 79, 204-207, 225-234; A8,
+ * A8b). A charge is admitted if and only if `used + amount <= cap`, so `used` never exceeds the cap.
+ */
+import type { Organization } from "./records.ts";
+
+/** Paid organizations work on above their allowance, up to this many times it (items 205, 225). */
+export const HARD_STOP_FACTOR = 5;
+
+/** Map loads that an organization may record in a month before service stops. */
+export const mapLoadCap = (org: Organization): number =>
+  org.tier === "Pro" ? org.map_load_allowance * HARD_STOP_FACTOR : org.map_load_allowance;
+
+/** Which refusal says that the cap is reached: a paid organization meets the hard stop, any other its allowance. */
+export const overCapRefusal = (org: Organization): "map_load_hard_stop" | "map_load_quota_exceeded" =>
+  org.tier === "Pro" ? "map_load_hard_stop" : "map_load_quota_exceeded";
+
+/** `cap` is `null` for a meter that only counts (item 122). */
+export const fits = (used: number, amount: number, cap: number | null): boolean => cap === null || used + amount <= cap;
+
+/**
+ * The calendar month of a moment, in UTC, as `YYYY-MM` (item 229). Days since 1970 are turned into a civil date with
+ * Howard Hinnant's `civil_from_days`, because the core has no clock and no `Date`.
+ */
+export const windowOf = (nowMs: number): string => {
+  const z = Math.floor(nowMs / 86_400_000) + 719_468;
+  const era = Math.floor(z / 146_097);
+  const dayOfEra = z - era * 146_097;
+  const yearOfEra = Math.floor(
+    (dayOfEra - Math.floor(dayOfEra / 1460) + Math.floor(dayOfEra / 36_524) - Math.floor(dayOfEra / 146_096)) / 365,
+  );
+  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
+  const shifted = Math.floor((5 * dayOfYear + 2) / 153);
+  const month = shifted < 10 ? shifted + 3 : shifted - 9;
+  const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
+  return `${year}-${month < 10 ? "0" : ""}${month}`;
+};

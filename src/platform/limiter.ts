@@ -1,0 +1,48 @@
+/**
+ * The port to the limiter: one atomic decision per call (rate first, then meter; the first that fails decides and takes
+ * nothing), refunds by charge id, and the ledger. Two implementations, our limiter service and Redis, are judged by one
+ * suite (`limiter.cases.ts`).
+ */
+import type { Meter } from "../contract/routes.ts";
+import type { LedgerLine } from "../core/ledger.ts";
+import type { Rate } from "../core/rate-limit.ts";
+
+export type Take = {
+  /** Fresh for each incoming call, made by the API; idempotency and refunds use this and nothing that a client sent. */
+  charge_id: string;
+  /** The client's `X-Request-Id` or a made-up one; for correlation in the ledger only. */
+  request_id: string;
+  org: string;
+  key: string;
+  /** The bucket is the key's; `null` takes no rate token. */
+  rate: Rate | null;
+  /** `cap: null` counts and never refuses. */
+  meter: { name: Meter; amount: number; cap: number | null } | null;
+};
+
+export type TakeAnswer =
+  | { verdict: "taken"; used: number | null; window: string }
+  | { verdict: "rate_limited"; wait_ms: number }
+  | { verdict: "over_cap"; used: number; window: string };
+
+/** Undoes a charge for good: once confirmed, neither the charge nor a late arrival of it counts any more. */
+export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { meter: Meter; amount: number };
+
+/**
+ * `take` and `refund` reject when no valid answer came in time; the caller then does not know whether they happened.
+ * Budgets are the caller's: an implementation is given the deadline and rejects at it.
+ */
+export type Limiter = {
+  take(take: Take, budgetMs: number): Promise<TakeAnswer>;
+  /** Idempotent; resolves only when the store has confirmed. */
+  refund(refund: Refund, budgetMs: number): Promise<void>;
+  /** Used in the current window. */
+  used(org: string, meter: Meter): Promise<number>;
+  /** Sets what counts as used in the current window; for operators and fixtures, writes no ledger line. */
+  setUsed(org: string, meter: Meter, used: number): Promise<void>;
+  /** Charges and refunds whose request id starts with the run's prefix (all, for ""), oldest first. */
+  ledger(run: string): AsyncIterable<LedgerLine>;
+  /** Shifts the limiter's clock (`PATCH /deployment`), so that a month's edge can be met on purpose. */
+  setClockOffset(offsetMs: number): Promise<void>;
+  close(): Promise<void>;
+};
