@@ -1,0 +1,185 @@
+// Package eventstream reads the text/event-stream format of the HTML standard (section 9.2.6, "Interpreting an event stream").
+//
+// It stands apart from the k6 extension so that the grammar can be tested alone, and compared with another implementation, without
+// building k6. It is a push parser: chunks come in as the network cuts them, events go out at the byte that completes them.
+package eventstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// ErrEventTooLarge is returned by Feed when one event, or one line, grows over Parser.MaxBytes.
+var ErrEventTooLarge = errors.New("event too large")
+
+// Event is one dispatched event. The slices are the parser's own memory and change after the callback returns; take copies with Text.
+type Event struct {
+	// ID is the last event id of the stream: it stays until another id line comes, as the standard has it.
+	ID []byte
+	// OwnID tells whether an id line stood in this very event.
+	OwnID bool
+	// Name is what the event line said, empty when there was none (the standard's "message").
+	Name []byte
+	// Data is the lines of data joined by LF; nil when Parser.KeepData is false.
+	Data []byte
+	// Comment is the last comment since the previous event; nil when Parser.KeepData is false.
+	Comment []byte
+}
+
+// Parser holds what has to be remembered between chunks. The zero value counts events without keeping their data and has no bound.
+type Parser struct {
+	// KeepData asks for the data and comments of events. Without it an event costs no copy of its data.
+	KeepData bool
+	// MaxBytes bounds the data of one event and the length of one line; 0 is no bound.
+	MaxBytes int
+	// OnRetry is called with the digits of each valid retry line.
+	OnRetry func(digits []byte)
+	// OnComment is called with each comment, whatever KeepData says.
+	OnComment func(comment []byte)
+
+	line    []byte // the beginning of a line whose end has not come yet
+	skipLF  bool   // the last byte was a CR: a LF right after it belongs to the same line end
+	bom     int    // how many bytes of a byte order mark have been matched; len(byteOrderMark) when that is settled
+	data    []byte
+	dataLen int // length of the data buffer of the standard, a LF after each line included; kept also when data is not
+	name    []byte
+	id      []byte
+	ownID   bool
+	comment []byte
+}
+
+const byteOrderMark = "\xEF\xBB\xBF"
+
+// Feed reads the next chunk and calls dispatch for each event it completes. When dispatch returns false the rest of the chunk is left
+// unread and Feed returns nil. The end of the stream needs no call: an event that no blank line has ended is discarded by the standard.
+func (p *Parser) Feed(chunk []byte, dispatch func(Event) bool) error {
+	chunk = p.skipByteOrderMark(chunk)
+	// Where the next CR and the next LF are is remembered, so that a chunk with only one kind of line end is searched once for the other.
+	nextCR, nextLF := -1, -1
+	for at := 0; at < len(chunk); {
+		if p.skipLF {
+			p.skipLF = false
+			if chunk[at] == '\n' {
+				at++
+				continue
+			}
+		}
+		nextCR = next(chunk, '\r', at, nextCR)
+		nextLF = next(chunk, '\n', at, nextLF)
+		end := min(nextCR, nextLF)
+		if end == len(chunk) {
+			p.line = append(p.line, chunk[at:]...)
+			return p.bounded(len(p.line))
+		}
+		line := chunk[at:end]
+		if len(p.line) > 0 {
+			p.line = append(p.line, line...)
+			line = p.line
+		}
+		p.skipLF = chunk[end] == '\r'
+		at = end + 1
+		if err := p.bounded(len(line)); err != nil {
+			return err
+		}
+		goOn := p.take(line, dispatch)
+		p.line = p.line[:0]
+		if !goOn {
+			return nil
+		}
+		if err := p.bounded(p.dataLen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next returns the first place of c at or after from: known while that is still ahead, otherwise searched; len(chunk) for none.
+func next(chunk []byte, c byte, from, known int) int {
+	if known >= from {
+		return known
+	}
+	if i := bytes.IndexByte(chunk[from:], c); i >= 0 {
+		return from + i
+	}
+	return len(chunk)
+}
+
+func (p *Parser) skipByteOrderMark(chunk []byte) []byte {
+	for p.bom < len(byteOrderMark) && len(chunk) > 0 {
+		if chunk[0] != byteOrderMark[p.bom] {
+			p.line = append(p.line, byteOrderMark[:p.bom]...) // it only began like one
+			p.bom = len(byteOrderMark)
+			break
+		}
+		p.bom++
+		chunk = chunk[1:]
+	}
+	return chunk
+}
+
+func (p *Parser) bounded(size int) error {
+	if p.MaxBytes > 0 && size > p.MaxBytes {
+		return fmt.Errorf("%w: more than %d bytes", ErrEventTooLarge, p.MaxBytes)
+	}
+	return nil
+}
+
+// take interprets one line without its end; false when dispatch asked to stop.
+func (p *Parser) take(line []byte, dispatch func(Event) bool) bool {
+	if len(line) == 0 {
+		return p.dispatch(dispatch)
+	}
+	field, value, _ := bytes.Cut(line, []byte{':'})
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch string(field) {
+	case "": // a line that begins with a colon
+		if p.OnComment != nil {
+			p.OnComment(value)
+		}
+		if p.KeepData {
+			p.comment = append(p.comment[:0], value...)
+		}
+	case "data":
+		p.dataLen += len(value) + 1
+		if p.KeepData {
+			p.data = append(append(p.data, value...), '\n')
+		}
+	case "event":
+		p.name = append(p.name[:0], value...)
+	case "id":
+		if bytes.IndexByte(value, 0) < 0 {
+			p.id, p.ownID = append(p.id[:0], value...), true
+		}
+	case "retry":
+		if p.OnRetry != nil && onlyDigits(value) {
+			p.OnRetry(value)
+		}
+	}
+	return true
+}
+
+func (p *Parser) dispatch(dispatch func(Event) bool) bool {
+	goOn := true
+	if p.dataLen > 0 {
+		event := Event{ID: p.id, OwnID: p.ownID, Name: p.name}
+		if p.KeepData {
+			event.Data, event.Comment = p.data[:len(p.data)-1], p.comment
+		}
+		goOn = dispatch(event)
+		p.comment = p.comment[:0]
+	}
+	p.data, p.dataLen, p.name, p.ownID = p.data[:0], 0, p.name[:0], false
+	return goOn
+}
+
+func onlyDigits(value []byte) bool {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(value) > 0
+}

@@ -1,0 +1,75 @@
+// Package sse is the k6 extension k6/x/sse: server-sent events read and timed in Go, every stream ended in exactly one named way.
+//
+// It keeps the script interface of the community extension of that name (open(url, params, setup), client.on, client.close) and adds
+// what a judge needs: which end a stream came to, the body of a refusal, time-outs for silence, how many events came after the last
+// one, and wall-clock times. Reading happens on the VU's own goroutine: open() blocks the VU until the exchange is over.
+package sse
+
+import (
+	"github.com/grafana/sobek"
+	"go.k6.io/k6/v2/js/common"
+	"go.k6.io/k6/v2/js/modules"
+)
+
+func init() {
+	modules.Register("k6/x/sse", new(RootModule))
+}
+
+// RootModule makes one ModuleInstance for each VU.
+type RootModule struct{}
+
+// ModuleInstance is the module as one VU sees it.
+type ModuleInstance struct {
+	vu      modules.VU
+	metrics streamMetrics
+}
+
+var (
+	_ modules.Module   = &RootModule{}
+	_ modules.Instance = &ModuleInstance{}
+)
+
+// NewModuleInstance is called by k6 once for each VU that imports the module.
+func (*RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
+	metrics, err := registerMetrics(vu.InitEnv().Registry)
+	if err != nil {
+		common.Throw(vu.Runtime(), err)
+	}
+	return &ModuleInstance{vu: vu, metrics: metrics}
+}
+
+// Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`.
+func (m *ModuleInstance) Exports() modules.Exports {
+	named := map[string]any{"open": m.open}
+	return modules.Exports{Default: named, Named: named}
+}
+
+// open makes one exchange and returns its result. It throws for what is wrong in the script (the URL, a parameter, a handler that threw)
+// and never for what the server or the network did: that is in the result.
+func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (*sobek.Object, error) {
+	state, rt := m.vu.State(), m.vu.Runtime()
+	if state == nil {
+		return nil, common.NewInitContextError("sse.open cannot be called in the init context: call it in a VU function, setup or teardown")
+	}
+	params, setup, err := splitArguments(args)
+	if err != nil {
+		return nil, err
+	}
+	request, err := parseRequest(rt, state, url, params)
+	if err != nil {
+		return nil, err
+	}
+	client := newClient(rt)
+	if setup != nil {
+		if _, err := setup(sobek.Undefined(), client.object()); err != nil {
+			return nil, err
+		}
+	}
+	x := &exchange{request: request, client: client, state: state}
+	x.run(m.vu.Context())
+	m.metrics.push(state, x)
+	if client.thrown != nil {
+		return nil, client.thrown
+	}
+	return x.response(rt), nil
+}

@@ -1,0 +1,104 @@
+package sse
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// graceAfterTerminal is how long a stream is read on after its terminal event, for events that must not come any more.
+const graceAfterTerminal = 250 * time.Millisecond
+
+// watchdog cancels an exchange when a time-out passes: the blocked read then returns, so that no goroutine stands beside each stream
+// and a read costs one atomic store.
+type watchdog struct {
+	cancel  context.CancelCauseFunc
+	idle    time.Duration
+	started time.Time
+
+	lastRead atomic.Int64 // nanoseconds since started
+	inScript atomic.Bool  // handlers run and nobody reads: the silence is not the server's
+
+	mu      sync.Mutex // the idle timer starts itself again, which must not happen after stop
+	stopped bool
+	total   *time.Timer
+	first   *time.Timer
+	silence *time.Timer
+	late    *time.Timer
+}
+
+func newWatchdog(cancel context.CancelCauseFunc, r *request, started time.Time) *watchdog {
+	w := &watchdog{cancel: cancel, idle: r.idleTimeout, started: started}
+	w.total = w.after(r.timeout, "the exchange did not end")
+	w.first = w.after(r.firstEventTimeout, "no first event")
+	return w
+}
+
+func (w *watchdog) after(limit time.Duration, what string) *time.Timer {
+	if limit == 0 {
+		return nil
+	}
+	return time.AfterFunc(limit, func() { w.cancel(&timeoutError{what, limit}) })
+}
+
+// answered ends the wait for a first event: it came, or an answer came that will have none.
+func (w *watchdog) answered() {
+	if w.first != nil {
+		w.first.Stop()
+	}
+}
+
+// watchBody starts the idle time-out. It counts from the head of the answer on: before that the server thinks, which firstEventTimeout
+// bounds.
+func (w *watchdog) watchBody() {
+	w.read(time.Now())
+	if w.idle > 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.silence = time.AfterFunc(w.idle, w.checkSilence)
+	}
+}
+
+func (w *watchdog) checkSilence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	silent := time.Since(w.started) - time.Duration(w.lastRead.Load())
+	switch {
+	case w.stopped:
+	case w.inScript.Load():
+		w.silence.Reset(w.idle)
+	case silent < w.idle:
+		w.silence.Reset(w.idle - silent)
+	default:
+		w.cancel(&timeoutError{"no byte came", w.idle})
+	}
+}
+
+// read notes that bytes came; comments count, they are there to keep a stream alive.
+func (w *watchdog) read(at time.Time) {
+	w.lastRead.Store(int64(at.Sub(w.started)))
+}
+
+// handling brackets the time in the script's handlers.
+func (w *watchdog) handling(run func()) {
+	w.inScript.Store(true)
+	run()
+	w.read(time.Now())
+	w.inScript.Store(false)
+}
+
+func (w *watchdog) grace() {
+	w.late = time.AfterFunc(graceAfterTerminal, func() { w.cancel(errGraceOver) })
+}
+
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	for _, timer := range []*time.Timer{w.total, w.first, w.silence, w.late} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
