@@ -1,0 +1,177 @@
+/**
+ * The house rules that a program can check (design.md section 1): who may import whom, purity of the pure floors, names.
+ * A message names the file, what it does and the way out, so that nobody has to know this test to obey it.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** Folder -> folders it may import from. The one table; what is not listed may not be imported. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  contract: [],
+  workload: ["contract"],
+  core: ["contract"],
+  history: ["contract"],
+  invariants: ["history", "contract"],
+  gate: ["history", "contract", "invariants"],
+  capacity: ["history", "contract", "workload"],
+  simulation: ["core", "workload", "history", "contract"],
+  report: ["history", "contract", "invariants", "gate", "capacity"],
+  platform: ["core", "contract"],
+  drivers: ["contract", "workload", "history"],
+  chaos: ["contract", "workload", "history", "invariants", "drivers"],
+  verify: ["contract", "workload", "history", "invariants", "drivers"],
+  mutants: ["platform", "core", "contract"],
+  run: [
+    ...["contract", "workload", "core", "history", "invariants", "gate", "capacity", "simulation", "report"],
+    ...["platform", "drivers", "chaos", "verify", "mutants"],
+  ],
+  cli: [
+    ...["contract", "workload", "core", "history", "invariants", "gate", "capacity", "simulation", "report"],
+    ...["platform", "drivers", "chaos", "verify", "mutants", "run"],
+  ],
+  scenarios: ["contract", "workload"],
+};
+
+const PURE = new Set([
+  ...["contract", "workload", "core", "history", "invariants"],
+  ...["gate", "capacity", "simulation", "report"],
+]);
+/** k6 loads these: no packages at all. */
+const NO_PACKAGES = new Set(["contract", "workload"]);
+const IMPURE_WORDS =
+  /\b(Date\.now|new Date\(\)|Math\.random|performance\.now|process\.|setTimeout|setInterval|console\.)/;
+const BANNED_NAMES = /^(utils?|helpers?|commons?|types|index|impl|managers?)\.(ts|mjs)$/;
+
+type Source = { path: string; text: string };
+
+/** The room of a file: its folder under src, or `scenarios`. */
+const roomOf = (path: string): string => {
+  const [first, second] = path.split(sep);
+  return first === "src" ? (second as string) : (first as string);
+};
+
+const importsOf = (text: string): string[] =>
+  [
+    ...text.matchAll(
+      /(?:^|\n)\s*(?:import|export)\b[^;'"]*?from\s*["']([^"']+)["']|import\(\s*["']([^"']+)["']\s*\)|(?:^|\n)\s*import\s*["']([^"']+)["']/g,
+    ),
+  ].map((match) => (match[1] ?? match[2] ?? match[3]) as string);
+
+/** What is wrong with one file, in sentences. Pure, so that a planted breach can be judged without touching the tree. */
+const breachesOf = ({ path, text }: Source): string[] => {
+  const room = roomOf(path);
+  const isTest = path.endsWith(".test.ts");
+  const breaches: string[] = [];
+  for (const specifier of isTest ? [] : importsOf(text)) {
+    if (specifier.startsWith(".")) {
+      const target = relative(ROOT, join(ROOT, dirname(path), specifier));
+      const other = roomOf(target);
+      if (other === room) continue;
+      if (!(MAY_IMPORT[room] ?? []).includes(other)) {
+        breaches.push(
+          `${path} imports ${target}: ${room} may import ${(MAY_IMPORT[room] ?? []).join(", ") || "nothing"}. ` +
+            `Move what both need to a lower floor, or hand it in as a parameter from run/ or cli/.`,
+        );
+      }
+      continue;
+    }
+    if (NO_PACKAGES.has(room)) {
+      breaches.push(
+        `${path} imports the package ${specifier}: k6 loads ${room}, which has no packages. Write it in plain ECMAScript.`,
+      );
+    } else if (PURE.has(room) && specifier.startsWith("node:")) {
+      breaches.push(
+        `${path} imports ${specifier}: ${room} is pure. Do the I/O in run/ or drivers/ and hand the data in.`,
+      );
+    } else if (room === "scenarios" && !/^k6(\/|$)/.test(specifier)) {
+      breaches.push(
+        `${path} imports ${specifier}: a scenario imports k6, src/contract and src/workload, and nothing else.`,
+      );
+    }
+  }
+  if (PURE.has(room) && !isTest) {
+    const code = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
+    const word = IMPURE_WORDS.exec(code)?.[1];
+    if (word !== undefined) {
+      breaches.push(`${path} uses ${word}: ${room} is pure. Take the time, the seed or the output as a parameter.`);
+    }
+  }
+  if (room === "platform" && /\bmutants?\b/i.test(text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "")) && !isTest) {
+    breaches.push(
+      `${path} speaks of mutants: the platform has no if, flag or header for one. Wrap it from src/mutants.`,
+    );
+  }
+  const name = path.split(sep).at(-1) as string;
+  if (BANNED_NAMES.test(name)) {
+    breaches.push(`${path}: a file is called by the one thing that it does, not ${name}.`);
+  }
+  return breaches;
+};
+
+const sources = (folder: string): Source[] =>
+  readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(ts|mjs)$/.test(entry.name) && !entry.name.endsWith(".d.ts"))
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
+    .map((path) => ({ path, text: readFileSync(join(ROOT, path), "utf8") }));
+
+describe("the house", () => {
+  const all = [...sources("src"), ...sources("scenarios")];
+
+  test("imports go down only, pure floors are pure, files have names of their own", () => {
+    expect(all.length).toBeGreaterThan(20);
+    expect(all.flatMap(breachesOf)).toEqual([]);
+  });
+
+  test("every room of src is in the table", () => {
+    const rooms = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const unknown = rooms.map((room) => room.name).filter((room) => room !== "native" && !(room in MAY_IMPORT));
+    expect(unknown, "a new folder needs a row in MAY_IMPORT").toEqual([]);
+  });
+
+  test("the top level holds what design.md fixes and nothing else", () => {
+    const allowed = [
+      ...["package.json", "package-lock.json", "tsconfig.json", "scenarios", "src", "properties", "reports"],
+      ...["docker-compose.yml", "README.md", "node_modules"],
+    ];
+    const top = readdirSync(ROOT).filter((name) => !name.startsWith(".") && !allowed.includes(name));
+    expect(top).toEqual([]);
+  });
+
+  test.each([
+    [
+      "an upward import",
+      "src/core/order.ts",
+      `import { x } from "../platform/limiter.ts";`,
+      "core may import contract",
+    ],
+    [
+      "a judge that looks into the core",
+      "src/invariants/a.ts",
+      `import { x } from "../core/order.ts";`,
+      "invariants may import",
+    ],
+    [
+      "a type-only upward import",
+      "src/history/a.ts",
+      `import type { X } from "../invariants/invariant.ts";`,
+      "history may import",
+    ],
+    ["a package on the floor that k6 loads", "src/contract/a.ts", `import x from "undici";`, "no packages"],
+    ["a clock on a pure floor", "src/workload/a.ts", `export const now = () => Date.now();`, "uses Date.now"],
+    ["a Node module on a pure floor", "src/report/a.ts", `import { readFile } from "node:fs/promises";`, "is pure"],
+    [
+      "a scenario that reaches past contract and workload",
+      "scenarios/a.ts",
+      `import x from "../src/core/order.ts";`,
+      "scenarios may import",
+    ],
+    ["a flag for a mutant in the platform", "src/platform/a.ts", `if (options.mutant) x();`, "speaks of mutants"],
+    ["a drawer of odds and ends", "src/run/utils.ts", ``, "the one thing that it does"],
+  ])("%s is caught", (_what, path, text, message) => {
+    expect(breachesOf({ path, text }).join("\n")).toContain(message);
+  });
+});
