@@ -1,0 +1,33 @@
+/** What a reader has to know about the machine and the tools to believe a figure (interface.md section 3, `environment`). */
+import { execFile } from "node:child_process";
+import { cpus, release, type } from "node:os";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import type { RunDocument } from "../history/run-document.ts";
+
+const run = promisify(execFile);
+
+export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+
+/** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
+export const commitOf = async (folder: string): Promise<string | null> => {
+  try {
+    const { stdout } = await run("git", ["-C", folder, "rev-parse", "--short=12", "HEAD"]);
+    const { stdout: changed } = await run("git", ["-C", folder, "status", "--porcelain", "--untracked-files=no"]);
+    return stdout.trim() + (changed.trim() === "" ? "" : "+");
+  } catch {
+    return null;
+  }
+};
+
+export const describeEnvironment = (
+  tools: { k6: string | null; toxiproxy: string | null },
+  hostNotes: string[],
+): RunDocument["environment"] => ({
+  node: process.versions.node,
+  ...tools,
+  os: `${type()} ${release()} ${process.arch}`,
+  cores: cpus().length,
+  cpu: cpus()[0]?.model ?? "unknown",
+  host_notes: hostNotes,
+});
