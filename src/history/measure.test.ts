@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import type { CallLine, Line } from "./line.ts";
+import { measureStage } from "./measure.ts";
+
+const call = (i: number, over: Partial<CallLine> = {}): CallLine => ({
+  type: "call",
+  id: `run-load-${i}`,
+  stage: "load",
+  driver: "open-loop",
+  org: "org_a",
+  route: "-",
+  intended_us: i * 10_000,
+  sent_us: i * 10_000,
+  first_us: i * 10_000 + 5000,
+  done_us: i * 10_000 + 5000,
+  outcome: "200",
+  clock_error_us: 0,
+  ...over,
+});
+
+const calls = (n: number, over: (i: number) => Partial<CallLine> = () => ({})): Line[] =>
+  Array.from({ length: n }, (_, i) => call(i, over(i)));
+
+const measured = (lines: Line[], options: Parameters<typeof measureStage>[1] = { stage: "load" }) => {
+  const { summary, measurements } = measureStage(lines, options);
+  return { summary, of: (name: string) => measurements.find((m) => m.name === name), measurements };
+};
+
+describe("the summary of a stage", () => {
+  test("counts every call once", () => {
+    const outcomes = ["200", "200 error", "429 b2b_overloaded", "edge 502", "indeterminate", "401"];
+    const { summary } = measured(calls(60, (i) => ({ outcome: outcomes[i % 6]! })));
+    expect(summary.calls).toEqual({ sent: 60, answered: 20, refused: 30, indeterminate: 10 });
+    expect(Object.values(summary.by_outcome).reduce((a, b) => a + b)).toBe(60);
+    expect(summary.by_outcome["429 b2b_overloaded"]).toBe(10);
+  });
+
+  test("passes over lines of other stages, faults and marks", () => {
+    const { summary } = measured([
+      call(0, { stage: "other" }),
+      call(1),
+      { type: "mark", stage: "load", name: "drained", at_us: 5 },
+    ]);
+    expect(summary.calls.sent).toBe(1);
+  });
+
+  test("names every driver, and the time from the first intended moment to the last end", () => {
+    const { summary } = measured(calls(11, (i) => ({ driver: i % 2 === 0 ? "k6" : "autocannon" })));
+    expect(summary.driver).toBe("autocannon+k6");
+    expect(summary.duration_ms).toBe(105);
+  });
+
+  test("of no calls is all zeros and has no measurement", () => {
+    const { summary, measurements } = measured([]);
+    expect(summary).toMatchObject({ calls: { sent: 0 }, duration_ms: 0, by_outcome: {} });
+    expect(measurements).toEqual([]);
+  });
+});
+
+describe("latency", () => {
+  test("counts from the moment a call should have left, so that a stalled generator hides nothing", () => {
+    const { of } = measured(calls(10, (i) => ({ intended_us: i * 10_000 - 50_000 })));
+    expect(of("latency_ms_max")?.value).toBe(55);
+    expect(of("schedule_lag_ms_p50")?.value).toBeCloseTo(50, 0);
+  });
+
+  test("is of answered calls alone; refusals have their own, from sending", () => {
+    const { of } = measured(
+      calls(10, (i) => (i < 4 ? { outcome: "429 rate_limited", done_us: i * 10_000 + 100, intended_us: 0 } : {})),
+    );
+    expect(of("latency_ms_p50")).toMatchObject({ n: 6 });
+    expect(of("refusal_ms_p99")).toMatchObject({ n: 4, value: 0.1, unit: "ms" });
+  });
+
+  test("leaves out answers of a balancer, calls without an answer, and streams that were cut or left", () => {
+    const { of } = measured([
+      call(0, { outcome: "edge 502" }),
+      call(1, { outcome: "indeterminate", first_us: null }),
+      call(2, { ended: "truncated", events: 2 }),
+      call(3, { ended: "closed_by_client", aborted: true, events: 2 }),
+      call(4, { ended: "done", events: 3 }),
+    ]);
+    expect(of("latency_ms_p50")?.n).toBe(1);
+    expect(of("refusal_ms_p50")).toBeUndefined();
+    expect(of("ttfe_ms_p50")?.n).toBe(3);
+  });
+
+  test("with too few samples has no interval, and n says so", () => {
+    const few = measured(calls(367)).of("latency_ms_p99");
+    expect(few).toMatchObject({ low: null, high: null, n: 367 });
+    const enough = measured(calls(368, (i) => ({ done_us: i * 10_000 + 1000 + i }))).of("latency_ms_p99")!;
+    expect(enough.low).toBeLessThanOrEqual(enough.value);
+    expect(enough.high).toBeGreaterThanOrEqual(enough.value);
+    expect(enough.high).toBe(1.367);
+  });
+});
+
+describe("rates", () => {
+  test("are of the scheduled time, compared with what was offered", () => {
+    const { of } = measured(calls(95), { stage: "load", scheduledMs: 1000, offeredRatePerS: 100 });
+    expect(of("achieved_rate")).toMatchObject({ value: 95, unit: "1/s", n: 95 });
+    expect(of("rate_error")?.value).toBeCloseTo(-0.05, 12);
+  });
+
+  test("a generator that fell behind is not credited for finishing late", () => {
+    const { of } = measured(
+      calls(101, (i) => ({ sent_us: i * 20_000, intended_us: i * 10_000 })),
+      {
+        stage: "load",
+        scheduledMs: 1000,
+      },
+    );
+    expect(of("achieved_rate")?.value).toBe(50.5);
+  });
+
+  test("without a schedule are read from the gaps, and one call has none", () => {
+    expect(measured(calls(101)).of("achieved_rate")?.value).toBe(100);
+    expect(measured(calls(101)).of("rate_error")).toBeUndefined();
+    expect(measured(calls(1)).of("achieved_rate")).toBeUndefined();
+  });
+});
+
+describe("fairness", () => {
+  test("counts an organization that was starved", () => {
+    const { of } = measured(
+      calls(20, (i) => ({ org: i % 2 === 0 ? "org_a" : "org_b", outcome: i % 2 === 0 ? "200" : "429 org_overloaded" })),
+    );
+    expect(of("jain_index")).toMatchObject({ value: 0.5, n: 2 });
+  });
+
+  test("has no meaning for one organization, and callers without one do not count", () => {
+    expect(measured(calls(20, (i) => ({ org: i % 2 === 0 ? "org_a" : "-" }))).of("jain_index")).toBeUndefined();
+  });
+});

@@ -1,0 +1,113 @@
+/**
+ * From many claims to one verdict. The rule is small and lives in one place, because an exit code that is too kind is the
+ * worst mistake a tool like this can make: skipped is not passed, and a run that judged nothing is not a pass either.
+ */
+import type { Claim, RunDocument, Verdict } from "../history/run-document.ts";
+
+export type MergedVerdict = {
+  verdict: Verdict;
+  /** As in interface.md section 1. */
+  exit_code: 0 | 1 | 4;
+  /** Sentences for a person: which claims decided, and why. */
+  reason: string;
+};
+
+const EXIT_CODE = { pass: 0, fail: 1, inconclusive: 4 } as const;
+const NAMED_MAX = 5;
+/** A command's word before a stage in `required`, as in `load/chat-past-capacity`. */
+const COMMAND = /^(?:load|chaos)\//;
+
+const merged = (verdict: Verdict, reason: string): MergedVerdict => ({
+  verdict,
+  exit_code: EXIT_CODE[verdict],
+  reason,
+});
+
+const named = (ids: readonly string[]): string => {
+  const unique = [...new Set(ids)];
+  const more = unique.length - NAMED_MAX;
+  return unique.slice(0, NAMED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
+};
+
+const many = (n: number, one: string, several: string): string => `${n} ${n === 1 ? one : several}`;
+
+/** What stands before the first `/` of a claim's id or a stage's name; the whole where there is none. */
+export const groupOf = (id: string): string => id.split("/", 1)[0]!;
+
+/** Whether `name` of a `required` list means this claim: its id, the group before `/`, or its stage. */
+const means = (name: string, claim: Claim): boolean =>
+  claim.id === name ||
+  groupOf(claim.id) === name ||
+  claim.stage === name ||
+  groupOf(claim.stage) === name ||
+  (COMMAND.test(name) && claim.stage === name.replace(COMMAND, ""));
+
+/** Whether a claim says something about the target. `info` only records what it does. */
+const isJudged = (claim: Claim): boolean =>
+  claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
+
+/**
+ * What is missing of one required name, or `null`. In a group every `must` has to be judged and at least one claim has
+ * to be there that was; a claim named by its own id has to be judged whatever its level.
+ */
+const missing = (name: string, claims: readonly Claim[]): string | null => {
+  const meant = claims.filter((claim) => means(name, claim));
+  if (meant.length === 0) return `${name} (absent: nothing of that name was judged)`;
+  const skipped = meant.filter((c) => c.verdict === "skipped" && (c.level === "must" || c.id === name));
+  if (skipped.length > 0) {
+    return skipped.length === 1 && skipped[0]!.id === name
+      ? `${name} (${skipped[0]!.reason})`
+      : `${name} (skipped in it: ${named(skipped.map((c) => c.id))})`;
+  }
+  return meant.every((c) => c.verdict === "skipped") ? `${name} (all of it skipped)` : null;
+};
+
+/**
+ * Merges claims (interface.md section 3). A failed `must` fails the run; else an inconclusive `must`, a required claim or
+ * group that was skipped or is absent, or a run without a judged claim makes it inconclusive. `should` and `info` never
+ * fail it. `required` holds claim ids, groups (what stands before `/`) and stages.
+ */
+export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): MergedVerdict => {
+  const broken = claims.filter((c) => c.level === "must" && c.verdict === "fail").map((c) => c.id);
+  if (broken.length > 0) {
+    return merged(
+      "fail",
+      `${many(broken.length, "claim that must hold is", "claims that must hold are")} broken: ${named(broken)}.`,
+    );
+  }
+  const reasons: string[] = [];
+  const open = claims.filter((c) => c.level === "must" && c.verdict === "inconclusive").map((c) => c.id);
+  if (open.length > 0) {
+    reasons.push(
+      `${many(open.length, "claim that must hold", "claims that must hold")} could not be decided: ${named(open)}.`,
+    );
+  }
+  const absent = required.map((name) => missing(name, claims)).filter((text) => text !== null);
+  if (absent.length > 0) reasons.push(`Required, but not judged: ${named(absent)}.`);
+  const judged = claims.filter(isJudged).length;
+  if (judged === 0) reasons.push("No claim was judged, so nothing is known about the target.");
+  if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
+  const skipped = claims.filter((c) => c.verdict === "skipped").length;
+  const rest =
+    skipped === 0
+      ? ""
+      : ` ${many(skipped, "claim was", "claims were")} skipped and ${skipped === 1 ? "says" : "say"} nothing.`;
+  return merged(
+    "pass",
+    `Every claim that must hold and was judged holds (${many(judged, "claim", "claims")} judged).${rest}`,
+  );
+};
+
+/**
+ * Why a finished run has its verdict, in words. The document does not keep the `required` list; where the claims alone
+ * give another verdict than the one written down, the one written down is told, and that it came from elsewhere.
+ */
+export const whyOf = (run: RunDocument): string => {
+  const fromClaims = mergeClaims(run.claims, []);
+  if (fromClaims.verdict === run.verdict) return fromClaims.reason;
+  const skipped = run.claims.filter((c) => c.verdict === "skipped").length;
+  if (run.verdict === "inconclusive" && fromClaims.verdict === "pass") {
+    return `No judged claim is broken, but something that was required was not judged${skipped > 0 ? ` (${many(skipped, "claim was", "claims were")} skipped)` : ""}, or the run ended early.`;
+  }
+  return `The run was recorded as ${run.verdict}; its claims alone say ${fromClaims.verdict}: ${fromClaims.reason}`;
+};
