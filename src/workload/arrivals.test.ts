@@ -1,0 +1,48 @@
+import { describe, expect, test } from "vitest";
+import { arrivalTimesUs, makeSchedule } from "./arrivals.ts";
+import { constant, PROFILES, profileCalls, profileDurationS, ramp, spike } from "./profiles.ts";
+
+describe("schedules", () => {
+  test("uniform arrivals at a constant rate stand exactly one period apart, the first at once", () => {
+    expect(arrivalTimesUs(constant(4, 1), "uniform", 1)).toEqual([0, 250_000, 500_000, 750_000]);
+  });
+
+  test("uniform arrivals follow the integral of a ramp", () => {
+    // 0 to 10 per second within 2 s: the k-th arrival is where 2.5 t² = k.
+    expect(arrivalTimesUs(ramp(0, 10, 2), "uniform", 1)).toEqual(
+      Array.from({ length: 10 }, (_, k) => Math.round(Math.sqrt(k / 2.5) * 1e6)),
+    );
+  });
+
+  test("every profile offers as many calls as its integral, in ascending order, within its length", () => {
+    for (const [name, make] of Object.entries(PROFILES)) {
+      const profile = make(200, 8);
+      const times = arrivalTimesUs(profile, "uniform", 1);
+      expect(Math.abs(times.length - profileCalls(profile)), name).toBeLessThanOrEqual(1);
+      expect(times.every((at, k) => k === 0 || at >= (times[k - 1] as number))).toBe(true);
+      expect(times.at(-1) as number).toBeLessThanOrEqual(profileDurationS(profile) * 1e6);
+    }
+  });
+
+  test("poisson arrivals depend on the seed alone, and their count is near the integral", () => {
+    const profile = spike(100, 5, 20);
+    const times = arrivalTimesUs(profile, "poisson", 7);
+    expect(times).toEqual(arrivalTimesUs(profile, "poisson", 7));
+    expect(times).not.toEqual(arrivalTimesUs(profile, "poisson", 8));
+    const expected = profileCalls(profile);
+    expect(Math.abs(times.length - expected)).toBeLessThan(4 * Math.sqrt(expected));
+  });
+
+  test("gaps of poisson arrivals spread as an exponential does", () => {
+    const times = arrivalTimesUs(constant(1000, 20), "poisson", 11);
+    const longerThanMean = times.filter((at, k) => k > 0 && at - (times[k - 1] as number) > 1000).length;
+    expect(longerThanMean / times.length).toBeCloseTo(Math.exp(-1), 1);
+  });
+
+  test("a profile of no rate at all offers nothing, and a piece of rate 0 is only waited out", () => {
+    expect(arrivalTimesUs(constant(0, 5), "uniform", 1)).toEqual([]);
+    const pause = { name: "pause", pieces: [...constant(0, 2).pieces, ...constant(2, 1).pieces] };
+    expect(arrivalTimesUs(pause, "uniform", 1)).toEqual([2_000_000, 2_500_000]);
+    expect(makeSchedule(constant(0, 5), "poisson", 1).next()).toBeNull();
+  });
+});

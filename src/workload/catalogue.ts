@@ -1,0 +1,43 @@
+/** Every story by its name: what `load SCENARIO` and the runner choose from. */
+import { catalogReads } from "./stories/catalog-reads.ts";
+import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
+import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
+import { rateLimitEdge } from "./stories/rate-limit-edge.ts";
+import { retryStorm } from "./stories/retry-storm.ts";
+import { sessionStorm } from "./stories/session-storm.ts";
+import { smoke } from "./stories/smoke.ts";
+import { steadyMix } from "./stories/steady-mix.ts";
+import { tileQuotaStampede } from "./stories/tile-quota-stampede.ts";
+import {
+  brownout,
+  coldStartUnderLoad,
+  heavyTailStreams,
+  leavingReaders,
+  replicaLost,
+  rollingDeploy,
+  soak,
+  spikeAndRecover,
+} from "./stories/under-disturbance.ts";
+import type { Story } from "./story.ts";
+
+const ALL: readonly Story[] = [
+  smoke,
+  steadyMix,
+  catalogReads,
+  chatPastCapacity,
+  noisyNeighbour,
+  tileQuotaStampede,
+  rateLimitEdge,
+  sessionStorm,
+  spikeAndRecover,
+  brownout,
+  replicaLost,
+  rollingDeploy,
+  coldStartUnderLoad,
+  heavyTailStreams,
+  leavingReaders,
+  retryStorm,
+  soak,
+];
+
+export const STORIES: ReadonlyMap<string, Story> = new Map(ALL.map((story) => [story.name, story]));

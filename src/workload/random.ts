@@ -1,0 +1,54 @@
+/**
+ * Randomness without state: the n-th number of a seed is a function of the seed and n. So call number 4711 of a run is
+ * the same call in k6, in the open-loop driver and in a replay, whoever asks first and in whatever order.
+ *
+ * Three 32-bit words are mixed into a state, each absorbed by the finaliser of MurmurHash3 (Appleby, public domain),
+ * with odd constants between them, as splitmix does with its counter. Good enough for choices and arrival gaps; not for
+ * secrets.
+ */
+
+const fmix32 = (word: number): number => {
+  let h = word;
+  h ^= h >>> 16;
+  h = Math.imul(h, 0x85ebca6b);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+};
+
+const GOLDEN = 0x9e3779b9;
+
+/** 32 bits from a seed, a counter (up to 2^53) and a salt that keeps two uses of one counter apart. */
+export const bits32 = (seed: number, i: number, salt: number): number => {
+  const low = i % 0x100000000;
+  const high = (i - low) / 0x100000000;
+  let h = fmix32((seed | 0) ^ GOLDEN);
+  h = fmix32((h + Math.imul(low | 0, GOLDEN) + 0x7f4a7c15) | 0);
+  if (high !== 0) h = fmix32((h ^ (high | 0)) | 0);
+  return fmix32((h + Math.imul(salt | 0, 0x632be5ab) + 0x1b873593) | 0);
+};
+
+/** Uniform in [0, 1), with 53 bits. */
+export const uniform = (seed: number, i: number, salt: number): number => {
+  const high = bits32(seed, i, salt) >>> 5;
+  const low = bits32(seed, i, salt ^ 0x5bf03635) >>> 6;
+  return (high * 0x4000000 + low) / 0x20000000000000;
+};
+
+/** An integer in [0, below). `below` is far smaller than 2^32, so the bias of scaling is not visible. */
+export const whole = (seed: number, i: number, salt: number, below: number): number =>
+  Math.floor(uniform(seed, i, salt) * below);
+
+/** Exponential with mean 1: the gap of a Poisson process of rate 1. */
+export const exponential = (seed: number, i: number, salt: number): number => -Math.log(1 - uniform(seed, i, salt));
+
+/** An item of a list that is not empty. */
+export const pick = <T>(seed: number, i: number, salt: number, items: readonly T[]): T =>
+  items[whole(seed, i, salt, items.length)] as T;
+
+/** One number from a text, so that a name can be a salt (FNV-1a). */
+export const saltOf = (name: string): number => {
+  let h = 0x811c9dc5;
+  for (let at = 0; at < name.length; at++) h = Math.imul(h ^ name.charCodeAt(at), 0x01000193);
+  return h >>> 0;
+};

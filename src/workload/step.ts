@@ -1,0 +1,128 @@
+/**
+ * One call that a story wants: what to send, as whom, from which origin, and what the caller knows about it. It holds no
+ * secret and no host: the driver puts both in.
+ */
+import type { Product, RouteName, Scope } from "../contract/routes.ts";
+import { routeOf } from "../contract/routes.ts";
+import { bodyOf, pathOf } from "./bodies.ts";
+import { type CallerName, callerOf, type World } from "./world.ts";
+
+/** `garbage` is no key at all by its shape, `unknown` a well-formed key that nobody issued. */
+export type CredentialRef =
+  | { readonly as: "none" | "garbage" | "unknown" }
+  | { readonly as: "publishable" | "server" | "admin"; readonly of: CallerName }
+  | { readonly as: "session"; readonly of: CallerName; readonly product: Product };
+
+/** `listed` is the origin in the allowlist of the caller's key, `null` the text that a sandboxed frame sends. */
+export type OriginRef = "listed" | "foreign" | "none" | "null";
+
+/** The same shape as `CallFacts` of history/line.ts, which the workload may not import. */
+export type StepFacts = {
+  credential: "none" | "garbage" | "unknown" | "publishable" | "server" | "session" | "admin";
+  state?: "valid" | "revoked" | "expired";
+  origin: OriginRef;
+  ip?: "allowed" | "foreign";
+  tier?: "Free" | "Pro" | null;
+  scopes?: Scope[];
+  products?: Product[];
+  product?: Product;
+  body: "ok" | "malformed" | "none";
+};
+
+export type Step = {
+  readonly route: RouteName | "-";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  /** Below `{base_url}`, with its query. */
+  readonly path: string;
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly credential: CredentialRef;
+  /** The header that carries the credential (item 22, 143). */
+  readonly via: "authorization" | "x-api-key";
+  readonly origin: OriginRef;
+  /** The organization that the caller belongs to, `"-"` without a valid credential. */
+  readonly org: string;
+  readonly facts: StepFacts;
+  /** What an admitted call is charged to. */
+  readonly meter?: "map_loads" | "design_analyses";
+  /** Leave the stream on purpose, after so many events or so many milliseconds from the first byte. */
+  readonly abort?: { readonly afterEvents: number } | { readonly afterMs: number };
+  /** What the client does about a refusal that says "try again" (item 217). */
+  readonly retry?: { readonly times: number; readonly honours: boolean };
+};
+
+export type StepWish = {
+  route: RouteName;
+  credential: CredentialRef;
+  origin?: OriginRef;
+  /** Product asked for, on the exchange. */
+  product?: Product;
+  /** A body in place of the correct one, and what it is. */
+  body?: { text: string | undefined; is: "malformed" | "ok" };
+  path?: string;
+  via?: Step["via"];
+  abort?: NonNullable<Step["abort"]>;
+  retry?: NonNullable<Step["retry"]>;
+};
+
+const factsOf = (
+  world: World,
+  wish: StepWish,
+  origin: OriginRef,
+  hasBody: boolean,
+): { org: string; facts: StepFacts } => {
+  const { credential } = wish;
+  const facts: StepFacts = {
+    credential: credential.as,
+    origin,
+    body: wish.body?.is ?? (hasBody ? "ok" : "none"),
+  };
+  if (wish.product !== undefined) facts.product = wish.product;
+  if (!("of" in credential)) return { org: "-", facts };
+  if (credential.as === "admin") {
+    const told = world.roles[credential.of.slice("role:".length)];
+    return { org: told?.org ?? credential.of, facts: { ...facts, state: "valid" } };
+  }
+  const { org, powers } = callerOf(world, credential.of, credential.as === "server" ? "server" : "publishable");
+  facts.state = powers.state ?? "valid";
+  if (powers.tier !== undefined) facts.tier = powers.tier;
+  if (powers.scopes !== undefined) facts.scopes = [...powers.scopes];
+  if (powers.products !== undefined) facts.products = [...powers.products];
+  if (credential.as === "server") facts.ip = powers.ip ?? "allowed";
+  if (credential.as === "session" && wish.route !== "sdk.sessions") facts.product = credential.product;
+  return { org: facts.state === "valid" ? org : "-", facts };
+};
+
+/** A step from what a story wishes; everything it does not say is that of a correct call. `n` varies the content. */
+export const stepOf = (world: World, n: number, wish: StepWish): Step => {
+  const route = routeOf(wish.route);
+  const origin = wish.origin ?? "none";
+  const body =
+    wish.body !== undefined
+      ? wish.body.text
+      : wish.route === "sdk.sessions"
+        ? JSON.stringify({ product: wish.product ?? "chat" })
+        : bodyOf(wish.route, n);
+  const asked: StepWish =
+    wish.route === "sdk.sessions" && wish.body === undefined ? { product: "chat", ...wish } : wish;
+  const { org, facts } = factsOf(world, asked, origin, body !== undefined);
+  const meter = route.meter ?? (wish.route === "sdk.sessions" && asked.product === "tile" ? "map_loads" : undefined);
+  return {
+    route: wish.route,
+    method: route.method,
+    path: wish.path ?? pathOf(wish.route, n),
+    credential: wish.credential,
+    via: wish.via ?? (n % 2 === 0 ? "authorization" : "x-api-key"),
+    origin,
+    org,
+    facts,
+    ...(body === undefined ? {} : { body }),
+    ...(meter === undefined ? {} : { meter }),
+    ...(wish.abort === undefined ? {} : { abort: wish.abort }),
+    ...(wish.retry === undefined ? {} : { retry: wish.retry }),
+  };
+};
+
+/** The call that mints a session for later steps. */
+export const exchangeStep = (world: World, n: number, of: CallerName, product: Product): Step =>
+  stepOf(world, n, { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product });

@@ -1,0 +1,98 @@
+/**
+ * The stories whose load is ordinary and whose point is what happens to the deployment meanwhile: the runner brings the
+ * disturbance (a slower service, a lost replica, a deploy), these only say who calls what.
+ */
+import type { Profile } from "../profiles.ts";
+import { constant, ramp, spike } from "../profiles.ts";
+import { stepOf } from "../step.ts";
+import { capacityPerS, type ProfileWish, type Story, storyOf, tenantsMissing } from "../story.ts";
+import { inTurn } from "../tenants.ts";
+import { oncePerWorld, tenantsWith, type World } from "../world.ts";
+import { chatTenantsNeeded } from "./chat-past-capacity.ts";
+import { mixRatePerS, planMix } from "./steady-mix.ts";
+
+const servers = oncePerWorld((world: World) => tenantsWith(world, "server"));
+
+const mixStory = (
+  name: string,
+  purpose: string,
+  profile: (ratePerS: number, durationS: number) => Profile,
+  lengthS: number,
+): Story =>
+  storyOf({
+    name,
+    purpose,
+    missing: (world) => tenantsMissing(world, "server", 4),
+    profile: (world, { ratePerS, durationS = lengthS }: ProfileWish = {}) =>
+      profile(ratePerS ?? mixRatePerS(world), durationS),
+    plan: planMix,
+  });
+
+/** Streams alone, in turn, at a share of capacity; `leave` says which calls go before the end. */
+const streamStory = (
+  name: string,
+  purpose: string,
+  share: number,
+  lengthS: number,
+  leave: (i: number) => boolean,
+): Story =>
+  storyOf({
+    name,
+    purpose,
+    missing: (world) => tenantsMissing(world, "server", chatTenantsNeeded(world)),
+    profile: (world, { ratePerS, durationS = lengthS } = {}) =>
+      constant(ratePerS ?? Math.max(2, Math.round(share * (capacityPerS(world.limits) ?? 20))), durationS),
+    plan: (_seed, i, world) => {
+      const { org } = inTurn(servers(world), i);
+      return [
+        stepOf(world, i, {
+          route: "chat.control",
+          credential: { as: "server", of: `tenant:${org}` },
+          ...(leave(i) ? { abort: { afterEvents: 1 + (i % 3) } } : {}),
+        }),
+      ];
+    },
+  });
+
+export const spikeAndRecover = mixStory(
+  "spike-and-recover",
+  "five times the ordinary load for a while, then calm",
+  (rate, s) => spike(rate, 5, s),
+  20,
+);
+export const soak = mixStory("soak", "an ordinary day, for hours: leaks of slots, memory and sockets", constant, 3600);
+export const replicaLost = mixStory("replica-lost", "ordinary load while a replica goes away", constant, 20);
+export const rollingDeploy = mixStory(
+  "rolling-deploy",
+  "ordinary load while replicas are replaced one by one",
+  constant,
+  30,
+);
+export const coldStartUnderLoad = mixStory(
+  "cold-start-under-load",
+  "a start with the load already there",
+  ramp.bind(null, 0),
+  15,
+);
+export const brownout = streamStory(
+  "brownout",
+  "streams at a constant rate while each takes five times as long",
+  0.6,
+  20,
+  () => false,
+);
+export const heavyTailStreams = streamStory(
+  "heavy-tail-streams",
+  "streams of very unequal length near capacity",
+  0.8,
+  20,
+  () => false,
+);
+/** A third of the readers leave early; their slots have to come back. */
+export const leavingReaders = streamStory(
+  "leaving-readers",
+  "streams whose readers leave before the end",
+  0.6,
+  12,
+  (i) => i % 3 === 0,
+);

@@ -1,0 +1,125 @@
+import { describe, expect, test } from "vitest";
+import { routeOf } from "../contract/routes.ts";
+import { STORIES } from "./catalogue.ts";
+import { profileCalls } from "./profiles.ts";
+import { burstOf } from "./stories/noisy-neighbour.ts";
+import { smokeRound } from "./stories/smoke.ts";
+import { ROLE_POWERS, type World } from "./world.ts";
+
+const tenants = Array.from({ length: 16 }, (_, k) => ({
+  org: `org_t${k}`,
+  tier: k % 4 === 0 ? ("Free" as const) : ("Pro" as const),
+  allowance: k % 4 === 0 ? 40 : 8,
+  publishable: true,
+  server: true,
+}));
+
+const world: World = {
+  tenants,
+  roles: Object.fromEntries(
+    [...Object.keys(ROLE_POWERS), "admin_pro", "admin_free", "admin_no_plan", "admin_key_limit"].map((role) => [
+      role,
+      { org: `org_${role}`, hasOrigin: true },
+    ]),
+  ),
+  limits: { slots: 32, service_ms: 200, global_in_flight: 32, org_in_flight: 16, rate_per_s: 50, burst: 100 },
+  permits: { writes: true, quotaBurn: true },
+};
+
+const plan = (name: string, i: number, seed = 1, on: World = world) => STORIES.get(name)!.plan(seed, i, on);
+
+describe("every story", () => {
+  test.each([...STORIES.keys()])("%s is a pure function of seed and number, and each step is complete", (name) => {
+    const story = STORIES.get(name)!;
+    expect(story.missing(world)).toEqual([]);
+    const copy = structuredClone(world);
+    for (let i = 0; i < 400; i++) {
+      const steps = story.plan(5, i, world);
+      expect(steps).toEqual(story.plan(5, i, copy));
+      expect(steps.length).toBeGreaterThan(0);
+      for (const step of steps) {
+        expect(step.path).toMatch(/^\/[^{}]*$/);
+        if (step.route !== "-") expect(step.method).toBe(routeOf(step.route).method);
+        if (step.facts.body === "ok") JSON.parse(step.body as string);
+      }
+    }
+    expect(profileCalls(story.profile(world))).toBeGreaterThan(20);
+  });
+
+  test.each([...STORIES.keys()])("%s says by name what an empty deployment lacks", (name) => {
+    const story = STORIES.get(name)!;
+    const empty: World = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
+    expect(story.missing(empty).join()).toMatch(/tenant|role/);
+  });
+
+  test("no step of any story holds a secret", () => {
+    for (const name of STORIES.keys()) {
+      for (let i = 0; i < 100; i++) expect(JSON.stringify(plan(name, i))).not.toMatch(/svc_|eyJ/);
+    }
+  });
+});
+
+describe("smoke", () => {
+  test("one round visits every case once, whatever the seed", () => {
+    const count = smokeRound(world);
+    const round = (seed: number, nth: number) =>
+      Array.from({ length: count }, (_, at) => {
+        const { body: _body, path: _path, via: _via, ...step } = plan("smoke", nth * count + at, seed)[0]!;
+        return JSON.stringify(step);
+      }).sort();
+    expect(round(1, 0)).toEqual(round(2, 0));
+    expect(round(1, 0)).toEqual(round(1, 3));
+    expect(count).toBeGreaterThan(80);
+  });
+
+  test("a role that the target lacks takes its cases away, and only them", () => {
+    const { publishable_no_ai: _gone, ...roles } = world.roles;
+    const fewer: World = { ...world, roles };
+    expect(smokeRound(fewer)).toBe(smokeRound(world) - 2);
+  });
+
+  test("without a permit to write no call goes to key management", () => {
+    const timid: World = { ...world, permits: { writes: false, quotaBurn: false } };
+    for (let i = 0; i < 200; i++) expect(plan("smoke", i, 1, timid)[0]!.route).not.toMatch(/^keys/);
+  });
+});
+
+describe("who calls", () => {
+  test("chat-past-capacity takes every organization equally often", () => {
+    const count = new Map<string, number>();
+    for (let i = 0; i < 1600; i++) {
+      const { org } = plan("chat-past-capacity", i)[0]!;
+      count.set(org, (count.get(org) ?? 0) + 1);
+    }
+    expect([...count.values()]).toEqual(new Array(16).fill(100));
+  });
+
+  test("tile-quota-stampede takes both tiers across their allowance, with every mint charged", () => {
+    const story = STORIES.get("tile-quota-stampede")!;
+    const mints = new Map<string, number>();
+    const calls = Math.floor(profileCalls(story.profile(world)));
+    for (let i = 0; i < calls; i++) {
+      const step = plan("tile-quota-stampede", i)[0]!;
+      if (step.route !== "sdk.sessions") continue;
+      expect(step.meter).toBe("map_loads");
+      expect(step.facts).toMatchObject({ product: "tile", origin: "listed", body: "ok" });
+      mints.set(step.org, (mints.get(step.org) ?? 0) + 1);
+    }
+    expect(mints.size).toBe(8);
+    for (const [, count] of mints) expect(count).toBeGreaterThan(40);
+    expect(mints.has(story.noisy(world)[0]!)).toBe(false);
+  });
+
+  test("noisy-neighbour's bursts belong to one organization, whose cap a burst exceeds", () => {
+    const story = STORIES.get("noisy-neighbour")!;
+    const [noisy] = story.noisy(world);
+    let longest = 0;
+    let run = 0;
+    for (let i = 0; i < 500; i++) {
+      expect(plan("noisy-neighbour", i)[0]!.org === noisy).toBe(burstOf(world, i));
+      run = burstOf(world, i) ? run + 1 : 0;
+      longest = Math.max(longest, run);
+    }
+    expect(longest).toBeGreaterThan(world.limits.org_in_flight!);
+  });
+});
