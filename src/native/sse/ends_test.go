@@ -136,17 +136,18 @@ func TestTimeouts(t *testing.T) {
 		status, events     int
 		server             http.HandlerFunc
 	}{
-		{"timeout before the head", `{ timeout: "100ms" }`, "did not end within 100ms", 0, 0, noHead},
-		{"timeout after the head", `{ timeout: 100 }`, "did not end within 100ms", 200, 0, headOnly},
-		{"timeout although bytes come", `{ timeout: 100, idleTimeout: 5000 }`, "did not end within 100ms", 200, 0, pings},
-		{"timeout in a refusal", `{ timeout: "100ms" }`, "did not end within 100ms", 429, 0, refusal},
-		{"firstEventTimeout before the head", `{ firstEventTimeout: 100 }`, "no first event within 100ms", 0, 0, noHead},
-		{"firstEventTimeout although comments come", `{ firstEventTimeout: "0.1s" }`, "no first event within 100ms", 200, 0, pings},
-		{"idleTimeout without an event", `{ idleTimeout: 100 }`, "no byte came within 100ms", 200, 0, headOnly},
-		{"idleTimeout after an event", `{ idleTimeout: 100, firstEventTimeout: 50000 }`, "no byte came within 100ms", 200, 1, oneEvent},
-		{"idleTimeout in a refusal", `{ idleTimeout: 100 }`, "no byte came within 100ms", 429, 0, refusal},
+		{"timeout before the head", `{ timeout: "300ms" }`, "did not end within 300ms", 0, 0, noHead},
+		{"timeout after the head", `{ timeout: 300 }`, "did not end within 300ms", 200, 0, headOnly},
+		{"timeout although bytes come", `{ timeout: 300, idleTimeout: 5000 }`, "did not end within 300ms", 200, 0, pings},
+		{"timeout in a refusal", `{ timeout: "300ms" }`, "did not end within 300ms", 429, 0, refusal},
+		{"firstEventTimeout before the head", `{ firstEventTimeout: 300 }`, "no first event within 300ms", 0, 0, noHead},
+		{"firstEventTimeout although comments come", `{ firstEventTimeout: "0.3s" }`, "no first event within 300ms", 200, 0, pings},
+		{"idleTimeout without an event", `{ idleTimeout: 300 }`, "no byte came within 300ms", 200, 0, headOnly},
+		{"idleTimeout after an event", `{ idleTimeout: 300, firstEventTimeout: 50000 }`, "no byte came within 300ms", 200, 1, oneEvent},
+		{"idleTimeout in a refusal", `{ idleTimeout: 300 }`, "no byte came within 300ms", 429, 0, refusal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			gone := make(chan struct{})
 			r := newVU(t).open(serve(t, func(w http.ResponseWriter, r *http.Request) { defer close(gone); c.server(w, r) }), c.params)
 			expect(t, "ended", r.Ended, "timeout")
@@ -162,27 +163,34 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestTimeoutsThatDoNotFire(t *testing.T) {
-	alive := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		for range 15 {
-			stream(": ping\n\n")(w, r)
-			time.Sleep(20 * time.Millisecond)
-		}
-		stream("event: done\ndata: a\n\n")(w, r)
-	})
-	r := newVU(t).open(alive, `{ idleTimeout: 200, terminal: { done: "done" } }`)
-	expect(t, "comments are life", r.Ended, "done")
-
-	first := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		stream("data: a\n\n")(w, r)
-		time.Sleep(300 * time.Millisecond)
-		stream("event: done\ndata: b\n\n")(w, r)
-	})
-	r = newVU(t).open(first, `{ firstEventTimeout: 200, terminal: { done: "done" } }`)
-	expect(t, "only the first event has to come in time", r.Ended, "done")
-
-	slow := serve(t, stream("data: a\n\n", "event: done\ndata: b\n\n"))
-	r = newVU(t).open(slow, `{ idleTimeout: 100, terminal: { done: "done" } }`, `const until = Date.now() + 150; while (Date.now() < until);`)
-	expect(t, "time in the script's handler is not the server's silence", r.Ended, "done")
+	for _, c := range []struct {
+		name, params, handler string
+		server                http.HandlerFunc
+	}{
+		{"comments are life", `{ idleTimeout: 1000, terminal: { done: "done" } }`, "", func(w http.ResponseWriter, r *http.Request) {
+			for range 30 {
+				stream(": ping\n\n")(w, r)
+				time.Sleep(50 * time.Millisecond)
+			}
+			stream("event: done\ndata: a\n\n")(w, r)
+		}},
+		{"only the first event has to come in time", `{ firstEventTimeout: 1000, terminal: { done: "done" } }`, "", func(w http.ResponseWriter, r *http.Request) {
+			stream("data: a\n\n")(w, r)
+			time.Sleep(1300 * time.Millisecond)
+			stream("event: done\ndata: b\n\n")(w, r)
+		}},
+		{
+			"time in the script's handler is not the server's silence", `{ idleTimeout: 500, terminal: { done: "done" } }`,
+			`const until = Date.now() + 700; while (Date.now() < until);`, stream("data: a\n\n", "event: done\ndata: b\n\n"),
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newVU(t).open(serve(t, c.server), c.params, c.handler)
+			expect(t, "ended", r.Ended, "done")
+			expect(t, "error", r.Error, "")
+		})
+	}
 }
 
 func TestRefusedGivesTheBody(t *testing.T) {

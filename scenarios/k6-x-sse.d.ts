@@ -1,0 +1,115 @@
+// Typings of k6/x/sse, our own k6 extension (src/native/sse). Written by hand: Go has no typings to give, and npm has none for any
+// extension of this name. A script that keeps to open, on, close, url, status, headers and error also runs on a stock k6 with the
+// community extension; everything else here is ours.
+
+declare module "k6/x/sse" {
+  import type { CookieJar, url as httpUrl } from "k6/http";
+
+  /** A string, or what http.url`…` gives: then the template is the `name` tag. It must be an absolute http or https address. */
+  export type SseUrl = string | ReturnType<typeof httpUrl>;
+
+  /** Milliseconds, or a Go duration such as "1.5s" or "2m". 0 is no limit. */
+  export type Duration = number | string;
+
+  export interface SseParams {
+    /** Default GET. */
+    method?: string;
+    /** A header whose value is undefined or null is not sent. `Accept` is text/event-stream unless given. */
+    headers?: Record<string, string | undefined | null>;
+    body?: string | ArrayBuffer;
+    /** Default: the VU's own jar, as in k6/http. */
+    jar?: CookieJar;
+    /** Tags of every sample of this stream; `name` replaces the path of the URL. */
+    tags?: Record<string, string | number | boolean>;
+    /** The whole exchange, from sending to the end. Default 60 s. */
+    timeout?: Duration;
+    /** From sending to the first event. Comments are no events. Default: no limit. */
+    firstEventTimeout?: Duration;
+    /** Between two arrivals of bytes after the head of the answer; comments count, time in handlers does not. Default: no limit. */
+    idleTimeout?: Duration;
+    /** Names of the events that end a stream. An event without a name is called "message" here. */
+    terminal?: { done?: string | string[]; error?: string | string[] };
+  }
+
+  /**
+   * How an exchange ended; every one has exactly one end.
+   * - `done`, `error_event`: an event of `terminal.done`, `terminal.error` came; the first terminal event decides
+   * - `eof`: the body ended as its framing says, without a terminal event
+   * - `truncated`: the body stopped before that
+   * - `reset`: no connection, or it broke; `status` is 0 when that was before the head of the answer
+   * - `timeout`: one of the three time-outs, or the connection took too long to make
+   * - `refused`: a whole answer that is no event stream (not 200, or another content type); `body` has it
+   * - `closed_by_client`: `client.close()`, an interrupted iteration, or an event over 8 MiB (`error` says which)
+   */
+  export type SseEnd =
+    | "done"
+    | "error_event"
+    | "eof"
+    | "truncated"
+    | "reset"
+    | "timeout"
+    | "refused"
+    | "closed_by_client";
+
+  export interface SseEvent {
+    /** The last event id of the stream: it stays until another comes. */
+    id: string;
+    /** "" when the event has no name. */
+    name: string;
+    data: string;
+    /** The last comment since the previous event. */
+    comment: string;
+  }
+
+  export interface SseClient {
+    /** Called once when a stream begins; not for a refusal. */
+    on(event: "open", handler: () => void): void;
+    /** Called for each event, late ones included. Reading waits for it; without a handler events cost the script nothing. */
+    on(event: "event", handler: (event: SseEvent) => void): void;
+    /** Called once, at the end, when `error` of the response is not empty. */
+    on(event: "error", handler: (error: { error(): string }) => void): void;
+    /** Ends the stream; harmless at any time. */
+    close(): void;
+  }
+
+  export interface SseResponse {
+    url: string;
+    /** 0 when no answer came. */
+    status: number;
+    /** Names in Go's canonical form, such as `Retry-After`; several values are joined by ", ". */
+    headers: Record<string, string>;
+    /** "" when nothing broke. It may be told with `done` as well: then the connection broke after the terminal event. */
+    error: string;
+    /** The body of an answer that is no event stream, up to 1 MiB; otherwise "". Whole only when `ended` is `refused`. */
+    body: string;
+    ended: SseEnd;
+    /** Events that came, late ones included. */
+    events: number;
+    /** Events after the terminal one, within 250 ms or until the end of the body. */
+    late: number;
+    /** Wall-clock microseconds since 1970; null when nothing was sent. */
+    sent_us: number | null;
+    /** When the first event was read; null when none came. */
+    first_us: number | null;
+    /** When the terminal event was read, or when the exchange ended otherwise; null when nothing was sent. */
+    done_us: number | null;
+  }
+
+  /**
+   * Makes one exchange and blocks the VU until it is over. What the server or the network did is in the response. It throws for what is
+   * wrong in the script: the URL, an unknown or malformed parameter, the init context, and whatever a handler throws (the stream is
+   * closed then). Redirects are not followed.
+   *
+   * Metrics, with the tags `name`, `method`, `status`, `ended` and those of `params.tags`: `sse_time_to_first_event`, `sse_event_gap`,
+   * `sse_stream_duration` (trends), `sse_streams`, `sse_event` (counters).
+   */
+  export function open(url: SseUrl, setup?: (client: SseClient) => void): SseResponse;
+  export function open(
+    url: SseUrl,
+    params: SseParams | null | undefined,
+    setup?: (client: SseClient) => void,
+  ): SseResponse;
+
+  const sse: { open: typeof open };
+  export default sse;
+}
