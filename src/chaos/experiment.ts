@@ -1,0 +1,141 @@
+/**
+ * One experiment: steady state, fault, did it take effect, hold, heal, read back, recovery. It heals on every path, and
+ * it neither judges nor makes load: the load runs beside it and the judges read the lines that it returns.
+ *
+ * Write-ahead: what is about to be broken, and how to mend it, is on disk before it is broken; if that cannot be written,
+ * nothing is broken. That the fault was asked for is not enough: a probe through the broken link must show it.
+ */
+import type { FaultLine } from "../history/line.ts";
+import type { FaultStream } from "./fault.ts";
+import type { SideEffects, Undo } from "./undo.ts";
+import { waitUntil } from "./waiting.ts";
+
+/** The steps. Each may throw, which reads as "no" with a note. The signal ends a step when its time is over. */
+export type ExperimentSteps = {
+  /** Is the target healthy? Asked again until it is, or the deadline has passed. */
+  isSteady: (signal: AbortSignal) => Promise<boolean>;
+  inject: (signal: AbortSignal) => Promise<void>;
+  /** Looks THROUGH the broken link; true when the fault shows. */
+  showsEffect: (signal: AbortSignal) => Promise<boolean>;
+  /** Takes the fault away by all means it has, reads back, and says what it took. Throws when the link is not whole. */
+  heal: (signal: AbortSignal) => Promise<string[]>;
+  hasRecovered: (signal: AbortSignal) => Promise<boolean>;
+};
+
+export type ExperimentPlan = {
+  stage: string;
+  experiment: string;
+  /** What is broken: `limiter`, `keys`, `edge`. */
+  link: string;
+  fault: string;
+  stream: FaultStream;
+  undo: Undo;
+  steps: ExperimentSteps;
+  steadyMs: number;
+  injectMs: number;
+  effectMs: number;
+  holdMs: number;
+  healMs: number;
+  recoveryMs: number;
+  /** Pause between two looks. */
+  pollMs?: number;
+};
+
+export type Surroundings = {
+  /** The run's clock, microseconds. */
+  nowUs: () => number;
+  journal: SideEffects;
+  /** Told to stop: the fault is healed at once, and recovery is not waited for. */
+  signal?: AbortSignal;
+  /** Has the heal run at the end of the run should it not be reached here. Returns the function that forgets it. */
+  keepUndo?: (name: string, undo: () => Promise<void>) => () => void;
+  /** Each line as it is made, for a history in time order. */
+  onLine?: (line: FaultLine) => void;
+};
+
+export type Outcome = {
+  steady: boolean;
+  /** False also where nothing was put in because the target was not steady. */
+  tookEffect: boolean;
+  /** Read back whole. True where nothing was put in. False is a failed cleanup, not a failed target. */
+  healed: boolean;
+  /** `null`: not looked at (stopped, never steady, or not healed). */
+  recovered: boolean | null;
+  stopped: boolean;
+  notes: string[];
+};
+
+const STILL = new AbortController().signal;
+
+/** Rejects only when the journal cannot be written, and then nothing was broken. */
+export const runExperiment = async (
+  plan: ExperimentPlan,
+  { nowUs, journal, signal = STILL, keepUndo, onLine }: Surroundings,
+): Promise<{ lines: FaultLine[]; outcome: Outcome }> => {
+  const { steps, pollMs = 20 } = plan;
+  const lines: FaultLine[] = [];
+  const notes: string[] = [];
+  const outcome: Outcome = { steady: false, tookEffect: false, healed: true, recovered: null, stopped: false, notes };
+  const line = (phase: FaultLine["phase"], tookEffect?: boolean): void => {
+    const { stage, experiment, link, fault, stream } = plan;
+    const about = { type: "fault", stage, experiment, link, fault, stream, phase, at_us: nowUs() } as const;
+    const made: FaultLine = tookEffect === undefined ? about : { ...about, took_effect: tookEffect };
+    lines.push(made);
+    onLine?.(made);
+  };
+  const look = async (
+    what: string,
+    step: (signal: AbortSignal) => Promise<boolean>,
+    forMs: number,
+  ): Promise<boolean> => {
+    const { met, lastError } = await waitUntil(step, { forMs, pollMs, signal });
+    if (!met && !signal.aborted)
+      notes.push(`${what} within ${forMs} ms: no${lastError === null ? "" : ` (${lastError})`}`);
+    return met;
+  };
+  const finish = (): { lines: FaultLine[]; outcome: Outcome } => {
+    outcome.stopped = signal.aborted;
+    if (signal.aborted) notes.push("told to stop before the end");
+    return { lines, outcome };
+  };
+
+  outcome.steady = await look("steady state", steps.isSteady, plan.steadyMs);
+  if (!outcome.steady || signal.aborted) return finish();
+
+  const id = journal.about({ kind: "fault", name: `${plan.link}.${plan.fault}`, undo: plan.undo });
+  outcome.healed = false;
+  const healOnce = async (): Promise<void> => {
+    // Not the run's signal: told to stop means heal now, not leave it.
+    const did = await steps.heal(AbortSignal.timeout(plan.healMs));
+    if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
+    journal.undone(id, did.join(", "));
+  };
+  const forget = keepUndo?.(`heal ${plan.link}.${plan.fault}`, healOnce);
+  try {
+    line("injecting");
+    await steps.inject(AbortSignal.any([signal, AbortSignal.timeout(plan.injectMs)]));
+    journal.done(id);
+    outcome.tookEffect = await look("effect seen through the link", steps.showsEffect, plan.effectMs);
+    line("injected", outcome.tookEffect);
+    // A fault that does not bite is not held: there is nothing to watch.
+    if (outcome.tookEffect) await waitUntil(async () => false, { forMs: plan.holdMs, pollMs: plan.holdMs, signal });
+  } catch (error) {
+    notes.push(`inject: ${(error as Error).message}`);
+    line("injected", false);
+  } finally {
+    line("healing");
+    try {
+      await healOnce();
+      outcome.healed = true;
+      line("healed");
+      forget?.();
+    } catch (error) {
+      // Left registered and open in the journal: the end of the run and the watchdog try again.
+      notes.push(`not healed: ${(error as Error).message}`);
+    }
+  }
+  if (outcome.healed && !signal.aborted)
+    outcome.recovered = await look("recovery", steps.hasRecovered, plan.recoveryMs);
+  if (signal.aborted) outcome.recovered = null;
+  return finish();
+};

@@ -1,0 +1,40 @@
+/**
+ * A fault as a value: how a proxied link is broken, how it is mended, and what a client on the link then sees. The last
+ * is what keeps a green run honest: a fault that does not show has not been tested against.
+ */
+import type { LinkSeen } from "./link-probe.ts";
+import type { ToxicShape, ToxicStream } from "./toxics.ts";
+import type { ProxyControl } from "./toxiproxy.ts";
+import type { CallOptions } from "./toxiproxy-transport.ts";
+
+export type FaultStream = ToxicStream | "both";
+
+export type Fault = {
+  name: string;
+  /** `upstream`: the operation never reached the dependency. `downstream`: it was done and the reply is hit. */
+  stream: FaultStream;
+  /** In one sentence, for people. */
+  what: string;
+  put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
+  take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
+  /** Whether what a client saw on the link can only be explained by this fault being there. */
+  shows: (seen: LinkSeen) => boolean;
+};
+
+/** What sizes a fault: the time a caller gives the dependency on this link, in milliseconds (target file, `limits`). */
+export type FaultSizes = { budgetMs: number };
+export type FaultMaker = { name: string; stream: FaultStream; make: (sizes: FaultSizes) => Fault };
+
+/** Our toxics are known by this prefix, so that healing can tell them from other people's. */
+export const TOXIC_PREFIX = "floodgate-";
+
+/** A fault made of one toxic. */
+export const toxicFault = (
+  about: { name: string; stream: ToxicStream; what: string; shows: Fault["shows"] },
+  shape: ToxicShape,
+): Fault => ({
+  ...about,
+  put: (proxy, options) =>
+    proxy.addToxic({ ...shape, name: `${TOXIC_PREFIX}${about.name}`, stream: about.stream }, options),
+  take: (proxy, options) => proxy.removeToxic(`${TOXIC_PREFIX}${about.name}`, options),
+});

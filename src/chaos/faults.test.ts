@@ -1,0 +1,89 @@
+import { request } from "undici";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { FAULTS, makeFault } from "./catalogue.ts";
+import { httpProbe, type LinkSeen, observeLink } from "./link-probe.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy-for-tests.ts";
+import type { ToxiproxyServer } from "./toxiproxy-server.ts";
+import { waitUntil } from "./waiting.ts";
+
+const path = toxiproxyOrSkip();
+const BUDGET_MS = 150;
+/** Whether the operation reaches the dependency under the fault. */
+const REACHES: Record<string, boolean> = {
+  "accepted-then-closed": false,
+  "request-lost": false,
+  "reply-lost": true,
+  reset: true,
+  "slow-within-budget": true,
+  "slow-beyond-budget": true,
+  "truncated-reply": true,
+  trickle: true,
+};
+
+describe.skipIf(path === null)("each fault of the catalogue, on a real link", () => {
+  let server: ToxiproxyServer;
+  let upstream: Upstream;
+  beforeAll(async () => {
+    upstream = await startUpstream();
+    server = await startForTests(path as string);
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await upstream?.close();
+  });
+
+  test.each(FAULTS.map((fault) => fault.name))("%s shows on the link, and is gone when taken away", async (name) => {
+    const fault = makeFault(name, { budgetMs: BUDGET_MS });
+    const { listen } = await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+    const proxy = server.toxiproxy.proxy(name);
+    const probe = httpProbe(listen, "/", BUDGET_MS * 3);
+    const whole = await observeLink(probe);
+    expect(whole.ended).toBe("complete");
+    expect(fault.shows(whole)).toBe(false);
+
+    await fault.put(proxy);
+    const servedBefore = upstream.served();
+    const seen: LinkSeen[] = [];
+    const look = async (): Promise<boolean> => {
+      const one = await observeLink(probe);
+      seen.push(one);
+      return fault.shows(one);
+    };
+    expect((await waitUntil(look, { forMs: 5_000, pollMs: 20 })).met, JSON.stringify(seen)).toBe(true);
+    if (name in REACHES) expect(upstream.served() > servedBefore).toBe(REACHES[name]);
+
+    await fault.take(proxy);
+    expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
+    expect((await observeLink(probe)).ended).toBe("complete");
+  });
+
+  test("open connections are hit too, not only new ones", async () => {
+    for (const name of ["refused", "accepted-then-closed", "truncated-reply"]) {
+      const fault = makeFault(name, { budgetMs: BUDGET_MS });
+      const link = `${name}-kept-alive`;
+      const { listen } = await server.toxiproxy.createProxy({
+        name: link,
+        listen: "127.0.0.1:0",
+        upstream: upstream.address,
+      });
+      await (await request(`http://${listen}/`)).body.text();
+      await fault.put(server.toxiproxy.proxy(link));
+      await expect(request(`http://${listen}/`).then((answer) => answer.body.text())).rejects.toThrow();
+      await fault.take(server.toxiproxy.proxy(link));
+    }
+  });
+});
+
+describe("the catalogue", () => {
+  test("holds the ten faults of a link, each name once", () => {
+    expect(new Set(FAULTS.map((fault) => fault.name)).size).toBe(10);
+  });
+
+  test("a fault has the name and the stream that the catalogue says", () => {
+    for (const { name, stream, make } of FAULTS) expect(make({ budgetMs: 250 })).toMatchObject({ name, stream });
+  });
+
+  test("an unknown name is answered with those that there are", () => {
+    expect(() => makeFault("down", { budgetMs: 250 })).toThrow("slow-within-budget");
+  });
+});

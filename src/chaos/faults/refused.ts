@@ -1,0 +1,15 @@
+/** The dependency is not there: nobody listens. Open connections are closed, new ones refused. */
+import type { FaultMaker } from "../fault.ts";
+
+export const refused: FaultMaker = {
+  name: "refused",
+  stream: "both",
+  make: () => ({
+    name: "refused",
+    stream: "both",
+    what: "the link is down: open connections are closed and new ones refused",
+    put: (proxy, options) => proxy.setEnabled(false, options),
+    take: (proxy, options) => proxy.setEnabled(true, options),
+    shows: (seen) => seen.ended === "refused",
+  }),
+};

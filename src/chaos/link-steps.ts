@@ -1,0 +1,61 @@
+/** The steps of an experiment on a proxied link: a fault of the catalogue, put on by toxiproxy and looked at by a probe. */
+import type { ExperimentSteps } from "./experiment.ts";
+import type { Fault } from "./fault.ts";
+import { heal } from "./healing.ts";
+import { type LinkProbe, observeLink } from "./link-probe.ts";
+import type { Toxiproxy } from "./toxiproxy.ts";
+import type { Undo } from "./undo.ts";
+
+export type BrokenLink = {
+  toxiproxy: Toxiproxy;
+  proxy: string;
+  fault: Fault;
+  probe: LinkProbe;
+  /** False on a toxiproxy that others use too. */
+  mayReset: boolean;
+  /** For a server of our own (`ToxiproxyServer.restart`). */
+  restart?: () => Promise<void>;
+  /** Deadline of each control call while healing, in milliseconds. */
+  callMs?: number;
+};
+
+export const undoOf = ({ toxiproxy, proxy, mayReset }: BrokenLink): Undo => ({
+  how: "heal-proxy",
+  api_url: toxiproxy.apiUrl,
+  proxy,
+  may_reset: mayReset,
+});
+
+/** Inject, effect and heal; steady state and recovery are the target's and come from the caller. */
+export const linkSteps = (broken: BrokenLink): Pick<ExperimentSteps, "inject" | "showsEffect" | "heal"> => {
+  const { toxiproxy, fault, probe, mayReset, restart, callMs } = broken;
+  const proxy = toxiproxy.proxy(broken.proxy);
+  return {
+    inject: async (signal) => {
+      const before = await proxy.read({ signal });
+      if (!before.enabled || before.toxics.length > 0)
+        throw new Error(
+          `proxy "${broken.proxy}" is not whole beforehand; \`floodgate chaos --heal\` removes old faults`,
+        );
+      await fault.put(proxy, { signal });
+    },
+    showsEffect: async () => fault.shows(await observeLink(probe)),
+    heal: async (signal) => {
+      const options = callMs === undefined ? { signal } : { signal, callMs };
+      let trouble: string | null = null;
+      await fault.take(proxy, options).catch((error: unknown) => {
+        trouble = (error as Error).message;
+      });
+      const healing = await heal(toxiproxy, broken.proxy, {
+        ...options,
+        mayReset,
+        ...(restart === undefined ? {} : { restart }),
+      });
+      if (!healing.healed)
+        throw new Error(
+          `proxy "${broken.proxy}" is not whole after ${["take", ...healing.did].join(", ")}: ${[trouble, ...healing.trouble].filter((one) => one !== null).join("; ")}`,
+        );
+      return trouble === null ? healing.did : [`take failed (${trouble})`, ...healing.did];
+    },
+  };
+};

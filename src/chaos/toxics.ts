@@ -1,0 +1,88 @@
+/**
+ * The toxics of toxiproxy 2.12 as a discriminated union. The server takes any attribute name and any number with a 200
+ * and then does nothing (a misspelt `latancy` is a fault that never was), and some values crash or wedge it. So what is
+ * sent is checked here before, and what the server echoes is compared after.
+ *
+ * Units: milliseconds for `latency`, `jitter`, `timeout`, `delay` of `slow_close`; microseconds for `delay` of `slicer`;
+ * 1000 bytes per second for `rate`; bytes for sizes.
+ */
+
+/** `upstream`: towards the server, the request is hit. `downstream`: towards the client, done but the reply is hit. */
+export type ToxicStream = "upstream" | "downstream";
+
+export type ToxicShape =
+  | { type: "latency"; attributes: { latency: number; jitter: number } }
+  | { type: "bandwidth"; attributes: { rate: number } }
+  | { type: "slow_close"; attributes: { delay: number } }
+  /** 0 swallows everything for ever; removing it closes every connection of the proxy. */
+  | { type: "timeout"; attributes: { timeout: number } }
+  /** Above 0, its removal waits that long. */
+  | { type: "reset_peer"; attributes: { timeout: number } }
+  /** `average_size` 0 recurses for ever in the server. */
+  | { type: "slicer"; attributes: { average_size: number; size_variation: number; delay: number } }
+  /** Counted per connection, from when the toxic was added. */
+  | { type: "limit_data"; attributes: { bytes: number } };
+
+export type ToxicType = ToxicShape["type"];
+
+/** `toxicity` is always 1: it is rolled per connection with a generator that cannot be seeded. */
+export type Toxic = ToxicShape & { name: string; stream: ToxicStream };
+
+/** What the server tells of a toxic. */
+export type ToxicEcho = {
+  name: string;
+  type: string;
+  stream: string;
+  toxicity: number;
+  attributes: Record<string, unknown>;
+};
+
+const ATTRIBUTES: Record<ToxicType, readonly string[]> = {
+  latency: ["latency", "jitter"],
+  bandwidth: ["rate"],
+  slow_close: ["delay"],
+  timeout: ["timeout"],
+  reset_peer: ["timeout"],
+  slicer: ["average_size", "size_variation", "delay"],
+  limit_data: ["bytes"],
+};
+
+/** What is wrong with a toxic before it is sent, as a sentence; `null` when it may be sent. */
+export const whatIsWrongWith = (toxic: Toxic): string | null => {
+  const known = ATTRIBUTES[toxic.type];
+  if (known === undefined)
+    return `toxiproxy has no toxic "${toxic.type}"; it has ${Object.keys(ATTRIBUTES).join(", ")}`;
+  if (!/^[A-Za-z0-9_.-]+$/.test(toxic.name))
+    return `a toxic's name is letters, digits, "_", "." and "-", not "${toxic.name}"`;
+  if (toxic.stream !== "upstream" && toxic.stream !== "downstream")
+    return `a toxic's stream is upstream or downstream, not "${String(toxic.stream)}"`;
+  const attributes: Record<string, unknown> = toxic.attributes;
+  for (const name of Object.keys(attributes))
+    if (!known.includes(name))
+      return `the toxic "${toxic.type}" has no attribute "${name}" (toxiproxy would ignore it); it has ${known.join(", ")}`;
+  for (const name of known) {
+    const value = attributes[name];
+    if (!Number.isSafeInteger(value) || (value as number) < 0)
+      return `attribute "${name}" of the toxic "${toxic.type}" is a whole number from 0, not ${JSON.stringify(value) ?? "absent"}`;
+  }
+  if (toxic.type === "slicer") {
+    const { average_size: average, size_variation: variation } = toxic.attributes;
+    if (average < 1)
+      return "average_size of a slicer must be above 0: with 0 the toxiproxy server recurses until it dies";
+    if (variation >= average)
+      return `size_variation (${variation}) of a slicer must be below average_size (${average})`;
+  }
+  return null;
+};
+
+/** How the server's toxic differs from the one asked for, as a sentence; `null` when they agree. */
+export const differenceTo = (asked: Toxic, echo: ToxicEcho): string | null => {
+  for (const part of ["name", "type", "stream"] as const)
+    if (echo[part] !== asked[part]) return `${part}: asked for ${asked[part]}, the server has ${String(echo[part])}`;
+  if (echo.toxicity !== 1) return `toxicity: asked for 1, the server has ${String(echo.toxicity)}`;
+  const have = echo.attributes ?? {};
+  for (const [name, value] of Object.entries(asked.attributes))
+    if (have[name] !== value)
+      return `attribute ${name}: asked for ${value}, the server has ${JSON.stringify(have[name]) ?? "none of that name"}`;
+  return null;
+};

@@ -1,0 +1,171 @@
+/**
+ * Starts a toxiproxy server of our own. It wants a port number, so a free one is picked and the start tried again when
+ * another process was quicker. That the server which answers is the one just started is proved by a proxy of a random
+ * name in its configuration file: without it a stranger's toxiproxy on the same port would be taken for ours.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
+
+/** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
+export type ServerCommand = {
+  name: string;
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  endLast: boolean;
+};
+export type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
+export type StartChild = (command: ServerCommand) => Promise<ServerChild>;
+
+export type ToxiproxyServer = {
+  toxiproxy: Toxiproxy;
+  apiUrl: string;
+  version: string;
+  pid: () => number;
+  /** Ends it hard and starts it again on the same ports, every link enabled and without toxics: the last way to heal. */
+  restart: () => Promise<void>;
+  stop: () => Promise<void>;
+};
+
+export type ServerOptions = {
+  /** Path of `toxiproxy-server`. */
+  path: string;
+  start: StartChild;
+  /** Until it answers, in milliseconds, each try. */
+  readyMs?: number;
+  tries?: number;
+};
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+
+/** Resolves to the version once the server answers and knows the mark; throws a sentence when it does not in time. */
+const waitUntilOurs = async (
+  toxiproxy: Toxiproxy,
+  child: ServerChild,
+  mark: string,
+  readyMs: number,
+): Promise<string> => {
+  const until = performance.now() + readyMs;
+  let exited = false;
+  void child.exited.then(() => {
+    exited = true;
+  });
+  let last = "it did not answer";
+  while (performance.now() < until && !exited) {
+    try {
+      const version = await toxiproxy.version({ callMs: 1_000 });
+      const known = (await toxiproxy.list({ callMs: 1_000 })).some((proxy) => proxy.name === mark);
+      if (known) {
+        await toxiproxy.removeProxy(mark);
+        return version;
+      }
+      last = "another toxiproxy answers on its port";
+    } catch (error) {
+      last = (error as Error).message;
+    }
+    await pause(20);
+  }
+  throw new Error(
+    exited ? "it ended at once (its port may have been taken)" : `not ready within ${readyMs} ms: ${last}`,
+  );
+};
+
+type Link = { name: string; listen: string; upstream: string; enabled: boolean };
+type Running = { child: ServerChild; version: string };
+
+const startOn = async (port: number, toxiproxy: Toxiproxy, links: Link[], options: ServerOptions): Promise<Running> => {
+  const mark = `floodgate-${randomBytes(6).toString("hex")}`;
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-toxiproxy-"));
+  const config = join(folder, "proxies.json");
+  let child: ServerChild | undefined;
+  try {
+    const marked: Link = { name: mark, listen: "127.0.0.1:0", upstream: "127.0.0.1:1", enabled: false };
+    await writeFile(config, JSON.stringify([...links, marked]));
+    child = await options.start({
+      name: "toxiproxy",
+      command: options.path,
+      args: ["-host", "127.0.0.1", "-port", String(port), "-config", config],
+      // At "info" it writes a line for each accepted connection.
+      env: { LOG_LEVEL: "error" },
+      // Its proxies carry everybody else's links, and its API is needed for healing.
+      endLast: true,
+    });
+    return { child, version: await waitUntilOurs(toxiproxy, child, mark, options.readyMs ?? 5_000) };
+  } catch (error) {
+    await child?.stop();
+    throw error;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+};
+
+/** The server with its links remembered, so that it can be made anew when it hangs. */
+const serverOf = (first: Running, port: number, toxiproxy: Toxiproxy, options: ServerOptions): ToxiproxyServer => {
+  const links = new Map<string, Link>();
+  let running = first;
+  let restarting: Promise<void> | undefined;
+  const remembering: Toxiproxy = {
+    ...toxiproxy,
+    createProxy: async (proxy, call) => {
+      const state = await toxiproxy.createProxy(proxy, call);
+      links.set(state.name, { name: state.name, listen: state.listen, upstream: state.upstream, enabled: true });
+      return state;
+    },
+    removeProxy: async (name, call) => {
+      await toxiproxy.removeProxy(name, call);
+      links.delete(name);
+    },
+  };
+  return {
+    toxiproxy: remembering,
+    apiUrl: toxiproxy.apiUrl,
+    version: first.version,
+    pid: () => running.child.pid,
+    restart: () => {
+      restarting ??= (async () => {
+        await running.child.stop();
+        running = await startOn(port, toxiproxy, [...links.values()], options);
+      })().finally(() => {
+        restarting = undefined;
+      });
+      return restarting;
+    },
+    stop: async () => {
+      await restarting?.catch(() => {});
+      await toxiproxy.close();
+      await running.child.stop();
+    },
+  };
+};
+
+/** Throws a sentence when no try worked. */
+export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyServer> => {
+  const { path, tries = 3 } = options;
+  const troubles = new Set<string>();
+  for (let attempt = 1; attempt <= tries; attempt++) {
+    const port = await freePort();
+    const toxiproxy = openToxiproxy(`http://127.0.0.1:${port}`);
+    try {
+      return serverOf(await startOn(port, toxiproxy, [], options), port, toxiproxy, options);
+    } catch (error) {
+      troubles.add((error as Error).message);
+      await toxiproxy.close();
+    }
+  }
+  throw new Error(`toxiproxy (${path}) did not start in ${tries} tries: ${[...troubles].join("; ")}`);
+};

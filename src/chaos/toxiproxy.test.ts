@@ -1,0 +1,194 @@
+import { createServer } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { heal } from "./healing.ts";
+import { httpProbe, observeLink } from "./link-probe.ts";
+import type { Toxic } from "./toxics.ts";
+import { openToxiproxy } from "./toxiproxy.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy-for-tests.ts";
+import { startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
+import type { ToxiproxyError } from "./toxiproxy-transport.ts";
+
+const path = toxiproxyOrSkip();
+const failure = (promise: Promise<unknown>): Promise<ToxiproxyError> =>
+  promise.then(
+    () => expect.unreachable("it should have failed"),
+    (error: unknown) => error as ToxiproxyError,
+  );
+
+describe.skipIf(path === null)("a real toxiproxy", () => {
+  let server: ToxiproxyServer;
+  let upstream: Upstream;
+  let made = 0;
+  const makeProxy = async () => {
+    const name = `link-${++made}`;
+    const state = await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+    return { name, state, proxy: server.toxiproxy.proxy(name) };
+  };
+  const latency: Toxic = { name: "t", stream: "downstream", type: "latency", attributes: { latency: 50, jitter: 0 } };
+
+  beforeAll(async () => {
+    upstream = await startUpstream();
+    server = await startForTests(path as string);
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await upstream?.close();
+  });
+
+  test("tells its version and has no proxy of its own start left", async () => {
+    expect(server.version).toBe("2.12.0");
+    const { toxiproxy, stop } = await startForTests(path as string);
+    expect(await toxiproxy.list()).toEqual([]);
+    await stop();
+  });
+
+  test("carries a request, and tells the port that the OS chose", async () => {
+    const { state } = await makeProxy();
+    expect(state.listen).not.toMatch(/:0$/);
+    const seen = await observeLink(httpProbe(state.listen, "/", 2_000));
+    expect(seen).toMatchObject({ ended: "complete", connected: true });
+  });
+
+  test("what was put on is read back, and what was taken off is gone", async () => {
+    const { proxy } = await makeProxy();
+    await proxy.addToxic(latency);
+    expect((await proxy.read()).toxics).toMatchObject([{ name: "t", attributes: { latency: 50 } }]);
+    await proxy.removeToxic("t");
+    await proxy.removeToxic("t");
+    expect((await proxy.read()).toxics).toEqual([]);
+    await proxy.setEnabled(false);
+    expect((await proxy.read()).enabled).toBe(false);
+  });
+
+  test("an error has the status and the server's own message", async () => {
+    const { proxy, name } = await makeProxy();
+    await proxy.addToxic(latency);
+    expect(await failure(proxy.addToxic(latency))).toMatchObject({
+      status: 409,
+      serverMessage: expect.stringContaining("already exists"),
+    });
+    expect(await failure(server.toxiproxy.proxy("nobody").read())).toMatchObject({ status: 404 });
+    const again = server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+    expect((await failure(again)).message).toContain("answered 409");
+  });
+
+  test("removing a proxy twice is not an error", async () => {
+    const { name } = await makeProxy();
+    await server.toxiproxy.removeProxy(name);
+    await server.toxiproxy.removeProxy(name);
+    expect((await server.toxiproxy.list()).some((proxy) => proxy.name === name)).toBe(false);
+  });
+
+  test("healing removes toxics of anybody and enables, and tells what it did", async () => {
+    const { name, proxy } = await makeProxy();
+    await proxy.addToxic({ ...latency, name: "left-behind" });
+    await proxy.setEnabled(false);
+    const healing = await heal(server.toxiproxy, name);
+    expect(healing).toEqual({
+      proxy: name,
+      healed: true,
+      gone: false,
+      did: ["DELETE toxic left-behind", "enabled=true"],
+      trouble: [],
+    });
+    expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
+  });
+
+  test("a whole link needs nothing, and one that is not there is told as gone", async () => {
+    const { name } = await makeProxy();
+    expect(await heal(server.toxiproxy, name)).toMatchObject({ healed: true, did: [] });
+    expect(await heal(server.toxiproxy, "nobody")).toMatchObject({ healed: false, gone: true, did: [] });
+  });
+
+  describe("when the server hangs", () => {
+    const hang = async (own: ToxiproxyServer) => {
+      const { listen } = await own.toxiproxy.createProxy({
+        name: "stuck",
+        listen: "127.0.0.1:0",
+        upstream: upstream.address,
+      });
+      // This delay cannot be interrupted: once it holds a request, DELETE waits those 60 s with the lock in hand.
+      const stuck = {
+        name: "stuck",
+        stream: "downstream",
+        type: "reset_peer",
+        attributes: { timeout: 60_000 },
+      } as const;
+      await own.toxiproxy.proxy("stuck").addToxic(stuck);
+      expect((await observeLink(httpProbe(listen, "/", 300))).ended).toBe("silent");
+      return listen;
+    };
+
+    test("each rung ends at its deadline, and what is not whole is not called healed", async () => {
+      const own = await startForTests(path as string);
+      await hang(own);
+      const healing = await heal(own.toxiproxy, "stuck", { callMs: 200 });
+      expect(healing.healed).toBe(false);
+      expect(healing.did).toEqual(["DELETE toxic stuck", "POST /reset", "enabled=false", "enabled=true"]);
+      expect(healing.trouble.join()).toContain("no answer within 200 ms");
+      await own.stop();
+    });
+
+    test("a server of our own is made anew, with the same links on the same ports", async () => {
+      const own = await startForTests(path as string);
+      const listen = await hang(own);
+      const before = own.pid();
+      const healing = await heal(own.toxiproxy, "stuck", { callMs: 200, restart: own.restart });
+      expect(healing.healed).toBe(true);
+      expect(healing.did.at(-1)).toBe("restart of the server");
+      expect(own.pid()).not.toBe(before);
+      expect((await observeLink(httpProbe(listen, "/", 2_000))).ended).toBe("complete");
+      await own.stop();
+    });
+
+    test("a reset that would touch the links of others is left out", async () => {
+      const own = await startForTests(path as string);
+      await hang(own);
+      const healing = await heal(own.toxiproxy, "stuck", { callMs: 200, mayReset: false });
+      expect(healing.did).not.toContain("POST /reset");
+      await own.stop();
+    });
+  });
+});
+
+describe("a control call", () => {
+  test("ends at its deadline when the server never answers", async () => {
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const toxiproxy = openToxiproxy(`http://127.0.0.1:${(silent.address() as { port: number }).port}`, { callMs: 100 });
+    expect((await failure(toxiproxy.version())).message).toContain("no answer within 100 ms");
+    await toxiproxy.close();
+    silent.closeAllConnections();
+    await new Promise((resolve) => silent.close(resolve));
+  });
+
+  test("tells that nobody listens", async () => {
+    const toxiproxy = openToxiproxy("http://127.0.0.1:1");
+    expect(await failure(toxiproxy.list())).toMatchObject({ status: null, code: "ECONNREFUSED" });
+    await toxiproxy.close();
+  });
+
+  test("a server that is not toxiproxy is told as such", async () => {
+    const other = createServer((_, response) => void response.end("{}"));
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const toxiproxy = openToxiproxy(`http://127.0.0.1:${(other.address() as { port: number }).port}`);
+    expect((await failure(toxiproxy.version())).message).toContain("is this URL toxiproxy's API?");
+    await toxiproxy.close();
+    other.closeAllConnections();
+    await new Promise((resolve) => other.close(resolve));
+  });
+
+  test("a server that ends at once is tried again and then told in a sentence", async () => {
+    let starts = 0;
+    const starting = startToxiproxy({
+      path: "nothing",
+      tries: 2,
+      start: async () => {
+        starts++;
+        return { pid: 0, exited: Promise.resolve(), stop: async () => {} };
+      },
+    });
+    expect((await failure(starting)).message).toContain("did not start in 2 tries: it ended at once");
+    expect(starts).toBe(2);
+  });
+});

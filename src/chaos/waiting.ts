@@ -1,0 +1,47 @@
+/** Waits for a condition with a deadline: asks, pauses, asks again. No fixed sleep stands for "it must be done by now". */
+
+export type Waiting = { forMs: number; pollMs: number; signal?: AbortSignal };
+
+/** Resolves after the time, or when the signal fires. */
+export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+  });
+
+/**
+ * Never rejects; a throwing condition is one not met, its message kept. A condition that does not come back by the
+ * deadline is left alone, its signal aborted.
+ */
+export const waitUntil = async (
+  condition: (signal: AbortSignal) => Promise<boolean>,
+  { forMs, pollMs, signal: outer }: Waiting,
+): Promise<{ met: boolean; lastError: string | null }> => {
+  const own = new AbortController();
+  const timer = setTimeout(() => own.abort(), forMs);
+  const signal = outer === undefined ? own.signal : AbortSignal.any([own.signal, outer]);
+  const over = new Promise<false>((resolve) => {
+    if (signal.aborted) resolve(false);
+    signal.addEventListener("abort", () => resolve(false), { once: true });
+  });
+  let lastError: string | null = null;
+  try {
+    while (!signal.aborted) {
+      const asked = condition(signal).catch((error: unknown) => {
+        if (!signal.aborted) lastError = (error as Error).message;
+        return false;
+      });
+      if (await Promise.race([asked, over])) return { met: true, lastError: null };
+      await pause(pollMs, signal);
+    }
+    return { met: false, lastError };
+  } finally {
+    clearTimeout(timer);
+  }
+};
