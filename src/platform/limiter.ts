@@ -29,8 +29,17 @@ export type TakeAnswer =
 export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { meter: Meter; amount: number };
 
 /**
- * `take` and `refund` reject when no valid answer came in time; the caller then does not know whether they happened.
- * Budgets are the caller's: an implementation is given the deadline and rejects at it.
+ * No valid answer within the budget. A take may have happened all the same, so its caller refuses the call and refunds it.
+ * Also what the take of a charge is told that was refunded before it arrived: it was not charged and must not be let in.
+ */
+export class LimiterUnavailable extends Error {
+  override name = "LimiterUnavailable";
+}
+
+/**
+ * `take` and `refund` reject with `LimiterUnavailable` when no valid answer came in time; the caller then does not know
+ * whether they happened. Budgets are the caller's: an implementation is given the deadline and rejects at it. A take with
+ * a meter is idempotent by its `charge_id`: a repeat gets the answer of the charge and is not charged again.
  */
 export type Limiter = {
   take(take: Take, budgetMs: number): Promise<TakeAnswer>;

@@ -1,0 +1,122 @@
+/**
+ * Questions asked in one turn of the event loop travel as one request (design.md, "Real links"). Each keeps its own answer
+ * and its own deadline, counted from when it was asked; nothing is ever asked twice.
+ */
+import { startDeadline } from "./deadline.ts";
+
+export type BatchSettings<Item, Answer> = {
+  /** Sends one batch; resolves to what came for each item, in order. `signal` tells that nobody waits any more. */
+  send(items: readonly Item[], signal: AbortSignal): Promise<readonly unknown[]>;
+  /** Reads one answer; throws when it is nonsense. */
+  read(item: Item, answer: unknown): Answer;
+  /** The named error that the caller gets when no valid answer came. */
+  unavailable(reason: string, cause?: unknown): Error;
+  maxItems: number;
+  /** Batches under way at once; what is asked beyond waits, its deadline running. */
+  maxInFlight: number;
+};
+
+export type Batcher<Item, Answer> = {
+  /** Rejects with the settings' `unavailable` error. */
+  ask(item: Item, budgetMs: number): Promise<Answer>;
+  /** Rejects what waits and refuses what comes. */
+  close(): void;
+};
+
+type Batch = { waiting: number; abort: AbortController };
+
+type Question<Item, Answer> = {
+  item: Item;
+  resolve(answer: Answer): void;
+  reject(error: Error): void;
+  cancelDeadline(): void;
+  settled: boolean;
+  batch: Batch | null;
+};
+
+export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>): Batcher<Item, Answer> => {
+  let queue: Question<Item, Answer>[] = [];
+  const running = new Set<Batch>();
+  let scheduled = false;
+  let closed = false;
+
+  const settle = (question: Question<Item, Answer>, finish: () => void): void => {
+    if (question.settled) return;
+    question.settled = true;
+    question.cancelDeadline();
+    if (question.batch !== null) {
+      question.batch.waiting -= 1;
+      // Destroys the connection as well: one that let a deadline pass may be dead, and must not delay recovery.
+      if (question.batch.waiting === 0) question.batch.abort.abort();
+    }
+    finish();
+  };
+
+  const fail = (question: Question<Item, Answer>, reason: string, cause?: unknown): void =>
+    settle(question, () => question.reject(settings.unavailable(reason, cause)));
+
+  const dispatch = async (questions: Question<Item, Answer>[]): Promise<void> => {
+    const batch: Batch = { waiting: questions.length, abort: new AbortController() };
+    for (const question of questions) question.batch = batch;
+    running.add(batch);
+    try {
+      const answers = await settings.send(
+        questions.map(({ item }) => item),
+        batch.abort.signal,
+      );
+      if (answers.length !== questions.length) {
+        throw new Error(`expected ${questions.length} answers, got ${answers.length}`);
+      }
+      // The answers are in: the connection is healthy, so nothing is aborted any more.
+      for (const question of questions) question.batch = null;
+      questions.forEach((question, at) => {
+        try {
+          const answer = settings.read(question.item, answers[at]);
+          settle(question, () => question.resolve(answer));
+        } catch (error) {
+          fail(question, "it answered nonsense", error);
+        }
+      });
+    } catch (error) {
+      for (const question of questions) question.batch = null;
+      for (const question of questions) fail(question, "it could not be asked", error);
+    } finally {
+      running.delete(batch);
+      flush();
+    }
+  };
+
+  const flush = (): void => {
+    scheduled = false;
+    queue = queue.filter(({ settled }) => !settled);
+    while (queue.length > 0 && running.size < settings.maxInFlight) {
+      void dispatch(queue.splice(0, settings.maxItems));
+    }
+  };
+
+  return {
+    ask: (item, budgetMs) =>
+      new Promise((resolve, reject) => {
+        if (closed) return reject(settings.unavailable("its client is closed"));
+        const question: Question<Item, Answer> = {
+          item,
+          resolve,
+          reject,
+          cancelDeadline: () => {},
+          settled: false,
+          batch: null,
+        };
+        question.cancelDeadline = startDeadline(budgetMs, () => fail(question, `no answer within ${budgetMs} ms`));
+        queue.push(question);
+        if (!scheduled) {
+          scheduled = true;
+          setImmediate(flush);
+        }
+      }),
+    close: () => {
+      closed = true;
+      for (const question of queue) fail(question, "its client was closed");
+      for (const batch of running) batch.abort.abort();
+    },
+  };
+};

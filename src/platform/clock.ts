@@ -1,0 +1,35 @@
+/**
+ * The deployment's clock. Months and the life of keys follow a clock that the control plane can shift
+ * (`PATCH /deployment`, `clock_offset_ms`), so that a month's edge can be met on purpose; request rates follow a steady one
+ * that no shift and no correction of the host's clock can touch.
+ */
+
+export type Instant = {
+  /** Milliseconds since 1970, shifted. */
+  nowMs: number;
+  /** Milliseconds since some fixed moment; only differences mean something. */
+  steadyMs: number;
+};
+
+export type Clock = {
+  nowMs(): number;
+  instant(): Instant;
+  offsetMs(): number;
+  setOffsetMs(offsetMs: number): void;
+};
+
+export const shiftableClock = (
+  realMs: () => number = Date.now,
+  steadyMs: () => number = () => performance.now(),
+): Clock => {
+  let offset = 0;
+  const nowMs = (): number => realMs() + offset;
+  return {
+    nowMs,
+    instant: () => ({ nowMs: nowMs(), steadyMs: steadyMs() }),
+    offsetMs: () => offset,
+    setOffsetMs: (offsetMs) => {
+      offset = offsetMs;
+    },
+  };
+};

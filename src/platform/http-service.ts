@@ -1,0 +1,213 @@
+/**
+ * What the limiter service, the key service and the control planes share: JSON over bare `node:http`, a table of routes,
+ * and an end that lets running calls finish. Bare, because these services answer a handful of small calls and every
+ * microsecond of theirs is one of the API's. The control plane is a listener of its own (interface.md section 4).
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export type ServiceRequest = { params: Record<string, string>; query: URLSearchParams; body: unknown };
+/** `lines` streams NDJSON; otherwise `body` goes out as JSON. */
+export type ServiceReply = { status: number; body?: unknown; lines?: Iterable<unknown> | AsyncIterable<unknown> };
+export type ServiceRoute = {
+  method: string;
+  /** `/orgs/{id}`: a segment in braces is a parameter. */
+  path: string;
+  handle(request: ServiceRequest): ServiceReply | Promise<ServiceReply>;
+};
+
+/** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
+export type ControlPart = {
+  routes: ServiceRoute[];
+  /** Applies the fields it knows, ignores the others, and tells its settings as they are now. */
+  patchDeployment(body: Record<string, unknown>): Record<string, unknown> | Promise<Record<string, unknown>>;
+};
+
+export type HttpService = { url: string; close(): Promise<void> };
+
+/** Thrown by a handler: the caller's mistake, told in a sentence. */
+export class RequestError extends Error {
+  override name = "RequestError";
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const MAX_BODY_BYTES = 8 * 1024 * 1024;
+/** Longer than any client of ours keeps an idle connection, so that none is closed under a request. */
+const KEEP_ALIVE_MS = 60_000;
+const CLOSE_GRACE_MS = 2_000;
+
+const readBody = async (request: IncomingMessage): Promise<unknown> => {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES) throw new RequestError(413, `expected at most ${MAX_BODY_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  if (bytes === 0) return undefined;
+  try {
+    return JSON.parse((chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString("utf8"));
+  } catch {
+    throw new RequestError(400, "expected a JSON body");
+  }
+};
+
+const sendJson = (response: ServerResponse, status: number, body: unknown, closing: boolean): void => {
+  const text = body === undefined ? "" : JSON.stringify(body);
+  response.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(text),
+    ...(closing ? { connection: "close" } : {}),
+  });
+  response.end(text);
+};
+
+const sendLines = async (response: ServerResponse, { status, lines }: ServiceReply): Promise<void> => {
+  response.writeHead(status, { "content-type": "application/x-ndjson" });
+  let text = "";
+  for await (const line of lines as AsyncIterable<unknown>) {
+    text += `${JSON.stringify(line)}\n`;
+    if (text.length < 65_536) continue;
+    const room = response.write(text);
+    text = "";
+    if (response.destroyed) return;
+    if (!room) {
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          response.off("drain", done).off("close", done);
+          resolve();
+        };
+        response.on("drain", done).on("close", done);
+      });
+    }
+  }
+  response.end(text);
+};
+
+const matchPath = (pattern: readonly string[], path: readonly string[]): Record<string, string> | null => {
+  if (pattern.length !== path.length) return null;
+  const params: Record<string, string> = {};
+  for (let i = 0; i < pattern.length; i += 1) {
+    const part = pattern[i] as string;
+    if (part.startsWith("{")) params[part.slice(1, -1)] = decodeURIComponent(path[i] as string);
+    else if (part !== path[i]) return null;
+  }
+  return params;
+};
+
+/** `port: 0` lets the system choose. Rejects when the address cannot be listened on. */
+export const startHttpService = async (options: {
+  host: string;
+  port: number;
+  routes: readonly ServiceRoute[];
+}): Promise<HttpService> => {
+  let closing = false;
+  const exact = new Map(
+    options.routes.filter(({ path }) => !path.includes("{")).map((route) => [`${route.method} ${route.path}`, route]),
+  );
+  const patterned = options.routes
+    .filter(({ path }) => path.includes("{"))
+    .map((route) => ({ route, pattern: route.path.split("/") }));
+  const none = new URLSearchParams();
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const url = request.url ?? "/";
+    const mark = url.indexOf("?");
+    const path = mark === -1 ? url : url.slice(0, mark);
+    let route = exact.get(`${request.method} ${path}`);
+    let params: Record<string, string> = {};
+    if (route === undefined) {
+      const parts = path.split("/");
+      for (const candidate of patterned) {
+        const matched = candidate.route.method === request.method ? matchPath(candidate.pattern, parts) : null;
+        if (matched === null) continue;
+        route = candidate.route;
+        params = matched;
+        break;
+      }
+    }
+    if (route === undefined) throw new RequestError(404, `there is no ${request.method} ${path} here`);
+    const body = request.method === "GET" ? undefined : await readBody(request);
+    const reply = await route.handle({
+      params,
+      query: mark === -1 ? none : new URLSearchParams(url.slice(mark + 1)),
+      body,
+    });
+    if (reply.lines !== undefined) await sendLines(response, reply);
+    else sendJson(response, reply.status, reply.body, closing);
+  };
+
+  const server = createServer({ noDelay: true, keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      if (response.headersSent) return response.destroy();
+      const known = error instanceof RequestError;
+      sendJson(
+        response,
+        known ? error.status : 500,
+        { error: error instanceof Error ? error.message : "failed" },
+        true,
+      );
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(options.port, options.host, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  const { address, family, port } = server.address() as AddressInfo;
+  return {
+    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
+    close: () =>
+      new Promise<void>((resolve) => {
+        closing = true;
+        const force = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
+        server.close(() => {
+          clearTimeout(force);
+          resolve();
+        });
+      }),
+  };
+};
+
+/** One control plane for the parts of one process; `PATCH /deployment` goes to each of them. */
+export const startControlPlane = (options: {
+  host?: string;
+  port: number;
+  parts: readonly ControlPart[];
+}): Promise<HttpService> =>
+  startHttpService({
+    host: options.host ?? "127.0.0.1",
+    port: options.port,
+    routes: [
+      ...options.parts.flatMap(({ routes }) => routes),
+      {
+        method: "PATCH",
+        path: "/deployment",
+        handle: async ({ body }) => {
+          if (typeof body !== "object" || body === null || Array.isArray(body)) {
+            throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
+          }
+          const now: Record<string, unknown> = {};
+          for (const part of options.parts) {
+            Object.assign(now, await part.patchDeployment(body as Record<string, unknown>));
+          }
+          return { status: 200, body: now };
+        },
+      },
+    ],
+  });
+
+/** The clock's part of `PATCH /deployment`, the same in every role. */
+export const readClockOffset = (body: Record<string, unknown>): number | undefined => {
+  const offset = body.clock_offset_ms;
+  if (offset === undefined) return undefined;
+  if (typeof offset !== "number" || !Number.isSafeInteger(offset)) {
+    throw new RequestError(422, "expected clock_offset_ms to be a whole number of milliseconds");
+  }
+  return offset;
+};

@@ -1,0 +1,81 @@
+/**
+ * The limiter service as the API sees it. Takes of one turn of the event loop travel together; whatever is not a valid
+ * answer in time is `LimiterUnavailable`, and nothing is sent twice.
+ */
+import type { LedgerLine } from "../../core/ledger.ts";
+import { createBatcher } from "../batch.ts";
+import { createJsonClient } from "../http-client.ts";
+import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
+
+const MAX_ITEMS = 256;
+/** As many as a slow link needs: a batch must not wait for another one's answer. Idle connections are closed. */
+const CONNECTIONS = 64;
+const CONNECT_TIMEOUT_MS = 250;
+/** For what no call waits for: reading and setting meters. */
+const OPERATOR_BUDGET_MS = 5_000;
+
+const answersOf = (value: unknown): readonly unknown[] => {
+  const { answers } = value as { answers?: unknown };
+  if (!Array.isArray(answers)) throw new Error("expected {answers:[…]}");
+  return answers;
+};
+
+/** `controlUrl` is needed for the ledger and for the clock only. */
+export const createHttpLimiter = (options: { url: string; controlUrl?: string }): Limiter => {
+  const client = createJsonClient(options.url, { connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
+  const controlClient =
+    options.controlUrl === undefined
+      ? null
+      : createJsonClient(options.controlUrl, { connections: 2, connectTimeoutMs: OPERATOR_BUDGET_MS });
+  const control = () => {
+    if (controlClient === null) throw new Error("expected the limiter's control plane: start it with --control-port");
+    return controlClient;
+  };
+  const unavailable = (reason: string, cause?: unknown): LimiterUnavailable =>
+    new LimiterUnavailable(`the limiter at ${options.url} gave no valid answer: ${reason}`, { cause });
+
+  const takes = createBatcher<Take, TakeAnswer>({
+    send: async (items, signal) => answersOf(await client.request("POST", "/takes", { takes: items }, signal)),
+    read: (take, value) => {
+      const answer = readTakeAnswer(take, value);
+      if (answer === null) throw new Error("the charge was refunded before it arrived");
+      return answer;
+    },
+    unavailable,
+    maxItems: MAX_ITEMS,
+    maxInFlight: CONNECTIONS,
+  });
+  const refunds = createBatcher<Refund, void>({
+    send: async (items, signal) => answersOf(await client.request("POST", "/refunds", { refunds: items }, signal)),
+    read: readRefundAnswer,
+    unavailable,
+    maxItems: MAX_ITEMS,
+    maxInFlight: 4,
+  });
+
+  return {
+    take: (take, budgetMs) => takes.ask(take, budgetMs),
+    refund: (refund, budgetMs) => refunds.ask(refund, budgetMs),
+    used: async (org, meter) => {
+      const path = `/meters?org=${encodeURIComponent(org)}&meter=${meter}`;
+      const answer = await client.request("GET", path, undefined, AbortSignal.timeout(OPERATOR_BUDGET_MS));
+      return (answer as { used: number }).used;
+    },
+    setUsed: async (org, meter, used) => {
+      await client.request("PUT", "/meters", { org, meter, used }, AbortSignal.timeout(OPERATOR_BUDGET_MS));
+    },
+    ledger: async function* (run) {
+      yield* control().lines(`/ledger?run=${encodeURIComponent(run)}`) as AsyncIterable<LedgerLine>;
+    },
+    setClockOffset: async (offsetMs) => {
+      const signal = AbortSignal.timeout(OPERATOR_BUDGET_MS);
+      await control().request("PATCH", "/deployment", { clock_offset_ms: offsetMs }, signal);
+    },
+    close: async () => {
+      takes.close();
+      refunds.close();
+      await Promise.all([client.close(), controlClient?.close()]);
+    },
+  };
+};

@@ -1,0 +1,33 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+import { shiftableClock } from "../clock.ts";
+import type { Limiter } from "../limiter.ts";
+import { createHttpLimiter } from "./http-limiter.ts";
+import { limiterCases } from "./limiter.cases.ts";
+import { startLimiterService } from "./limiter-service.ts";
+import { localLimiter, memoryLimiterStore, sqliteLimiterStore } from "./local-limiter.ts";
+import type { LimiterStore } from "./store.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const overHttp = async (store: LimiterStore): Promise<Limiter> => {
+  const service = await startLimiterService({ store, port: 0, controlPort: 0 });
+  const limiter = createHttpLimiter({ url: service.url, controlUrl: service.controlUrl as string });
+  return {
+    ...limiter,
+    close: async () => {
+      await limiter.close();
+      await service.close();
+    },
+  };
+};
+
+limiterCases("a limiter in memory", async () => localLimiter(memoryLimiterStore(), shiftableClock()));
+limiterCases("a limiter in SQLite", async () =>
+  localLimiter(sqliteLimiterStore(join(folder, "local.sqlite")), shiftableClock()),
+);
+limiterCases("a limiter in memory over HTTP", () => overHttp(memoryLimiterStore()));
+limiterCases("a limiter in SQLite over HTTP", () => overHttp(sqliteLimiterStore(join(folder, "http.sqlite"))));

@@ -1,0 +1,73 @@
+/**
+ * What travels between the API and the limiter service. `POST /takes {takes}` and `POST /refunds {refunds}` answer
+ * `{answers}`, one for each item in its order, each naming its charge: an answer that went astray is told from ours.
+ */
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
+import type { Refund, Take, TakeAnswer } from "../limiter.ts";
+import type { StoreAnswer } from "./store.ts";
+
+const MeterName = Type.Union([Type.Literal("map_loads"), Type.Literal("design_analyses")]);
+const Named = { charge_id: Type.String(), request_id: Type.String(), org: Type.String(), key: Type.String() };
+const Amount = Type.Integer({ minimum: 1 });
+
+export const takesBody = Compile(
+  Type.Object({
+    takes: Type.Array(
+      Type.Object({
+        ...Named,
+        rate: Type.Union([
+          Type.Null(),
+          Type.Object({ perS: Type.Number({ exclusiveMinimum: 0 }), burst: Type.Number({ minimum: 1 }) }),
+        ]),
+        meter: Type.Union([
+          Type.Null(),
+          Type.Object({
+            name: MeterName,
+            amount: Amount,
+            cap: Type.Union([Type.Null(), Type.Integer({ minimum: 0 })]),
+          }),
+        ]),
+      }),
+    ),
+  }),
+);
+
+export const refundsBody = Compile(
+  Type.Object({ refunds: Type.Array(Type.Object({ ...Named, meter: MeterName, amount: Amount })) }),
+);
+
+export const meterBody = Compile(
+  Type.Object({ org: Type.String(), meter: MeterName, used: Type.Integer({ minimum: 0 }) }),
+);
+
+export type WireAnswer = StoreAnswer & { charge_id: string };
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);
+
+/** Throws unless the answer is one to this take. `null`: refunded before it arrived. */
+export const readTakeAnswer = (take: Take, value: unknown): TakeAnswer | null => {
+  const answer = value as Partial<Record<string, unknown>> | null;
+  if (typeof answer !== "object" || answer === null) throw new Error("expected an object");
+  if (answer.charge_id !== take.charge_id) throw new Error("expected the answer to this charge, got another's");
+  const { verdict, used, window, wait_ms } = answer;
+  if (verdict === "taken" && isWindow(window)) {
+    if (take.meter === null && used === null) return { verdict, used, window };
+    if (take.meter !== null && isCount(used)) return { verdict, used, window };
+  }
+  if (verdict === "rate_limited" && take.rate !== null && typeof wait_ms === "number" && wait_ms >= 0) {
+    return { verdict, wait_ms };
+  }
+  if (verdict === "over_cap" && take.meter !== null && isCount(used) && isWindow(window)) {
+    return { verdict, used, window };
+  }
+  if (verdict === "refunded" && take.meter !== null) return null;
+  throw new Error("expected an answer that fits the take");
+};
+
+export const readRefundAnswer = (refund: Refund, value: unknown): void => {
+  const answer = value as { charge_id?: unknown; refunded?: unknown } | null;
+  if (answer?.charge_id !== refund.charge_id || answer.refunded !== true)
+    throw new Error("expected a confirmed refund");
+};
