@@ -1,0 +1,136 @@
+/**
+ * P1: whatever is wrong with a call, the first failing check of B2/B3 decides, and nothing is asked or spent beyond it.
+ * The law is then shown spoilt orders, because a law that acquits those would say nothing about the healthy one.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { REFUSALS } from "../src/contract/subcodes.ts";
+import { type Check, EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
+import { ALLOWANCE, decide, factsArb } from "./support/facts.ts";
+import { BUDGET, examine, law } from "./support/law.ts";
+import { demanded } from "./support/order-oracle.ts";
+
+const RUNS = { quick: 10_000, nightly: 500_000 };
+
+const firstFailingCheckDecides = (orders: Orders = HEALTHY_ORDERS) =>
+  fc.property(factsArb, (facts) => {
+    const { name } = decide(facts, orders);
+    expect(name ?? "admitted").toBe(demanded(facts) ?? "admitted");
+  });
+
+law("P1 the first failing check decides", () => firstFailingCheckDecides(), RUNS);
+
+law(
+  "P1 nothing is asked beyond the check that decides, and the limiter is asked last and once",
+  () =>
+    fc.property(factsArb, (facts) => {
+      const { name, asked } = decide(facts);
+      expect(new Set(asked).size).toBe(asked.length);
+      const byLimiter = ["limiter_unavailable", "rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"];
+      const limiterDecided = name === null || byLimiter.includes(name);
+      expect(asked.includes("take")).toBe(limiterDecided);
+      if (limiterDecided) expect(asked.at(-1)).toBe("take");
+      if (name === "b2b_overloaded") expect(asked).toEqual([]);
+    }),
+  RUNS,
+);
+
+law(
+  "P1 a call holds the slots that it passed and gives back each once",
+  () =>
+    fc.property(factsArb, (facts) => {
+      const { name, call } = decide(facts);
+      const { shedder } = call;
+      expect(shedder.inFlight()).toBe(name === "b2b_overloaded" ? 0 : 1);
+      if (name === null) expect(shedder.inFlightByOrganization()).toEqual({ org_a: 1 });
+      call.leave();
+      call.leave();
+      expect(shedder.inFlight()).toBe(0);
+      expect(shedder.inFlightByOrganization()).toEqual({});
+    }),
+  RUNS,
+);
+
+law(
+  "P7 used and limit are integers, and only the flat quota refusal carries them",
+  () =>
+    fc.property(factsArb, (facts) => {
+      const { refusal, name } = decide(facts);
+      if (name !== "map_load_quota_exceeded") return refusal?.quota === undefined;
+      expect(refusal?.quota).toEqual({ meter: "map_loads", limit: ALLOWANCE, used: ALLOWANCE });
+      return Number.isInteger(refusal?.quota?.limit) && Number.isInteger(refusal?.quota?.used);
+    }),
+  RUNS,
+);
+
+test("the drawn facts reach every refusal of the two orders", () => {
+  const reached = new Set(
+    fc.sample(factsArb, { seed: BUDGET.seed, numRuns: RUNS.quick }).map((facts) => decide(facts).name),
+  );
+  const managementOnly = [
+    "unknown_scope",
+    "unknown_product",
+    "publishable_live_requires_origins",
+    "free_plan_publishable_only",
+    "plan_required",
+    "vendor_scope_requires_acknowledgement",
+    "key_limit_reached",
+  ];
+  const missed = Object.keys(REFUSALS).filter((name) => !reached.has(name as never) && !managementOnly.includes(name));
+  expect(missed).toEqual([]);
+});
+
+describe("P1 condemns", () => {
+  // From a seed of its own: whether the law is sharp enough is a fact about the law, not about today's cases.
+  const QUICK = { seed: 1, profile: "quick" as const, runs: null };
+  const spoilt = (surface: "exchange" | "runtime", names: string[]): Orders => {
+    const table: Readonly<Record<string, Check>> = surface === "exchange" ? EXCHANGE_ORDER : RUNTIME_ORDER;
+    return { ...HEALTHY_ORDERS, [surface]: names.map((name) => table[name] as Check) };
+  };
+  /** A check and the question that it reads the answer of move together. */
+  const unitsOf = (table: Readonly<Record<string, Check>>): string[][] => {
+    const units: string[][] = [];
+    for (const name of Object.keys(table)) {
+      if (units.at(-1)?.at(-1)?.startsWith("ask") === true) units.at(-1)?.push(name);
+      else units.push([name]);
+    }
+    return units;
+  };
+  const nameOf = (unit: string[]): string => unit.at(-1) as string;
+
+  // Two checks that can never both fail, or say the same, may stand either way round.
+  const EXCLUSIVE = [
+    "credentialIsGiven and sessionIsGood",
+    "sessionsAreConfigured and sessionsAreEnabled",
+    "keyIsNotPublishable and serverKeyIsNotInBrowser",
+    "addressIsListed and sessionOriginIsListed",
+  ];
+
+  for (const surface of ["exchange", "runtime"] as const) {
+    const units = unitsOf(surface === "exchange" ? EXCHANGE_ORDER : RUNTIME_ORDER);
+
+    test.each(units.map(nameOf))(`an order of the ${surface} without %s`, async (left) => {
+      const orders = spoilt(
+        surface,
+        units.flat().filter((name) => name !== left),
+      );
+      expect(await examine("x", firstFailingCheckDecides(orders), RUNS, QUICK)).not.toBeNull();
+    });
+
+    const pairs = units.slice(1).map((second, i) => [units[i] as string[], second] as const);
+    test.each(pairs.map(([first, second]) => [nameOf(first), nameOf(second)]))(
+      `an order of the ${surface} with %s and %s swapped, unless that cannot show`,
+      async (first, second) => {
+        const swapped = units.map((unit) =>
+          nameOf(unit) === first
+            ? units.find((other) => nameOf(other) === second)
+            : nameOf(unit) === second
+              ? units.find((other) => nameOf(other) === first)
+              : unit,
+        ) as string[][];
+        const found = await examine("x", firstFailingCheckDecides(spoilt(surface, swapped.flat())), RUNS, QUICK);
+        expect(found === null).toBe(EXCLUSIVE.includes(`${first} and ${second}`));
+      },
+    );
+  }
+});
