@@ -1,0 +1,47 @@
+/** In which order claims are told, how they are counted, and that no format shows a run as green that is not. */
+import type { Claim, ClaimVerdict, Level, RunDocument } from "../history/run-document.ts";
+import { whyOf } from "./verdict.ts";
+
+/** What needs a reader's attention comes first. */
+export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
+export const LEVELS: readonly Level[] = ["must", "should", "info"];
+
+/** Fail, inconclusive, skipped, pass; within one verdict must, should, info; then by id. */
+export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
+  [...claims].sort(
+    (a, b) =>
+      VERDICTS.indexOf(a.verdict) - VERDICTS.indexOf(b.verdict) ||
+      LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
+      (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
+  );
+
+export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, number> => {
+  const counts = { fail: 0, inconclusive: 0, skipped: 0, pass: 0 };
+  for (const claim of claims) counts[claim.verdict] += 1;
+  return counts;
+};
+
+/**
+ * The claims as test cases. Readers of test reports know only cases, not our verdict: where the run is not a pass and no
+ * case says so (a required group was absent, nothing was judged), a case `run/verdict` is added that does.
+ */
+export const casesOf = (run: RunDocument): Claim[] => {
+  const cases = claimsInOrder(run.claims);
+  const { verdict } = run;
+  const told = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
+  if (verdict === "pass" || told) return cases;
+  const expected = "every claim that must hold, and everything required, judged and found to hold";
+  const shown: Claim = {
+    id: "run/verdict",
+    stage: "run",
+    level: "must",
+    verdict,
+    reason: whyOf(run),
+    expected,
+    got: verdict,
+    spec: [],
+    evidence: [],
+    replay: "",
+  };
+  return [shown, ...cases];
+};

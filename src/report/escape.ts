@@ -1,0 +1,70 @@
+/**
+ * Every text in a report may come from a stranger's server: an error message, a header, a subcode never seen before. It
+ * passes through here on its way out, once for each format, so that it can neither break the document nor act in it.
+ */
+
+/** Breaks of a line and tabs. */
+const BREAKS = /[\t\n\r\u0085\u2028\u2029]+/g;
+/**
+ * What XML forbids or a terminal obeys: control characters, halves of a surrogate pair, U+FFFE and U+FFFF; and marks that
+ * turn the direction of writing, with which a text can look like another.
+ */
+const UNSAFE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\p{Cs}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]/gu;
+
+/** Without unsafe characters, on as many lines as it had. */
+export const clean = (text: string): string =>
+  text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
+
+/** Without unsafe characters, on one line. */
+export const oneLine = (text: string): string => clean(text.replace(BREAKS, " ")).trim();
+
+/** At most `max` characters, the last of them an ellipsis where something was cut. Never cuts a character in half. */
+export const clip = (text: string, max: number): string => {
+  if (text.length <= max) return text;
+  const characters = [...text];
+  return characters.length <= max ? text : `${characters.slice(0, max - 1).join("")}…`;
+};
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/** For text and quoted attributes of HTML and XML. */
+export const escapeHtml = (text: string): string => clean(text).replace(/[&<>"']/g, (c) => ENTITIES[c]!);
+
+/** As `escapeHtml`; line breaks survive in attributes too, where XML would make spaces of them. */
+export const escapeXml = (text: string): string => escapeHtml(text).replaceAll("\n", "&#10;").replaceAll("\t", "&#9;");
+
+/** For running text and table cells of GitHub-flavoured Markdown: no markup, no HTML, no new cell or line. */
+export const escapeMarkdown = (text: string): string =>
+  oneLine(text)
+    .replace(/[\\`*[\]|~#!]/g, "\\$&")
+    // Inside a word (`b2b_overloaded`) an underscore is only itself.
+    .replace(/(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])/gu, "\\_")
+    .replace(/[&<>]/g, (c) => ENTITIES[c]!);
+
+/** A code span that is safe in a table cell; an empty text gives none. */
+export const markdownCode = (text: string): string => {
+  const code = oneLine(text).replaceAll("`", "'").replaceAll("|", "\\|");
+  return code === "" ? "" : `\`${code}\``;
+};
+
+/** The value of an OpenMetrics label, between its quotes. */
+export const escapeLabel = (text: string): string =>
+  clean(text).replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+
+/** Length in UTF-8, in bytes. */
+export const utf8Bytes = (text: string): number => {
+  let bytes = 0;
+  for (const character of text) {
+    const code = character.codePointAt(0)!;
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  }
+  return bytes;
+};

@@ -1,0 +1,59 @@
+/** How numbers are written for people, the same in every report: grouped counts, few digits, the unit always said. */
+import type { Measurement } from "../history/run-document.ts";
+
+const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, ",");
+
+/** A whole number with its thousands apart: `12,345`. */
+export const count = (n: number): string => {
+  const whole = Math.round(n);
+  return `${whole < 0 ? "-" : ""}${grouped(String(Math.abs(whole)))}`;
+};
+
+/** `1 call`, `2 calls`. */
+export const counted = (n: number, one: string, several = `${one}s`): string =>
+  `${count(n)} ${n === 1 ? one : several}`;
+
+/** About four significant digits: enough to compare, few enough to read. */
+export const figure = (value: number): string => {
+  if (!Number.isFinite(value)) return "unknown";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 1000) return count(value);
+  if (size < 0.0001) return value.toExponential(1);
+  const text = size >= 100 ? value.toFixed(1) : value.toPrecision(3);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+};
+
+/** A share of 1 as per cent; what is there never reads as 0 %, what is not all never as 100 %. */
+export const share = (part: number, whole: number): string => {
+  if (whole === 0) return "–";
+  const percent = (100 * part) / whole;
+  if (part > 0 && percent < 0.1) return "<0.1 %";
+  if (part < whole && percent > 99.9) return ">99.9 %";
+  return `${percent.toFixed(1).replace(/\.0$/, "")} %`;
+};
+
+/** `850 ms`, `12.3 s`, `4 min 05 s`, `2 h 10 min`. */
+export const duration = (ms: number): string => {
+  if (!Number.isFinite(ms)) return "unknown";
+  if (ms < 1000) return `${figure(ms)} ms`;
+  if (ms < 60_000) return `${figure(ms / 1000)} s`;
+  const seconds = Math.round(ms / 1000);
+  const two = (n: number): string => String(n).padStart(2, "0");
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${two(Math.floor((seconds % 3600) / 60))} min`;
+};
+
+/** A measurement's value with its unit; a ratio has none. */
+export const valueText = (m: Measurement): string => withUnit(figure(m.value), m.unit);
+
+export const withUnit = (text: string, unit: string): string =>
+  unit === "ratio" || unit === "" ? text : unit === "1/s" ? `${text} /s` : `${text} ${unit}`;
+
+/** The 95 % interval, or `null` where there is none. */
+export const intervalText = (m: Measurement): string | null =>
+  m.low === null || m.high === null ? null : withUnit(`${figure(m.low)} to ${figure(m.high)}`, m.unit);
+
+/** `2026-11-21 08:00:00 UTC` of the form that `run.json` has; any other text as it is. */
+export const moment = (at: string): string =>
+  at.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/, "$1 $2 UTC");

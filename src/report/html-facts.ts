@@ -1,0 +1,94 @@
+/** The rest of the page: what is not judged and why, measurements, calibration, and the machine it ran on. */
+import type { Measurement, RunDocument } from "../history/run-document.ts";
+import { count, counted, figure, intervalText, moment, valueText, withUnit } from "./figures.ts";
+import { badge } from "./html-claims.ts";
+import { html, type Markup } from "./markup.ts";
+import { notJudged, type ReasonGroup } from "./not-judged.ts";
+
+const groups = (title: string, list: readonly ReasonGroup[]): Markup | null => {
+  if (list.length === 0) return null;
+  const items = list.map(({ reason, ids }) => {
+    const names = html`<ul class="ids">${ids.map((id) => html`<li><code>${id}</code></li>`)}</ul>`;
+    return html`<li><b>${counted(ids.length, "claim")}:</b> ${reason}<details><summary>which</summary>${names}</details></li>`;
+  });
+  return html`<h3>${title}</h3><ul>${items}</ul>`;
+};
+
+export const notJudgedSection = (run: RunDocument): Markup => {
+  const { skipped, inconclusive, unseen } = notJudged(run);
+  const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
+  const codes = html`<ul class="ids inline">${unseen.map((o) => html`<li><code>${o}</code></li>`)}</ul>`;
+  const outcomes =
+    unseen.length === 0
+      ? null
+      : html`<h3>Outcomes</h3><p>${seen} of ${all} documented outcomes were seen in this run. About the others it says nothing.</p><details><summary>${unseen.length} that are in no stage's table</summary>${codes}</details>`;
+  const nothing =
+    skipped.length + inconclusive.length + unseen.length === 0
+      ? html`<p>Every claim was judged, every outcome seen.</p>`
+      : null;
+  return html`<section class="card" id="not-judged"><h2>What is not judged, and why</h2>${groups("Skipped, because this was missing", skipped)}${groups("Tried, but could not be decided", inconclusive)}${outcomes}${nothing}</section>`;
+};
+
+/** By the name without its quantile. */
+const WORDS: Readonly<Record<string, string>> = {
+  achieved_rate: "calls sent per second",
+  rate_error: "rate sent over rate offered, less 1",
+  latency_ms: "from when a call should have left to the end of its answer",
+  refusal_ms: "from sending to a refusal",
+  schedule_lag_ms: "how late the generator itself was",
+  ttfe_ms: "from sending to the first event of a stream",
+  event_gap_ms: "between two events of a stream",
+  goodput_retention: "useful answers per second, over those at the knee",
+  reaction_ms: "until the overload was answered by shedding",
+  recovery_ms: "until the steady state was back",
+  isolation: "what quiet organizations kept beside a noisy one",
+  jain_index: "evenness between organizations: 1 is all the same",
+  false_sheds: "calls shed below the cap",
+  slots_leaked: "slots not given back",
+  capacity_rps: "highest rate inside the objective",
+};
+
+const wordsOf = (name: string): string => WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "";
+
+const measurementRow = (m: Measurement): Markup =>
+  html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;
+
+export const measurementsSection = (run: RunDocument): Markup | null => {
+  if (run.measurements.length === 0) return null;
+  const byStage = new Map<string, Measurement[]>();
+  for (const m of run.measurements) byStage.set(m.stage, [...(byStage.get(m.stage) ?? []), m]);
+  const bodies = [...byStage].map(
+    ([stage, list]) =>
+      html`<tbody><tr class="group"><th colspan="4">${stage}</th></tr>${list.map(measurementRow)}</tbody>`,
+  );
+  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate, or too few samples to bound the value on both sides.</p><table class="measurements"><thead><tr><th>Measurement</th><th class="number">Value</th><th class="number">95 % interval</th><th class="number">Samples</th></tr></thead>${bodies}</table></section>`;
+};
+
+const calibration = (run: RunDocument): Markup | null => {
+  if (run.calibration.length === 0) return null;
+  const rows = run.calibration.map(
+    (c) =>
+      html`<tr><td data-label="what">${c.name}</td><td class="number" data-label="truth">${withUnit(figure(c.truth), c.unit)}</td><td class="number" data-label="measured">${withUnit(figure(c.measured), c.unit)}</td><td data-label="verdict">${badge(c.verdict)}</td></tr>`,
+  );
+  return html`<h3>Calibration</h3><p>Known truths, measured with the same tools in this run: how far the numbers above can be believed.</p><table class="measurements"><thead><tr><th>What</th><th class="number">Truth</th><th class="number">Measured</th><th>Verdict</th></tr></thead><tbody>${rows}</tbody></table>`;
+};
+
+export const environmentSection = (run: RunDocument): Markup => {
+  const { environment: env, target } = run;
+  const facts: [string, string][] = [
+    ["target", `${target.name}${target.embedded ? " (embedded reference platform)" : ""}`],
+    ["address", target.base_url],
+    ["machine", `${env.os}, ${counted(env.cores, "core")}, ${env.cpu}`],
+    ["Node", env.node],
+    ["k6", env.k6 ?? "not used"],
+    ["toxiproxy", env.toxiproxy ?? "not used"],
+    ["commit", run.commit ?? "unknown"],
+    ["started", moment(run.started_at)],
+    ["finished", moment(run.finished_at)],
+  ];
+  const notes =
+    env.host_notes.length === 0
+      ? html`<p>Nothing out of the ordinary was noticed on the host.</p>`
+      : html`<p>Noticed on the host during the run; claims about time that it touches are inconclusive.</p><ul class="notes">${env.host_notes.map((n) => html`<li>${n}</li>`)}</ul>`;
+  return html`<section class="card" id="environment"><h2>Where it ran</h2><dl class="facts wide">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl><h3>Notes on the host</h3>${notes}${calibration(run)}</section>`;
+};

@@ -1,0 +1,75 @@
+/**
+ * The style of the page. Colours are variables, once for light and once for dark, chosen so that text on them has a
+ * contrast of at least 4.5 to 1; whatever a colour says, a word, a letter, a shape or a pattern says too.
+ */
+const KINDS = ["answered", "error", "shed", "refused", "edge", "indeterminate"] as const;
+
+const kindRules = KINDS.map(
+  (kind) =>
+    `.kind-${kind}{fill:var(--${kind})}.pattern-${kind} *{stroke:var(--on-kind);fill:none;opacity:.4}` +
+    `.on-${kind}{fill:var(--on-kind);stroke:var(--${kind})}`,
+).join("");
+
+const LIGHT = `--page:#f4f6f8;--card:#fff;--text:#1b1f24;--muted:#545d68;--line:#d4dae1;--link:#0b57b0;--code:#eef1f4;
+--pass:#17692f;--fail:#b3261e;--inconclusive:#855300;--skipped:#4f5965;--pass-soft:#e9f6ec;--fail-soft:#fdedec;--inconclusive-soft:#fdf3e0;--skipped-soft:#eef1f4;
+--answered:#2b6cb0;--error:#85600f;--shed:#b93e0a;--refused:#7a4aa3;--edge:#5a6675;--indeterminate:#20262d;--on-kind:#fff;--fault:#b93e0a`;
+const DARK = `--page:#0e1217;--card:#171c23;--text:#e7eaee;--muted:#a3adba;--line:#303944;--link:#8cb8f0;--code:#222932;
+--pass:#6fd08a;--fail:#ff9088;--inconclusive:#f2bd5c;--skipped:#b1bbc7;--pass-soft:#14261a;--fail-soft:#2d1718;--inconclusive-soft:#2b2213;--skipped-soft:#222932;
+--answered:#74aee6;--error:#d9b04f;--shed:#f2925f;--refused:#c39ce3;--edge:#9ba7b6;--indeterminate:#f1f3f6;--on-kind:#10151b;--fault:#f2925f`;
+
+export const PAGE_STYLE = `
+:root{${LIGHT}}
+@media (prefers-color-scheme:dark){:root{${DARK}}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
+main{max-width:1120px;margin:0 auto;padding:20px 20px 48px}
+header{display:flex;justify-content:space-between;align-items:baseline;gap:4px 24px;flex-wrap:wrap}
+header p{margin:0 0 12px}.brand{font-weight:700;font-size:1.1rem;letter-spacing:.02em}header .muted{font-size:.875rem}
+h1{font-size:clamp(2.4rem,8vw,4rem);line-height:1;margin:0;text-transform:uppercase;letter-spacing:.01em;overflow-wrap:normal}
+h2{font-size:1.4rem;margin:0 0 8px}h3{font-size:1.05rem;margin:24px 0 4px;display:flex;gap:8px;align-items:center}
+p{margin:0 0 8px}ul{margin:8px 0;padding-left:22px}a{color:var(--link)}
+code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--code);border-radius:4px;padding:1px 4px}
+.muted{color:var(--muted)}.small{font-size:.8125rem}.warn{color:var(--fail);font-weight:600}
+.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 24px;margin:16px 0}
+.banner{border:1px solid var(--line);border-left:10px solid;border-radius:10px;padding:22px 24px 14px}
+.banner.pass{border-color:var(--pass);background:var(--pass-soft)}.banner.fail{border-color:var(--fail);background:var(--fail-soft)}.banner.inconclusive{border-color:var(--inconclusive);background:var(--inconclusive-soft)}
+.verdict{display:flex;align-items:center;gap:12px;margin-bottom:14px}.lead{font-size:1.2rem;font-weight:600}
+.banner.pass h1{color:var(--pass)}.banner.fail h1{color:var(--fail)}.banner.inconclusive h1{color:var(--inconclusive)}
+.sign{flex:none;fill:none;stroke:currentColor;stroke-width:2.2;stroke-linecap:round;stroke-linejoin:round;vertical-align:-.15em}
+.pass.sign{color:var(--pass)}.fail.sign{color:var(--fail)}.inconclusive.sign{color:var(--inconclusive)}.skipped.sign{color:var(--skipped)}
+.badge{display:inline-flex;align-items:center;gap:5px;font-size:.8125rem;font-weight:650;border-radius:6px;padding:2px 8px 2px 6px;white-space:nowrap}
+.badge.pass{color:var(--pass);background:var(--pass-soft)}.badge.fail{color:var(--fail);background:var(--fail-soft)}
+.badge.inconclusive{color:var(--inconclusive);background:var(--inconclusive-soft)}.badge.skipped{color:var(--skipped);background:var(--skipped-soft)}
+.coverage{margin:14px 2px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(122px,1fr));gap:10px}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px;display:flex;flex-direction:column;color:inherit;text-decoration:none}
+a.tile:hover,a.tile:focus{border-color:var(--link)}.tile .small{color:var(--muted)}a.tile .small{text-decoration:underline}
+.big{font-size:1.2rem;font-weight:650;white-space:nowrap}
+nav{margin:16px 2px 0;display:flex;flex-wrap:wrap;gap:4px 18px}
+table{border-collapse:collapse;width:100%;margin:8px 0}
+th,td{text-align:left;vertical-align:top;padding:8px 10px;border-bottom:1px solid var(--line)}
+thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-child td{border-bottom:0}
+.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.group th{background:var(--code);font-size:.9375rem}
+.claims{table-layout:fixed}.claims th:nth-child(1){width:136px}.claims th:nth-child(2){width:25%}.claims th:nth-child(4){width:27%}
+.claims td{font-size:.9375rem}.claims .id{background:none;padding:0;font-weight:600}.reason{font-weight:600}
+.replay{display:block;padding:6px 8px;margin-top:2px;user-select:all}.replay span{display:inline-block;max-width:100%}
+.ids{list-style:none;padding:0;margin:2px 0 6px}.ids li{margin:3px 0}.ids.inline li{display:inline-block;margin-right:6px}
+.facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:4px 0}.facts dt{color:var(--muted)}.facts dd{margin:0}
+.facts.wide{gap:6px 20px}summary{cursor:pointer;color:var(--link);font-size:.875rem;padding:2px 0}
+.stages{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:8px 36px}.stage td,.stage th{padding:5px 8px}.stage td:first-child{white-space:nowrap}
+.legend{list-style:none;padding:0;display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,300px),1fr));gap:4px 20px;font-size:.875rem}.legend li{display:flex;gap:8px}
+.swatch{flex:none;border-radius:3px;vertical-align:-3px;margin-top:2px}.defs{position:absolute}
+.bar{display:block;border-radius:6px;margin:8px 0 4px}.bar text{font-size:14px;font-weight:700;paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
+.gap{fill:var(--card)}${kindRules}.pattern-error circle{fill:var(--on-kind)!important;stroke:none!important;opacity:.6}
+.timeline{list-style:none;padding:0;margin:12px 0 0}.timeline li{margin:0 0 6px}.fault-name{font-size:.9375rem}.track,.axis{display:block}
+.rail{fill:var(--line)}.fault{fill:var(--fault)}.fault-without-effect{fill:var(--card);stroke:var(--fault);stroke-width:1.5;stroke-dasharray:4 3}
+.axis text{fill:var(--muted);font-size:12px}.notes li{margin:2px 0}footer{margin:20px 2px}
+@media (max-width:720px){.stage td,.stage th{padding:5px 5px}.stage code{font-size:.8125em;padding:1px 2px}main{padding:14px 12px 40px}.card{padding:16px 14px}.banner{padding:18px 14px 10px;border-left-width:8px}.verdict svg{width:40px;height:40px}
+.claims,.claims tbody,.claims tr,.claims td{display:block;width:100%}.claims thead{display:none}
+.claims tr{border:1px solid var(--line);border-radius:8px;padding:6px 10px;margin:10px 0}.claims td{border:0;padding:5px 0}
+.measurements thead{display:none}.measurements tbody,.measurements tr,.measurements td,.measurements .group th{display:block}
+.measurements tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td{border:0;padding:1px 0;text-align:left;white-space:normal}
+.measurements td.number::before,.measurements td[data-label=verdict]::before{content:attr(data-label) ": ";color:var(--muted)}
+.measurements tr.group{padding:0;border:0}}
+@media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}
+`;

@@ -1,0 +1,75 @@
+/**
+ * `junit.xml`: one test case per claim, one suite per stage, in the dialect that Jenkins, GitLab and GitHub actions read.
+ * Inconclusive is an `<error>`, so that no reader counts it as passed; a claim below `must` that fails is a `<failure>`
+ * of that type, though it does not fail the run.
+ */
+import type { Claim, RunDocument } from "../history/run-document.ts";
+import { casesOf } from "./claim-order.ts";
+import { clean, clip, escapeXml, oneLine } from "./escape.ts";
+import { groupOf } from "./verdict.ts";
+
+const MESSAGE_MAX = 500;
+
+const attributes = (values: Record<string, string | number>): string =>
+  Object.entries(values)
+    .map(([name, value]) => ` ${name}="${escapeXml(String(value))}"`)
+    .join("");
+
+/** CDATA needs no entities; its own end mark is cut in two. */
+const cdata = (text: string): string => `<![CDATA[${clean(text).replaceAll("]]>", "]]]]><![CDATA[>")}]]>`;
+
+const detailsOf = (claim: Claim): string =>
+  [
+    `expected: ${claim.expected}`,
+    `got: ${claim.got}`,
+    `why: ${claim.reason}`,
+    ...(claim.spec.length > 0 ? [`specification items: ${claim.spec.join(", ")}`] : []),
+    ...(claim.evidence.length > 0 ? [`evidence: ${claim.evidence.join(", ")}`] : []),
+    ...(claim.replay === "" ? [] : [`replay: ${claim.replay}`]),
+  ].join("\n");
+
+const resultOf = (claim: Claim): string => {
+  const message = clip(oneLine(claim.reason), MESSAGE_MAX);
+  if (claim.verdict === "pass") return "";
+  if (claim.verdict === "skipped") return `<skipped${attributes({ message })}/>`;
+  const [tag, type] = claim.verdict === "fail" ? ["failure", claim.level] : ["error", "inconclusive"];
+  return `<${tag}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${tag}>`;
+};
+
+const caseOf = (claim: Claim): string => {
+  const head = `    <testcase${attributes({ classname: `floodgate.${groupOf(claim.id)}`, name: claim.id })}`;
+  const result = resultOf(claim);
+  return result === "" ? `${head}/>` : `${head}>${result}</testcase>`;
+};
+
+const totals = (claims: readonly Claim[]): Record<string, number> => ({
+  tests: claims.length,
+  failures: claims.filter((c) => c.verdict === "fail").length,
+  errors: claims.filter((c) => c.verdict === "inconclusive").length,
+  skipped: claims.filter((c) => c.verdict === "skipped").length,
+});
+
+const seconds = (ms: number): string => (ms / 1000).toFixed(3);
+
+export const junitXml = (run: RunDocument): string => {
+  const cases = casesOf(run);
+  const suites = new Map<string, Claim[]>();
+  for (const claim of cases) {
+    const name = claim.stage === "" ? groupOf(claim.id) : claim.stage;
+    suites.set(name, [...(suites.get(name) ?? []), claim]);
+  }
+  const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
+  const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
+  const lines = [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites${attributes({ name: `floodgate ${run.profile}`, ...totals(cases), time: seconds(run.duration_ms) })}>`,
+  ];
+  for (const [name, claims] of suites) {
+    const duration = durations.get(name);
+    const time = duration === undefined ? {} : { time: seconds(duration) };
+    lines.push(`  <testsuite${attributes({ name, ...totals(claims), ...time, timestamp: run.started_at })}>`);
+    const entries = Object.entries(properties).map(([key, value]) => `<property${attributes({ name: key, value })}/>`);
+    lines.push(`    <properties>${entries.join("")}</properties>`, ...claims.map(caseOf), "  </testsuite>");
+  }
+  return `${lines.join("\n")}\n</testsuites>\n`;
+};

@@ -1,0 +1,170 @@
+/**
+ * `summary.md`: a run on one page of GitHub-flavoured Markdown, verdict and table first. A CI step summary above 1 MiB is
+ * thrown away whole, so this stays below 900 KiB: rows that do not fit are cut, and how many is said.
+ */
+import type { Claim, RunDocument } from "../history/run-document.ts";
+import { claimsInOrder, countByVerdict } from "./claim-order.ts";
+import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
+import { count, duration, intervalText, share, valueText } from "./figures.ts";
+import { notJudged } from "./not-judged.ts";
+import { kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
+import { whyOf } from "./verdict.ts";
+
+export const SUMMARY_BYTES_MAX = 900 * 1024;
+const CELL_MAX = 400;
+const IDS_MAX = 8;
+/** Left for the lines that say what was cut. */
+const RESERVE_BYTES = 2048;
+
+const SIGN = { fail: "❌ fail", inconclusive: "❓ inconclusive", skipped: "➖ skipped", pass: "✅ pass" } as const;
+
+const cell = (text: string): string => escapeMarkdown(clip(oneLine(text), CELL_MAX)) || "–";
+const code = (text: string): string => markdownCode(clip(oneLine(text), CELL_MAX)) || "–";
+const row = (...cells: string[]): string => `| ${cells.join(" | ")} |`;
+const head = (...cells: string[]): string[] => [row(...cells), row(...cells.map(() => "---"))];
+
+/** A table, folded or not. Its rows are what may be cut. */
+type Section = { before: string[]; rows: string[]; after: string[] };
+
+const table = (title: string, heads: string[], rows: string[], folded = false): Section => ({
+  before: folded
+    ? [`<details><summary>${title} (${count(rows.length)})</summary>`, "", ...head(...heads)]
+    : [`## ${title}`, "", ...head(...heads)],
+  rows,
+  after: folded ? ["", "</details>", ""] : [""],
+});
+
+const claimRow = (claim: Claim): string => {
+  const why =
+    claim.verdict === "skipped"
+      ? cell(claim.reason)
+      : `${cell(claim.reason)}<br>expected: ${cell(claim.expected)}<br>got: ${cell(claim.got)}`;
+  const evidence = claim.evidence.slice(0, IDS_MAX).map(code).join(", ");
+  const again = claim.replay === "" ? "" : code(claim.replay);
+  return row(
+    SIGN[claim.verdict],
+    claim.level,
+    code(claim.id),
+    why,
+    [evidence, again].filter((t) => t !== "").join("<br>") || "–",
+  );
+};
+
+const top = (run: RunDocument): string[] => {
+  const counts = countByVerdict(run.claims);
+  const { coverage } = run;
+  const facts = [
+    `seed ${run.seed}`,
+    duration(run.duration_ms),
+    run.target.embedded ? "embedded platform" : code(run.target.base_url),
+    `exit code ${run.exit_code}`,
+  ];
+  return [
+    `# ${SIGN[run.verdict].toUpperCase()}: ${cell(run.profile)} on ${cell(run.target.name)}`,
+    "",
+    escapeMarkdown(clip(whyOf(run), 4000)),
+    "",
+    ...head("fail", "inconclusive", "skipped", "pass", "outcomes seen"),
+    row(
+      ...[counts.fail, counts.inconclusive, counts.skipped, counts.pass].map(count),
+      `${coverage.outcomes_seen} of ${coverage.outcomes_of}`,
+    ),
+    "",
+    `Run ${code(run.id)}, ${facts.join(", ")}${run.commit === null ? "" : `, commit ${code(run.commit)}`}.`,
+    "",
+  ];
+};
+
+const notJudgedLines = (run: RunDocument): string[] => {
+  const { skipped, unseen } = notJudged(run);
+  const groups = skipped.map(
+    ({ reason, ids }) =>
+      `- ${cell(reason)}: ${ids.slice(0, IDS_MAX).map(code).join(", ")}${ids.length > IDS_MAX ? ` and ${ids.length - IDS_MAX} more` : ""}`,
+  );
+  const outcomes = unseen.length === 0 ? [] : [`- outcomes in no stage: ${unseen.map(code).join(", ")}`];
+  return [...groups, ...outcomes];
+};
+
+const sections = (run: RunDocument): Section[] => {
+  const claims = claimsInOrder(run.claims);
+  const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
+  const open = claims.filter((c) => c.verdict === "fail" || c.verdict === "inconclusive").map(claimRow);
+  const skipped = claims.filter((c) => c.verdict === "skipped").map(claimRow);
+  const passed = claims
+    .filter((c) => c.verdict === "pass")
+    .map((c) => row(SIGN.pass, c.level, code(c.id), cell(c.reason)));
+  const outcomes = run.stages.flatMap((stage) =>
+    outcomeRows(stage).map((o) =>
+      row(
+        code(stage.name),
+        cell(stage.driver),
+        code(o.outcome),
+        OUTCOME_KINDS[kindOf(o.outcome)].label,
+        count(o.n),
+        share(o.n, stage.calls.sent),
+      ),
+    ),
+  );
+  const faults = run.faults.map((f) =>
+    row(
+      code(f.experiment),
+      cell(f.link),
+      cell(f.fault),
+      `${duration(f.started_ms)} to ${duration(f.ended_ms)}`,
+      f.took_effect ? "yes" : "**no**",
+    ),
+  );
+  const measured = run.measurements.map((m) =>
+    row(code(m.stage), code(m.name), cell(valueText(m)), cell(intervalText(m) ?? "–"), count(m.n)),
+  );
+  const notes = run.environment.host_notes.map((note) => row(cell(note)));
+  return [
+    ...(open.length === 0 ? [] : [table("Not passed", claimHeads, open)]),
+    { before: ["## Not judged", ""], rows: notJudgedLines(run), after: [""] },
+    ...(skipped.length === 0 ? [] : [table("Skipped claims", claimHeads, skipped, true)]),
+    ...(outcomes.length === 0
+      ? []
+      : [table("Outcomes by stage", ["stage", "driver", "outcome", "kind", "calls", "share"], outcomes, true)]),
+    ...(faults.length === 0
+      ? []
+      : [table("Faults", ["experiment", "link", "fault", "when", "took effect"], faults, true)]),
+    ...(measured.length === 0
+      ? []
+      : [table("Measurements", ["stage", "measurement", "value", "95 % interval", "n"], measured, true)]),
+    ...(notes.length === 0 ? [] : [table("Notes on the host", ["note"], notes, true)]),
+    ...(passed.length === 0 ? [] : [table("Passed claims", ["verdict", "level", "claim", "why"], passed, true)]),
+  ];
+};
+
+/** Markdown of at most `maxBytes` in UTF-8; below some 8 KiB there is no room for the verdict itself. */
+export const summaryMarkdown = (run: RunDocument, maxBytes = SUMMARY_BYTES_MAX): string => {
+  const lines = top(run);
+  let left = maxBytes - RESERVE_BYTES - utf8Bytes(lines.join("\n"));
+  const take = (line: string): boolean => {
+    const bytes = utf8Bytes(line) + 1;
+    if (bytes > left) return false;
+    left -= bytes;
+    lines.push(line);
+    return true;
+  };
+  let dropped = 0;
+  for (const { before, rows, after } of sections(run)) {
+    const frame = utf8Bytes([...before, ...after].join("\n")) + 120;
+    if (rows.length === 0) continue;
+    if (frame > left) {
+      dropped += rows.length;
+      continue;
+    }
+    left -= frame;
+    lines.push(...before);
+    const kept = rows.findIndex((line) => !take(line));
+    const cut = kept === -1 ? 0 : rows.length - kept;
+    if (cut > 0) lines.push("", `**${count(cut)} rows are cut here to keep this file small;** run.json has them all.`);
+    lines.push(...after);
+  }
+  if (dropped > 0)
+    lines.push(
+      `**${count(dropped)} rows of further sections are cut to keep this file small;** run.json has them all.`,
+    );
+  return `${lines.join("\n").trimEnd()}\n`;
+};

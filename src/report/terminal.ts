@@ -1,0 +1,126 @@
+/**
+ * The end of a run as text for a terminal of 80 columns: the verdict and why, one line for each claim that is not a pass,
+ * the counts, and where to look next. Only paths may be longer than a line.
+ */
+import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
+import { claimsInOrder, countByVerdict } from "./claim-order.ts";
+import { oneLine } from "./escape.ts";
+import { count, counted, duration } from "./figures.ts";
+import { whyOf } from "./verdict.ts";
+
+const COLUMNS = 80;
+
+export type TerminalOptions = {
+  /** Path of the run folder, as the user may type it. */
+  folder: string;
+  /** Adds ANSI colours to the verdict words; they say nothing that the words do not. */
+  colour?: boolean;
+};
+
+const WORD: Readonly<Record<ClaimVerdict, string>> = {
+  fail: "FAIL",
+  inconclusive: "INCONCLUSIVE",
+  skipped: "SKIPPED",
+  pass: "PASS",
+};
+
+/** ANSI: bold red, bold yellow, dim, bold green. */
+const PAINT: Readonly<Record<ClaimVerdict, string>> = {
+  fail: "1;31",
+  inconclusive: "1;33",
+  skipped: "2",
+  pass: "1;32",
+};
+
+/** Columns of a character: East Asian characters and emoji take two, marks that combine take none. */
+const columnsOf = (character: string): number => {
+  if (/^(?:\p{M}|\u200b|\u200c|\u200d)$/u.test(character)) return 0;
+  return /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|^[\u{1f000}-\u{3fffd}]/u.test(
+    character,
+  )
+    ? 2
+    : 1;
+};
+
+const widthOf = (text: string): number => [...text].reduce((sum, character) => sum + columnsOf(character), 0);
+
+const fitted = (text: string, columns: number): string => {
+  if (widthOf(text) <= columns) return text;
+  let kept = "";
+  let used = 0;
+  for (const character of text) {
+    used += columnsOf(character);
+    if (used > columns - 1) break;
+    kept += character;
+  }
+  return `${kept.trimEnd()}…`;
+};
+
+/** Breaks at spaces; a word longer than a line is cut into pieces. */
+const wrap = (text: string, columns = COLUMNS): string[] => {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of oneLine(text).split(/ +/)) {
+    let rest = word;
+    if (line !== "" && widthOf(line) + 1 + widthOf(rest) > columns) {
+      lines.push(line);
+      line = "";
+    }
+    while (widthOf(rest) > columns) {
+      const piece = fitted(rest, columns).slice(0, -1);
+      lines.push(piece);
+      rest = rest.slice(piece.length);
+    }
+    line = line === "" ? rest : `${line} ${rest}`;
+  }
+  return line === "" ? lines : [...lines, line];
+};
+
+/** A command that may be pasted: broken lines end in a backslash. Inside quotes that would change it: then no command. */
+const command = (text: string): string[] | null => {
+  const line = oneLine(text);
+  if (widthOf(line) <= COLUMNS - 2) return [`  ${line}`];
+  if (/["'\\]| {2}|[^ ]{70}/.test(line)) return null;
+  return wrap(line, COLUMNS - 4).map((part, i, all) => `  ${part}${i < all.length - 1 ? " \\" : ""}`);
+};
+
+/** How to see the first claim again that needs attention. */
+const againLines = (first: Claim | undefined): string[] => {
+  const lines = first === undefined || first.replay === "" ? null : command(first.replay);
+  return first === undefined || lines === null ? [] : [...wrap(`To see ${oneLine(first.id)} again:`), ...lines];
+};
+
+const claimLine = (claim: Claim, paint: (verdict: ClaimVerdict, text: string) => string): string => {
+  const word = WORD[claim.verdict].padEnd(13);
+  const reason = oneLine(claim.reason).replace(/^skipped: */, "");
+  const level = claim.level === "must" ? "" : ` (${claim.level})`;
+  return paint(claim.verdict, word) + fitted(`${oneLine(claim.id)}${level}: ${reason}`, COLUMNS - word.length);
+};
+
+export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
+  const paint = (verdict: ClaimVerdict, text: string): string =>
+    options.colour === true ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text;
+  const counts = countByVerdict(run.claims);
+  const calls = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
+  const open = claimsInOrder(run.claims).filter((c) => c.verdict !== "pass");
+  const word = WORD[run.verdict];
+  const title = fitted(
+    `  ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}, ${duration(run.duration_ms)}`,
+    COLUMNS - word.length,
+  );
+  const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
+  const told = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
+  const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
+  const lines = [
+    paint(run.verdict, word) + title,
+    ...wrap(whyOf(run)),
+    ...(open.length === 0 ? [] : ["", ...open.map((claim) => claimLine(claim, paint))]),
+    "",
+    ...wrap(`${told} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
+    "",
+    "Where to look next:",
+    `  ${oneLine(options.folder).replace(/\/+$/, "")}/report.html`,
+    ...againLines(first),
+  ];
+  return `${lines.join("\n")}\n`;
+};
