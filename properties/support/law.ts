@@ -46,7 +46,8 @@ export const examine = async (
   }
   const report = (await fc.asyncDefaultReportMessage(details)) ?? "no report";
   const path = details.counterexamplePath ?? "0";
-  const message = `${report}\n\nReplay: ${replayLine(seed, path, name, commandsIn(report))}`;
+  const why = details.errorInstance instanceof Error ? details.errorInstance.message : "the predicate said false";
+  const message = `${report}\n\nWhy: ${why}\n\nReplay: ${replayLine(seed, path, name, commandsIn(report))}`;
   return { path, message };
 };
 

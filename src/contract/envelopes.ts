@@ -35,6 +35,9 @@ for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS
   KNOWN.set(`${refusal.status} ${refusal.subcode ?? ""}`, refusal);
 }
 
+// A map and not the object itself, which would also know `constructor` and `toString`.
+const LEGACY = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
+
 const parse = (text: string): unknown => {
   try {
     return JSON.parse(text);
@@ -76,7 +79,7 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     return "error" in fields ? read("200 error", null) : read(`${status}`, null);
   }
   if (said !== null) {
-    const subcode = LEGACY_SUBCODES[said] ?? said;
+    const subcode = LEGACY.get(said) ?? said;
     if (KNOWN.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
     // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
     if (status === 422) return read("422 malformed_body", "malformed_body");

@@ -54,13 +54,15 @@ export const parseAddress = (text: string): number[] | null => {
   const halves = groups.split("::");
   if (halves.length > 2) return null;
   const side = (half: string): number[] =>
-    half === "" ? [] : half.split(":").map((group) => Number.parseInt(group, 16));
+    half === ""
+      ? []
+      : half.split(":").map((group) => (/^[0-9a-fA-F]{1,4}$/.test(group) ? Number.parseInt(group, 16) : Number.NaN));
   const head = side(halves[0] as string);
   const tail = halves.length === 2 ? side(halves[1] as string) : [];
   const missing = 8 - head.length - tail.length;
   if (halves.length === 2 ? missing < 1 : missing !== 0) return null;
   const all = [...head, ...new Array<number>(halves.length === 2 ? missing : 0).fill(0), ...tail];
-  if (all.some((group) => Number.isNaN(group) || group > 0xffff)) return null;
+  if (all.some(Number.isNaN)) return null;
   const bytes = all.flatMap((group) => [group >> 8, group & 0xff]);
   const isMapped = bytes.slice(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;
   return isMapped ? bytes.slice(12) : bytes;
@@ -68,12 +70,15 @@ export const parseAddress = (text: string): number[] | null => {
 
 /** Whether `address` lies in `block`, an address or a CIDR block of either family (item 55). */
 export const inBlock = (address: string, block: string): boolean => {
-  const [network, bitsText] = block.split("/");
+  const [network, bitsText, more] = block.split("/");
+  if (more !== undefined) return false;
   const a = parseAddress(address);
   const b = parseAddress(network as string);
   if (a === null || b === null || a.length !== b.length) return false;
+  // Not `Number`, to which an empty text is 0: a slip of the pen must not list the whole internet.
+  if (bitsText !== undefined && !/^\d{1,3}$/.test(bitsText)) return false;
   const bits = bitsText === undefined ? a.length * 8 : Number(bitsText);
-  if (!Number.isInteger(bits) || bits < 0 || bits > a.length * 8) return false;
+  if (bits > a.length * 8) return false;
   for (let i = 0; i < a.length; i += 1) {
     const wanted = Math.min(8, Math.max(0, bits - i * 8));
     const mask = (0xff << (8 - wanted)) & 0xff;
