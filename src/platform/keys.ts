@@ -10,6 +10,17 @@ import type { KeyRecord, KeySnapshot, Organization } from "../core/records.ts";
 export type OrganizationInput = Partial<Organization>;
 export type KeyInput = Partial<KeyRecord> & { org_id: string; kind: KeyRecord["kind"]; secret?: string };
 
+/** No valid answer within the budget: neither "valid" nor "unknown"; the call is refused with 503 (B4). */
+export class KeyServiceUnavailable extends Error {
+  override name = "KeyServiceUnavailable";
+}
+
+/** What the control plane was asked for cannot be stored; the message says what was expected. */
+export class KeyInputError extends Error {
+  override name = "KeyInputError";
+}
+
+/** Look-ups and management reject with `KeyServiceUnavailable`. */
 export type KeyLookup = {
   /** By the SHA-256 of the secret, hex: a secret itself is neither stored nor sent. `null`: unknown. */
   bySecretHash(hash: string, budgetMs: number): Promise<KeySnapshot | null>;
@@ -34,11 +45,17 @@ export type KeyManagement = {
   revoke(org: string, id: string, budgetMs: number): Promise<{ revoked: true } | ManagementRefusal>;
 };
 
-/** What the control plane may do: any record, also one that key management would refuse. */
+/**
+ * What the control plane may do: any record, also one that key management would refuse. Rejects with `KeyInputError` where
+ * a record would make no sense at all.
+ */
 export type KeyAdministration = {
+  /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
   putOrganization(input: OrganizationInput & { id?: string }): Promise<Organization>;
   organization(id: string): Promise<Organization | null>;
+  /** Makes a key; the secret is made up unless given, and is told once. */
   putKey(input: KeyInput): Promise<{ key: KeyRecord; secret: string }>;
+  /** Changes the fields that are given, but for id and owner. `null`: there is no such key. */
   patchKey(id: string, patch: Partial<KeyRecord>): Promise<KeyRecord | null>;
 };
 

@@ -1,8 +1,9 @@
 /** The stores by name, and the port over one of them in the same process, without a link between. */
 import type { Clock } from "../clock.ts";
 import { type Limiter, LimiterUnavailable } from "../limiter.ts";
+import type { SqliteOptions } from "../sqlite.ts";
 import { memoryTables } from "./memory-tables.ts";
-import { type SqliteOptions, sqliteTables } from "./sqlite-tables.ts";
+import { sqliteTables } from "./sqlite-tables.ts";
 import type { LimiterStore } from "./store.ts";
 import { type LimiterDecisions, tableStore } from "./table-store.ts";
 

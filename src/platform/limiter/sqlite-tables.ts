@@ -1,14 +1,12 @@
 /**
- * Meters in SQLite, on disk. A batch is one transaction. In WAL mode with `synchronous=NORMAL` what was answered survives a
- * kill of the process, because the pages are with the operating system by then; to survive a loss of power too, ask for
- * `FULL`, which waits for the disk once a batch.
+ * Meters in SQLite, on disk: charges, tombstones and ledger lines of the current and the previous month. A batch is one
+ * transaction.
  */
-import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
+import type { SQLOutputValue } from "node:sqlite";
 import type { Meter } from "../../contract/routes.ts";
 import type { LedgerLine } from "../../core/ledger.ts";
+import { inTransaction, openSqlite, type SqliteOptions } from "../sqlite.ts";
 import type { Charge, MeterTables } from "./meter-tables.ts";
-
-export type SqliteOptions = { synchronous?: "NORMAL" | "FULL" };
 
 const VERSION = 1;
 const SCHEMA = `
@@ -25,42 +23,6 @@ const SCHEMA = `
   );
   PRAGMA user_version = ${VERSION};
 `;
-
-/** Opens or makes the file; a file of another layout is refused with a sentence. */
-export const openSqlite = (
-  path: string,
-  schema: string,
-  version: number,
-  { synchronous }: SqliteOptions,
-): DatabaseSync => {
-  const db = new DatabaseSync(path, { timeout: 2_000 });
-  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous ?? "NORMAL"}`);
-  const found = Number(db.prepare("PRAGMA user_version").get()?.user_version);
-  const isNew = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
-  if (isNew) db.exec(`BEGIN IMMEDIATE; ${schema} COMMIT;`);
-  else if (found !== version) {
-    db.close();
-    throw new Error(`${path} has layout ${found}, expected ${version}: name another file, or remove this one`);
-  }
-  return db;
-};
-
-/** Runs `work` as one transaction of `db`. */
-export const inTransaction = (db: DatabaseSync): (<T>(work: () => T) => T) => {
-  const begin = db.prepare("BEGIN IMMEDIATE");
-  const commit = db.prepare("COMMIT");
-  return (work) => {
-    begin.run();
-    try {
-      const result = work();
-      commit.run();
-      return result;
-    } catch (error) {
-      if (db.isTransaction) db.exec("ROLLBACK");
-      throw error;
-    }
-  };
-};
 
 type Row = Record<string, SQLOutputValue>;
 

@@ -1,0 +1,49 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { shiftableClock } from "../clock.ts";
+import type { Keys } from "../keys.ts";
+import { cachedKeys } from "./cached-keys.ts";
+import { createHttpKeys } from "./http-keys.ts";
+import { startKeyService } from "./key-service.ts";
+import { keysCases } from "./keys.cases.ts";
+import { localKeys, memoryKeyStore, sqliteKeyStore } from "./local-keys.ts";
+import { hashSecret } from "./secret.ts";
+import type { KeyStore } from "./store.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const overHttp = async (store: KeyStore): Promise<Keys> => {
+  const service = await startKeyService({ store, port: 0, controlPort: 0 });
+  const keys = createHttpKeys({ url: service.url, controlUrl: service.controlUrl as string });
+  return {
+    ...keys,
+    close: async () => {
+      await keys.close();
+      await service.close();
+    },
+  };
+};
+
+keysCases("keys in memory", async () => localKeys(memoryKeyStore(), shiftableClock()));
+keysCases("keys in SQLite", async () => localKeys(sqliteKeyStore(join(folder, "local.sqlite")), shiftableClock()));
+keysCases("keys in memory over HTTP", () => overHttp(memoryKeyStore()));
+keysCases("keys in SQLite over HTTP", () => overHttp(sqliteKeyStore(join(folder, "http.sqlite"))));
+// With no time to keep anything for, the cache must be as good as none.
+keysCases("keys behind a cache with a budget of nothing", async () =>
+  cachedKeys(localKeys(memoryKeyStore(), shiftableClock()), { revocationBudgetMs: 0 }),
+);
+
+test("keys and their statuses are there again after the file is opened anew", async () => {
+  const path = join(folder, "again.sqlite");
+  const before = localKeys(sqliteKeyStore(path), shiftableClock());
+  await before.putOrganization({ id: "org_a", tier: "Pro" });
+  const { key, secret } = await before.putKey({ org_id: "org_a", kind: "server" });
+  await before.revoke("org_a", key.id, 1_000);
+  await before.close();
+  const after = localKeys(sqliteKeyStore(path), shiftableClock());
+  expect(await after.bySecretHash(hashSecret(secret), 1_000)).toMatchObject({ key: { id: key.id, status: "revoked" } });
+  await after.close();
+});

@@ -1,0 +1,44 @@
+/** Opening an SQLite file and running a transaction, for meters and keys alike. */
+import { DatabaseSync } from "node:sqlite";
+
+export type SqliteOptions = {
+  /**
+   * `NORMAL` (the default): in WAL mode, what was answered survives a kill of the process, because its pages are with the
+   * operating system by then. `FULL` survives a loss of power too, and waits for the disk at each transaction.
+   */
+  synchronous?: "NORMAL" | "FULL";
+};
+
+/** Opens or makes the file; a file of another layout is refused with a sentence. */
+export const openSqlite = (path: string, schema: string, version: number, options: SqliteOptions): DatabaseSync => {
+  const db = new DatabaseSync(path, { timeout: 2_000 });
+  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${options.synchronous ?? "NORMAL"}`);
+  const isNew = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
+  if (isNew) {
+    db.exec(`BEGIN IMMEDIATE; ${schema} COMMIT;`);
+    return db;
+  }
+  const found = Number(db.prepare("PRAGMA user_version").get()?.user_version);
+  if (found !== version) {
+    db.close();
+    throw new Error(`expected layout ${version} in ${path}, found ${found}: name another file, or remove this one`);
+  }
+  return db;
+};
+
+/** Runs `work` as one transaction of `db`: all of it is stored, or none. */
+export const inTransaction = (db: DatabaseSync): (<T>(work: () => T) => T) => {
+  const begin = db.prepare("BEGIN IMMEDIATE");
+  const commit = db.prepare("COMMIT");
+  return (work) => {
+    begin.run();
+    try {
+      const result = work();
+      commit.run();
+      return result;
+    } catch (error) {
+      if (db.isTransaction) db.exec("ROLLBACK");
+      throw error;
+    }
+  };
+};
