@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { readAnswer, writeEnvelope } from "../src/contract/envelopes.ts";
+import { type BodyError, readAnswer, writeEnvelope } from "../src/contract/envelopes.ts";
 import { type AnyRefusalName, GAP_REFUSALS, outcomeOf, REFUSALS, refusalOf } from "../src/contract/subcodes.ts";
 import { law } from "./support/law.ts";
 
@@ -12,7 +12,7 @@ const RUNS = { quick: 1_000, nightly: 100_000 };
 const NAMES = [...Object.keys(REFUSALS), ...Object.keys(GAP_REFUSALS)] as AnyRefusalName[];
 const nameArb = fc.constantFrom(...NAMES);
 const quotaArb = fc.record({ meter: fc.constant("map_loads"), limit: fc.nat(), used: fc.nat() });
-const errorArb = fc.record({
+const errorArb: fc.Arbitrary<BodyError> = fc.record({
   loc: fc.array(fc.oneof(fc.string(), fc.nat()), { maxLength: 3 }),
   msg: fc.string(),
   type: fc.string(),
@@ -28,15 +28,20 @@ const written = (name: AnyRefusalName, quota: { meter: string; limit: number; us
 law(
   "P5 a body has detail, or error, or neither, and the subcode alone says which",
   () =>
-    fc.property(nameArb, quotaArb, fc.option(fc.array(errorArb, { maxLength: 2 })), (name, quota, errors) => {
-      const body =
-        errors === null
-          ? (written(name, quota) as object)
-          : writeEnvelope(name, name === "map_load_quota_exceeded" ? quota : undefined, errors);
-      expect("error" in body).toBe(FLAT.includes(name));
-      expect("detail" in body).toBe(!FLAT.includes(name) && !SILENT.includes(name));
-      if (SILENT.includes(name)) expect(body).toEqual({});
-    }),
+    fc.property(
+      nameArb,
+      quotaArb,
+      fc.option(fc.array(errorArb, { maxLength: 2 }), { nil: undefined }),
+      (name, quota, errors) => {
+        const body =
+          errors === undefined
+            ? (written(name, quota) as object)
+            : writeEnvelope(name, name === "map_load_quota_exceeded" ? quota : undefined, errors);
+        expect("error" in body).toBe(FLAT.includes(name));
+        expect("detail" in body).toBe(!FLAT.includes(name) && !SILENT.includes(name));
+        if (SILENT.includes(name)) expect(body).toEqual({});
+      },
+    ),
   RUNS,
 );
 
