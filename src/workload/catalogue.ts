@@ -15,6 +15,7 @@ import {
   leavingReaders,
   replicaLost,
   rollingDeploy,
+  slowReaders,
   soak,
   spikeAndRecover,
 } from "./stories/under-disturbance.ts";
@@ -36,6 +37,7 @@ const ALL: readonly Story[] = [
   coldStartUnderLoad,
   heavyTailStreams,
   leavingReaders,
+  slowReaders,
   retryStorm,
   soak,
 ];

@@ -42,11 +42,15 @@ export type Step = {
   readonly origin: OriginRef;
   /** The organization that the caller belongs to, `"-"` without a valid credential. */
   readonly org: string;
+  /** Alias of the key that the call's rate is counted by; a session's is the key behind it. */
+  readonly bucket?: string;
   readonly facts: StepFacts;
   /** What an admitted call is charged to. */
   readonly meter?: "map_loads" | "design_analyses";
   /** Leave the stream on purpose, after so many events or so many milliseconds from the first byte. */
   readonly abort?: { readonly afterEvents: number } | { readonly afterMs: number };
+  /** Rest for so long after each read of the answer. */
+  readonly slowReadMs?: number;
   /** What the client does about a refusal that says "try again" (item 217). */
   readonly retry?: { readonly times: number; readonly honours: boolean };
 };
@@ -63,6 +67,7 @@ export type StepWish = {
   via?: Step["via"];
   abort?: NonNullable<Step["abort"]>;
   retry?: NonNullable<Step["retry"]>;
+  slowReadMs?: number;
 };
 
 const factsOf = (
@@ -93,6 +98,11 @@ const factsOf = (
   return { org: facts.state === "valid" ? org : "-", facts };
 };
 
+const bucketOf = (credential: CredentialRef): string | undefined => {
+  if (!("of" in credential) || credential.as === "admin") return undefined;
+  return `${credential.of}/${credential.as === "server" ? "server" : "publishable"}`;
+};
+
 /** A step from what a story wishes; everything it does not say is that of a correct call. `n` varies the content. */
 export const stepOf = (world: World, n: number, wish: StepWish): Step => {
   const route = routeOf(wish.route);
@@ -107,6 +117,7 @@ export const stepOf = (world: World, n: number, wish: StepWish): Step => {
     wish.route === "sdk.sessions" && wish.body === undefined ? { product: "chat", ...wish } : wish;
   const { org, facts } = factsOf(world, asked, origin, body !== undefined);
   const meter = route.meter ?? (wish.route === "sdk.sessions" && asked.product === "tile" ? "map_loads" : undefined);
+  const bucket = bucketOf(wish.credential);
   return {
     route: wish.route,
     method: route.method,
@@ -116,9 +127,11 @@ export const stepOf = (world: World, n: number, wish: StepWish): Step => {
     origin,
     org,
     facts,
+    ...(bucket === undefined ? {} : { bucket }),
     ...(body === undefined ? {} : { body }),
     ...(meter === undefined ? {} : { meter }),
     ...(wish.abort === undefined ? {} : { abort: wish.abort }),
+    ...(wish.slowReadMs === undefined ? {} : { slowReadMs: wish.slowReadMs }),
     ...(wish.retry === undefined ? {} : { retry: wish.retry }),
   };
 };

@@ -4,7 +4,7 @@
  */
 import type { Profile } from "../profiles.ts";
 import { constant, ramp, spike } from "../profiles.ts";
-import { stepOf } from "../step.ts";
+import { type StepWish, stepOf } from "../step.ts";
 import { capacityPerS, type ProfileWish, type Story, storyOf, tenantsMissing } from "../story.ts";
 import { inTurn } from "../tenants.ts";
 import { oncePerWorld, tenantsWith, type World } from "../world.ts";
@@ -28,13 +28,13 @@ const mixStory = (
     plan: planMix,
   });
 
-/** Streams alone, in turn, at a share of capacity; `leave` says which calls go before the end. */
+/** Streams alone, in turn, at a share of capacity; `habit` says what is peculiar to a call's reader. */
 const streamStory = (
   name: string,
   purpose: string,
   share: number,
   lengthS: number,
-  leave: (i: number) => boolean,
+  habit: (i: number) => Partial<StepWish>,
 ): Story =>
   storyOf({
     name,
@@ -48,7 +48,7 @@ const streamStory = (
         stepOf(world, i, {
           route: "chat.control",
           credential: { as: "server", of: `tenant:${org}` },
-          ...(leave(i) ? { abort: { afterEvents: 1 + (i % 3) } } : {}),
+          ...habit(i),
         }),
       ];
     },
@@ -79,14 +79,14 @@ export const brownout = streamStory(
   "streams at a constant rate while each takes five times as long",
   0.6,
   20,
-  () => false,
+  () => ({}),
 );
 export const heavyTailStreams = streamStory(
   "heavy-tail-streams",
   "streams of very unequal length near capacity",
   0.8,
   20,
-  () => false,
+  () => ({}),
 );
 /** A third of the readers leave early; their slots have to come back. */
 export const leavingReaders = streamStory(
@@ -94,5 +94,9 @@ export const leavingReaders = streamStory(
   "streams whose readers leave before the end",
   0.6,
   12,
-  (i) => i % 3 === 0,
+  (i) => (i % 3 === 0 ? { abort: { afterEvents: 1 + (i % 4) } } : {}),
+);
+/** Every second reader rests after each piece; what it holds is its own organization's, and it comes to an end. */
+export const slowReaders = streamStory("slow-readers", "streams half of which are read slowly", 0.3, 15, (i) =>
+  i % 2 === 0 ? { slowReadMs: 250 } : {},
 );

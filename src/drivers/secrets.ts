@@ -1,0 +1,113 @@
+/**
+ * Reads the values of a target file that are references: `env:NAME`, `file:PATH`, `exec:COMMAND` (interface.md section
+ * 2). A value is read when it is needed, kept, and read again when it has expired or a caller says that it was refused.
+ * A secret never occurs in a message: errors name the role, the reference and what was expected.
+ */
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+
+export class SecretError extends Error {
+  constructor(what: string, expected: string, came: string) {
+    super(`${what}: expected ${expected}, but ${came}`);
+    this.name = "SecretError";
+  }
+}
+
+export type Secrets = {
+  /** The value behind a reference; `what` names the role or field for a message, e.g. `credentials.server.key`. */
+  read(ref: string, what: string): Promise<string>;
+  /** Tells that a value was refused, so that the next `read` looks again. */
+  forget(ref: string): void;
+};
+
+const EXEC_TIMEOUT_MS = 30_000;
+/** A token is read again this long before it ends. */
+const MARGIN_MS = 30_000;
+
+export const isReference = (ref: string): boolean => /^(env|file|exec):/.test(ref);
+
+/** When a JWT ends, in milliseconds since 1970; `Infinity` for anything else: keys live until they are refused. */
+const endsAtMs = (value: string): number => {
+  const payload = /^[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+$/.exec(value)?.[1];
+  if (payload === undefined) return Number.POSITIVE_INFINITY;
+  try {
+    const { exp } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as { exp?: unknown };
+    return typeof exp === "number" ? exp * 1000 : Number.POSITIVE_INFINITY;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+};
+
+const fromEnvironment = (name: string, what: string): string => {
+  const value = process.env[name];
+  if (value === undefined || value === "") {
+    throw new SecretError(
+      what,
+      `the environment variable ${name}`,
+      "it is not set; set it, or write another reference",
+    );
+  }
+  return value;
+};
+
+const fromFile = async (path: string, folder: string, what: string): Promise<string> => {
+  const file = isAbsolute(path) ? path : join(folder, path);
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "unknown error";
+    throw new SecretError(what, `a readable file ${file}`, `reading it failed (${code})`);
+  }
+};
+
+// The command is the owner's own, from the owner's file; its output goes nowhere but here.
+const fromCommand = (command: string, folder: string, what: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const options = { cwd: folder, timeout: EXEC_TIMEOUT_MS, maxBuffer: 1 << 20 };
+    execFile("/bin/sh", ["-c", command], options, (error, stdout) => {
+      if (error === null) return resolve(stdout);
+      const why = error.killed
+        ? `it did not end within ${EXEC_TIMEOUT_MS / 1000} s`
+        : `it ended with code ${error.code ?? "unknown"}`;
+      reject(new SecretError(what, "the command of its `exec:` reference to print the value", why));
+    });
+  });
+
+/** `folder`: where the target file is; relative paths and commands start there. */
+export const createSecrets = (folder: string): Secrets => {
+  const kept = new Map<string, { value: Promise<string>; endsAtMs: number }>();
+  const look = async (ref: string, what: string): Promise<string> => {
+    const [kind, rest] = [ref.slice(0, ref.indexOf(":")), ref.slice(ref.indexOf(":") + 1)];
+    if (!isReference(ref)) return ref;
+    const text =
+      kind === "env"
+        ? fromEnvironment(rest, what)
+        : kind === "file"
+          ? await fromFile(rest, folder, what)
+          : await fromCommand(rest, folder, what);
+    // A PEM file is a value too, so only the white space around it goes.
+    const value = text.trim();
+    if (value === "") throw new SecretError(what, `a value from \`${kind}:\``, "it was empty");
+    return value;
+  };
+  return {
+    read: async (ref, what) => {
+      const found = kept.get(ref);
+      if (found !== undefined && found.endsAtMs - MARGIN_MS > Date.now()) return found.value;
+      const entry = { value: look(ref, what), endsAtMs: Number.POSITIVE_INFINITY };
+      kept.set(ref, entry);
+      try {
+        const value = await entry.value;
+        entry.endsAtMs = endsAtMs(value);
+        return value;
+      } catch (error) {
+        if (kept.get(ref) === entry) kept.delete(ref);
+        throw error;
+      }
+    },
+    forget: (ref) => {
+      kept.delete(ref);
+    },
+  };
+};

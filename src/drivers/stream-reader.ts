@@ -1,0 +1,72 @@
+/**
+ * Reads one event stream and says what came: how many events, of which names, when, and what came after the one that
+ * should have been the last (specification section 6; items 166-177). Comments are not events.
+ */
+import { createParser } from "eventsource-parser";
+import type { Stream } from "../contract/routes.ts";
+import { ERROR_EVENT, VOCABULARIES } from "../contract/streams.ts";
+
+export type SeenEvent = { name: string; data: string };
+
+export type StreamSeen = {
+  events: number;
+  /** Events after the terminal one. */
+  late: number;
+  firstUs: number | null;
+  /** When the terminal event came, and which way it ends. */
+  terminal: { ended: "done" | "error_event"; atUs: number } | null;
+  lastUs: number | null;
+  /** Distinct names, in the order of first appearance. */
+  names: Set<string>;
+  /** Between two events, in microseconds; the first `GAPS_KEPT` of them. */
+  gapsUs: number[];
+  kept: SeenEvent[];
+};
+
+const GAPS_KEPT = 64;
+/** A single event beyond this is a fault of the server, not load. */
+const EVENT_MAX_CHARS = 8 << 20;
+
+export type StreamReader = {
+  seen: StreamSeen;
+  /** `atUs` is when the chunk was read. */
+  feed(chunk: Uint8Array, atUs: number): void;
+};
+
+export const createStreamReader = (stream: Stream, keepEvents: boolean): StreamReader => {
+  const seen: StreamSeen = {
+    events: 0,
+    late: 0,
+    firstUs: null,
+    terminal: null,
+    lastUs: null,
+    names: new Set(),
+    gapsUs: [],
+    kept: [],
+  };
+  const { done } = VOCABULARIES[stream];
+  const decoder = new TextDecoder();
+  let nowUs = 0;
+  const parser = createParser({
+    maxBufferSize: EVENT_MAX_CHARS,
+    onEvent: ({ event, data }) => {
+      const name = event ?? "message";
+      seen.events += 1;
+      seen.names.add(name);
+      if (seen.firstUs === null) seen.firstUs = nowUs;
+      else if (seen.gapsUs.length < GAPS_KEPT) seen.gapsUs.push(nowUs - (seen.lastUs ?? nowUs));
+      seen.lastUs = nowUs;
+      if (keepEvents) seen.kept.push({ name, data });
+      if (seen.terminal !== null) seen.late += 1;
+      else if (name === done) seen.terminal = { ended: "done", atUs: nowUs };
+      else if (name === ERROR_EVENT) seen.terminal = { ended: "error_event", atUs: nowUs };
+    },
+  });
+  return {
+    seen,
+    feed: (chunk, atUs) => {
+      nowUs = atUs;
+      parser.feed(decoder.decode(chunk, { stream: true }));
+    },
+  };
+};

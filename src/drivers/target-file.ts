@@ -1,0 +1,148 @@
+/**
+ * Reads and checks a target file. Every complaint names the field by its path, what was expected and what came; a field
+ * that nobody knows is a warning, because a misspelt one would otherwise be skipped in silence.
+ */
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { Errors } from "typebox/value";
+import { maskSecrets } from "../contract/credentials.ts";
+import type { Target } from "./target.ts";
+import { TARGET_SCHEMA } from "./target-schema.ts";
+
+export class TargetFileError extends Error {
+  readonly problems: readonly string[];
+  constructor(file: string, problems: readonly string[]) {
+    super(`the target file ${file} cannot be used:\n${problems.map((problem) => `  ${problem}`).join("\n")}`);
+    this.name = "TargetFileError";
+    this.problems = problems;
+  }
+}
+
+export type TargetRead = {
+  target: Target;
+  /** Where relative paths of references start. */
+  folder: string;
+  warnings: string[];
+};
+
+type SchemaNode = {
+  description?: string;
+  properties?: Record<string, SchemaNode>;
+  items?: SchemaNode;
+  required?: string[];
+};
+
+const readable = (pointer: string): string =>
+  pointer
+    .split("/")
+    .slice(1)
+    .map((part) => (/^\d+$/.test(part) ? `[${part}]` : `.${part.replaceAll("~1", "/").replaceAll("~0", "~")}`))
+    .join("")
+    .replace(/^\./, "");
+
+const at = (value: unknown, pointer: string): unknown =>
+  pointer
+    .split("/")
+    .slice(1)
+    .reduce<unknown>((found, part) => (found as Record<string, unknown> | undefined)?.[part], value);
+
+/** The schema that a value stands under, by the value's own path (maps and unions are skipped over). */
+const schemaAt = (pointer: string): SchemaNode | undefined => {
+  let node: SchemaNode | undefined = TARGET_SCHEMA as SchemaNode;
+  for (const part of pointer.split("/").slice(1)) {
+    const map: Record<string, SchemaNode> | undefined = (node as { patternProperties?: Record<string, SchemaNode> })
+      ?.patternProperties;
+    node = node?.properties?.[part] ?? node?.items ?? (map === undefined ? undefined : Object.values(map)[0]);
+  }
+  return node;
+};
+
+const told = (value: unknown): string => {
+  if (value === undefined) return "nothing";
+  const json = maskSecrets(JSON.stringify(value));
+  return json.length > 60 ? `${json.slice(0, 57)}...` : json;
+};
+
+const misfits = (value: unknown): string[] => {
+  const found = new Map<string, string>();
+  const say = (pointer: string, came: unknown): void => {
+    const expected = schemaAt(pointer)?.description ?? "another value";
+    found.set(pointer, `${readable(pointer) || "(the whole file)"}: expected ${expected}; got ${told(came)}`);
+  };
+  for (const { keyword, instancePath, params } of Errors(TARGET_SCHEMA, value)) {
+    if (keyword === "required") {
+      for (const name of (params as { requiredProperties: string[] }).requiredProperties) {
+        say(`${instancePath}/${name}`, undefined);
+      }
+    } else {
+      say(instancePath, at(value, instancePath));
+    }
+  }
+  return [...found.values()];
+};
+
+/** Fields that the schema does not know, at any depth where it lists its fields. */
+const unknownFields = (node: SchemaNode | undefined, value: unknown, path: string): string[] => {
+  if (Array.isArray(value))
+    return value.flatMap((item, index) => unknownFields(node?.items, item, `${path}[${index}]`));
+  if (typeof value !== "object" || value === null || node?.properties === undefined) return [];
+  const { properties } = node;
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const here = path === "" ? name : `${path}.${name}`;
+    if (!(name in properties)) return [`${here}: no such field is known; it is ignored`];
+    return unknownFields(properties[name], inner, here);
+  });
+};
+
+const wellFormedUrls = (target: Target): string[] =>
+  (["base_url", "key_management_url"] as const).flatMap((field) => {
+    const value = target[field];
+    if (value === undefined) return [];
+    if (!URL.canParse(value)) return [`${field}: expected a URL; got ${told(value)}`];
+    const { search, hash, username } = new URL(value);
+    return search + hash + username === ""
+      ? []
+      : [`${field}: expected a URL without query, fragment and user; got ${told(value)}`];
+  });
+
+/** Checks a parsed target file. `file` names it in messages. */
+export const checkTarget = (value: unknown, file: string): { target: Target; warnings: string[] } => {
+  const problems = misfits(value);
+  if (problems.length > 0) throw new TargetFileError(file, problems);
+  const target = value as Target;
+  problems.push(...wellFormedUrls(target));
+  const tenants = target.tenants ?? [];
+  const keys = tenants.filter(({ publishable, server }) => publishable !== undefined || server !== undefined);
+  if (Object.keys(target.credentials ?? {}).length === 0 && keys.length === 0) {
+    problems.push('credentials: expected at least one role, e.g. "server": { "key": "env:SERVER_KEY" }; got none');
+  }
+  const orgs = tenants.map(({ org }) => org);
+  const twice = orgs.find((org, index) => orgs.indexOf(org) !== index);
+  if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${told(twice)} twice`);
+  if (problems.length > 0) throw new TargetFileError(file, problems);
+  return {
+    target: { ...target, base_url: target.base_url.replace(/\/+$/, "") },
+    warnings: unknownFields(TARGET_SCHEMA as SchemaNode, value, ""),
+  };
+};
+
+export const readTargetFile = async (path: string): Promise<TargetRead> => {
+  const file = resolve(path);
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    throw new TargetFileError(path, [
+      `expected a readable file; reading it failed (${(error as NodeJS.ErrnoException).code})`,
+    ]);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    // The message of JSON.parse quotes the text around the fault, which may be a key.
+    const where = /position \d+(?: \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0] ?? "somewhere";
+    throw new TargetFileError(path, [`expected JSON; it breaks off at ${where}`]);
+  }
+  return { ...checkTarget(value, path), folder: dirname(file) };
+};
