@@ -89,6 +89,6 @@ export const environmentSection = (run: RunDocument): Markup => {
   const notes =
     env.host_notes.length === 0
       ? html`<p>Nothing out of the ordinary was noticed on the host.</p>`
-      : html`<p>Noticed on the host during the run; claims about time that it touches are inconclusive.</p><ul class="notes">${env.host_notes.map((n) => html`<li>${n}</li>`)}</ul>`;
+      : html`<p>Noticed on the host during the run. Such things taint claims about time, and only those.</p><ul class="notes">${env.host_notes.map((n) => html`<li>${n}</li>`)}</ul>`;
   return html`<section class="card" id="environment"><h2>Where it ran</h2><dl class="facts wide">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl><h3>Notes on the host</h3>${notes}${calibration(run)}</section>`;
 };

@@ -68,7 +68,7 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .claims,.claims tbody,.claims tr,.claims td{display:block;width:100%}.claims thead{display:none}
 .claims tr{border:1px solid var(--line);border-radius:8px;padding:6px 10px;margin:10px 0}.claims td{border:0;padding:5px 0}
 .measurements thead{display:none}.measurements tbody,.measurements tr,.measurements td,.measurements .group th{display:block}
-.measurements tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td{border:0;padding:1px 0;text-align:left;white-space:normal}
+.measurements tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td{border:0;padding:1px 0;text-align:left;white-space:normal}.measurements td.number{display:inline-block;margin-right:14px}
 .measurements td.number::before,.measurements td[data-label=verdict]::before{content:attr(data-label) ": ";color:var(--muted)}
 .measurements tr.group{padding:0;border:0}}
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}

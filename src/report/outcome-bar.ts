@@ -14,9 +14,14 @@ const HEIGHT = 34;
 
 const percent = (n: number): string => `${n.toFixed(3)}%`;
 
-/** The fill of a kind and the pattern over it; `style` of the page gives both their colours. */
-const filled = (kind: OutcomeKind, x: string, width: string, height: number): Markup =>
-  html`<rect class="kind-${kind}" x="${x}" width="${width}" height="${height}"/><rect fill="url(#pattern-${kind})" x="${x}" width="${width}" height="${height}"/>`;
+/** The fill of a kind and the pattern over it (answered is plain); `style` of the page gives both their colours. */
+const filled = (kind: OutcomeKind, x: string, width: string, height: number): Markup => {
+  const over =
+    kind === "answered"
+      ? null
+      : html`<rect fill="url(#pattern-${kind})" x="${x}" width="${width}" height="${height}"/>`;
+  return html`<rect class="kind-${kind}" x="${x}" width="${width}" height="${height}"/>${over}`;
+};
 
 export type OutcomeBar = { svg: Markup /** Whether a segment is drawn wider than its share. */; widened: boolean };
 

@@ -1,0 +1,42 @@
+import { describe, expect, test } from "vitest";
+import { ctrfJson } from "./ctrf.ts";
+import { HOSTILE } from "./hostile-text.ts";
+import { madeClaim, madeRun } from "./made-run.ts";
+
+const parsed = (...args: Parameters<typeof ctrfJson>) => JSON.parse(ctrfJson(...args));
+
+describe("ctrf.json", () => {
+  test("has what the schema requires, and sums that agree", () => {
+    const report = parsed(madeRun());
+    expect(report).toMatchObject({
+      reportFormat: "CTRF",
+      specVersion: "0.0.0",
+      results: { tool: { name: "floodgate" } },
+    });
+    const { summary, tests } = report.results;
+    expect(summary).toMatchObject({ tests: 14, passed: 8, failed: 2, skipped: 3, pending: 0, other: 1 });
+    expect(summary.stop - summary.start).toBe(144_000);
+    for (const one of tests) {
+      expect(one).toMatchObject({ name: expect.any(String), status: expect.any(String), duration: expect.any(Number) });
+    }
+  });
+
+  test("an inconclusive claim is other, a skipped one skipped", () => {
+    const claims = [madeClaim("a/s", { verdict: "inconclusive" }), madeClaim("b/s", { verdict: "skipped" })];
+    expect(parsed(madeRun({ claims })).results.tests.map((t: { status: string }) => t.status)).toEqual([
+      "failed",
+      "other",
+      "skipped",
+    ]);
+  });
+
+  test("a run that judged nothing has one test that is not passed", () => {
+    const { summary } = parsed(madeRun({ claims: [], verdict: "inconclusive", exit_code: 4 })).results;
+    expect(summary).toMatchObject({ tests: 1, passed: 0, other: 1 });
+  });
+
+  test("stays JSON of whole characters whatever a server said", () => {
+    const report = parsed(madeRun({ claims: [madeClaim(HOSTILE, { verdict: "fail", reason: HOSTILE })] }));
+    expect(report.results.tests[0].message).not.toMatch(/\p{Cs}/u);
+  });
+});

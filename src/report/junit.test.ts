@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import { HOSTILE } from "./hostile-text.ts";
+import { junitXml } from "./junit.ts";
+import { madeClaim, madeRun } from "./made-run.ts";
+
+/** Throws unless every tag is closed in order, every attribute quoted, and nothing but entities starts with `&`. */
+const assertWellFormed = (xml: string): void => {
+  const open: string[] = [];
+  const text = xml.replace(/^<\?xml [^?]*\?>/, "").replace(/<!\[CDATA\[[\s\S]*?\]\]>/g, "");
+  const tag = /<(\/?)([\w]+)((?: [\w]+="[^"<]*")*)(\/?)>/g;
+  for (const [, closing, name, , empty] of text.matchAll(tag)) {
+    if (closing === "/") expect(open.pop()).toBe(name);
+    else if (empty !== "/") open.push(name!);
+  }
+  expect(open).toEqual([]);
+  expect(text.replace(tag, "").trim()).toBe("");
+  expect(text).not.toMatch(/&(?!(?:amp|lt|gt|quot|#39|#10|#9);)/);
+};
+
+const CASES = /<testcase /g;
+
+describe("junit.xml", () => {
+  test("has one case per claim, and its totals agree with its cases", () => {
+    const run = madeRun();
+    const xml = junitXml(run);
+    assertWellFormed(xml);
+    expect(xml.match(CASES)).toHaveLength(run.claims.length);
+    expect(xml).toContain('<testsuites name="floodgate smoke" tests="14" failures="2" errors="1" skipped="3"');
+    expect(xml.match(/<failure /g)).toHaveLength(2);
+    expect(xml.match(/<error /g)).toHaveLength(1);
+    expect(xml.match(/<skipped /g)).toHaveLength(3);
+  });
+
+  test("inconclusive is an error of that type, never a silent case", () => {
+    const xml = junitXml(madeRun({ claims: [madeClaim("a/s", { verdict: "inconclusive", reason: "too few" })] }));
+    expect(xml).toContain('<error message="too few" type="inconclusive">');
+  });
+
+  test("stays well-formed whatever a server said", () => {
+    const hostile = { reason: HOSTILE, expected: HOSTILE, got: HOSTILE, evidence: [HOSTILE], replay: HOSTILE };
+    const claims = (["fail", "inconclusive", "skipped", "pass"] as const).map((verdict) =>
+      madeClaim(`${verdict}/${HOSTILE}`, { verdict, ...hostile }),
+    );
+    const xml = junitXml(madeRun({ claims, commit: HOSTILE }));
+    assertWellFormed(xml);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what XML forbids
+    expect(xml).not.toMatch(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Cs}/u);
+  });
+
+  test.each([
+    ["nothing was judged", []],
+    ["all was skipped", [madeClaim("a/s", { verdict: "skipped" as const })]],
+    ["what was required is absent", [madeClaim("a/s")]],
+  ])("an inconclusive run never looks green: %s", (_why, claims) => {
+    const xml = junitXml(madeRun({ claims, verdict: "inconclusive", exit_code: 4 }));
+    assertWellFormed(xml);
+    expect(xml).toContain('name="run/verdict"');
+    expect(xml.match(/<error /g)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,66 @@
+import { describe, expect, test } from "vitest";
+import { HOSTILE } from "./hostile-text.ts";
+import { madeClaim, madeRun } from "./made-run.ts";
+import { terminalText } from "./terminal.ts";
+
+const folder = `reports/runs/${"a-long-name-".repeat(8)}`;
+const lines = (...args: Parameters<typeof terminalText>): string[] => terminalText(...args).split("\n");
+const tooLong = (all: string[]): string[] => all.filter((line) => [...line].length > 80 && !line.includes(folder));
+
+describe("the end of a run in a terminal", () => {
+  test("begins with the verdict, has a line for each claim that is not a pass, the counts and the next step", () => {
+    const all = lines(madeRun(), { folder });
+    expect(all[0]).toBe("FAIL  smoke on embedded, seed 42, 2 min 24 s");
+    expect(all.filter((line) => /^(?:FAIL|INCONCLUSIVE|SKIPPED) +\S+\/\S+/.test(line))).toHaveLength(6);
+    expect(all.join(" ")).toContain("Claims: 2 fail, 1 inconclusive, 3 skipped, 8 pass.");
+    expect(all).toContain(`  ${folder}/report.html`);
+  });
+
+  test("no line is longer than 80 characters, except for a path", () => {
+    const word = "x".repeat(300);
+    const claims = [
+      madeClaim(`${word}/s`, { verdict: "fail", reason: word, replay: `npx ${"--option value ".repeat(20)}` }),
+    ];
+    for (const run of [
+      madeRun(),
+      madeRun({ claims, profile: word }),
+      madeRun({ claims: [madeClaim(HOSTILE, { verdict: "fail", replay: HOSTILE })] }),
+    ]) {
+      expect(tooLong(lines(run, { folder }))).toEqual([]);
+    }
+  });
+
+  test("wide characters count twice", () => {
+    const claims = [madeClaim("a/s", { verdict: "fail", reason: "漢".repeat(100) })];
+    const line = lines(madeRun({ claims }), { folder }).find((l) => l.startsWith("FAIL         a/s"))!;
+    expect([...line].reduce((sum, c) => sum + (c === "漢" ? 2 : 1), 0)).toBeLessThanOrEqual(80);
+  });
+
+  test("a long command can be pasted: its lines end in a backslash", () => {
+    const text = terminalText(madeRun(), { folder });
+    expect(text.replaceAll(" \\\n  ", " ")).toContain("--rate 120 --duration 15s --seed 42");
+  });
+
+  test("a long command with quotes is not broken in two, but left to the report", () => {
+    const replay = `npx floodgate load --header '${"a b ".repeat(30)}'`;
+    expect(
+      terminalText(madeRun({ claims: [madeClaim("a/s", { verdict: "fail", replay })] }), { folder }),
+    ).not.toContain("--header");
+  });
+
+  test("colours are off unless asked for, and say nothing that the words do not", () => {
+    const escapes = new RegExp(`${String.fromCharCode(27)}\\[[\\d;]*m`, "g");
+    const plain = terminalText(madeRun(), { folder });
+    const coloured = terminalText(madeRun(), { folder, colour: true });
+    expect(plain).not.toMatch(escapes);
+    expect(coloured).toMatch(escapes);
+    expect(coloured.replace(escapes, "")).toBe(plain);
+  });
+
+  test("a pass is said in few lines, with what was not judged", () => {
+    const claims = [madeClaim("a/s")];
+    const text = terminalText(madeRun({ claims, verdict: "pass", exit_code: 0 }), { folder });
+    expect(text).toMatch(/^PASS {2}/);
+    expect(text).toContain("Outcomes seen: 9 of 30.");
+  });
+});
