@@ -1,0 +1,99 @@
+/**
+ * Runs the Go compiler on src/native so that the same sources give the same binary everywhere, and so that nothing of it stays behind
+ * when the work is stopped.
+ */
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { ToolError, type ToolRecipe } from "./tool-recipe.ts";
+
+/** The user's environment without what would change the binary. */
+export const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
+  // A user's cross-compiling or workspace settings would give a binary that does not run here or is not the pinned one.
+  const { GOOS: _os, GOARCH: _arch, ...rest } = env;
+  return { ...rest, GOFLAGS: "-mod=readonly", GOTOOLCHAIN: "local", GOWORK: "off", CGO_ENABLED: "0" };
+};
+
+/** Such as "go1.26.8"; null without a working Go. */
+export const goVersion = async (env: NodeJS.ProcessEnv) =>
+  await new Promise<string | null>((resolve) => {
+    execFile("go", ["env", "GOVERSION"], { env, cwd: tmpdir(), timeout: 20_000 }, (error, stdout) =>
+      resolve(error === null && stdout.trim() !== "" ? stdout.trim() : null),
+    );
+  });
+
+/** Builds one package of the module in `cwd` into the file `out`. Throws ToolError, or the signal's reason. */
+export const goBuild = async (
+  recipe: ToolRecipe,
+  out: string,
+  cwd: string,
+  env: NodeJS.ProcessEnv,
+  signal?: AbortSignal,
+): Promise<void> => {
+  // go leaves its compilers and its work folder behind when it is stopped; a group and a folder of its own let us end all of it.
+  const work = `${out}.work`;
+  await mkdir(work, { recursive: true });
+  const flags = ["-buildvcs=false", "-trimpath", "-ldflags", recipe.linkerFlags];
+  const go = spawn("go", ["build", ...flags, "-o", out, recipe.package], {
+    cwd,
+    env: { ...env, GOTMPDIR: work },
+    stdio: ["ignore", "ignore", "pipe"],
+    detached: true,
+  });
+  const release = endWithUs(go, signal);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      let said = "";
+      go.stderr.on("data", (chunk: Buffer) => {
+        said = `${said}${chunk}`.slice(-4000);
+      });
+      go.on("error", (error) =>
+        reject(new ToolError(`Building ${recipe.name} failed: go could not be run (${error.message}).`)),
+      );
+      go.on("close", (code) => {
+        if (signal?.aborted === true) reject(signal.reason);
+        else if (code === 0) resolve();
+        else reject(new ToolError(whyBuildFailed(recipe, said)));
+      });
+    });
+  } finally {
+    release();
+    await rm(work, { recursive: true, force: true, maxRetries: 3 });
+  }
+};
+
+const END_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** Ends the child's group when this process is told to end or the work is aborted; returns how to call that off. */
+const endWithUs = (child: ChildProcess, signal: AbortSignal | undefined): (() => void) => {
+  const endGroup = () => {
+    try {
+      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  };
+  const release = () => {
+    for (const name of END_SIGNALS) process.off(name, onSignal);
+    process.off("exit", endGroup);
+    signal?.removeEventListener("abort", endGroup);
+  };
+  const onSignal = (name: NodeJS.Signals) => {
+    endGroup();
+    release();
+    // Listening took the signal's own effect away; where nobody else listens it is given back.
+    if (process.listenerCount(name) === 0) process.kill(process.pid, name);
+  };
+  for (const name of END_SIGNALS) process.on(name, onSignal);
+  process.on("exit", endGroup);
+  signal?.addEventListener("abort", endGroup);
+  return release;
+};
+
+const whyBuildFailed = (recipe: ToolRecipe, said: string): string => {
+  const lines = said.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("go: downloading"));
+  return (
+    `Building ${recipe.name} from src/native failed: ${lines.slice(-5).join(" / ") || "go said nothing"}. ` +
+    `If Go modules cannot be downloaded here, set ${recipe.variable} to an existing ${recipe.expected}.`
+  );
+};

@@ -1,0 +1,127 @@
+/**
+ * Builds k6 and toxiproxy into `.tools/` from the pinned Go module in src/native, once: a stamp beside each binary says what it was made
+ * of, and nothing is built while that has not changed. A binary appears whole or not at all: it is built under another name, tried, and
+ * renamed.
+ */
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { goBuild, goEnvironment, goVersion } from "./go-build.ts";
+import { isAlive, takeLock } from "./tool-lock.ts";
+import { askVersion, type Tool, ToolError, type ToolName, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
+
+const REMINDER_MS = 30_000;
+const GO_MINOR_MIN = 25;
+
+interface Stamp {
+  sources: string;
+  go: string;
+  machine: string;
+  version: string;
+  bytes: number;
+}
+
+/** The built tool, built now if need be. */
+export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolOptions): Promise<Tool> => {
+  const env = goEnvironment(options.env ?? process.env);
+  const folder = join(root, ".tools");
+  const path = join(folder, recipe.name);
+  const sources = await hashOfSources(join(root, "src", "native"), recipe);
+  const go = await goVersion(env);
+  const found = await current(path, sources, go);
+  if (found !== null) return { path, version: found.version };
+  if (go === null || Number(/go1\.(\d+)/.exec(go)?.[1] ?? 0) < GO_MINOR_MIN) {
+    throw new ToolError(
+      `${recipe.name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go ?? "no Go"}. ` +
+        `Install Go from https://go.dev/dl, or set ${recipe.variable} to an existing ${recipe.expected}.`,
+    );
+  }
+  await mkdir(folder, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new ToolError(
+      `${recipe.name} is built into ${folder}, which cannot be written (${error.code}). ` +
+        `Make it writable, or set ${recipe.variable} to an existing ${recipe.expected}.`,
+    );
+  });
+  const release = await takeLock(`${path}.lock`, {
+    waiting: (pid) =>
+      options.progress?.(`waiting for another build of ${recipe.name}${pid > 0 ? ` (process ${pid})` : ""}`),
+    reminderMs: options.reminderMs ?? REMINDER_MS,
+    signal: options.signal,
+  });
+  try {
+    const meanwhile = await current(path, sources, go);
+    if (meanwhile !== null) return { path, version: meanwhile.version };
+    await removeLeftovers(folder, recipe.name);
+    return await build(recipe, path, root, env, { sources, go }, options);
+  } finally {
+    await release();
+  }
+};
+
+const hashOfSources = async (folder: string, recipe: ToolRecipe): Promise<string> => {
+  const hash = createHash("sha256").update(`${recipe.package}\n${recipe.linkerFlags}\n`);
+  const files = await readdir(folder, { recursive: true });
+  for (const file of files.sort()) {
+    const isSource = file.endsWith(".go") && !file.endsWith("_test.go");
+    if (!isSource && file !== "go.mod" && file !== "go.sum") continue;
+    hash.update(`${file}\n`).update(await readFile(join(folder, file)));
+  }
+  return hash.digest("hex");
+};
+
+const machine = `${process.platform}/${process.arch}`;
+
+/** The stamp of a binary that is still right. Without Go there is nothing to compare its version with, nor to build with. */
+const current = async (path: string, sources: string, go: string | null): Promise<Stamp | null> => {
+  try {
+    const stamp = JSON.parse(await readFile(`${path}.json`, "utf8")) as Stamp;
+    const same = stamp.sources === sources && stamp.machine === machine && (go === null || stamp.go === go);
+    return same && (await stat(path)).size === stamp.bytes ? stamp : null;
+  } catch {
+    return null;
+  }
+};
+
+const removeLeftovers = async (folder: string, name: ToolName): Promise<void> => {
+  for (const file of await readdir(folder)) {
+    const part = /^(.+)\.(\d+)\.part(\.work|\.json)?$/.exec(file);
+    if (part !== null && part[1] === name && !isAlive(Number(part[2]))) {
+      await rm(join(folder, file), { recursive: true, force: true });
+    }
+  }
+};
+
+const build = async (
+  recipe: ToolRecipe,
+  path: string,
+  root: string,
+  env: NodeJS.ProcessEnv,
+  madeOf: { sources: string; go: string },
+  options: ToolOptions,
+): Promise<Tool> => {
+  const part = `${path}.${process.pid}.part`;
+  const started = performance.now();
+  const elapsed = () => `${Math.round((performance.now() - started) / 1000)} s`;
+  options.progress?.(`building ${recipe.name} with ${madeOf.go}; the first build also downloads its Go modules`);
+  const reminder = setInterval(
+    () => options.progress?.(`still building ${recipe.name}, ${elapsed()}`),
+    options.reminderMs ?? REMINDER_MS,
+  );
+  try {
+    await goBuild(recipe, part, join(root, "src", "native"), env, options.signal);
+    const answer = await askVersion(part, recipe, env);
+    if ("because" in answer)
+      throw new ToolError(`The ${recipe.name} just built is not ${recipe.expected}: ${answer.because}.`);
+    const stamp: Stamp = { ...madeOf, machine, version: answer.version, bytes: (await stat(part)).size };
+    // The old stamp goes first: it must never stand beside a binary that it does not describe.
+    await rm(`${path}.json`, { force: true });
+    await rename(part, path);
+    await writeFile(`${part}.json`, JSON.stringify(stamp));
+    await rename(`${part}.json`, `${path}.json`);
+    options.progress?.(`built ${recipe.name} ${answer.version} in ${elapsed()}`);
+    return { path, version: answer.version };
+  } finally {
+    clearInterval(reminder);
+    await rm(part, { force: true });
+  }
+};

@@ -1,0 +1,93 @@
+/**
+ * What k6 and toxiproxy are to us: how each is built, and how it is known from what it says about its version.
+ */
+import { execFile } from "node:child_process";
+
+/** A tool is missing or is not what it is said to be. The message is for users: what was expected, what came, what to do. */
+export class ToolError extends Error {
+  override name = "ToolError";
+}
+
+export type ToolName = "k6" | "toxiproxy";
+
+/** `path` is absolute, or the name as found on PATH; `version` as the tool says it, without a "v". */
+export interface Tool {
+  path: string;
+  version: string;
+}
+
+export interface ToolOptions {
+  /** Default `process.env`. */
+  env?: NodeJS.ProcessEnv;
+  /** The clone: the folder with src/native, and with .tools. Default: this one. */
+  root?: string;
+  /** Told when a build begins, at least every 30 s, and when it ends. */
+  progress?: (line: string) => void;
+  /** Stops a build that is under way. */
+  signal?: AbortSignal;
+  /** How often a long build says so; default 30 000. */
+  reminderMs?: number;
+}
+
+/** How a tool is built and known. `recognise` reads what the tool prints about its version. */
+export interface ToolRecipe {
+  name: ToolName;
+  variable: string;
+  expected: string;
+  versionArguments: string[];
+  package: string;
+  linkerFlags: string;
+  recognise: (output: string) => { version: string } | { because: string };
+}
+
+const TOXIPROXY_VERSION = "2.12.0";
+
+const whatItPrinted = (output: string): string => {
+  const line = output.split("\n").find((text) => text.trim() !== "");
+  return line === undefined ? "it printed nothing" : `it printed "${line.trim().slice(0, 80)}"`;
+};
+
+export const TOOL_RECIPES: Record<ToolName, ToolRecipe> = {
+  k6: {
+    name: "k6",
+    variable: "FLOODGATE_K6",
+    expected: "k6 2.x with the extension k6/x/sse",
+    versionArguments: ["version"],
+    package: "./k6",
+    linkerFlags: "-s -w",
+    recognise: (output) => {
+      // The first word is the file's own name, whatever the user calls it; the extension is what proves that it is our k6.
+      const version = /^\S+ v((\d+)\.\S+) \(.*\bgo\d/m.exec(output);
+      if (version === null) return { because: `asked for its version, ${whatItPrinted(output)}` };
+      if (Number(version[2]) < 2) return { because: `it is version ${version[1]}` };
+      if (!/\bk6\/x\/sse\b/.test(output)) return { because: `it is version ${version[1]} and does not have k6/x/sse` };
+      return { version: version[1] as string };
+    },
+  },
+  toxiproxy: {
+    name: "toxiproxy",
+    variable: "FLOODGATE_TOXIPROXY",
+    expected: "toxiproxy-server 2.x",
+    versionArguments: ["-version"],
+    package: "github.com/Shopify/toxiproxy/v2/cmd/server",
+    linkerFlags: `-s -w -X github.com/Shopify/toxiproxy/v2.Version=${TOXIPROXY_VERSION}`,
+    recognise: (output) => {
+      const version = /^toxiproxy-server version v?(\S+)/m.exec(output)?.[1];
+      if (version === undefined) return { because: `asked for its version, ${whatItPrinted(output)}` };
+      return version.startsWith("2.") ? { version } : { because: `it is toxiproxy-server ${version}` };
+    },
+  },
+};
+
+/** What the program prints for its version arguments; the reason instead when it cannot be run. */
+export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.ProcessEnv) =>
+  await new Promise<ReturnType<ToolRecipe["recognise"]>>((resolve) => {
+    const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
+    execFile(path, recipe.versionArguments, { env: bare, timeout: 20_000 }, (error, stdout, stderr) => {
+      // Only a text code says that it could not be started; a number is an exit status, and then the output still tells what it is.
+      const code = error === null ? undefined : (error as NodeJS.ErrnoException).code;
+      if (typeof code === "string") resolve({ because: `it could not be run (${code})` });
+      else if (error?.killed === true) resolve({ because: "it did not say its version within 20 s" });
+      else resolve(recipe.recognise(`${stdout}${stderr}`));
+    });
+  });

@@ -1,0 +1,55 @@
+/**
+ * Where k6 and toxiproxy come from: a binary the user names, or one built here (tool-build.ts). A named one is asked what it is before it
+ * is used, because a wrong binary would otherwise show as a run full of unreachable targets.
+ */
+import { isAbsolute, resolve, sep } from "node:path";
+import { builtTool } from "./tool-build.ts";
+import { askVersion, TOOL_RECIPES, type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
+
+export { type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
+
+/**
+ * The tool, ready to run: the one that FLOODGATE_K6 or FLOODGATE_TOXIPROXY names, or the one in `.tools/`, built first if need be.
+ * Throws ToolError when there is none, or when the named one is something else.
+ */
+export const findTool = async (name: ToolName, options: ToolOptions = {}): Promise<Tool> => {
+  const recipe = TOOL_RECIPES[name];
+  const env = options.env ?? process.env;
+  const named = env[recipe.variable];
+  if (named === undefined || named === "") return await builtTool(recipe, rootOf(options), options);
+  // A bare name is looked up on PATH, as a shell would.
+  const path = named.includes(sep) && !isAbsolute(named) ? resolve(named) : named;
+  const answer = await askVersion(path, recipe, env);
+  if ("because" in answer) {
+    throw new ToolError(
+      `${recipe.variable} names ${named}, which is not ${recipe.expected}: ${answer.because}. ` +
+        `Name one that is, or unset ${recipe.variable} to have it built.`,
+    );
+  }
+  return { path, version: answer.version };
+};
+
+/** Builds both into `.tools/`, whatever the environment names. For `dev tools`. */
+export const buildTools = async (
+  progress: (line: string) => void,
+  options: ToolOptions = {},
+): Promise<Record<ToolName, Tool>> => {
+  const build = async (name: ToolName) =>
+    await builtTool(TOOL_RECIPES[name], rootOf(options), { ...options, progress });
+  // One after the other: each build uses every core by itself.
+  const k6 = await build("k6");
+  return { k6, toxiproxy: await build("toxiproxy") };
+};
+
+const rootOf = (options: ToolOptions): string => options.root ?? resolve(import.meta.dirname, "..", "..");
+
+/**
+ * The whole environment of a k6 child. K6_* variables of the user's shell would change options behind the run's back, proxies would send
+ * load elsewhere, and a missing extension is to fail here instead of being fetched.
+ */
+export const k6Environment = (env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => {
+  const clean: NodeJS.ProcessEnv = { K6_AUTO_EXTENSION_RESOLUTION: "false", K6_NO_USAGE_REPORT: "true" };
+  if (env.PATH !== undefined) clean.PATH = env.PATH;
+  if (env.HOME !== undefined) clean.HOME = env.HOME;
+  return clean;
+};
