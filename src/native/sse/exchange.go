@@ -120,12 +120,14 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 	parser := eventstream.Parser{KeepData: x.client.listens("event"), MaxBytes: maxEventBytes}
 	buffer := readBuffers.Get().(*[]byte)
 	defer readBuffers.Put(buffer)
+	var readAt time.Time
+	take := func(e eventstream.Event) bool { return x.event(e, readAt) }
 	for !x.client.stopped() {
 		n, err := body.Read(*buffer)
-		now := time.Now()
+		readAt = time.Now()
 		if n > 0 {
-			x.watchdog.read(now)
-			if parseErr := parser.Feed((*buffer)[:n], func(e eventstream.Event) bool { return x.event(e, now) }); parseErr != nil {
+			x.watchdog.read(readAt)
+			if parseErr := parser.Feed((*buffer)[:n], take); parseErr != nil {
 				x.over(endClosed, parseErr)
 				return
 			}
@@ -150,7 +152,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	}
 	if x.end != "" {
 		x.late++
-	} else if ending, ok := x.request.terminal[effectiveName(e.Name)]; ok {
+	} else if ending := x.request.ending(e.Name); ending != "" {
 		x.end, x.done = ending, at
 		x.watchdog.grace()
 	}
@@ -165,14 +167,6 @@ func (x *exchange) lastEvent() time.Duration {
 		return x.gaps[len(x.gaps)-1].at
 	}
 	return x.first
-}
-
-// effectiveName is the type an event has in a browser.
-func effectiveName(name []byte) string {
-	if len(name) == 0 {
-		return "message"
-	}
-	return string(name)
 }
 
 // failed ends the exchange for what a round trip or a read said. After a terminal event only a break that we did not make is worth

@@ -192,6 +192,14 @@ func duration(key string, value sobek.Value) (time.Duration, error) {
 	return d, nil
 }
 
+// ending is the end that an event of this name means, or "". An event without a name is a "message", as in a browser.
+func (r *request) ending(name []byte) end {
+	if len(name) == 0 {
+		return r.terminal["message"]
+	}
+	return r.terminal[string(name)]
+}
+
 // name is the name tag when the script sets none: the template of http.url, or the path without its query.
 func (r *request) name() string {
 	if r.url.Name != r.url.Clean() {
