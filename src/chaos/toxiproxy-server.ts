@@ -9,6 +9,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
+import { pause } from "./waiting.ts";
 
 /** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
 export type ServerCommand = {
@@ -16,6 +17,7 @@ export type ServerCommand = {
   command: string;
   args: string[];
   env: Record<string, string>;
+  ends: "by-signal";
   endLast: boolean;
 };
 export type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
@@ -39,8 +41,6 @@ export type ServerOptions = {
   readyMs?: number;
   tries?: number;
 };
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
@@ -103,6 +103,7 @@ const startOn = async (port: number, toxiproxy: Toxiproxy, links: Link[], option
       // At "info" it writes a line for each accepted connection.
       env: { LOG_LEVEL: "error" },
       // Its proxies carry everybody else's links, and its API is needed for healing.
+      ends: "by-signal",
       endLast: true,
     });
     return { child, version: await waitUntilOurs(toxiproxy, child, mark, options.readyMs ?? 5_000) };

@@ -2,8 +2,10 @@
 
 export type Waiting = { forMs: number; pollMs: number; signal?: AbortSignal };
 
+const NEVER = new AbortController().signal;
+
 /** Resolves after the time, or when the signal fires. */
-export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+export const pause = (ms: number, signal: AbortSignal = NEVER): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) return resolve();
     const done = (): void => {

@@ -1,0 +1,163 @@
+/**
+ * The folder of a run (interface.md section 3), made before anything else is started. Every text that goes in is masked,
+ * and a file is there whole or not at all.
+ */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import {
+  createWriteStream,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { open, rename, rm } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
+import { finished } from "node:stream/promises";
+import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
+
+export type LineWriter = {
+  /** One line without its end; resolves when more may be written. */
+  write: (line: string) => Promise<void>;
+  close: () => Promise<void>;
+};
+
+export type RunFolder = {
+  /** `<UTC time>-<profile>-<4 hex>`. */
+  readonly id: string;
+  readonly path: string;
+  /** The absolute path of a file in it; its folder is made. Throws when the name leads outside. */
+  pathOf: (name: string) => string;
+  /** Atomically: in full, or what was there before. */
+  writeText: (name: string, text: string) => Promise<void>;
+  writeJson: (name: string, value: unknown) => Promise<void>;
+  /** For files that grow: history, ledger, output of children. */
+  openLines: (name: string) => LineWriter;
+};
+
+export type RunFolderOptions = {
+  profile: string;
+  now: Date;
+  /** The folder `reports`. */
+  reports: string;
+  /** `--out DIR`: the run folder itself, which must be new or empty. `reports/latest` is left alone then. */
+  out?: string;
+  redactor?: Redactor;
+};
+
+/** `20261121T083800Z`: sorts by time and is legal in a file name everywhere. */
+const stampOf = (now: Date): string => `${now.toISOString().slice(0, 19).replace(/[-:]/g, "")}Z`;
+
+const newId = (profile: string, now: Date): string => {
+  const plain = profile.replace(/[^A-Za-z0-9_-]+/g, "-").slice(0, 60);
+  return `${stampOf(now)}-${plain}-${randomBytes(2).toString("hex")}`;
+};
+
+const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {
+  mkdirSync(runs, { recursive: true });
+  for (let attempt = 0; ; attempt++) {
+    const id = newId(profile, now);
+    const path = join(runs, id);
+    try {
+      mkdirSync(path, { mode: 0o700 });
+      return { id, path };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST" || attempt >= 20) throw error;
+    }
+  }
+};
+
+const makeAt = (out: string): string => {
+  const path = resolve(out);
+  if (existsSync(path) && (!lstatSync(path).isDirectory() || readdirSync(path).length > 0))
+    throw new Error(
+      `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
+    );
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  return path;
+};
+
+/** `reports/latest` as a link, or where links cannot be made as a file that names the folder. Never replaces a folder. */
+const pointLatestAt = (reports: string, path: string): void => {
+  const latest = join(reports, "latest");
+  const target = relative(reports, path);
+  const draft = `${latest}.${randomBytes(4).toString("hex")}`;
+  const isFolder = lstatSync(latest, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (isFolder) return;
+  try {
+    symlinkSync(target, draft);
+    renameSync(draft, latest);
+  } catch {
+    rmSync(draft, { force: true });
+    rmSync(latest, { force: true });
+    writeFileSync(latest, `${target}\n`);
+  }
+};
+
+/** Throws a sentence when the folder cannot be made. */
+export const makeRunFolder = ({
+  profile,
+  now,
+  reports,
+  out,
+  redactor = ofThisProcess,
+}: RunFolderOptions): RunFolder => {
+  const made =
+    out === undefined
+      ? makeUnder(join(resolve(reports), "runs"), profile, now)
+      : { id: newId(profile, now), path: makeAt(out) };
+  if (out === undefined) pointLatestAt(resolve(reports), made.path);
+
+  const pathOf = (name: string): string => {
+    if (isAbsolute(name) || normalize(name).startsWith(".."))
+      throw new Error(`a file of the run folder is named inside it, not "${name}"`);
+    const path = join(made.path, name);
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    return path;
+  };
+  const writeText = async (name: string, text: string): Promise<void> => {
+    const path = pathOf(name);
+    const draft = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString("hex")}`);
+    try {
+      const file = await open(draft, "wx", 0o600);
+      try {
+        await file.writeFile(redactor.redact(text));
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(draft, path);
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error;
+    }
+  };
+  return {
+    ...made,
+    pathOf,
+    writeText,
+    writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
+    openLines: (name) => {
+      const stream = createWriteStream(pathOf(name), { flags: "a", mode: 0o600 });
+      let failure: Error | null = null;
+      stream.on("error", (error) => {
+        failure = error;
+      });
+      return {
+        write: async (line) => {
+          if (failure !== null) throw failure;
+          if (stream.write(`${redactor.redact(line)}\n`)) return;
+          await once(stream, "drain");
+        },
+        close: async () => {
+          stream.end();
+          await finished(stream);
+        },
+      };
+    },
+  };
+};
