@@ -35,6 +35,8 @@ export type CallLine = {
   driver: string;
   /** The organization that the caller belongs to, `"-"` where the call has no valid credential. */
   org: string;
+  /** Alias of the key that the call's rate is counted by (a session's: the key behind it); never the key itself. */
+  bucket?: string;
   route: RouteName | "-";
   /** When it should have left, by the schedule. */
   intended_us: number;
@@ -56,6 +58,10 @@ export type CallLine = {
   meter?: "map_loads" | "design_analyses";
   /** Events seen, for a stream. */
   events?: number;
+  /** The distinct names of the events seen, for a stream. */
+  event_names?: string[];
+  /** When the last event came; where absent, the end of the stream stands for it. */
+  last_event_us?: number;
   ended?: StreamEnd;
   /** Events that came after the terminal one: a broken stream. */
   late?: number;
@@ -65,6 +71,8 @@ export type CallLine = {
   product?: unknown;
   /** What the caller did on purpose, e.g. leave the stream. */
   aborted?: true;
+  /** The caller took the stream more slowly than it was offered, on purpose. */
+  slow_reader?: true;
   /** Why there was no answer, in a word of the transport, e.g. `ECONNRESET`. */
   error?: string;
   facts?: CallFacts;
@@ -83,7 +91,12 @@ export type FaultLine = {
   took_effect?: boolean;
 };
 
-/** A named moment of a stage: `drained`, `steady`, `recovered`, `revoked`, … */
+/**
+ * A named moment of a stage: `drained`, `steady`, `recovered`, … Judges read these names, each written once the change has
+ * been confirmed: `revoked` (`org`, and `detail`: the key's `bucket` alias), `tier-changed` (`org`), `new-month` (the
+ * meters' clock passed into the next month), `caps-changed`, `replicas-changed` (a replica was added, taken away, lost or
+ * begins to drain; written before it as well, since old and new may run side by side).
+ */
 export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
 
 export type Line = CallLine | FaultLine | MarkLine;

@@ -44,6 +44,8 @@ export type Gauges = {
 
 export type StageFacts = {
   stage: string;
+  /** Milliseconds since 1970 at which the run's clock stood at zero: tells on which side of a month's edge a call is. */
+  started_at_ms?: number;
   limits: Limits;
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
@@ -58,6 +60,8 @@ export type StageFacts = {
   ledger?: LedgerLine[];
   /** Texts written during the run (logs, output of children), to be searched for secrets. */
   texts?: { name: string; text: string }[];
+  /** Look-ups of key records that the key service counted itself in spans of the stage, e.g. from a heal on. */
+  key_lookups?: { from_us: number; to_us: number; count: number }[];
   /** Deadline for recovery after a heal, in milliseconds. */
   recovery_deadline_ms?: number;
 };

@@ -82,6 +82,9 @@ export const skipped = (missing: string, expected: string): Finding => ({
   evidence: [],
 });
 
+/** A judge that has nothing to look at: what it lacks is known before the first line. */
+export const knownBeforehand = (finding: Finding): Judge => ({ see: () => {}, end: () => finding });
+
 /** Runs one invariant over the lines of one stage. A judge that throws is inconclusive, never a pass. */
 export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterable<Line>): Finding => {
   try {
@@ -89,6 +92,9 @@ export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterab
     for (const line of lines) judge.see(line);
     return judge.end();
   } catch (error) {
-    return inconclusive(`the judge itself failed: ${error instanceof Error ? error.message : String(error)}`, invariant.statement);
+    return inconclusive(
+      `the judge itself failed: ${error instanceof Error ? error.message : String(error)}`,
+      invariant.statement,
+    );
   }
 };

@@ -1,0 +1,85 @@
+/**
+ * What a key may do is what is stored in it AND what the organization's tier admits now (specification 2.3; items 46, 74,
+ * 75, 156). Uniting the two sells a feature for nothing; judging by the tier of yesterday keeps selling it after a
+ * downgrade. Only calls whose facts settle the question are judged, and only by the question itself: let in, or refused
+ * for a capability.
+ */
+import { routeOf } from "../contract/routes.ts";
+import { outcomeOf } from "../contract/subcodes.ts";
+import type { CallLine } from "../history/line.ts";
+import { lacksOf } from "./admitted-by.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isAdmitted, Settling } from "./moments.ts";
+import { RecordChanges } from "./record-changes.ts";
+import { isReference } from "./reference-platform.ts";
+import { either } from "./walk.ts";
+
+const EXPECTED =
+  "a call is admitted if and only if its capability is stored in the key and admitted by the current tier";
+
+const REFUSED_FOR_CAPABILITY = new Set([
+  outcomeOf("insufficient_scope"),
+  outcomeOf("product_not_allowed"),
+  outcomeOf("tier_capability_not_allowed"),
+]);
+
+/** Whether stored capability and tier together admit the call; `null` where this judge has no say. */
+const isCapable = (call: CallLine, ours: boolean): boolean | null => {
+  const { facts, route: name } = call;
+  if (facts === undefined || name === "-" || facts.state !== "valid") return null;
+  const { surface } = routeOf(name);
+  const ownKind =
+    surface === "exchange"
+      ? facts.credential === "publishable"
+      : surface === "runtime" && (facts.credential === "server" || facts.credential === "session");
+  if (!ownKind) return null;
+  const { scope, product, tier } = lacksOf(call, facts);
+  // Open in the specification (A7, A14, A15, item 158): only the reference platform is held to its reading.
+  const open =
+    facts.product === "viewer" ||
+    facts.tier === null ||
+    (facts.credential === "session" && (tier !== false || product !== false)) ||
+    (facts.credential === "server" && facts.tier !== "Pro");
+  if (!ours && open) return null;
+  const lacks = either(scope, product, tier);
+  return lacks === undefined ? null : !lacks;
+};
+
+export const admissionIsStoredAndTier: Invariant = {
+  id: "admission-is-stored-and-tier",
+  level: "must",
+  spec: [13, 46, 74, 75, 76, 77, 156, 193],
+  statement: EXPECTED,
+  judge(facts) {
+    const ours = isReference(facts);
+    const changes = new RecordChanges(facts);
+    const evidence = new Evidence();
+    let kept = 0;
+    const suspects = new Settling((call) => {
+      if (changes.touches(call)) return;
+      const { credential, product, tier, scopes = [] } = call.facts as NonNullable<CallLine["facts"]>;
+      const what = `${credential} on ${call.route}${product === undefined ? "" : ` for ${product}`}`;
+      evidence.breach(call.id, `${call.outcome} for ${what}, scopes [${scopes.join(" ")}], tier ${tier}`);
+    });
+    return {
+      see(line) {
+        suspects.reach(line);
+        changes.see(line);
+        if (line.type !== "call") return;
+        const capable = isCapable(line, ours);
+        if (capable === null) return;
+        const refused = REFUSED_FOR_CAPABILITY.has(line.outcome);
+        if (capable ? refused : isAdmitted(line)) suspects.add(line);
+        else if (!capable && refused) kept += 1;
+      },
+      end() {
+        suspects.finish();
+        if (evidence.count > 0)
+          return failed("a call was admitted or refused against stored capability and tier", EXPECTED, evidence);
+        if (kept === 0)
+          return inconclusive("no call that lacks a capability was seen, so none could be let in wrongly", EXPECTED);
+        return passed(`${kept} calls without the capability were refused for it, and none with it was`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,94 @@
+/**
+ * The allowance is money: each load admitted above it is given away, and a paid organization that is never stopped gets a
+ * bill that nobody agreed to (items 79, 204-206, 225, 227, 234; A8). Counted over admitted calls alone, so that calls of
+ * which nothing is known can never make it fail, and once more over the store's own ledger.
+ */
+import type { CallLine, LedgerLine } from "../history/line.ts";
+import { Allowances, capsOf, type Use } from "./allowance.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+
+const EXPECTED = "in a month an organization gets at most its allowance of map loads, a paid one five times it";
+
+/** Charges less refunds of map loads, by organization and month. */
+const ledgerSums = (ledger: readonly LedgerLine[]): Map<string, Map<string, number>> => {
+  const sums = new Map<string, Map<string, number>>();
+  for (const { org, window, meter, kind, amount } of ledger) {
+    if (meter !== "map_loads") continue;
+    const months = sums.get(org) ?? new Map<string, number>();
+    sums.set(org, months);
+    months.set(window, (months.get(window) ?? 0) + (kind === "charge" ? amount : -amount));
+  }
+  return sums;
+};
+
+export const admitsAtMostTheAllowance: Invariant = {
+  id: "admits-at-most-the-allowance",
+  level: "must",
+  spec: [10, 79, 184, 204, 205, 206, 225, 227, 234],
+  statement: EXPECTED,
+  judge(facts) {
+    const evidence = new Evidence();
+    /** What was certainly used before the stage, from the target or from what refusals told. */
+    const usedBefore = new Map<string, number>();
+    for (const [org, { used_at_start: used }] of Object.entries(facts.tenants)) {
+      if (used !== undefined) usedBefore.set(org, used);
+    }
+    const judgeQuotaFields = (refusal: CallLine, use: Use): void => {
+      const { limit, used } = refusal.quota ?? {};
+      const tenant = facts.tenants[refusal.org];
+      const caps = capsOf(facts, refusal.org, use.tierMoved);
+      if (typeof limit === "number" && tenant?.allowance !== undefined && limit !== tenant.allowance) {
+        evidence.breach(refusal.id, `the refusal told a limit of ${limit}; the allowance is ${tenant.allowance}`);
+      }
+      if (typeof used === "number" && caps !== null && used > caps.most) {
+        evidence.breach(refusal.id, `the refusal told ${used} used; no more than ${caps.most} may ever be`);
+      }
+    };
+    const allowances = new Allowances(facts, (refusal, use, month, possible) => {
+      const used = refusal.quota?.used;
+      if (month === 0 && typeof used === "number") {
+        usedBefore.set(refusal.org, Math.max(usedBefore.get(refusal.org) ?? 0, used - possible));
+      }
+      judgeQuotaFields(refusal, use);
+    });
+    const last = new Map<string, string>();
+    const judgeLedger = (): void => {
+      for (const [org, months] of ledgerSums(facts.ledger ?? [])) {
+        const caps = capsOf(facts, org, allowances.use(org).tierMoved);
+        // Over a month's edge it is not known which month was begun with something used.
+        const before =
+          months.size > 1 || allowances.use(org).months.size > 1 ? 0 : (facts.tenants[org]?.used_at_start ?? 0);
+        for (const [window, net] of months) {
+          if (caps === null || before + net <= caps.most) continue;
+          const got = `the ledger has ${net} map loads of ${org} in ${window} on top of ${before}; the cap is ${caps.most}`;
+          evidence.breach(last.get(org) ?? org, got);
+        }
+      }
+    };
+    return {
+      see(line) {
+        allowances.see(line);
+        if (line.type === "call" && line.outcome === "200") last.set(line.org, line.id);
+      },
+      end() {
+        allowances.finish();
+        judgeLedger();
+        let reached = 0;
+        for (const [org, use] of allowances.uses) {
+          const caps = capsOf(facts, org, use.tierMoved);
+          if (caps === null) continue;
+          for (const [number, { certain, refused }] of use.months) {
+            const before = number === 0 ? usedBefore.get(org) : 0;
+            if ((before ?? 0) + certain > caps.most) {
+              const got = `${org} got ${certain} map loads on top of ${before ?? 0}; its cap is ${caps.most}`;
+              evidence.breach(last.get(org) ?? org, got);
+            } else if (before !== undefined && (refused > 0 || before + certain >= caps.least)) reached += 1;
+          }
+        }
+        if (evidence.count > 0) return failed("more than the allowance was given", EXPECTED, evidence);
+        if (reached === 0) return inconclusive("no organization whose use is known came to its allowance", EXPECTED);
+        return passed(`${reached} organizations came to their allowance and got no more`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,67 @@
+/**
+ * An allowance that ends early is paid for and not given: after the month's turn, or at the soft band of a paid
+ * organization, whose service goes on up to five times the allowance (items 204-206, 229; A8). A quota refusal is legal only
+ * if everything that may have been charged by then reaches the cap.
+ */
+import type { CallLine } from "../history/line.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { Allowances, capsOf, type Use } from "./allowance.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "a map load is refused for the allowance only when the month's cap can have been reached";
+
+/** The least use at which this refusal is legal; `null` when it is not known. */
+const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | null => {
+  const caps = capsOf(facts, refusal.org, use.tierMoved);
+  if (caps === null) return null;
+  // A8: elsewhere the exchange may refuse paid organizations at the allowance as well.
+  const atAllowance = !isReference(facts) && refusal.outcome === "429 map_load_quota_exceeded";
+  return atAllowance ? Math.min(caps.least, facts.tenants[refusal.org]?.allowance ?? 0) : caps.least;
+};
+
+/** What the refusal says of itself: used below its own limit. */
+const contradicts = ({ quota }: CallLine): boolean =>
+  typeof quota?.limit === "number" && typeof quota.used === "number" && quota.used < quota.limit;
+
+export const admitsWhatIsAllowed: Invariant = {
+  id: "admits-what-is-allowed",
+  level: "must",
+  spec: [79, 80, 204, 205, 206, 225, 229],
+  statement: EXPECTED,
+  judge(facts) {
+    const evidence = new Evidence();
+    let legal = 0;
+    let afterTurn = 0;
+    const allowances = new Allowances(facts, (refusal, use, month, possible) => {
+      if (contradicts(refusal)) {
+        const { limit, used } = refusal.quota as { limit: unknown; used: unknown };
+        evidence.breach(refusal.id, `refused although the answer itself says that ${used} of ${limit} are used`);
+        return;
+      }
+      const from = legalFrom(facts, refusal, use);
+      const before = month === 0 ? facts.tenants[refusal.org]?.used_at_start : 0;
+      if (month === null || from === null || before === undefined) return;
+      if (before + possible >= from) legal += 1;
+      else {
+        const used = `${before} used before and at most ${possible} in the stage`;
+        evidence.breach(refusal.id, `${refusal.outcome} for ${refusal.org} with ${used}; it ends at ${from}`);
+      }
+    });
+    return {
+      see(line) {
+        allowances.see(line);
+      },
+      end() {
+        allowances.finish();
+        for (const use of allowances.uses.values()) {
+          for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
+        }
+        if (evidence.count > 0) return failed("an allowed map load was refused", EXPECTED, evidence);
+        if (legal === 0 && afterTurn === 0)
+          return inconclusive("no refusal for the allowance could be judged", EXPECTED);
+        return passed(`${legal} refusals for the allowance came when it can have been used up`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,29 @@
+/**
+ * A median of any number of times in bounded space: buckets 8 % apart, so a quantile is told within 4 %. Judges compare by
+ * factors; that is exact enough for them.
+ */
+const STEP = Math.log(1.08);
+
+export class Distribution {
+  readonly #buckets = new Map<number, number>();
+  count = 0;
+  least = Number.POSITIVE_INFINITY;
+
+  /** Microseconds; below one counts as one. */
+  add(us: number): void {
+    const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
+    this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + 1);
+    this.count += 1;
+    this.least = Math.min(this.least, us);
+  }
+
+  /** The value that a share `q` of all lies at or below; 0 when nothing was added. */
+  quantile(q: number): number {
+    let left = Math.ceil(q * this.count);
+    for (const [bucket, count] of [...this.#buckets].sort(([a], [b]) => a - b)) {
+      left -= count;
+      if (left <= 0) return Math.exp(bucket * STEP);
+    }
+    return 0;
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * A client finds the subcode by the envelope: flat for four of the 429s, wrapped in `detail` for the rest, nothing for 401
+ * and 503 (specification 7.1). A body in the wrong wrapper, or a word that is in no list, leaves the client with a bare
+ * status, which it must not decide by (item 188).
+ */
+import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/subcodes.ts";
+import type { CallLine } from "../history/line.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isDefinite } from "./moments.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "every refusal is one of the specification's, in the envelope that its subcode has";
+
+const KNOWN = new Map<string, Refusal>();
+for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS)]) {
+  KNOWN.set(refusal.subcode === null ? `${refusal.status}` : `${refusal.status} ${refusal.subcode}`, refusal);
+}
+/** A13: neither listed as flat nor as a hard stop; either form is read by clients of another deployment. */
+const EITHER_FORM = new Set(["429 limiter_unavailable", "429 rate_limited"]);
+
+const quotaFault = ({ quota }: CallLine): string | null => {
+  if (quota === undefined) return "the quota fields are missing";
+  if (quota.meter !== "map_loads") return `meter is ${JSON.stringify(quota.meter)}, not "map_loads"`;
+  for (const name of ["limit", "used"] as const) {
+    if (!Number.isInteger(quota[name])) return `${name} is ${JSON.stringify(quota[name])}, not an integer`;
+  }
+  return null;
+};
+
+/** What is wrong with the form of a refusal, or `null`. */
+const formFault = (call: CallLine, ours: boolean): string | null => {
+  const { outcome, envelope } = call;
+  const refusal = KNOWN.get(outcome);
+  if (refusal === undefined) {
+    // Servers in between speak JSON too; only the API's own words can be held to its list.
+    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome);
+    return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
+  }
+  if (envelope === undefined) return null;
+  if (outcome === "429 map_load_quota_exceeded") {
+    const fault = quotaFault(call);
+    if (fault !== null) return fault;
+  }
+  // Item 189: any body will do that has no `detail`.
+  if (refusal.envelope === "none") {
+    return envelope === "detail" || envelope === "both" ? `${outcome} came with a detail` : null;
+  }
+  if (envelope === refusal.envelope) return null;
+  if (!ours && envelope === "flat" && EITHER_FORM.has(outcome)) return null;
+  return `${outcome} came in the envelope "${envelope}", not "${refusal.envelope}"`;
+};
+
+export const envelopeFitsSubcode: Invariant = {
+  id: "envelope-fits-subcode",
+  level: "must",
+  spec: [59, 182, 183, 184, 185, 188, 189, 190, 216, 227],
+  statement: EXPECTED,
+  judge(facts) {
+    const ours = isReference(facts);
+    const evidence = new Evidence();
+    let judged = 0;
+    return {
+      see(line) {
+        if (line.type !== "call" || !isDefinite(line) || /^[23]/.test(line.outcome)) return;
+        const fault = formFault(line, ours);
+        if (fault !== null) evidence.breach(line.id, fault);
+        else if (line.envelope !== undefined) judged += 1;
+      },
+      end() {
+        if (evidence.count > 0) return failed("a refusal has the wrong form", EXPECTED, evidence);
+        if (judged === 0) return inconclusive("no refusal came whose body was kept", EXPECTED);
+        return passed(`${judged} refusals had the form that belongs to their subcode`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,62 @@
+/**
+ * Clients decide on the subcode, so a wrong one sends them the wrong way: a missing origin told as a used-up quota is paid
+ * for in support calls. The order of checks is stated for the exchange and chosen for the rest; this judge walks it by
+ * itself from what each caller knew of its own call. What overload and faults may add is legal at its place in the order
+ * and judged elsewhere.
+ */
+import type { CallLine } from "../history/line.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { legalAnswers } from "./legal-answers.ts";
+import { isDefinite, Settling } from "./moments.ts";
+import { RecordChanges } from "./record-changes.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "every call is answered by the first check that it fails, and admitted only when it fails none";
+
+/** Answers of servers in between that happen to speak JSON, on a deployment that is not ours. */
+const isForeignFailure = (outcome: string): boolean => /^(5(?!03$)\d\d|408|413|431)/.test(outcome);
+
+const said = (call: CallLine, legal: ReadonlySet<string>): string => {
+  const f = call.facts as NonNullable<CallLine["facts"]>;
+  const known = [`credential ${f.credential}`, f.state, `origin ${f.origin}`, f.product, `body ${f.body}`];
+  const facts = known.filter((fact) => fact !== undefined).join(", ");
+  return `${call.route} answered ${call.outcome} where only ${[...legal].join(" | ")} fit (${facts})`;
+};
+
+export const firstFailingCheckDecides: Invariant = {
+  id: "first-failing-check-decides",
+  level: "must",
+  spec: [68, 69, 70, 71, 72, 74, 75, 76, 77, 78, 79, 80, 81, 145, 147, 149, 150, 151, 153, 156, 158, 161, 162, 202],
+  statement: EXPECTED,
+  judge(facts) {
+    const ours = isReference(facts);
+    const changes = new RecordChanges(facts);
+    const evidence = new Evidence();
+    let judged = 0;
+    // Only what looks wrong is kept, until no change of a record can explain it any more.
+    const suspects = new Settling((call) => {
+      const legal = legalAnswers(call, { ours, stateUnsettled: changes.isYoung(call) });
+      if (legal === null || legal.has(call.outcome) || changes.touches(call)) return;
+      evidence.breach(call.id, said(call, legal));
+    });
+    return {
+      see(line) {
+        suspects.reach(line);
+        changes.see(line);
+        if (line.type !== "call" || !isDefinite(line)) return;
+        if (!ours && isForeignFailure(line.outcome)) return;
+        const legal = legalAnswers(line, { ours, stateUnsettled: false });
+        if (legal === null) return;
+        judged += 1;
+        if (!legal.has(line.outcome)) suspects.add(line);
+      },
+      end() {
+        suspects.finish();
+        if (evidence.count > 0)
+          return failed("a call was not answered by the first check that it fails", EXPECTED, evidence);
+        if (judged === 0) return inconclusive("no call came with the facts to judge its answer by", EXPECTED);
+        return passed(`${judged} calls were answered by the first check that they fail`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,70 @@
+/**
+ * A limit of 50 a second that counts by the clock's second lets 100 through around its edge, and one that each replica
+ * counts for itself lets through as many times the limit as there are replicas (items 214, 230). So every window of time is
+ * looked at, and all replicas together.
+ */
+import { outcomeOf } from "../contract/subcodes.ts";
+import type { CallLine } from "../history/line.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
+import { RateBound } from "./rate-bound.ts";
+
+const EXPECTED = "in any window of w seconds a key gets at most burst + rate x w calls admitted";
+
+const RATE_LIMITED = outcomeOf("rate_limited");
+
+export const rateWithinAnyWindow: Invariant = {
+  id: "rate-within-any-window",
+  level: "must",
+  spec: [214, 230],
+  statement: EXPECTED,
+  judge({ limits: { rate_per_s: rate, burst } }) {
+    if (rate === undefined || burst === undefined) {
+      return knownBeforehand(skipped("limits.rate_per_s and limits.burst", EXPECTED));
+    }
+    const bounds = new Map<string, RateBound>();
+    const evidence = new Evidence();
+    const limited = new Set<string>();
+    let admitted = 0;
+    let nameless = 0;
+    const reach = (bucket: string, bound: RateBound, us: number): void => {
+      for (const { id, over } of bound.reach(us)) {
+        const calls = `${Math.ceil(over)} calls more than burst ${burst} + ${rate}/s allow`;
+        evidence.breach(id, `${bucket} got ${calls} in a window that ends with this call`);
+      }
+    };
+    const seeCall = (call: CallLine): void => {
+      if (!isAdmitted(call) && call.outcome !== RATE_LIMITED) return;
+      const { bucket } = call;
+      if (bucket === undefined) {
+        nameless += 1;
+        return;
+      }
+      if (call.outcome === RATE_LIMITED) {
+        limited.add(bucket);
+        return;
+      }
+      const bound = bounds.get(bucket) ?? new RateBound(rate, burst);
+      bounds.set(bucket, bound);
+      reach(bucket, bound, call.sent_us);
+      bound.add({ fromUs: earliestUs(call), toUs: decidedByUs(call), id: call.id });
+      admitted += 1;
+    };
+    return {
+      see(line) {
+        // A limiter that keeps buckets in memory may have lost them (design.md section 2).
+        if (line.type === "fault" && line.link === "limiter")
+          for (const bound of bounds.values()) bound.reset(line.at_us);
+        if (line.type === "call" && !line.route.startsWith("keys.")) seeCall(line);
+      },
+      end() {
+        for (const [bucket, bound] of bounds) reach(bucket, bound, Number.POSITIVE_INFINITY);
+        if (evidence.count > 0) return failed("a key got more than its rate", EXPECTED, evidence);
+        if (admitted === 0 && nameless > 0) return skipped("the key that each call was counted by (bucket)", EXPECTED);
+        const pressed = [...limited].filter((bucket) => bounds.has(bucket)).length;
+        if (pressed === 0) return inconclusive("no key was pressed to its limit", EXPECTED);
+        return passed(`${pressed} keys pressed to their limit got no more than it, ${admitted} calls in all`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,61 @@
+/**
+ * Shedding saves a server only if saying no costs far less than saying yes; a slow no holds the client's connection and
+ * the server's memory just when both are short (item 220). Compared with the time that serving takes, after the quickest
+ * answer of the stage has been taken off as the round trip. A should: it is a matter of time on a shared machine.
+ */
+import { outcomeOf, SHEDS } from "../contract/subcodes.ts";
+import { Distribution } from "./distribution.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isAdmitted, isDefinite } from "./moments.ts";
+
+const EXPECTED = "half of the shed calls are answered within a quarter of what serving a call takes";
+
+const ENOUGH_SHEDS = 20;
+const SHARE = 0.25;
+/** Below this nobody can tell a slow refusal from a busy machine. */
+const FLOOR_US = 25_000;
+const SHED = new Set(SHEDS.map(outcomeOf));
+
+const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
+
+export const refusalsAreCheap: Invariant = {
+  id: "refusals-are-cheap",
+  level: "should",
+  spec: [210, 211, 220],
+  statement: EXPECTED,
+  judge({ limits }) {
+    const sheds = new Distribution();
+    const served = new Distribution();
+    const firstBytes = new Distribution();
+    const slow: string[] = [];
+    return {
+      see(line) {
+        if (line.type !== "call" || !isDefinite(line)) return;
+        if (SHED.has(line.outcome)) {
+          const us = line.done_us - line.sent_us;
+          sheds.add(us);
+          if (us > FLOOR_US && slow.length < 10) slow.push(line.id);
+          return;
+        }
+        firstBytes.add((line.first_us ?? line.done_us) - line.sent_us);
+        if (isAdmitted(line) && line.aborted !== true) served.add(line.done_us - line.sent_us);
+      },
+      end() {
+        const serviceUs = limits.service_ms === undefined ? served.quantile(0.5) : limits.service_ms * 1000;
+        if (sheds.count < ENOUGH_SHEDS) return inconclusive(`${sheds.count} calls were shed; 20 are needed`, EXPECTED);
+        if (serviceUs === 0) return inconclusive("no served call to compare with", EXPECTED);
+        const roundTripUs = firstBytes.count === 0 ? 0 : firstBytes.least;
+        const costUs = Math.max(0, sheds.quantile(0.5) - roundTripUs);
+        const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
+        const told = `half of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
+        if (costUs <= allowedUs) return passed(`${told}; ${ms(allowedUs)} are allowed`, EXPECTED);
+        const evidence = new Evidence();
+        for (const id of slow) evidence.breach(id, told);
+        return {
+          ...failed("refusing was slow", EXPECTED, evidence),
+          reason: `refusing was slow: ${ms(allowedUs)} are allowed`,
+        };
+      },
+    };
+  },
+};

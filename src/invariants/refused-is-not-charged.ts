@@ -1,0 +1,60 @@
+/**
+ * Nobody pays for a no (item 222; A9), nor for a product that is not metered (items 11, 80), and what was let in is paid
+ * once, or the books are wrong in the other direction. Joins each call with the store's ledger by its id.
+ */
+import { Charges } from "./charges.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+
+const EXPECTED = "charges less refunds are nothing for a refused call, exactly one for a metered call that was let in";
+
+export const refusedIsNotCharged: Invariant = {
+  id: "refused-is-not-charged",
+  level: "must",
+  spec: [11, 80, 87, 112, 123, 222],
+  statement: EXPECTED,
+  judge({ ledger, drained }) {
+    if (ledger === undefined)
+      return knownBeforehand(skipped("a ledger (control.limiter, or observers.ledger)", EXPECTED));
+    const charges = new Charges(ledger, drained);
+    const evidence = new Evidence();
+    let refused = 0;
+    let charged = 0;
+    const judgeEntries = (): void => {
+      for (const [id, { net, owed, open, refused: refusal, seen }] of charges.byRequest) {
+        for (const [meter, sum] of net) {
+          const least = owed.get(meter) ?? 0;
+          if (sum < 0) evidence.breach(id, `${meter} of this call add up to ${sum}`);
+          // Of calls that the history has not, only a negative sum can be wrong.
+          if (seen === 0 || sum < 0) continue;
+          if (sum < least) evidence.breach(id, `let in and charged ${sum} ${meter}, not ${least}`);
+          if (sum <= least + open) continue;
+          const what = refusal === null ? "let in" : `refused with ${refusal.outcome}`;
+          evidence.breach(
+            id,
+            `${what} and charged ${sum} ${meter}, not ${least + open === 0 ? "nothing" : least + open}`,
+          );
+        }
+        for (const [meter, least] of owed) {
+          if (!net.has(meter)) evidence.breach(id, `let in and charged no ${meter}`);
+          charged += least;
+        }
+      }
+    };
+    return {
+      see(line) {
+        if (line.type !== "call") return;
+        const { is, known } = charges.see(line);
+        if (is === "refused") refused += 1;
+        if (!known && typeof is === "object" && is.owes !== null) {
+          evidence.breach(line.id, `let in on ${line.route} and not in the ledger of ${is.owes}`);
+        }
+      },
+      end() {
+        judgeEntries();
+        if (evidence.count > 0) return failed("what was charged is not what was let in", EXPECTED, evidence);
+        if (refused === 0) return inconclusive("no call was refused, so none could be charged wrongly", EXPECTED);
+        return passed(`${refused} refused calls were charged nothing, ${charged} metered ones exactly once`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,28 @@
+/**
+ * A credential in a log or a report is a credential lost: logs travel further than anybody means them to (P11). Everything
+ * that was written during the run is searched for unmasked keys, session tokens and JWTs.
+ */
+import { findSecrets } from "../contract/credentials.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+
+const EXPECTED = "no text written during the run holds a credential that is not masked";
+
+export const secretsStaySecret: Invariant = {
+  id: "secrets-stay-secret",
+  level: "must",
+  spec: [20, 27, 40, 41, 50],
+  statement: EXPECTED,
+  judge({ texts }) {
+    if (texts === undefined) return knownBeforehand(skipped("the texts written by the target's processes", EXPECTED));
+    const evidence = new Evidence();
+    let characters = 0;
+    for (const { name, text } of texts) {
+      characters += text.length;
+      for (const masked of findSecrets(text)) evidence.breach(name, `${masked} stands unmasked in ${name}`);
+    }
+    if (evidence.count > 0) return knownBeforehand(failed("a credential was written down", EXPECTED, evidence));
+    if (characters === 0)
+      return knownBeforehand(inconclusive("nothing was written, so nothing was searched", EXPECTED));
+    return knownBeforehand(passed(`${characters} characters in ${texts.length} texts hold no credential`, EXPECTED));
+  },
+};

@@ -1,0 +1,44 @@
+/**
+ * A session token cannot be taken back before it expires, so its lifetime bounds the harm of a stolen one: never more than
+ * 30 minutes (specification 2.1, 8; items 24, 32, 33, 224).
+ */
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isAdmitted } from "./moments.ts";
+
+const EXPECTED = "every minted session has 0 < expires_in <= 1800 and the product that was asked for";
+const MAX_S = 1800;
+
+const lifetimeFault = (seconds: unknown): string | null => {
+  if (typeof seconds !== "number") return `expires_in is ${JSON.stringify(seconds)}, not a number`;
+  return seconds > 0 && seconds <= MAX_S ? null : `expires_in is ${seconds}`;
+};
+
+export const sessionLifetimeIsBounded: Invariant = {
+  id: "session-lifetime-is-bounded",
+  level: "must",
+  spec: [23, 24, 32, 33, 224],
+  statement: EXPECTED,
+  judge() {
+    const evidence = new Evidence();
+    let judged = 0;
+    return {
+      see(line) {
+        if (line.type !== "call" || line.route !== "sdk.sessions" || !isAdmitted(line)) return;
+        // A driver that does not keep the body leaves the field out altogether.
+        if (!("expires_in" in line)) return;
+        judged += 1;
+        const asked = line.facts?.product;
+        const fault = lifetimeFault(line.expires_in);
+        if (fault !== null) evidence.breach(line.id, fault);
+        else if ("product" in line && asked !== undefined && line.product !== asked) {
+          evidence.breach(line.id, `asked for ${asked}, minted for ${JSON.stringify(line.product)}`);
+        }
+      },
+      end() {
+        if (evidence.count > 0) return failed("a session was minted outside its bounds", EXPECTED, evidence);
+        if (judged === 0) return inconclusive("no minted session was seen with its lifetime", EXPECTED);
+        return passed(`${judged} sessions were minted within 30 minutes`, EXPECTED);
+      },
+    };
+  },
+};

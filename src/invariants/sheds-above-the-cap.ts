@@ -1,0 +1,112 @@
+/**
+ * A cap that does not shed protects nothing: the platform takes in more than it can carry and then serves nobody (items
+ * 210, 220). Three ways to see it break, each from callers' lines alone:
+ *
+ * - a call was let in while as many streams as all replicas' caps were certainly in flight;
+ * - streams piled up to twice the caps and waited for seconds, and not one call of the stage was shed;
+ * - the platform was full and went under: calls got no answer, or next to nothing came out.
+ */
+import type { CallLine } from "../history/line.ts";
+import { changesCaps, changesReplicas } from "./capacity-changes.ts";
+import { HeldStreams, isStream } from "./held-streams.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isAdmitted } from "./moments.ts";
+import { OverloadProgress } from "./overload-progress.ts";
+
+const EXPECTED = "once the caps of all replicas are reached, calls are shed and those let in are served";
+
+/** Fewer could be streams whose last bytes were read out of order. */
+const ENOUGH_BREACHES = 3;
+const ENOUGH_WAITING = 20;
+const LONG_WAIT_US = 1_000_000;
+const ENOUGH_LOST = 20;
+/** What comes out of a full platform must be at least this share of what it can serve: a brownout's fifth is no collapse. */
+const WORKING_SHARE = 0.1;
+const ENOUGH_FULL_US = 2_000_000;
+const ENOUGH_POSSIBLE = 100;
+
+export const shedsAboveTheCap: Invariant = {
+  id: "sheds-above-the-cap",
+  level: "must",
+  spec: [210, 211, 220],
+  statement: EXPECTED,
+  judge({ shedding, limits, tenants, faults }) {
+    const { global_in_flight: globalCap, org_in_flight: orgCap, replicas, slots, service_ms: serviceMs } = limits;
+    if (shedding !== "fixed") {
+      return knownBeforehand(skipped(`fixed shedding (it is ${shedding}: judged by the curve instead)`, EXPECTED));
+    }
+    if (globalCap === undefined || replicas === undefined) {
+      return knownBeforehand(skipped("limits.global_in_flight and limits.replicas", EXPECTED));
+    }
+    const cap = globalCap * replicas;
+    const held = new HeldStreams();
+    const progress = new OverloadProgress(cap);
+    const over = new Evidence();
+    const waiting = new Evidence();
+    let sheds = 0;
+    let globalSheds = 0;
+    let moved = false;
+    const judgeAdmitted = (call: CallLine): void => {
+      const { all, ofOrg } = held.beside(call);
+      const own = tenants[call.org]?.in_flight_cap ?? orgCap;
+      if (all >= cap) over.breach(call.id, `let in beside ${all} streams; the caps add up to ${cap}`);
+      else if (own !== undefined && call.org !== "-" && ofOrg >= own * replicas) {
+        over.breach(call.id, `let in beside ${ofOrg} streams of ${call.org}; its caps add up to ${own * replicas}`);
+      }
+      const waitedUs = (call.first_us ?? call.done_us) - call.sent_us;
+      if (!isStream(call) || waitedUs < LONG_WAIT_US) return;
+      const outstanding = held.outstandingBeside(call);
+      if (outstanding >= 2 * cap) {
+        waiting.breach(
+          call.id,
+          `waited ${Math.round(waitedUs / 1000)} ms among ${outstanding} streams, and nobody was shed`,
+        );
+      }
+    };
+    const collapse = (): Evidence | null => {
+      const { lost, sent, came, fullUs, disturbed } = progress;
+      if (faults || moved) return null;
+      if (lost.count >= ENOUGH_LOST && lost.count > 0.5 * sent) {
+        lost.first = `${lost.count} of ${sent} calls sent to the full platform got no answer`;
+        return lost;
+      }
+      if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
+      const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
+      if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
+      const evidence = new Evidence();
+      evidence.count = 1;
+      evidence.first = `${came} calls came out of the full platform, which can serve ${Math.round(possible)} in that time`;
+      return evidence;
+    };
+    return {
+      see(line) {
+        moved ||= changesCaps(line) || changesReplicas(line);
+        if (moved) return;
+        progress.see(line);
+        if (line.type !== "call") return;
+        if (line.outcome === "429 b2b_overloaded") globalSheds += 1;
+        if (line.outcome === "429 b2b_overloaded" || line.outcome === "429 org_overloaded") sheds += 1;
+        // Key management is not under the caps (A22).
+        if (isAdmitted(line) && !line.route.startsWith("keys.")) judgeAdmitted(line);
+        held.see(line);
+      },
+      end() {
+        progress.finish();
+        if (over.count >= ENOUGH_BREACHES) return failed("a call was let in above the caps", EXPECTED, over);
+        if (globalSheds === 0 && !faults && !moved && waiting.count >= ENOUGH_WAITING) {
+          return failed("calls piled up and nobody was shed", EXPECTED, waiting);
+        }
+        const collapsed = collapse();
+        if (collapsed !== null) return failed("the platform went under when it was full", EXPECTED, collapsed);
+        if (over.count > 0)
+          return inconclusive(
+            "too few calls stood above the caps to rule out the order of reading",
+            EXPECTED,
+            over.first,
+          );
+        if (sheds === 0) return inconclusive("the caps were never reached, so no shed was owed", EXPECTED);
+        return passed(`${sheds} calls were shed, and none was certainly let in above the caps`, EXPECTED);
+      },
+    };
+  },
+};

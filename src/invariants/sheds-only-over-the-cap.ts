@@ -1,0 +1,64 @@
+/**
+ * A shed below the cap refuses a customer for nothing, and one under the wrong name sends them the wrong way: wait for the
+ * platform, or use less yourself (items 210, 211, 220, 221). Legal only if as many calls as one replica's cap can have
+ * been in flight at some moment while the call was: the upper bound, so that nobody is accused by a slow clock.
+ */
+import type { CallLine } from "../history/line.ts";
+import { changesCaps } from "./capacity-changes.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isDefinite, latestUs } from "./moments.ts";
+import { MostInFlight } from "./most-in-flight.ts";
+
+const EXPECTED = "a call is shed only when the cap that its subcode names can have been reached";
+
+const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
+/** Without a single shed, this many definite answers show that nobody was shed for nothing. */
+const ENOUGH = 20;
+
+export const shedsOnlyOverTheCap: Invariant = {
+  id: "sheds-only-over-the-cap",
+  level: "must",
+  spec: [210, 211, 220, 221],
+  statement: EXPECTED,
+  judge({ shedding, limits, tenants }) {
+    if (shedding !== "fixed") {
+      return knownBeforehand(skipped(`fixed shedding (it is ${shedding}: judged by the curve instead)`, EXPECTED));
+    }
+    const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
+    if (globalCap === undefined && orgCap === undefined) {
+      return knownBeforehand(skipped("limits.global_in_flight and limits.org_in_flight", EXPECTED));
+    }
+    const evidence = new Evidence();
+    let sheds = 0;
+    let others = 0;
+    let capsUntilUs = Number.POSITIVE_INFINITY;
+    const judgeShed = (call: CallLine, most: number, mostOfOrg: number): void => {
+      if (latestUs(call) >= capsUntilUs) return;
+      const global = call.outcome === "429 b2b_overloaded";
+      if (!global && call.org === "-") return;
+      const cap = global ? globalCap : (tenants[call.org]?.in_flight_cap ?? orgCap);
+      if (cap === undefined) return;
+      sheds += 1;
+      const seen = global ? most : mostOfOrg;
+      const whose = global ? "in flight" : `of ${call.org} in flight`;
+      if (seen < cap)
+        evidence.breach(call.id, `${call.outcome} with at most ${seen} calls ${whose}; the cap is ${cap}`);
+    };
+    const flight = new MostInFlight(judgeShed);
+    return {
+      see(line) {
+        if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, line.type === "mark" ? line.at_us - 1_000_000 : 0);
+        flight.see(line, line.type === "call" && SHED.has(line.outcome));
+        if (line.type === "call" && isDefinite(line) && !SHED.has(line.outcome)) others += 1;
+      },
+      end() {
+        flight.finish();
+        if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
+        if (evidence.count > 0) return failed("a call was shed below the cap", EXPECTED, evidence);
+        if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`, EXPECTED);
+        if (others < ENOUGH) return inconclusive("too few calls, and none was shed", EXPECTED);
+        return passed(`none of ${others} calls was shed`, EXPECTED);
+      },
+    };
+  },
+};

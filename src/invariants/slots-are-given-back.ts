@@ -1,0 +1,40 @@
+/**
+ * A slot that is not given back is capacity lost for good: some thousand clients that left midway, and a replica sheds
+ * everybody while it does nothing (item 180). Read from the replicas' own gauges, once nobody is calling any more.
+ */
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isAdmitted } from "./moments.ts";
+
+const EXPECTED = "after the drain no replica holds a slot, in all or for any organization";
+
+export const slotsAreGivenBack: Invariant = {
+  id: "slots-are-given-back",
+  level: "must",
+  spec: [180, 220],
+  statement: EXPECTED,
+  judge({ gauges, drained }) {
+    if (gauges === undefined || gauges.length === 0) {
+      return knownBeforehand(skipped("gauges of the API replicas (control.api in the target file)", EXPECTED));
+    }
+    const evidence = new Evidence();
+    gauges.forEach(({ in_flight, in_flight_by_org }, at) => {
+      const name = `replica ${at + 1}`;
+      if (in_flight !== 0) evidence.breach(name, `${name} still has ${in_flight} calls in flight`);
+      for (const [org, calls] of Object.entries(in_flight_by_org)) {
+        if (calls !== 0) evidence.breach(name, `${name} still has ${calls} calls of ${org} in flight`);
+      }
+    });
+    let admitted = 0;
+    return {
+      see(line) {
+        if (line.type === "call" && isAdmitted(line)) admitted += 1;
+      },
+      end() {
+        if (!drained) return inconclusive("the stage was not drained before the gauges were read", EXPECTED);
+        if (evidence.count > 0) return failed("slots were not given back", EXPECTED, evidence);
+        if (admitted === 0) return inconclusive("no call was admitted, so no slot was taken", EXPECTED);
+        return passed(`after ${admitted} admitted calls every slot was given back`, EXPECTED);
+      },
+    };
+  },
+};

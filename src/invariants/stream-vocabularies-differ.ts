@@ -1,0 +1,56 @@
+/**
+ * The three chat streams speak three contracts, and a client must not reuse the control parser for the other two (items
+ * 95, 104, 105; A10). Event names are not stated but for `error` and `quota`, so only the reference platform, whose names
+ * are known, can be held to them.
+ */
+import { routeOf, type Stream } from "../contract/routes.ts";
+import { VOCABULARIES } from "../contract/streams.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isAdmitted } from "./moments.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "no chat stream uses an event that belongs to another one's vocabulary";
+
+const namesOf = (stream: Stream): string[] => {
+  const { content, done, quota } = VOCABULARIES[stream];
+  return [...content, done, ...(quota ? ["quota"] : [])];
+};
+
+/** Names that a stream may not use. Names in no vocabulary are ignored by every client (item 172). */
+const foreignTo = (stream: Stream): ReadonlySet<string> => {
+  const all = (Object.keys(VOCABULARIES) as Stream[]).flatMap(namesOf);
+  const own = new Set(namesOf(stream));
+  return new Set(all.filter((name) => !own.has(name)));
+};
+
+export const streamVocabulariesDiffer: Invariant = {
+  id: "stream-vocabularies-differ",
+  level: "must",
+  spec: [92, 93, 94, 95, 170, 176],
+  statement: EXPECTED,
+  judge(facts) {
+    if (!isReference(facts)) {
+      return knownBeforehand(
+        skipped("the event names of this deployment, which the specification leaves open", EXPECTED),
+      );
+    }
+    const foreign = { control: foreignTo("control"), summary: foreignTo("summary"), button: foreignTo("button") };
+    const evidence = new Evidence();
+    const spoken = new Set<Stream>();
+    return {
+      see(line) {
+        if (line.type !== "call" || line.route === "-" || !isAdmitted(line)) return;
+        const { stream } = routeOf(line.route);
+        if (stream === undefined || line.event_names === undefined) return;
+        const borrowed = line.event_names.filter((name) => foreign[stream].has(name));
+        if (borrowed.length > 0) evidence.breach(line.id, `the ${stream} stream spoke ${borrowed.join(", ")}`);
+        if (line.event_names.some((name) => VOCABULARIES[stream].content.includes(name))) spoken.add(stream);
+      },
+      end() {
+        if (evidence.count > 0) return failed("a stream spoke another one's words", EXPECTED, evidence);
+        if (spoken.size < 2) return inconclusive(`${spoken.size} of the 3 kinds of stream were heard`, EXPECTED);
+        return passed(`${[...spoken].sort().join(", ")} each spoke their own words`, EXPECTED);
+      },
+    };
+  },
+};

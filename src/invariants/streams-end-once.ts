@@ -1,0 +1,45 @@
+/**
+ * A stream that stops without its last word looks complete to a person and is not; one that goes on after `error` makes a
+ * client show both (section 6; items 168, 173). Each ends in exactly one way, and nothing comes after it. Only the
+ * reference platform promises `done` (item 173): elsewhere an end without it is for `verify` to warn of.
+ */
+import { routeOf } from "../contract/routes.ts";
+import type { CallLine } from "../history/line.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isAdmitted } from "./moments.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "each admitted stream ends once, with its terminal event or because the client left";
+
+type End = NonNullable<CallLine["ended"]>;
+
+export const streamsEndOnce: Invariant = {
+  id: "streams-end-once",
+  level: "must",
+  spec: [168, 172, 173],
+  statement: EXPECTED,
+  judge(facts) {
+    // A fault may cut any stream; what may not happen even then is that it talks on after its end.
+    const cuts: readonly End[] = ["truncated", "reset", "refused"];
+    const faulty = new Set<End>(facts.faults ? [] : isReference(facts) ? [...cuts, "eof", "timeout"] : cuts);
+    const evidence = new Evidence();
+    let judged = 0;
+    return {
+      see(line) {
+        if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
+        if (!isAdmitted(line) || line.ended === undefined) return;
+        judged += 1;
+        if ((line.late ?? 0) > 0) {
+          evidence.breach(line.id, `${line.late} events after the end (${line.ended}) on ${line.route}`);
+        } else if (faulty.has(line.ended) && line.aborted !== true) {
+          evidence.breach(line.id, `${line.route} ended in "${line.ended}" after ${line.events ?? "unknown"} events`);
+        }
+      },
+      end() {
+        if (evidence.count > 0) return failed("a stream did not end once and rightly", EXPECTED, evidence);
+        if (judged === 0) return inconclusive("no admitted stream was seen to its end", EXPECTED);
+        return passed(`${judged} streams ended once`, EXPECTED);
+      },
+    };
+  },
+};

@@ -1,0 +1,111 @@
+/**
+ * A client that is told when to come back spreads its retries; one that is told nothing, or too early, makes the storm
+ * (specification 7.2; items 208, 214, 217, 218). Too early is proved by a client that obeyed: alone on its key, it waited
+ * as told and was refused again. A should, because the specification states the header for few answers.
+ */
+import { outcomeOf, type RefusalName } from "../contract/subcodes.ts";
+import type { CallLine } from "../history/line.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { earliestUs, isDefinite, latestUs, Settling } from "./moments.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "rate_limited and tile_access_restricted say when to retry, and a client that obeys is let in";
+
+const RATE_LIMITED = outcomeOf("rate_limited");
+const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
+const ours: readonly RefusalName[] = [
+  "b2b_overloaded",
+  "org_overloaded",
+  "limiter_unavailable",
+  "key_service_unavailable",
+];
+const OURS_AS_WELL = new Set(ours.map(outcomeOf));
+
+/** Seconds, where it is a whole number of them. */
+const secondsOf = (header: string | undefined): number | null =>
+  header !== undefined && /^\d+$/.test(header.trim()) ? Number(header.trim()) : null;
+
+/** The preferred form of a date in HTTP; the two obsolete ones are not written by anybody. */
+const isHttpDate = (header: string): boolean =>
+  /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/.test(header.trim());
+
+const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean): string | null => {
+  if (header !== undefined && secondsOf(header) === null && !isHttpDate(header)) {
+    return `${outcome} with Retry-After "${header}", which is neither seconds nor a date`;
+  }
+  if (outcome === TILE_RESTRICTED) {
+    return secondsOf(header) === 3600 ? null : `${outcome} with Retry-After ${header ?? "missing"}, not 3600`;
+  }
+  if (outcome !== RATE_LIMITED && !(strict && OURS_AS_WELL.has(outcome))) return null;
+  if (header === undefined) return `${outcome} without Retry-After`;
+  return secondsOf(header) === 0 ? `${outcome} with Retry-After 0` : null;
+};
+
+/** The promise last made on one key: whoever comes after `fromUs` and finds nobody else there is let in. */
+type Promised = { fromUs: number; seconds: number };
+
+/** A refused call takes no token; one that was let in, or of which the limiter or we know nothing, may have. */
+const mayTakeToken = (call: CallLine): boolean =>
+  !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === outcomeOf("limiter_unavailable");
+
+export const tellsWhenToRetry: Invariant = {
+  id: "tells-when-to-retry",
+  level: "should",
+  spec: [208, 214, 217, 218, 226],
+  statement: EXPECTED,
+  judge(facts) {
+    const strict = isReference(facts);
+    const evidence = new Evidence();
+    let judged = 0;
+    const promises = new Map<string, Promised>();
+    /** Until when a token of the key may be taken by somebody seen already. */
+    const busyUntilUs = new Map<string, number>();
+    const obeyed = new Map<CallLine, string>();
+    const suspects = new Settling((call) => {
+      const got = obeyed.get(call);
+      obeyed.delete(call);
+      if (got !== undefined) evidence.breach(call.id, got);
+    });
+    /** Somebody else may have taken the token: what was promised on this key proves nothing. */
+    const forget = (bucket: string): void => {
+      promises.delete(bucket);
+      for (const call of obeyed.keys()) if (call.bucket === bucket) obeyed.delete(call);
+    };
+    const seeOnKey = (call: CallLine, bucket: string): void => {
+      const promised = promises.get(bucket);
+      if (call.outcome !== RATE_LIMITED) {
+        if (!mayTakeToken(call)) return;
+        forget(bucket);
+        const untilUs = isDefinite(call) ? latestUs(call) : Number.POSITIVE_INFINITY;
+        busyUntilUs.set(bucket, Math.max(busyUntilUs.get(bucket) ?? 0, untilUs));
+        return;
+      }
+      if (promised !== undefined && earliestUs(call) >= promised.fromUs) {
+        obeyed.set(call, `refused again although it came ${promised.seconds} s later, as told, alone on its key`);
+        suspects.add(call);
+      }
+      const seconds = secondsOf(call.retry_after);
+      const alone = (busyUntilUs.get(bucket) ?? 0) < earliestUs(call);
+      if (seconds !== null && alone) promises.set(bucket, { fromUs: latestUs(call) + seconds * 1_000_000, seconds });
+    };
+    return {
+      see(line) {
+        suspects.reach(line);
+        if (line.type === "fault") for (const bucket of promises.keys()) forget(bucket);
+        if (line.type !== "call") return;
+        if (line.bucket !== undefined) seeOnKey(line, line.bucket);
+        if (!isDefinite(line)) return;
+        const fault = headerFault(line, strict);
+        if (fault !== null) evidence.breach(line.id, fault);
+        else if (line.outcome === RATE_LIMITED || line.outcome === TILE_RESTRICTED || line.retry_after !== undefined)
+          judged += 1;
+      },
+      end() {
+        suspects.finish();
+        if (evidence.count > 0) return failed("a refusal did not tell rightly when to retry", EXPECTED, evidence);
+        if (judged === 0) return inconclusive("no refusal came that has to tell when to retry", EXPECTED);
+        return passed(`${judged} refusals told when to retry`, EXPECTED);
+      },
+    };
+  },
+};
