@@ -1,0 +1,162 @@
+/**
+ * P6: a meter is exact over any interleaving of parallel mints. Messages overtake each other before and after they are
+ * applied, come twice, lose their answers, meet their own refund on the way; in the end exactly the admitted calls are
+ * charged, and at no step more than the cap. The law is then shown stores with one thing broken.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { fits } from "../src/core/meters.ts";
+import { memoryLimiterStore } from "../src/platform/limiter/local-limiter.ts";
+import type { LimiterStore } from "../src/platform/limiter/store.ts";
+import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
+import { examine, law } from "./support/law.ts";
+import { type MintPlan, type QuotaPlan, runQuota } from "./support/quota-system.ts";
+
+const RUNS = { quick: 1_000, nightly: 20_000 };
+
+const mintArb: fc.Arbitrary<MintPlan> = fc.record({
+  impatient: fc.boolean(),
+  doubled: fc.boolean(),
+  leaves: fc.nat({ max: 3 }).map((n) => n === 3),
+});
+const planArb: fc.Arbitrary<QuotaPlan> = fc.record({
+  batches: fc.array(fc.array(mintArb, { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 5 }),
+  cap: fc.nat({ max: 6 }),
+  usedBefore: fc.nat({ max: 6 }),
+  burst: fc.option(fc.integer({ min: 1, max: 8 })),
+  monthTurns: fc.boolean(),
+});
+
+const meterIsExact = (open: (s: fc.Scheduler) => LimiterStore) =>
+  fc.asyncProperty(fc.scheduler(), planArb, async (s, plan) => {
+    const { ends, complaints, net, used } = await runQuota(s, plan, open(s));
+    expect(complaints).toEqual([]);
+    const count = (end: string): number => [...ends.values()].filter((seen) => seen === end).length;
+    for (const [id, end] of ends) expect([id, end, net.get(id) ?? 0]).toEqual([id, end, end === "admitted" ? 1 : 0]);
+    const [month, next] = [...used.values()] as [number, number];
+    expect(month + next).toBe(plan.usedBefore + count("admitted"));
+    const room = Math.max(0, plan.cap - plan.usedBefore);
+    expect(count("admitted")).toBeLessThanOrEqual(plan.monthTurns ? room + plan.cap : room);
+    if (plan.burst !== null) expect(count("admitted") + count("left")).toBeLessThanOrEqual(plan.burst);
+    // Without a fault in the way nobody is turned away who had room.
+    const calm = plan.batches.flat().every(({ impatient, leaves }) => !impatient && !leaves);
+    if (calm && plan.burst === null && !plan.monthTurns) {
+      expect(count("admitted")).toBe(Math.min(room, ends.size));
+    }
+  });
+
+law(
+  "P6 exactly the admitted mints are charged, never above the cap, in any interleaving",
+  () => meterIsExact(() => memoryLimiterStore()),
+  RUNS,
+);
+
+describe("P6 condemns", () => {
+  const budget = { seed: 1, profile: "quick" as const, runs: 1_500 };
+  const wrap = (change: (store: LimiterStore, s: fc.Scheduler) => Partial<LimiterStore>) => (s: fc.Scheduler) => {
+    const store = memoryLimiterStore();
+    return { ...store, ...change(store, s) };
+  };
+  let made = 0;
+  const fresh = (id: string): string => {
+    made += 1;
+    return `${id}#${made}`;
+  };
+  const known = (): Set<string> => new Set<string>();
+
+  const BROKEN: [string, (s: fc.Scheduler) => LimiterStore][] = [
+    [
+      "a store that admits one too many",
+      () =>
+        memoryLimiterStore({ ...LIMITER_DECISIONS, fits: (used, amount, cap) => fits(used, amount, (cap ?? 0) + 1) }),
+    ],
+    [
+      "a store that stops one short",
+      () => memoryLimiterStore({ ...LIMITER_DECISIONS, fits: (used, amount, cap) => fits(used + 1, amount, cap) }),
+    ],
+    [
+      "a store that checks, waits and then charges",
+      wrap((store, s) => ({
+        take: async (takes, at) => {
+          const answers = [];
+          for (const take of takes) {
+            const meter = take.meter as NonNullable<typeof take.meter>;
+            const used = store.used(take.org, meter.name, at);
+            await s.schedule(Promise.resolve(), `${take.charge_id}: gap between check and charge`);
+            const room = fits(used, meter.amount, meter.cap);
+            const [answer] = await store.take([room ? { ...take, meter: { ...meter, cap: null } } : take], at);
+            if (answer !== undefined) answers.push(answer);
+          }
+          return answers;
+        },
+      })),
+    ],
+    [
+      "a store that charges a doubled message twice",
+      wrap((store) => ({
+        take: (takes, at) =>
+          store.take(
+            takes.map((take) => ({ ...take, charge_id: fresh(take.charge_id) })),
+            at,
+          ),
+      })),
+    ],
+    [
+      "a store that forgets a refund which comes before its charge",
+      wrap((store) => {
+        const charged = known();
+        return {
+          take: (takes, at) => {
+            for (const { charge_id } of takes) charged.add(charge_id);
+            return store.take(takes, at);
+          },
+          refund: (refunds, at) =>
+            store.refund(
+              refunds.filter(({ charge_id }) => charged.has(charge_id)),
+              at,
+            ),
+        };
+      }),
+    ],
+    [
+      "a store that refunds twice",
+      wrap((store) => {
+        const seen = known();
+        return {
+          refund: (refunds, at) => {
+            for (const { charge_id, org, meter } of refunds) {
+              if (seen.has(charge_id)) store.setUsed(org, meter, Math.max(0, store.used(org, meter, at) - 1), at);
+              seen.add(charge_id);
+            }
+            return store.refund(refunds, at);
+          },
+        };
+      }),
+    ],
+    ["a store that loses refunds", wrap(() => ({ refund: () => {} }))],
+    [
+      "a store that keeps the old month's count",
+      () => memoryLimiterStore({ ...LIMITER_DECISIONS, windowOf: () => "2026-05" }),
+    ],
+    [
+      "a store that charges what it refuses",
+      wrap((store) => ({
+        take: async (takes, at) => {
+          const answers = await store.take(takes, at);
+          for (const [i, answer] of answers.entries()) {
+            const take = takes[i];
+            if (answer.verdict === "rate_limited" && take?.meter) {
+              store.setUsed(take.org, take.meter.name, store.used(take.org, take.meter.name, at) + 1, at);
+            }
+          }
+          return answers;
+        },
+      })),
+    ],
+  ];
+
+  test.each(BROKEN)("%s", async (name, open) => {
+    const finding = await examine(name, meterIsExact(open), undefined, budget);
+    expect(finding).not.toBeNull();
+  });
+});

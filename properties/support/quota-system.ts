@@ -1,0 +1,169 @@
+/**
+ * Mints over an unreliable link to a limiter store, for P6. Each message waits for fast-check's scheduler before it is
+ * applied and again before its answer arrives: the two halves of an indeterminate write. A caller's deadline is a task as
+ * well, so an answer that loses the race is a lost reply. Refunds go through the platform's own settlement. What the store
+ * does is looked at on every step, because a count that was wrong for a moment may be right again at the end.
+ */
+import type fc from "fast-check";
+import { windowOf } from "../../src/core/meters.ts";
+import { createSettlement } from "../../src/platform/api/settlement.ts";
+import type { Instant } from "../../src/platform/clock.ts";
+import type { LimiterStore, StoreAnswer } from "../../src/platform/limiter/store.ts";
+import type { Limiter, Take } from "../../src/platform/limiter.ts";
+import { NOW_MS } from "./arbitraries.ts";
+
+export type MintPlan = {
+  /** Whether the caller's deadline is a rival of the answer. */
+  impatient: boolean;
+  /**
+   * Whether the network delivers the message of a charge a second time, at any later moment. A refused take is sent once:
+   * the store promises to remember charges only, and the API never sends a take again.
+   */
+  doubled: boolean;
+  /** Whether the client is gone when the answer comes. */
+  leaves: boolean;
+};
+
+export type QuotaPlan = {
+  /** Mints that travel together. */
+  batches: MintPlan[][];
+  cap: number;
+  usedBefore: number;
+  /** Calls that the key's bucket holds; the clock of rates stands still. `null`: no rate. */
+  burst: number | null;
+  /** Whether a new month begins at some point. */
+  monthTurns: boolean;
+};
+
+export type MintEnd = "admitted" | "left" | "over_cap" | "rate_limited" | "unavailable";
+
+export type QuotaRun = {
+  ends: Map<string, MintEnd>;
+  /** What was wrong at some step; empty for a healthy store. */
+  complaints: string[];
+  /** Net of the ledger for each charge id, and the store's count for each month. */
+  net: Map<string, number>;
+  used: Map<string, number>;
+};
+
+const ORG = "org_a";
+const NEXT_MONTH_MS = 20 * 86_400_000;
+
+export const runQuota = async (s: fc.Scheduler, plan: QuotaPlan, store: LimiterStore): Promise<QuotaRun> => {
+  const at: Instant = { nowMs: NOW_MS, steadyMs: 0 };
+  const complaints: string[] = [];
+  const used = (): number => store.used(ORG, "map_loads", at);
+  store.setUsed(ORG, "map_loads", plan.usedBefore, at);
+
+  const turn = async (label: string): Promise<void> => {
+    await s.schedule(Promise.resolve(), label);
+  };
+
+  const applyTakes = async (takes: Take[]): Promise<StoreAnswer[]> => {
+    const before = used();
+    const answers = await store.take(takes, at);
+    const after = used();
+    if (after > Math.max(plan.cap, plan.usedBefore)) complaints.push(`used ${after} is over the cap ${plan.cap}`);
+    if (after < before) complaints.push(`a take lowered used from ${before} to ${after}`);
+    if (after > before + takes.length) complaints.push(`${takes.length} takes raised used by ${after - before}`);
+    const taken = answers.filter(({ verdict }) => verdict === "taken").length;
+    if (taken === 0 && after !== before) complaints.push(`a refused batch moved used from ${before} to ${after}`);
+    for (const answer of answers) {
+      if (answer.verdict === "over_cap" && answer.used < plan.cap) {
+        complaints.push(`refused at ${answer.used} of ${plan.cap}`);
+      }
+    }
+    return answers;
+  };
+
+  const limiter: Pick<Limiter, "refund"> = {
+    refund: async (refund) => {
+      // A refund that is asked for again, because its confirmation was lost, is two messages.
+      for (const copy of ["first", "second"]) {
+        await turn(`${refund.charge_id}: ${copy} refund arrives`);
+        const before = used();
+        await store.refund([refund], at);
+        const after = used();
+        if (after > before || after < before - 1) complaints.push(`a refund moved used from ${before} to ${after}`);
+      }
+    },
+  };
+  const settlement = createSettlement(limiter as Limiter, { refunds: () => true }, 250);
+
+  const ends = new Map<string, MintEnd>();
+  const copies: Promise<unknown>[] = [];
+  const send = async (
+    label: string,
+    takes: Take[],
+    applied: (answers: StoreAnswer[]) => void,
+  ): Promise<StoreAnswer[]> => {
+    await turn(`${label} arrives`);
+    const answers = await applyTakes(takes);
+    applied(answers);
+    await turn(`${label} is answered`);
+    return answers;
+  };
+
+  const mint = async (take: Take, mintPlan: MintPlan, answer: Promise<StoreAnswer | undefined>): Promise<void> => {
+    const deadline = turn(`${take.charge_id}: deadline`).then(() => undefined);
+    const seen = await (mintPlan.impatient ? Promise.race([answer, deadline]) : answer);
+    let end: MintEnd = "unavailable";
+    if (seen?.verdict === "taken") end = mintPlan.leaves ? "left" : "admitted";
+    else if (seen?.verdict === "over_cap" || seen?.verdict === "rate_limited") end = seen.verdict;
+    ends.set(take.charge_id, end);
+    if (end === "unavailable") settlement.undo(take, "answer-lost");
+    if (end === "left") settlement.undo(take, "client-left");
+  };
+
+  const all = plan.batches.flatMap((mints, b) => {
+    const takes = mints.map(
+      (_, i): Take => ({
+        charge_id: `c${b}.${i}`,
+        request_id: `run-${b}.${i}`,
+        org: ORG,
+        key: "key_1",
+        rate: plan.burst === null ? null : { perS: 1, burst: plan.burst },
+        meter: { name: "map_loads", amount: 1, cap: plan.cap },
+      }),
+    );
+    const first = send(`batch ${b}`, takes, (answers) => {
+      const again = takes.filter((_, i) => mints[i]?.doubled && answers[i]?.verdict === "taken");
+      if (again.length > 0) copies.push(send(`copy of batch ${b}`, again, () => {}));
+    });
+    return [
+      ...takes.map((take, i) =>
+        mint(
+          take,
+          mints[i] as MintPlan,
+          first.then((answers) => answers[i]),
+        ),
+      ),
+    ];
+  });
+  if (plan.monthTurns) {
+    all.push(
+      turn("a new month").then(() => {
+        at.nowMs += NEXT_MONTH_MS;
+      }),
+    );
+  }
+  await s.waitFor(Promise.all(all));
+  // What is still under way: refunds, copies, and deadlines that nobody waits for any more.
+  do await s.waitIdle();
+  while (settlement.unsettled() > 0);
+  await Promise.all(copies);
+  settlement.close();
+
+  const net = new Map<string, number>();
+  for (const line of store.ledger("")) {
+    const change = line.kind === "charge" ? line.amount : -line.amount;
+    net.set(line.charge_id, (net.get(line.charge_id) ?? 0) + change);
+  }
+  const months = [NOW_MS, NOW_MS + NEXT_MONTH_MS].map((nowMs) => ({ ...at, nowMs }));
+  return {
+    ends,
+    complaints,
+    net,
+    used: new Map(months.map((month) => [windowOf(month.nowMs), store.used(ORG, "map_loads", month)])),
+  };
+};
