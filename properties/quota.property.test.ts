@@ -9,6 +9,7 @@ import { fits } from "../src/core/meters.ts";
 import { memoryLimiterStore } from "../src/platform/limiter/local-limiter.ts";
 import type { LimiterStore } from "../src/platform/limiter/store.ts";
 import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
+import type { Take } from "../src/platform/limiter.ts";
 import { examine, law } from "./support/law.ts";
 import { type MintPlan, type QuotaPlan, runQuota } from "./support/quota-system.ts";
 
@@ -57,11 +58,6 @@ describe("P6 condemns", () => {
     const store = memoryLimiterStore();
     return { ...store, ...change(store, s) };
   };
-  let made = 0;
-  const fresh = (id: string): string => {
-    made += 1;
-    return `${id}#${made}`;
-  };
   const known = (): Set<string> => new Set<string>();
 
   const BROKEN: [string, (s: fc.Scheduler) => LimiterStore][] = [
@@ -93,13 +89,15 @@ describe("P6 condemns", () => {
     ],
     [
       "a store that charges a doubled message twice",
-      wrap((store) => ({
-        take: (takes, at) =>
-          store.take(
-            takes.map((take) => ({ ...take, charge_id: fresh(take.charge_id) })),
-            at,
-          ),
-      })),
+      wrap((store) => {
+        const seen = known();
+        const asNew = (take: Take): Take => {
+          const again = seen.has(take.charge_id);
+          seen.add(take.charge_id);
+          return again ? { ...take, charge_id: `${take.charge_id} again` } : take;
+        };
+        return { take: (takes, at) => store.take(takes.map(asNew), at) };
+      }),
     ],
     [
       "a store that forgets a refund which comes before its charge",
