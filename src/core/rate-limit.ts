@@ -19,12 +19,15 @@ export type RateTake = {
   waitMs: number;
 };
 
+/** Sums of fractions are a hair off; without this the last call of a burst at one moment would be refused. */
+const ROUNDING_MS = 0.001;
+
 /** `tatMs` is the stored state, `undefined` for a bucket never used. Refusing costs nothing. */
 export const takeRate = (tatMs: number | undefined, nowMs: number, rate: Rate): RateTake => {
   const intervalMs = 1000 / rate.perS;
   const toleranceMs = intervalMs * (rate.burst - 1);
   const tat = tatMs === undefined || tatMs < nowMs ? nowMs : tatMs;
   const waitMs = tat - toleranceMs - nowMs;
-  if (waitMs > 0) return { allowed: false, tatMs: tatMs ?? nowMs, waitMs };
+  if (waitMs > ROUNDING_MS) return { allowed: false, tatMs: tatMs ?? nowMs, waitMs };
   return { allowed: true, tatMs: tat + intervalMs, waitMs: 0 };
 };

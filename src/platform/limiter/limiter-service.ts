@@ -8,11 +8,12 @@ import { type Clock, shiftableClock } from "../clock.ts";
 import {
   type ControlPart,
   RequestError,
-  readClockOffset,
   type ServiceRoute,
   startControlPlane,
   startHttpService,
 } from "../http-service.ts";
+import { limiterControl } from "./limiter-control.ts";
+import { localLimiter } from "./local-limiter.ts";
 import type { LimiterStore } from "./store.ts";
 import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
@@ -84,21 +85,6 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
   },
 ];
 
-const limiterControl = (store: LimiterStore, clock: Clock): ControlPart => ({
-  routes: [
-    {
-      method: "GET",
-      path: "/ledger",
-      handle: ({ query }) => ({ status: 200, lines: store.ledger(query.get("run") ?? "") }),
-    },
-  ],
-  patchDeployment: (body) => {
-    const offset = readClockOffset(body);
-    if (offset !== undefined) clock.setOffsetMs(offset);
-    return { clock_offset_ms: clock.offsetMs() };
-  },
-});
-
 /** `controlPort` absent: no control plane of its own. `port: 0` lets the system choose. */
 export const startLimiterService = async (options: {
   store: LimiterStore;
@@ -108,7 +94,7 @@ export const startLimiterService = async (options: {
   clock?: Clock;
 }): Promise<LimiterService> => {
   const { store, clock = shiftableClock() } = options;
-  const control = limiterControl(store, clock);
+  const control = limiterControl(localLimiter(store, clock));
   const forget = (): void => store.dropBefore(oldestKeptWindow(clock.nowMs() - clock.offsetMs()));
   forget();
   const service = await startHttpService({

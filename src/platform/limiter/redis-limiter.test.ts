@@ -1,0 +1,128 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Limiter, LimiterUnavailable } from "../limiter.ts";
+import { aTake, limiterCases, linesOf, refundOf } from "./limiter.cases.ts";
+import { createRedisLimiter } from "./redis-limiter.ts";
+import { hasRedisServer, type RedisServer, startRedisServer } from "./redis-server.cases.ts";
+
+const BUDGET_MS = 250;
+
+describe.skipIf(!hasRedisServer)(
+  `Redis${hasRedisServer ? "" : " (SKIPPED: redis-server is not installed; apt-get install redis-server)"}`,
+  () => {
+    let server: RedisServer;
+    beforeAll(async () => {
+      server = await startRedisServer();
+    });
+    afterAll(() => server.stop());
+
+    limiterCases("a limiter in Redis", async () => createRedisLimiter({ url: server.url, prefix: "cases:" }));
+
+    describe("when Redis fails", () => {
+      let limiter: Limiter;
+      beforeAll(() => {
+        limiter = createRedisLimiter({ url: server.url, prefix: `${randomUUID()}:` });
+      });
+      afterAll(() => limiter.close());
+
+      /** Until a take passes again, however many were refused before. */
+      const recovered = async (): Promise<void> => {
+        for (const deadline = Date.now() + 10_000; ; ) {
+          const answer = await limiter.take(aTake(), BUDGET_MS).catch(() => null);
+          if (answer?.verdict === "taken") return;
+          if (Date.now() > deadline) throw new Error("expected the limiter to recover within 10 s");
+        }
+      };
+
+      test("a script that Redis forgot is loaded again and charges once", async () => {
+        const charges = Array.from({ length: 20 }, () => aTake({ org: "org_noscript" }));
+        await server.call("SCRIPT", "FLUSH");
+        const answers = await Promise.all(charges.map((charge) => limiter.take(charge, BUDGET_MS)));
+        expect(answers.every(({ verdict }) => verdict === "taken")).toBe(true);
+        expect(await limiter.used("org_noscript", "map_loads")).toBe(20);
+      });
+
+      test("out of memory: unavailable, and nothing is charged, not even half", async () => {
+        await recovered();
+        const charge = aTake({ org: "org_oom", key: "key_oom", rate: { perS: 1, burst: 10 } });
+        await server.call("CONFIG", "SET", "maxmemory", "1");
+        try {
+          await expect(limiter.take(charge, BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+          await expect(limiter.take(aTake({ meter: null, rate: { perS: 1, burst: 1 } }), BUDGET_MS)).rejects.toThrow(
+            LimiterUnavailable,
+          );
+          await expect(limiter.refund(refundOf(charge), BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+        } finally {
+          await server.call("CONFIG", "SET", "maxmemory", "0");
+        }
+        expect(await limiter.used("org_oom", "map_loads")).toBe(0);
+        expect(await linesOf(limiter, charge.request_id)).toEqual([]);
+        expect(await limiter.take(charge, BUDGET_MS)).toMatchObject({ verdict: "taken", used: 1 });
+      });
+
+      test("read-only: unavailable, and it works again afterwards", async () => {
+        await server.call("REPLICAOF", "127.0.0.1", "1");
+        try {
+          await expect(limiter.take(aTake(), BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
+        } finally {
+          await server.call("REPLICAOF", "NO", "ONE");
+        }
+        await recovered();
+      });
+
+      test("busy with a script: unavailable within the budget, and it works again afterwards", async () => {
+        await server.call("CONFIG", "SET", "busy-reply-threshold", "1");
+        const busy = server.call("EVAL", "while true do end", 0).catch(() => undefined);
+        await expect(
+          (async () => {
+            for (let i = 0; i < 100; i += 1) await limiter.take(aTake(), BUDGET_MS);
+          })(),
+        ).rejects.toThrow(LimiterUnavailable);
+        for (let killed = false; !killed; ) {
+          killed = await server.call("SCRIPT", "KILL").then(
+            () => true,
+            (error: Error) => error.message.startsWith("NOTBUSY"),
+          );
+        }
+        await busy;
+        await recovered();
+      });
+
+      test("stopped: every call is refused by its own deadline, and what arrived late is refunded for good", async () => {
+        await recovered();
+        const charges = Array.from({ length: 20 }, () => aTake({ org: "org_stopped" }));
+        server.signal("SIGSTOP");
+        try {
+          const answers = await Promise.allSettled(charges.map((charge) => limiter.take(charge, BUDGET_MS)));
+          expect(answers.every(({ status }) => status === "rejected")).toBe(true);
+        } finally {
+          server.signal("SIGCONT");
+        }
+        await recovered();
+        for (const charge of charges) await limiter.refund(refundOf(charge), 5_000);
+        expect(await limiter.used("org_stopped", "map_loads")).toBe(0);
+      });
+
+      test("killed: refused at once, works after a restart, and nothing that was answered is lost", async () => {
+        await recovered();
+        const run = `run-${randomUUID()}`;
+        const answers = Promise.allSettled(
+          Array.from({ length: 2_000 }, async (_, i) => {
+            await new Promise((resolve) => setTimeout(resolve, i / 10));
+            return limiter.take(aTake({ org: "org_killed", request_id: `${run}-${i}` }), BUDGET_MS);
+          }),
+        );
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        server.signal("SIGKILL");
+        const taken = (await answers).flatMap((answer, i) => (answer.status === "fulfilled" ? [`${run}-${i}`] : []));
+        expect(taken.length).toBeGreaterThan(0);
+        expect(taken.length).toBeLessThan(2_000);
+        await server.restart();
+        await recovered();
+        const charged = new Set((await linesOf(limiter, run)).map(({ request_id }) => request_id));
+        expect(taken.filter((id) => !charged.has(id))).toEqual([]);
+        expect(await limiter.used("org_killed", "map_loads")).toBe(charged.size);
+      });
+    });
+  },
+);

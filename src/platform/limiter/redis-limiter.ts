@@ -1,0 +1,190 @@
+/**
+ * The limiter in Redis, for replicas that share their counts there. One script call a take, those of one turn of the event
+ * loop in one pipeline. ioredis would queue while Redis is away and send again what was in flight when a connection broke;
+ * both are switched off, because a call that waits or counts twice is just the fault that we look for.
+ *
+ * How durable counts are is up to Redis: `appendonly yes` and `appendfsync always` lose nothing that was answered.
+ */
+import { Redis } from "ioredis";
+import type { LedgerLine } from "../../core/ledger.ts";
+import { createBatcher } from "../batch.ts";
+import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
+import { readTakeAnswer } from "./wire.ts";
+
+const MAX_ITEMS = 256;
+/** Pipelines under way: on one connection the next need not wait for the last. */
+const MAX_PIPELINES = 64;
+const CONNECT_TIMEOUT_MS = 250;
+const RECONNECT_MS = 50;
+/** For what no call waits for: the ledger, reading and setting meters. */
+const OPERATOR_BUDGET_MS = 5_000;
+const PAGE_LINES = 500;
+
+type Reply = [error: Error | null, result: unknown];
+
+const takeArguments = ({ charge_id, request_id, org, key, rate, meter }: Take): (string | number)[] => [
+  charge_id,
+  request_id,
+  org,
+  key,
+  rate?.perS ?? "",
+  rate?.burst ?? "",
+  meter?.name ?? "",
+  meter?.amount ?? "",
+  meter?.cap ?? "",
+];
+
+const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
+  const [error, result] = reply as Reply;
+  if (error !== null) throw error;
+  const [verdict, figure, window] = result as [string, string, string];
+  const answer = readTakeAnswer(take, {
+    charge_id: take.charge_id,
+    verdict,
+    window,
+    ...(verdict === "rate_limited" ? { wait_ms: Number(figure) } : { used: figure === "" ? null : Number(figure) }),
+  });
+  if (answer === null) throw new Error("the charge was refunded before it arrived");
+  return answer;
+};
+
+const readRefundReply = (_refund: Refund, reply: unknown): void => {
+  const [error, result] = reply as Reply;
+  if (error !== null) throw error;
+  if (result !== "refunded") throw new Error("expected a confirmed refund");
+};
+
+/** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
+export const createRedisLimiter = (options: { url: string; prefix?: string }): Limiter => {
+  const prefix = options.prefix ?? "floodgate:";
+  const address = new URL(options.url).host;
+  const redis = new Redis(options.url, {
+    protocol: 2,
+    disableClientInfo: true,
+    // LOADING is an answer like any other error; asking INFO first would only delay recovery.
+    enableReadyCheck: false,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => RECONNECT_MS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    commandTimeout: OPERATOR_BUDGET_MS,
+    // A connection that is given up is destroyed, not said goodbye to.
+    disconnectTimeout: 1,
+  });
+  // Each call tells its own error; without a listener ioredis would print.
+  redis.on("error", () => {});
+  let answeredMs = 0;
+
+  /** Lets a connection attempt that is under way come to its end; between attempts, calls fail at once. */
+  const connected = (signal: AbortSignal): Promise<void> =>
+    new Promise((resolve) => {
+      if (redis.status !== "connecting" && redis.status !== "connect") return resolve();
+      const done = (): void => {
+        redis.off("ready", done).off("close", done);
+        signal.removeEventListener("abort", done);
+        resolve();
+      };
+      redis.on("ready", done).on("close", done);
+      signal.addEventListener("abort", done);
+    });
+
+  const runAll = async (script: RedisScript, calls: (string | number)[][]): Promise<Reply[]> => {
+    const pipeline = redis.pipeline();
+    for (const call of calls) pipeline.evalsha(script.sha, 0, prefix, ...call);
+    const replies = ((await pipeline.exec()) ?? []) as Reply[];
+    const unknown = replies.flatMap(([error], at) => (error?.message.startsWith("NOSCRIPT") ? [at] : []));
+    if (unknown.length === 0) return replies;
+    // Redis has forgotten the script, so those calls have not run: they are the only ones sent again.
+    const again = redis.pipeline().script("LOAD", script.source);
+    for (const at of unknown) again.evalsha(script.sha, 0, prefix, ...(calls[at] as (string | number)[]));
+    const later = (((await again.exec()) ?? []) as Reply[]).slice(1);
+    unknown.forEach((at, i) => {
+      replies[at] = later[i] as Reply;
+    });
+    return replies;
+  };
+
+  const batcher = <Item, Answer>(
+    script: RedisScript,
+    callOf: (item: Item) => (string | number)[],
+    read: (item: Item, reply: unknown) => Answer,
+  ) =>
+    createBatcher<Item, Answer>({
+      send: async (items, signal) => {
+        await connected(signal);
+        if (signal.aborted) throw new Error("nobody waits any more");
+        const sentMs = performance.now();
+        // A connection that has been silent for a whole budget may be dead, and must not delay recovery.
+        const giveUp = (): void => {
+          if (answeredMs < sentMs && redis.status === "ready") redis.disconnect(true);
+        };
+        signal.addEventListener("abort", giveUp);
+        try {
+          const replies = await runAll(script, items.map(callOf));
+          if (replies.some(([error]) => error === null)) answeredMs = performance.now();
+          return replies;
+        } finally {
+          signal.removeEventListener("abort", giveUp);
+        }
+      },
+      read,
+      unavailable: (reason, cause) =>
+        new LimiterUnavailable(
+          `the limiter in Redis at ${address} gave no valid answer: ${cause instanceof Error ? cause.message : reason}`,
+          { cause },
+        ),
+      maxItems: MAX_ITEMS,
+      maxInFlight: MAX_PIPELINES,
+    });
+
+  const takes = batcher<Take, TakeAnswer>(TAKE, takeArguments, readTakeReply);
+  const refunds = batcher<Refund, void>(
+    REFUND,
+    ({ charge_id, request_id }) => [charge_id, request_id],
+    readRefundReply,
+  );
+
+  const operate = async (script: RedisScript, ...call: (string | number)[]): Promise<unknown> => {
+    await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
+    const [error, result] = (await runAll(script, [call]))[0] as Reply;
+    if (error !== null) throw error;
+    return result;
+  };
+
+  return {
+    take: (take, budgetMs) => takes.ask(take, budgetMs),
+    refund: (refund, budgetMs) => refunds.ask(refund, budgetMs),
+    used: async (org, meter) => Number(await operate(USED, org, meter)),
+    setUsed: async (org, meter, used) => {
+      await operate(SET_USED, org, meter, used);
+    },
+    ledger: async function* (run) {
+      await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
+      const stream = `${prefix}ledger`;
+      const upTo = (await redis.xrevrange(stream, "+", "-", "COUNT", 1))[0]?.[0];
+      if (upTo === undefined) return;
+      let from = "-";
+      for (;;) {
+        const page = await redis.xrange(stream, from, upTo, "COUNT", PAGE_LINES);
+        for (const [, fields] of page) {
+          const line = JSON.parse(fields[1] as string) as LedgerLine;
+          if (line.request_id.startsWith(run)) yield line;
+        }
+        const last = page.at(-1)?.[0];
+        if (last === undefined) return;
+        from = `(${last}`;
+      }
+    },
+    setClockOffset: async (offsetMs) => {
+      await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
+      await redis.set(`${prefix}clock_offset`, offsetMs);
+    },
+    close: async () => {
+      takes.close();
+      refunds.close();
+      redis.disconnect();
+    },
+  };
+};

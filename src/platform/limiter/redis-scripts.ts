@@ -1,0 +1,124 @@
+/**
+ * The limiter's decisions as Lua, so that a take is one round trip and one atomic step inside Redis. The same meaning as
+ * `table-store.ts`; one suite holds both to it. Time is Redis's own, so that replicas agree.
+ *
+ * Keys are named inside the scripts, so this is for a single Redis (with replicas for reading, if any), not for a cluster.
+ * The first write of each script is one that Redis refuses when it is out of memory or read-only, so that a script either
+ * runs whole or leaves nothing behind.
+ */
+import { hash } from "node:crypto";
+
+export type RedisScript = { source: string; sha: string };
+
+/** Longer than the rest of a month and the whole next one: what is remembered by id or by month outlives its window. */
+const KEEP_MS = 62 * 86_400_000;
+
+/** `ARGV[1]` is always the prefix of every key. */
+const PRELUDE = `
+local prefix = ARGV[1]
+local keep_ms = ${KEEP_MS}
+local time = redis.call('TIME')
+-- From a nearer moment than 1970, so that sums of fractions lose less; what they lose is not held against a call.
+local epoch_s, rounding_ms = 1750000000, 0.01
+local steady_ms = (tonumber(time[1]) - epoch_s) * 1000 + tonumber(time[2]) / 1000
+local real_ms = math.floor(steady_ms) + epoch_s * 1000
+local now_ms = real_ms + tonumber(redis.call('GET', prefix .. 'clock_offset') or '0')
+
+local function window_of(ms)
+  local z = math.floor(ms / 86400000) + 719468
+  local era = math.floor(z / 146097)
+  local day_of_era = z - era * 146097
+  local year_of_era = math.floor((day_of_era - math.floor(day_of_era / 1460) + math.floor(day_of_era / 36524)
+    - math.floor(day_of_era / 146096)) / 365)
+  local day_of_year = day_of_era - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
+  local shifted = math.floor((5 * day_of_year + 2) / 153)
+  local month = shifted < 10 and shifted + 3 or shifted - 9
+  return string.format('%d-%02d', year_of_era + era * 400 + (month <= 2 and 1 or 0), month)
+end
+
+local window = window_of(now_ms)
+local function count(n) return string.format('%.0f', n) end
+local function meter_key(org, meter, month) return prefix .. 'meter:' .. month .. ':' .. meter .. ':' .. org end
+local function charge_key(id) return prefix .. 'charge:' .. id end
+
+local function write_line(kind, id, request_id, org, key, meter, amount, month)
+  redis.call('XADD', prefix .. 'ledger', 'MINID', '~', count(real_ms - keep_ms), '*', 'line', cjson.encode({
+    charge_id = id, request_id = request_id, org = org, key = key, meter = meter, kind = kind,
+    amount = tonumber(amount), window = month, at = now_ms }))
+end
+`;
+
+const script = (body: string): RedisScript => {
+  const source = PRELUDE + body;
+  return { source, sha: hash("sha1", source) };
+};
+
+/**
+ * ARGV: prefix, charge_id, request_id, org, key, rate per second or "", burst, meter or "", amount, cap or "".
+ * Answers `{verdict, used or wait_ms or "", window}`, numbers as text: Redis would cut a float to an integer.
+ */
+export const TAKE = script(`
+local id, request_id, org, key = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local per_s, burst = tonumber(ARGV[6]), tonumber(ARGV[7])
+local meter, amount, cap = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+
+if meter ~= '' then
+  local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
+  if known[1] == '1' then return { 'refunded', '', window } end
+  if known[1] then return { 'taken', known[2], known[3] } end
+end
+
+local tat
+if per_s then
+  local interval_ms = 1000 / per_s
+  local tolerance_ms = interval_ms * (burst - 1)
+  tat = math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
+  -- Redis keeps the host's clock, which may be set back; no bucket is emptier than empty.
+  tat = math.min(tat, steady_ms + tolerance_ms + interval_ms)
+  local wait_ms = tat - tolerance_ms - steady_ms
+  if wait_ms > rounding_ms then return { 'rate_limited', string.format('%.17g', wait_ms), window } end
+  tat = tat + interval_ms
+end
+
+local used = ''
+if meter ~= '' then
+  local name = meter_key(org, meter, window)
+  local before = tonumber(redis.call('GET', name) or '0')
+  if cap and before + amount > cap then return { 'over_cap', count(before), window } end
+  used = count(redis.call('INCRBY', name, amount))
+  redis.call('PEXPIRE', name, keep_ms)
+  redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
+    'window', window, 'used', used, 'refunded', '0')
+  redis.call('PEXPIRE', charge_key(id), keep_ms)
+  write_line('charge', id, request_id, org, key, meter, amount, window)
+end
+if tat then
+  -- Gone once the bucket is full again.
+  redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tat), 'PX', math.max(1, math.ceil(tat - steady_ms)))
+end
+return { 'taken', used, window }
+`);
+
+/** ARGV: prefix, charge_id, request_id. Answers "refunded". */
+export const REFUND = script(`
+local id, request_id = ARGV[2], ARGV[3]
+local known = redis.call('HMGET', charge_key(id), 'refunded', 'org', 'key', 'meter', 'amount', 'window')
+if known[1] == '1' then return 'refunded' end
+redis.call('HSET', charge_key(id), 'refunded', '1')
+redis.call('PEXPIRE', charge_key(id), keep_ms)
+if known[1] then
+  local org, key, meter, amount, month = known[2], known[3], known[4], tonumber(known[5]), known[6]
+  local name = meter_key(org, meter, month)
+  -- An operator may have set the meter lower since.
+  local left = math.max(0, tonumber(redis.call('GET', name) or '0') - amount)
+  redis.call('SET', name, count(left), 'PX', keep_ms)
+  write_line('refund', id, request_id, org, key, meter, amount, month)
+end
+return 'refunded'
+`);
+
+/** ARGV: prefix, org, meter. Answers the count as text. */
+export const USED = script("return redis.call('GET', meter_key(ARGV[2], ARGV[3], window)) or '0'");
+
+/** ARGV: prefix, org, meter, used. */
+export const SET_USED = script("return redis.call('SET', meter_key(ARGV[2], ARGV[3], window), ARGV[4], 'PX', keep_ms)");

@@ -1,0 +1,86 @@
+/** A Redis of our own for tests: Debian's `redis-server` as a child on a free loopback port, everything on disk at once. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+
+export const hasRedisServer = spawnSync("redis-server", ["--version"]).status === 0;
+
+export type RedisServer = {
+  url: string;
+  port: number;
+  /** One command on a connection of its own. */
+  call(command: string, ...args: (string | number)[]): Promise<unknown>;
+  signal(name: NodeJS.Signals): void;
+  /** Starts it again on the same port and files, after a kill. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+      .once("error", reject)
+      .listen(0, "127.0.0.1", () => {
+        const { port } = server.address() as AddressInfo;
+        server.close(() => resolve(port));
+      });
+  });
+
+export const startRedisServer = async (): Promise<RedisServer> => {
+  const folder = mkdtempSync(join(tmpdir(), "floodgate-redis-"));
+  const port = await freePort();
+  const url = `redis://127.0.0.1:${port}`;
+  let child: ChildProcess;
+  const call = async (command: string, ...args: (string | number)[]): Promise<unknown> => {
+    const redis = new Redis(url, { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null });
+    redis.on("error", () => {});
+    try {
+      return await redis.call(command, ...args);
+    } finally {
+      redis.disconnect();
+    }
+  };
+  const start = async (): Promise<void> => {
+    const settings = ["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", folder];
+    child = spawn(
+      "redis-server",
+      ["--port", String(port), "--bind", "127.0.0.1", "--loglevel", "warning", ...settings],
+      {
+        stdio: "ignore",
+      },
+    );
+    for (const deadline = Date.now() + 10_000; ; ) {
+      const pong = await call("PING").catch(() => null);
+      if (pong === "PONG") return;
+      if (child.exitCode !== null || Date.now() > deadline) throw new Error("redis-server did not start");
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+  const ended = (): Promise<void> =>
+    new Promise((resolve) => {
+      if (child.exitCode !== null || child.signalCode !== null) resolve();
+      else child.once("exit", () => resolve());
+    });
+  await start();
+  return {
+    url,
+    port,
+    call,
+    signal: (name) => {
+      child.kill(name);
+    },
+    restart: async () => {
+      await ended();
+      await start();
+    },
+    stop: async () => {
+      child.kill("SIGKILL");
+      await ended();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+};
