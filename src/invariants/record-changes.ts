@@ -18,10 +18,14 @@ const mayChangeKeys = (call: CallLine): boolean =>
 export class RecordChanges {
   readonly #spans = new Map<string, Span[]>();
   readonly #budgetUs: number;
+  readonly #youthUs: number;
   #startUs = Number.POSITIVE_INFINITY;
 
   constructor(facts: StageFacts) {
-    this.#budgetUs = (facts.limits.revocation_budget_ms ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
+    const budgetMs = facts.limits.revocation_budget_ms;
+    this.#budgetUs = (budgetMs ?? UNKNOWN_BUDGET_MS) * 1000 + MARGIN_US;
+    // Credentials of somebody else's deployment were made ready long before a run.
+    this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
   }
 
   /** To be told of every line. Marks of an organization and changes of its keys count. */
@@ -43,7 +47,7 @@ export class RecordChanges {
 
   /** Whether the stage is so young that a change made just before it may not have arrived. */
   isYoung(call: CallLine): boolean {
-    return earliestUs(call) <= this.#startUs + this.#budgetUs;
+    return earliestUs(call) < this.#startUs + this.#youthUs;
   }
 
   #add(org: string, span: Span): void {

@@ -1,0 +1,54 @@
+/**
+ * Every invariant there is: the one list that runs, reports, mutants and tests read. Add, do not shrink; the order is the
+ * one in which people are told.
+ */
+import { admissionIsStoredAndTier } from "./admission-is-stored-and-tier.ts";
+import { admitsAtMostTheAllowance } from "./admits-at-most-the-allowance.ts";
+import { admitsWhatIsAllowed } from "./admits-what-is-allowed.ts";
+import { chargedOnce } from "./charged-once.ts";
+import { countsAgree } from "./counts-agree.ts";
+import { envelopeFitsSubcode } from "./envelope-fits-subcode.ts";
+import { eventsAreNotBuffered } from "./events-are-not-buffered.ts";
+import { failsClosed } from "./fails-closed.ts";
+import { firstFailingCheckDecides } from "./first-failing-check-decides.ts";
+import type { Invariant } from "./invariant.ts";
+import { organizationsDoNotShare } from "./organizations-do-not-share.ts";
+import { rateWithinAnyWindow } from "./rate-within-any-window.ts";
+import { recovers } from "./recovers.ts";
+import { refusalsAreCheap } from "./refusals-are-cheap.ts";
+import { refusedIsNotCharged } from "./refused-is-not-charged.ts";
+import { revokedStaysOut } from "./revoked-stays-out.ts";
+import { secretsStaySecret } from "./secrets-stay-secret.ts";
+import { sessionLifetimeIsBounded } from "./session-lifetime-is-bounded.ts";
+import { shedsAboveTheCap } from "./sheds-above-the-cap.ts";
+import { shedsOnlyOverTheCap } from "./sheds-only-over-the-cap.ts";
+import { slotsAreGivenBack } from "./slots-are-given-back.ts";
+import { streamVocabulariesDiffer } from "./stream-vocabularies-differ.ts";
+import { streamsEndOnce } from "./streams-end-once.ts";
+import { tellsWhenToRetry } from "./tells-when-to-retry.ts";
+
+export const INVARIANTS: readonly Invariant[] = [
+  firstFailingCheckDecides,
+  envelopeFitsSubcode,
+  tellsWhenToRetry,
+  admissionIsStoredAndTier,
+  admitsAtMostTheAllowance,
+  admitsWhatIsAllowed,
+  refusedIsNotCharged,
+  chargedOnce,
+  rateWithinAnyWindow,
+  failsClosed,
+  recovers,
+  revokedStaysOut,
+  organizationsDoNotShare,
+  shedsOnlyOverTheCap,
+  shedsAboveTheCap,
+  refusalsAreCheap,
+  slotsAreGivenBack,
+  streamsEndOnce,
+  streamVocabulariesDiffer,
+  eventsAreNotBuffered,
+  sessionLifetimeIsBounded,
+  secretsStaySecret,
+  countsAgree,
+];

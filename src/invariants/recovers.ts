@@ -1,0 +1,109 @@
+/**
+ * A fault must end when it is healed: a pool that keeps dead connections, or a crowd that falls on the key service at once,
+ * turns a minute's fault into an outage (items 213, 216: both are called transient). Judged from the deadline after each
+ * heal on. A stray refusal on a busy machine is no outage: the dependency may really have been slow then.
+ */
+import type { CallLine } from "../history/line.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./moments.ts";
+
+const EXPECTED = "from the recovery deadline after a heal on, calls get through the limiter and the key service again";
+
+const DEFAULT_DEADLINE_MS = 5_000;
+const STRAY_SHARE = 0.02;
+const STRAYS = 3;
+const ENOUGH_HANGING = 5;
+/** What only a platform says whose limiter and key service both answer. */
+const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
+
+/**
+ * A cached, single-flight look-up happens once a budget for each key and replica; what failed, or was unknown, is looked
+ * up again by each call. More than that is a stampede.
+ */
+const lookupsAllowed = (span: { from_us: number; to_us: number }, facts: StageFacts, keys: number, failing: number) => {
+  const { revocation_budget_ms: budgetMs, replicas } = facts.limits;
+  if (budgetMs === undefined || replicas === undefined || keys === 0) return null;
+  const times = Math.ceil((span.to_us - span.from_us) / (budgetMs * 1000)) + 2;
+  return keys * replicas * times + failing;
+};
+
+export const recovers: Invariant = {
+  id: "recovers",
+  level: "must",
+  spec: [142, 213, 216, 219],
+  statement: EXPECTED,
+  judge(facts) {
+    if (!facts.faults) return knownBeforehand(skipped("a fault that was healed in this stage", EXPECTED));
+    const deadlineUs = (facts.recovery_deadline_ms ?? DEFAULT_DEADLINE_MS) * 1000;
+    /** Spans in which everything must be well again: from the deadline to the next fault. */
+    const well: { fromUs: number; toUs: number }[] = [];
+    const broken = new Evidence();
+    const keys = new Set<string>();
+    const failing = (facts.key_lookups ?? []).map(() => 0);
+    let nameless = false;
+    let through = 0;
+    const hung = new Evidence();
+
+    const isWell = (call: CallLine): boolean =>
+      well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs && latestUs(call) < toUs);
+    const settling = new Settling((call) => {
+      if (!isWell(call)) return;
+      if (call.outcome === "429 limiter_unavailable" || call.outcome === "503") {
+        broken.breach(call.id, `${call.outcome} on ${call.route} after the recovery deadline`);
+      } else if (isAdmitted(call) || THROUGH.has(call.outcome)) through += 1;
+      else if (!isDefinite(call) && call.aborted !== true) hung.breach(call.id, "no answer");
+    });
+    const seeKey = (call: CallLine): void => {
+      if (call.bucket !== undefined) keys.add(call.bucket);
+      else if (isAdmitted(call)) nameless = true;
+      const looksUp = call.outcome === "503" || call.outcome === "401" || !isDefinite(call);
+      if (!looksUp) return;
+      (facts.key_lookups ?? []).forEach(({ from_us, to_us }, at) => {
+        if (latestUs(call) >= from_us && earliestUs(call) <= to_us) failing[at] = (failing[at] ?? 0) + 1;
+      });
+    };
+    const stampede = (): Evidence | null => {
+      const evidence = new Evidence();
+      (facts.key_lookups ?? []).forEach((span, at) => {
+        const allowed = nameless ? null : lookupsAllowed(span, facts, keys.size, failing[at] ?? 0);
+        if (allowed === null || span.count <= allowed) return;
+        evidence.breach(
+          `look-ups from ${span.from_us} us`,
+          `${span.count} look-ups of ${keys.size} keys; ${allowed} at most are needed`,
+        );
+      });
+      return evidence.count > 0 ? evidence : null;
+    };
+    return {
+      see(line) {
+        settling.reach(line);
+        if (line.type === "fault" && line.phase === "healed") {
+          well.push({ fromUs: line.at_us + deadlineUs, toUs: Number.POSITIVE_INFINITY });
+        }
+        if (line.type === "fault" && line.phase === "injecting") {
+          for (const span of well) span.toUs = Math.min(span.toUs, line.at_us);
+        }
+        if (line.type !== "call") return;
+        seeKey(line);
+        settling.add(line);
+      },
+      end() {
+        settling.finish();
+        if (well.length === 0) return inconclusive("no fault was healed", EXPECTED);
+        const judged = through + broken.count + hung.count;
+        const outage = broken.count > STRAY_SHARE * judged && (broken.count >= STRAYS || through === 0);
+        if (outage) return failed("the platform stayed broken after the heal", EXPECTED, broken);
+        if (through === 0 && hung.count >= ENOUGH_HANGING) {
+          hung.first = `${hung.count} calls after the recovery deadline, and not one came through`;
+          return failed("the platform stayed broken after the heal", EXPECTED, hung);
+        }
+        const stamped = stampede();
+        if (stamped !== null) return failed("the key service was stampeded", EXPECTED, stamped);
+        if (through === 0) return inconclusive("no call came after the recovery deadline", EXPECTED);
+        const strays = broken.count === 0 ? "" : `, ${broken.count} strays aside`;
+        return passed(`${through} calls came through after the recovery deadline${strays}`, EXPECTED);
+      },
+    };
+  },
+};

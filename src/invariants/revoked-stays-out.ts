@@ -1,0 +1,50 @@
+/**
+ * A key is revoked because somebody else has it; every call let in afterwards is theirs (items 61, 142, 153, 164; A14). Key
+ * records may be as old as the revocation budget, no older, whether or not the key service can be reached. Streams that
+ * were open before run on.
+ */
+import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isAdmitted, isDefinite, Settling } from "./moments.ts";
+import { RecordChanges } from "./record-changes.ts";
+import { isReference } from "./reference-platform.ts";
+
+const EXPECTED = "a revoked or expired credential is let in at most for the revocation budget, and never again";
+
+export const revokedStaysOut: Invariant = {
+  id: "revoked-stays-out",
+  level: "must",
+  spec: [61, 142, 153, 164, 190],
+  statement: EXPECTED,
+  judge(facts) {
+    const ours = isReference(facts);
+    const changes = new RecordChanges(facts);
+    const evidence = new Evidence();
+    let keptOut = 0;
+    const settling = new Settling((call) => {
+      const { state, credential } = call.facts as { state: string; credential: string };
+      // An expiry is in the record itself; a revocation has to travel.
+      if (state === "revoked" && (changes.isYoung(call) || changes.touches(call))) return;
+      if (!isAdmitted(call)) keptOut += 1;
+      else evidence.breach(call.id, `${call.outcome} on ${call.route} for a ${state} ${credential} credential`);
+    });
+    return {
+      see(line) {
+        settling.reach(line);
+        changes.see(line);
+        if (line.type !== "call" || line.facts === undefined || !isDefinite(line)) return;
+        const { state, credential } = line.facts;
+        if (state !== "revoked" && state !== "expired") return;
+        // A14: elsewhere a session of a revoked key may live until it expires.
+        if (!ours && credential === "session" && state === "revoked") return;
+        settling.add(line);
+      },
+      end() {
+        settling.finish();
+        if (evidence.count > 0) return failed("a credential that is over was let in", EXPECTED, evidence);
+        if (keptOut === 0)
+          return inconclusive("no call came with a credential that had been over for long enough", EXPECTED);
+        return passed(`${keptOut} calls with revoked or expired credentials stayed out`, EXPECTED);
+      },
+    };
+  },
+};
