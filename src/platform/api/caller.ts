@@ -1,0 +1,52 @@
+/**
+ * Who calls, read from the head of a request: credential, address, correlation id (items 19, 22, 56, 143-144). Headers that
+ * came twice are as Node gives them: the first `Authorization`; other names joined with a comma, which no credential, origin
+ * or request id contains, so a doubled one is refused or replaced, never guessed at.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import { inBlock } from "../../core/origin.ts";
+
+const BEARER = /^bearer +(\S.*)$/i;
+
+/** `Authorization` wins over `X-Api-Key` (item 144); another scheme than Bearer is no credential that we know. */
+export const credentialOf = (headers: IncomingHttpHeaders): string | null => {
+  const { authorization } = headers;
+  if (authorization !== undefined && authorization !== "") {
+    if (authorization.startsWith("Bearer ")) return authorization.slice(7).trim();
+    return BEARER.exec(authorization)?.[1]?.trim() ?? authorization;
+  }
+  const apiKey = headers["x-api-key"] as string | undefined;
+  return apiKey === undefined || apiKey === "" ? null : apiKey;
+};
+
+/** Both headers came and name different credentials (item 144: counted). */
+export const credentialsConflict = (headers: IncomingHttpHeaders): boolean =>
+  headers.authorization !== undefined &&
+  headers["x-api-key"] !== undefined &&
+  credentialOf(headers) !== headers["x-api-key"];
+
+/** What a client may send as `X-Request-Id`: visible ASCII, at most 200 characters; anything else is replaced. */
+const REQUEST_ID = /^[\x21-\x2b\x2d-\x7e]{1,200}$/;
+
+export const requestIdOf = (headers: IncomingHttpHeaders): string | null => {
+  const given = headers["x-request-id"] as string | undefined;
+  return given !== undefined && REQUEST_ID.test(given) ? given : null;
+};
+
+/**
+ * The caller's address: the socket's, unless that is a proxy we were told to trust; then the last address in
+ * `X-Forwarded-For` that is not such a proxy (item 56).
+ */
+export const addressOf = (
+  socketAddress: string,
+  headers: IncomingHttpHeaders,
+  trustedProxies: readonly string[],
+): string => {
+  if (trustedProxies.length === 0) return socketAddress;
+  const trusted = (address: string): boolean => trustedProxies.some((block) => inBlock(address, block));
+  const forwarded = headers["x-forwarded-for"];
+  if (forwarded === undefined || !trusted(socketAddress)) return socketAddress;
+  const hops = (Array.isArray(forwarded) ? forwarded.join(",") : forwarded).split(",").map((hop) => hop.trim());
+  for (const hop of hops.reverse()) if (!trusted(hop)) return hop;
+  return socketAddress;
+};

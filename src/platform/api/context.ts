@@ -1,0 +1,46 @@
+/** What all calls of one API replica share. */
+import type { Logger } from "pino";
+import type { Shedder } from "../../core/shedding.ts";
+import type { Clock } from "../clock.ts";
+import type { Inference } from "../inference.ts";
+import type { AdminClaims } from "../keys/admin-tokens.ts";
+import type { KeyManagement } from "../keys.ts";
+import type { Limiter } from "../limiter.ts";
+import type { Parts } from "../parts.ts";
+import type { OutcomeCounts } from "./counts.ts";
+import type { DeploymentState } from "./deployment.ts";
+import type { KeyCache } from "./key-cache.ts";
+import type { Sessions } from "./sessions.ts";
+import type { Settlement } from "./settlement.ts";
+import type { StreamLimits, StreamRun } from "./stream-run.ts";
+
+export type ApiContext = {
+  readonly parts: Parts;
+  readonly clock: Clock;
+  readonly deployment: DeploymentState;
+  readonly shedder: Shedder;
+  readonly sessions: Sessions;
+  readonly adminTokens: (token: string, nowMs: number) => AdminClaims | null;
+  readonly keyCache: KeyCache;
+  readonly keyManagement: KeyManagement;
+  readonly limiter: Limiter;
+  readonly settlement: Settlement;
+  readonly inference: Inference;
+  readonly counts: OutcomeCounts;
+  readonly log: Logger;
+  readonly freshId: () => string;
+  readonly streamLimits: StreamLimits;
+  readonly limiterBudgetMs: number;
+  readonly keyServiceBudgetMs: number;
+  readonly sessionLifetimeS: number;
+  readonly trustedProxies: readonly string[];
+  /** Chat turns a month that the `quota` event tells of; nothing is refused by it (items 171, A24). */
+  readonly chatTurnLimit: number;
+  readonly chatTurns: Map<string, number>;
+  readonly openStreams: Set<StreamRun>;
+  /** Set once: no connection is kept any more. */
+  stopping: boolean;
+  credentialConflicts: number;
+  /** Calls of key management under way: they hold no slot (A22). */
+  managing: number;
+};

@@ -1,0 +1,69 @@
+/**
+ * What the platform itself says happened (interface.md section 4, `GET /counts`): outcome -> organization -> calls, added up
+ * by the run that a client's `X-Request-Id` names. A witness beside what the clients saw.
+ *
+ * The run of an id is everything before its last `.`, `:` or `/`; so `r1.smoke.42` counts for `r1.smoke`, and `?run=r1` adds
+ * up every run id that is `r1` or begins with `r1` and one of the three. Ids without one of them, and calls without an id,
+ * count only in the sum over all runs (no `run` given).
+ */
+
+export type Counts = Record<string, Record<string, number>>;
+
+type Row = Map<string, Map<string, number>>;
+
+/** Runs remembered; the one longest unheard of is forgotten first. */
+const RUNS_MAX = 1_000;
+
+const endOfRun = (requestId: string): number => {
+  for (let i = requestId.length - 1; i > 0; i -= 1) {
+    const code = requestId.charCodeAt(i);
+    if (code === 46 || code === 58 || code === 47) return i;
+  }
+  return -1;
+};
+
+const add = (row: Row, outcome: string, org: string): void => {
+  let byOrg = row.get(outcome);
+  if (byOrg === undefined) {
+    byOrg = new Map();
+    row.set(outcome, byOrg);
+  }
+  byOrg.set(org, (byOrg.get(org) ?? 0) + 1);
+};
+
+export class OutcomeCounts {
+  readonly #all: Row = new Map();
+  readonly #runs = new Map<string, Row>();
+
+  /** `org` is `"-"` for a call refused before its organization was known. */
+  count(requestId: string, outcome: string, org: string): void {
+    add(this.#all, outcome, org);
+    const end = endOfRun(requestId);
+    if (end === -1) return;
+    const run = requestId.slice(0, end);
+    let row = this.#runs.get(run);
+    if (row === undefined) {
+      row = new Map();
+      if (this.#runs.size >= RUNS_MAX) this.#runs.delete(this.#runs.keys().next().value as string);
+      this.#runs.set(run, row);
+    }
+    add(row, outcome, org);
+  }
+
+  /** `null`: of all calls since the start. */
+  of(run: string | null): Counts {
+    const sum: Counts = {};
+    const belongs = (id: string): boolean =>
+      id === run || (run !== null && id.startsWith(run) && /[.:/]/.test(id[run.length] as string));
+    const rows =
+      run === null || run === "" ? [this.#all] : [...this.#runs].filter(([id]) => belongs(id)).map(([, row]) => row);
+    for (const row of rows) {
+      for (const [outcome, byOrg] of row) {
+        sum[outcome] ??= {};
+        const total = sum[outcome];
+        for (const [org, n] of byOrg) total[org] = (total[org] ?? 0) + n;
+      }
+    }
+    return sum;
+  }
+}

@@ -1,0 +1,400 @@
+/**
+ * One incoming call from its head to its last byte. The core decides; this asks the world what the core wants to know, and
+ * writes what came out. It begins in the earliest hook of the server, so a call that is shed has cost no parsing.
+ *
+ * Whatever happens, a call ends in exactly one of three ways: an answer is written, a stream ends, or the client has left.
+ * Slots are given back in each of them, and a charge is undone where no answer could be written.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
+import { outcomeOf } from "../../contract/subcodes.ts";
+import { type Ask, Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
+import { advance } from "../../core/order.ts";
+import type { Inference, Job } from "../inference.ts";
+import type { Take, TakeAnswer } from "../limiter.ts";
+import { addressOf, credentialOf, credentialsConflict, requestIdOf } from "./caller.ts";
+import type { ApiContext } from "./context.ts";
+import { EXPOSED } from "./cors.ts";
+import { collectBody, READERS } from "./request-body.ts";
+import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./stream-run.ts";
+import type { StreamVoice } from "./stream-script.ts";
+
+/** What is left to do for an admitted call. */
+export type Work = (call: IncomingCall) => void;
+
+const OWNER = Symbol("incoming call");
+const WAITING = Symbol("pipelined calls");
+type Owned = { [OWNER]?: IncomingCall; [WAITING]?: Set<IncomingCall> };
+
+/** One function for all calls: which call it was is written on the emitter. */
+function onClose(this: unknown): void {
+  (this as Owned)[OWNER]?.clientLeft();
+}
+
+function onSocketClose(this: unknown): void {
+  for (const waiting of (this as Owned)[WAITING] ?? []) waiting.clientLeft();
+}
+
+/** A write that meets a connection just lost; its end is told by `close`. */
+const ignore = (): void => {};
+
+/** Refused before anybody was authenticated: counted for no organization. */
+const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
+
+export class IncomingCall implements StreamOwner {
+  readonly context: ApiContext;
+  readonly route: Route;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly call: Call;
+  readonly query: unknown;
+  readonly params: unknown;
+  readonly #work: Work;
+  readonly #beganMs = performance.now();
+  #over = false;
+  #watched = false;
+  /** The charge made for this call, to be undone if it comes to nothing. */
+  #charge: Take | null = null;
+  /** What the inference does for this call. */
+  #job: Job | null = null;
+  #stream: StreamRun | null = null;
+
+  constructor(
+    context: ApiContext,
+    name: RouteName,
+    work: Work,
+    request: IncomingMessage,
+    response: ServerResponse,
+    query: unknown,
+    params: unknown,
+  ) {
+    const { headers } = request;
+    this.context = context;
+    this.route = routeOf(name);
+    this.#work = work;
+    this.request = request;
+    this.response = response;
+    this.query = query;
+    this.params = params;
+    this.requestId = requestIdOf(headers) ?? context.freshId();
+    if (credentialsConflict(headers)) context.credentialConflicts += 1;
+    this.call = new Call(
+      this.route,
+      credentialOf(headers),
+      (headers.origin as string | undefined) ?? null,
+      addressOf(request.socket.remoteAddress ?? "", headers, context.trustedProxies),
+      context.clock.nowMs(),
+      context.deployment.view,
+      context.shedder,
+    );
+  }
+
+  get voice(): StreamVoice {
+    return this.context.parts.voice;
+  }
+
+  get limits(): StreamLimits {
+    return this.context.streamLimits;
+  }
+
+  get inference(): Inference {
+    return this.context.inference;
+  }
+
+  get isOver(): boolean {
+    return this.#over;
+  }
+
+  /** Runs the checks from where they stand. Nothing that is thrown in here reaches the server. */
+  go(): void {
+    try {
+      this.#advance();
+    } catch (error) {
+      this.#broke(error);
+    }
+  }
+
+  #advance(): void {
+    const { call, context } = this;
+    while (!this.#over) {
+      const next = advance(call, context.parts.orders);
+      if (next === null) {
+        this.#work(this);
+        return;
+      }
+      if ("refuse" in next) {
+        this.refuse(next);
+        return;
+      }
+      if (!this.#answerAtOnce(next)) {
+        this.#answerLater(next);
+        return;
+      }
+    }
+  }
+
+  /** Answers that need no waiting; whether there was one. */
+  #answerAtOnce(ask: Ask): boolean {
+    const { call, context } = this;
+    if (ask.ask === "session") {
+      call.session = context.sessions.read(ask.token, Math.floor(call.nowMs / 1000));
+      return true;
+    }
+    if (ask.ask === "key" || ask.ask === "key-by-id") {
+      call.lookup = context.keyCache.kept(ask.ask, ask.ask === "key" ? ask.secret : ask.id);
+      return call.lookup !== undefined;
+    }
+    if (ask.ask === "body") {
+      const reader = READERS[this.route.name as RouteName];
+      if (reader.from === "body") return false;
+      call.body = reader.read(this.query, this.params);
+      return true;
+    }
+    return false;
+  }
+
+  #answerLater(ask: Ask): void {
+    this.#watch();
+    if (this.#over) return;
+    const { call, context } = this;
+    if (ask.ask === "key" || ask.ask === "key-by-id") {
+      context.keyCache.find(ask.ask, ask.ask === "key" ? ask.secret : ask.id).then(
+        (snapshot) => {
+          call.lookup = snapshot;
+          this.go();
+        },
+        (error: unknown) => {
+          context.log.debug({ requestId: this.requestId, reason: reasonOf(error) }, "no answer from the key service");
+          call.lookup = UNAVAILABLE;
+          this.go();
+        },
+      );
+    } else if (ask.ask === "body") {
+      collectBody(this.request, (body) => {
+        const reader = READERS[this.route.name as RouteName];
+        if (body === null) return this.refuse({ refuse: "payload_too_large" });
+        if (reader.from === "body") call.body = reader.read(body);
+        this.go();
+      });
+    } else if (ask.ask === "take") {
+      this.#take(ask);
+    }
+  }
+
+  #take({ rate, meter }: Extract<Ask, { ask: "take" }>): void {
+    const { call, context } = this;
+    if (meter !== null && context.settlement.isFull()) {
+      call.taken = UNAVAILABLE;
+      this.go();
+      return;
+    }
+    const take: Take = {
+      charge_id: context.parts.chargeId(context.freshId(), this.requestId),
+      request_id: this.requestId,
+      org: call.snapshot.org.id,
+      key: call.snapshot.key.id,
+      rate,
+      meter,
+    };
+    context.limiter.take(take, context.limiterBudgetMs).then(
+      (answer) => this.#taken(take, answer),
+      (error: unknown) => {
+        context.log.debug({ requestId: this.requestId, reason: reasonOf(error) }, "no answer from the limiter");
+        context.settlement.undo(take, "answer-lost");
+        call.taken = UNAVAILABLE;
+        this.go();
+      },
+    );
+  }
+
+  #taken(take: Take, answer: TakeAnswer): void {
+    if (answer.verdict === "taken") {
+      if (this.#over) {
+        this.context.settlement.undo(take, "client-left");
+        return;
+      }
+      this.#charge = take;
+    }
+    this.call.taken = answer;
+    this.go();
+  }
+
+  /** From the first wait on, the client's leaving must be seen. */
+  #watch(): void {
+    if (this.#watched) return;
+    this.#watched = true;
+    const { response, request } = this;
+    if (request.socket.destroyed) {
+      this.clientLeft();
+      return;
+    }
+    // The answer to a pipelined request has no socket before its turn, and would not hear of the end.
+    response.on("error", ignore);
+    if (response.socket !== null) {
+      (response as Owned)[OWNER] = this;
+      response.once("close", onClose);
+      return;
+    }
+    const socket = request.socket as Owned & typeof request.socket;
+    if (socket[WAITING] === undefined) {
+      socket[WAITING] = new Set();
+      socket.once("close", onSocketClose);
+    }
+    socket[WAITING].add(this);
+  }
+
+  /** Nothing more is done for this call: slots, inference, bookkeeping. */
+  #end(giveBack: (call: Call) => void): void {
+    this.#over = true;
+    giveBack(this.call);
+    if (this.#job !== null) this.context.inference.release(this.#job);
+    if (this.#stream !== null) {
+      this.#stream.abandon();
+      this.context.openStreams.delete(this.#stream);
+    }
+    (this.request.socket as Owned)[WAITING]?.delete(this);
+  }
+
+  /** Has the inference work for this call, then goes on with `done`. */
+  infer(done: () => void): void {
+    const { inference } = this.context;
+    const job: Job = {
+      tokens: 0,
+      start: (serviceMs) => {
+        timer = setTimeout(() => {
+          inference.release(job);
+          if (this.#over) return;
+          try {
+            done();
+          } catch (error) {
+            this.#broke(error);
+          }
+        }, Math.ceil(serviceMs));
+      },
+      abandoned: () => clearTimeout(timer),
+    };
+    let timer: NodeJS.Timeout | undefined;
+    this.#watch();
+    if (this.#over) return;
+    this.#job = job;
+    inference.submit(job);
+  }
+
+  /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
+  clientLeft(): void {
+    if (this.#over) return;
+    const { response, context } = this;
+    this.#end(context.parts.slots.clientLeft);
+    if (!response.headersSent) this.undoCharge("client-left");
+    this.#count(response.headersSent ? "200" : "indeterminate");
+  }
+
+  undoCharge(reason: "client-left" | "work-failed"): void {
+    const charge = this.#charge;
+    this.#charge = null;
+    if (charge !== null) this.context.settlement.undo(charge, reason);
+  }
+
+  refuse(refuse: Refuse): void {
+    const { status, headers, body } = this.context.parts.writeRefusal(refuse);
+    this.answer(status, headers, body, outcomeOf(refuse.refuse), BEFORE_AUTHENTICATION.has(refuse.refuse));
+  }
+
+  /** Headers that every answer of ours has, besides its own. */
+  headers(own: readonly string[]): string[] {
+    const headers = own.slice();
+    headers.push("X-Request-Id", this.requestId, "Vary", "Origin");
+    const allowed = this.context.parts.cors(this.call);
+    if (allowed !== null) {
+      headers.push("Access-Control-Allow-Origin", allowed, "Access-Control-Expose-Headers", EXPOSED);
+    }
+    return headers;
+  }
+
+  /** Ends the call with an answer. */
+  answer(status: number, headers: readonly string[], body: string, outcome: string, isAnonymous = false): void {
+    if (this.#over) return;
+    const { response, context } = this;
+    if (this.request.socket.destroyed) {
+      this.clientLeft();
+      return;
+    }
+    this.#end(context.parts.slots.answering);
+    this.#charge = null;
+    this.#count(outcome, isAnonymous);
+    if (context.stopping) response.shouldKeepAlive = false;
+    context.parts.writeAnswer(response, status, this.headers(headers), body);
+  }
+
+  /** Watches the connection while `run` speaks. */
+  beginStream(run: StreamRun, own: readonly string[]): void {
+    this.#watch();
+    if (this.#over) return;
+    const { response, context } = this;
+    context.openStreams.add(run);
+    this.#stream = run;
+    if (context.stopping) response.shouldKeepAlive = false;
+    run.open(this.headers(own));
+  }
+
+  streamEnds(outcome: StreamOutcome): void {
+    if (this.#over) return;
+    this.#end(this.context.parts.slots.answering);
+    this.#count(outcome);
+  }
+
+  /** An ordered failure of the connection itself: nothing, or half an answer. */
+  failConnection(mode: "truncate" | "reset", headers: readonly string[], body: string): void {
+    const { response, request } = this;
+    if (mode === "reset") {
+      this.clientLeft();
+      request.socket.resetAndDestroy();
+      return;
+    }
+    if (this.#over) return;
+    this.#end(this.context.parts.slots.answering);
+    this.#count("indeterminate");
+    response.writeHead(200, this.headers(headers));
+    response.write(body.slice(0, Math.floor(body.length / 2)));
+    request.socket.destroySoon();
+  }
+
+  #count(outcome: string, isAnonymous = false): void {
+    const { context, call } = this;
+    const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
+    const org = known ? call.snapshot.org.id : "-";
+    const counted = context.parts.count(outcome, org);
+    if (counted !== null) context.counts.count(this.requestId, counted.outcome, counted.org);
+    if (!context.log.isLevelEnabled("debug")) return;
+    const { requestId, route } = this;
+    const durationMs = performance.now() - this.#beganMs;
+    context.log.debug(
+      context.parts.requestLog({
+        requestId,
+        route: route.name,
+        org,
+        outcome,
+        durationMs,
+        credential: call.credential,
+      }),
+      "call",
+    );
+  }
+
+  /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */
+  #broke(error: unknown): void {
+    const { context, response } = this;
+    context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");
+    this.undoCharge("work-failed");
+    if (this.#over) return;
+    if (response.headersSent) {
+      this.clientLeft();
+      response.destroy();
+      return;
+    }
+    this.refuse({ refuse: "key_service_unavailable" });
+  }
+}
+
+export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,96 @@
+/**
+ * Key records remembered for at most the revocation budget (item 142; design.md, "Fail closed, fail fast"). The age counts
+ * from when the question was sent, one question at a time for each key, and neither an error nor "unknown key" is kept.
+ */
+import { hash } from "node:crypto";
+import type { KeySnapshot } from "../../core/records.ts";
+import type { KeyLookup } from "../keys.ts";
+
+export type KeyCachePolicy = {
+  /** The revocation budget, in milliseconds: how old a record may be that a call is decided by. */
+  maxAgeMs: number;
+  /** Whether calls that need the same record wait for the same question. */
+  singleFlight: boolean;
+};
+
+/** By secret or by id, as the core asks. */
+export type KeyAsk = "key" | "key-by-id";
+
+type Kept = { snapshot: KeySnapshot; sentAtMs: number };
+
+const KEPT_MAX = 20_000;
+
+export type KeyCache = {
+  /** A record young enough, or `undefined`. */
+  kept(ask: KeyAsk, name: string): KeySnapshot | undefined;
+  /** Asks the key service; rejects when it gave no valid answer in time. */
+  find(ask: KeyAsk, name: string): Promise<KeySnapshot | null>;
+  /** A key was changed through this replica: what was asked before is not used any more. */
+  forget(id: string): void;
+};
+
+export const createKeyCache = (
+  keys: KeyLookup,
+  policy: KeyCachePolicy,
+  budgetMs: number,
+  steadyMs: () => number = () => performance.now(),
+): KeyCache => {
+  // Oldest first, because an entry is put at the end whenever it is written.
+  const kept = new Map<string, Kept>();
+  const flights = new Map<string, Promise<KeySnapshot | null>>();
+  let changes = 0;
+  // A secret begins with `svc_`, so it is never taken for an id.
+  const nameOf = (question: KeyAsk, name: string): string => (question === "key" ? name : `id:${name}`);
+
+  const keep = (name: string, snapshot: KeySnapshot, sentAtMs: number): void => {
+    const known = kept.get(name);
+    if (known !== undefined && known.sentAtMs > sentAtMs) return;
+    kept.delete(name);
+    kept.set(name, { snapshot, sentAtMs });
+    for (const [oldest, entry] of kept) {
+      if (kept.size <= KEPT_MAX && steadyMs() - entry.sentAtMs <= policy.maxAgeMs) return;
+      kept.delete(oldest);
+    }
+  };
+
+  const ask = async (question: KeyAsk, name: string, leftMs: number): Promise<KeySnapshot | null> => {
+    const sentAtMs = steadyMs();
+    const sentAfter = changes;
+    const snapshot =
+      question === "key" ? await keys.bySecretHash(hash("sha256", name), leftMs) : await keys.byId(name, leftMs);
+    if (snapshot !== null && sentAfter === changes) keep(nameOf(question, name), snapshot, sentAtMs);
+    return snapshot;
+  };
+
+  const fly = (question: KeyAsk, name: string, leftMs: number): Promise<KeySnapshot | null> => {
+    const flightName = nameOf(question, name);
+    const flight = ask(question, name, leftMs).finally(() => flights.delete(flightName));
+    flights.set(flightName, flight);
+    return flight;
+  };
+
+  return {
+    kept: (question, name) => {
+      const entry = kept.get(nameOf(question, name));
+      return entry !== undefined && steadyMs() - entry.sentAtMs < policy.maxAgeMs ? entry.snapshot : undefined;
+    },
+    find: async (question, name) => {
+      if (!policy.singleFlight) return ask(question, name, budgetMs);
+      const running = flights.get(nameOf(question, name));
+      if (running === undefined) return fly(question, name, budgetMs);
+      const joinedAtMs = steadyMs();
+      try {
+        return await running;
+      } catch (error) {
+        // Another's question failed, perhaps at its own deadline. Who joined late has time left, and asks once.
+        const leftMs = budgetMs - (steadyMs() - joinedAtMs);
+        if (leftMs < 1) throw error;
+        return flights.get(nameOf(question, name)) ?? fly(question, name, leftMs);
+      }
+    },
+    forget: (id) => {
+      changes += 1;
+      for (const [name, { snapshot }] of kept) if (snapshot.key.id === id) kept.delete(name);
+    },
+  };
+};

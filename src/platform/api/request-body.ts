@@ -1,0 +1,114 @@
+/**
+ * What a request carries besides its head: read when the core asks for it and not before, so that a refused call costs
+ * neither parsing nor memory (items 83, 202-203, 232). The content type is not looked at: a body is JSON or it is malformed.
+ */
+import { isUtf8 } from "node:buffer";
+import type { IncomingMessage } from "node:http";
+import { Compile, type Validator } from "typebox/compile";
+import type { BodyError } from "../../contract/envelopes.ts";
+import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
+import type { BodyRead } from "../../core/call.ts";
+import { REQUESTS } from "../schemas.ts";
+
+export const BODY_MAX_BYTES = 1_048_576;
+
+/** Telling every fault of a large body would cost more than the body did. */
+const EXPLAINED_MAX_BYTES = 65_536;
+
+const malformed = (loc: BodyError["loc"], msg: string, type: string): BodyRead => ({
+  ok: false,
+  errors: [{ loc, msg, type }],
+});
+
+const explain = (validator: Validator, place: string, value: unknown): BodyError[] =>
+  validator.Errors(value).map(({ instancePath, message, keyword }) => ({
+    loc: [place, ...instancePath.split("/").slice(1)],
+    msg: message ?? "does not fit the schema",
+    type: keyword,
+  }));
+
+const check = (validator: Validator, place: string, value: unknown, bytes: number): BodyRead => {
+  if (validator.Check(value)) return { ok: true, value };
+  if (bytes > EXPLAINED_MAX_BYTES) return malformed([place], "does not fit the schema", "schema");
+  return { ok: false, errors: explain(validator, place, value) };
+};
+
+const readJson = (validator: Validator, body: Buffer, mayBeEmpty: boolean): BodyRead => {
+  if (body.length === 0 && mayBeEmpty) return { ok: true, value: null };
+  if (!isUtf8(body)) return malformed(["body"], "expected UTF-8", "encoding");
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString("utf8"));
+  } catch {
+    return malformed(["body"], "expected JSON", "json");
+  }
+  return check(validator, "body", value, body.length);
+};
+
+/** Texts of a query or a path that stand for numbers; anything else stays text and fails the check. */
+const NUMBERS = new Set(["lat", "lon", "z", "x", "y"]);
+
+const readFields = (validator: Validator, place: string, fields: Record<string, unknown>): BodyRead => {
+  const value: Record<string, unknown> = {};
+  for (const [name, text] of Object.entries(fields)) {
+    const number = NUMBERS.has(name) && typeof text === "string" && /^-?\d{1,20}(\.\d{1,30})?$/.test(text);
+    value[name] = number ? Number(text) : text;
+  }
+  const read = check(validator, place, value, 0);
+  if (!read.ok || place !== "path") return read;
+  const { z, x, y } = value as { z: number; x: number; y: number };
+  return x < 2 ** z && y < 2 ** z ? read : malformed(["path"], "there is no such tile at this zoom", "range");
+};
+
+/** How the parts of a request are read for one route. */
+export type RequestReader =
+  | { from: "body"; read(body: Buffer): BodyRead }
+  | { from: "head"; read(query: unknown, params: unknown): BodyRead };
+
+const NOTHING: BodyRead = { ok: true, value: null };
+
+const readerOf = (name: RouteName): RequestReader => {
+  const request = REQUESTS[name];
+  if (request === null) return { from: "head", read: () => NOTHING };
+  const validator = Compile(request.schema) as Validator;
+  if (request.in === "body") {
+    const mayBeEmpty = name === "maps.loads";
+    return { from: "body", read: (body) => readJson(validator, body, mayBeEmpty) };
+  }
+  if (request.in === "query") {
+    return { from: "head", read: (query) => readFields(validator, "query", query as Record<string, unknown>) };
+  }
+  return { from: "head", read: (_query, params) => readFields(validator, "path", params as Record<string, unknown>) };
+};
+
+export const READERS = Object.fromEntries(ROUTE_NAMES.map((name) => [name, readerOf(name)])) as Readonly<
+  Record<RouteName, RequestReader>
+>;
+
+/**
+ * Collects the body and calls back once: with the bytes, or with `null` when there are more than are allowed. A client that
+ * leaves in the middle is seen by whoever watches the connection; then nothing is called.
+ */
+export const collectBody = (request: IncomingMessage, done: (body: Buffer | null) => void): void => {
+  if (Number(request.headers["content-length"]) > BODY_MAX_BYTES) {
+    done(null);
+    return;
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const onData = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes <= BODY_MAX_BYTES) {
+      chunks.push(chunk);
+      return;
+    }
+    request.off("data", onData).off("end", onEnd);
+    // What still comes is read and thrown away, as far as the server's own time limit allows.
+    request.resume();
+    done(null);
+  };
+  const onEnd = (): void => done(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+  request.on("data", onData).on("end", onEnd);
+  // Without a listener, a client that leaves in the middle would be an uncaught error.
+  request.on("error", () => {});
+};

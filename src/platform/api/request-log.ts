@@ -1,0 +1,35 @@
+/**
+ * What is logged of a call, and where. Secrets never get as far as a log line: the credential is masked here, whatever the
+ * level is, and nothing else that a client sent is logged but its request id.
+ */
+import { type DestinationStream, destination, type Logger, pino } from "pino";
+import { maskCredential } from "../../contract/credentials.ts";
+
+/** All that is known of a call that is over. */
+export type CallEntry = {
+  requestId: string;
+  route: string;
+  /** `"-"` when not known. */
+  org: string;
+  outcome: string;
+  durationMs: number;
+  credential: string | null;
+};
+
+/** A mask shows four characters and a prefix: of a short text that would be most of it. */
+const MASKED_FROM_CHARS = 20;
+const maskOf = (credential: string): string =>
+  credential.length < MASKED_FROM_CHARS ? "..." : maskCredential(credential);
+
+/** The fields of the line. */
+export const requestLogFields = ({ credential, durationMs, ...entry }: CallEntry): Record<string, unknown> => ({
+  ...entry,
+  durationMs: Math.round(durationMs * 100) / 100,
+  credential: credential === null ? null : maskOf(credential),
+});
+
+export type LogLevel = "silent" | "error" | "warn" | "info" | "debug";
+
+/** JSON lines on standard error: calls at `debug`, what happens to the deployment at `info`. */
+export const createLog = (level: LogLevel, to?: DestinationStream): Logger =>
+  pino({ level, base: null }, to ?? destination({ dest: 2, sync: true }));

@@ -1,0 +1,89 @@
+/**
+ * Session tokens, `svc_sess_{env}_{jwt}` (items 20-29): HS256, signed and verified in this process. Signatures found good
+ * are kept for a while, because a browser sends the same token with every call; the time is looked at on every call.
+ */
+import { createSigner, createVerifier } from "fast-jwt";
+import { splitSessionToken } from "../../contract/credentials.ts";
+import { PRODUCTS, type Product, type Scope } from "../../contract/routes.ts";
+import type { Session } from "../../core/call.ts";
+import type { KeySnapshot } from "../../core/records.ts";
+
+/** Who asks for a session, for what. */
+export type Mint = { snapshot: KeySnapshot; product: Product; mapId: string | null; id: string; nowS: number };
+
+/** Item 27. Opaque to clients. */
+export type SessionClaims = {
+  iss: string;
+  sub: string;
+  org: string;
+  product: Product;
+  scopes: Scope[];
+  iat: number;
+  exp: number;
+  jti: string;
+  map_id?: string;
+};
+
+export const SESSION_ISSUER = "map-inference";
+
+/** Items 23-24, 224: the default lifetime of a session; no more than 1800 s is ever allowed. */
+export const SESSION_LIFETIME_S = 900;
+
+export const sessionClaims = ({ snapshot, product, mapId, id, nowS }: Mint, lifetimeS: number): SessionClaims => ({
+  iss: SESSION_ISSUER,
+  sub: snapshot.key.id,
+  org: snapshot.org.id,
+  product,
+  scopes: snapshot.key.scopes,
+  iat: nowS,
+  exp: nowS + lifetimeS,
+  jti: id,
+  ...(mapId === null ? {} : { map_id: mapId }),
+});
+
+const KEPT_MAX = 10_000;
+
+export type Sessions = {
+  sign(env: "live" | "test", claims: SessionClaims): string;
+  /** `null` for a token that is forged, misshapen or past its time. */
+  read(token: string, nowS: number): Session | null;
+};
+
+const readClaims = (payload: Partial<SessionClaims>): Session | null => {
+  const { iss, sub, org, product, exp, jti } = payload;
+  if (iss !== SESSION_ISSUER || typeof sub !== "string" || typeof org !== "string") return null;
+  if (typeof exp !== "number" || typeof jti !== "string" || !PRODUCTS.includes(product as Product)) return null;
+  return { keyId: sub, orgId: org, product: product as Product, expiresAtS: exp, id: jti };
+};
+
+export const createSessions = (secret: string): Sessions => {
+  const sign = createSigner<Record<string, unknown>>({ key: secret, algorithm: "HS256" });
+  // Time is ours to judge, by the deployment's clock and with no leeway (item 29).
+  const verify = createVerifier({ key: secret, algorithms: ["HS256"], ignoreExpiration: true, ignoreNotBefore: true });
+  const kept = new Map<string, Session>();
+
+  const open = (token: string): Session | null => {
+    const parts = splitSessionToken(token);
+    if (parts === null) return null;
+    try {
+      return readClaims(verify(parts.jwt) as Partial<SessionClaims>);
+    } catch {
+      return null;
+    }
+  };
+
+  return {
+    sign: (env, claims) => `svc_sess_${env}_${sign(claims)}`,
+    read: (token, nowS) => {
+      let session = kept.get(token);
+      if (session === undefined) {
+        const opened = open(token);
+        if (opened === null) return null;
+        session = opened;
+        if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value as string);
+        kept.set(token, session);
+      }
+      return session.expiresAtS > nowS ? session : null;
+    },
+  };
+};

@@ -1,0 +1,100 @@
+/**
+ * Charges that must be undone (design.md, "Charges"): the limiter's answer was lost, the client left before the head was
+ * written, or the work failed. A refund is repeated by its charge id until the limiter confirms it, also when the charge may
+ * never have arrived. Nothing is dropped: when too much is unsettled, metered calls are refused instead (fail closed).
+ */
+import type { Limiter, Refund, Take } from "../limiter.ts";
+
+/** Why a charge is to be undone. */
+export type RefundReason = "answer-lost" | "client-left" | "work-failed";
+
+export type RefundPolicy = {
+  /** Whether a charge is undone for this reason. */
+  refunds(reason: RefundReason): boolean;
+};
+
+export type Settlement = {
+  /** Undoes the metered part of a take; a take without a meter has nothing to undo. */
+  undo(take: Take, reason: RefundReason): void;
+  /** Refunds not confirmed yet. */
+  unsettled(): number;
+  /** No further charge may be risked. */
+  isFull(): boolean;
+  /** Resolves when everything is settled, or at the deadline; tells how many are left. */
+  drain(deadlineMs: number): Promise<number>;
+  close(): void;
+};
+
+const UNSETTLED_MAX = 100_000;
+const PARALLEL = 64;
+const BACKOFF_MS = { first: 25, most: 1_000 };
+
+export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetMs: number): Settlement => {
+  const waiting: Refund[] = [];
+  let running = 0;
+  let backoffMs = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+  let whenEmpty: (() => void)[] = [];
+
+  const settled = (): void => {
+    if (waiting.length > 0 || running > 0) return;
+    for (const resolve of whenEmpty) resolve();
+    whenEmpty = [];
+  };
+
+  const send = async (refund: Refund): Promise<void> => {
+    running += 1;
+    try {
+      await limiter.refund(refund, budgetMs);
+      backoffMs = 0;
+    } catch {
+      waiting.push(refund);
+      // One pace for all: while the limiter is away, asking it more often does not bring it back.
+      backoffMs = Math.min(BACKOFF_MS.most, Math.max(BACKOFF_MS.first, backoffMs * 2));
+    } finally {
+      running -= 1;
+      pump();
+      settled();
+    }
+  };
+
+  const pump = (): void => {
+    if (closed || timer !== undefined) return;
+    if (backoffMs > 0 && waiting.length > 0) {
+      // While backing off, one refund at a time tries whether the limiter is back.
+      if (running > 0) return;
+      timer = setTimeout(() => {
+        timer = undefined;
+        const refund = waiting.shift();
+        if (refund !== undefined) void send(refund);
+      }, backoffMs);
+      return;
+    }
+    while (running < PARALLEL) {
+      const refund = waiting.shift();
+      if (refund === undefined) return;
+      void send(refund);
+    }
+  };
+
+  return {
+    undo: ({ charge_id, request_id, org, key, meter }, reason) => {
+      if (meter === null || !policy.refunds(reason)) return;
+      waiting.push({ charge_id, request_id, org, key, meter: meter.name, amount: meter.amount });
+      pump();
+    },
+    unsettled: () => waiting.length + running,
+    isFull: () => waiting.length + running >= UNSETTLED_MAX,
+    drain: async (deadlineMs) => {
+      if (waiting.length + running === 0) return 0;
+      const expired = new Promise<void>((resolve) => setTimeout(resolve, deadlineMs).unref());
+      await Promise.race([new Promise<void>((resolve) => whenEmpty.push(resolve)), expired]);
+      return waiting.length + running;
+    },
+    close: () => {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+};

@@ -1,0 +1,240 @@
+/**
+ * The shapes of requests and answers, written once: they validate what comes in and they are what `/openapi.json` tells. Where the
+ * specification does not show a type any JSON is taken (spec-checklist.md, rule 1: never stricter than the specification);
+ * such choices are marked `x-harness-choice`.
+ */
+import { type TSchema, Type } from "typebox";
+import { PRODUCTS, type RouteName } from "../contract/routes.ts";
+
+/** Marks a choice where the specification says "not shown". */
+const chosen = { "x-harness-choice": true } as const;
+const Anything = Type.Unknown(chosen);
+const AnyObject = Type.Object({}, chosen);
+
+// ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Items 65-67, 88-89. */
+export const SessionRequest = Type.Object({
+  product: Type.Enum([...PRODUCTS]),
+  map_id: Type.Optional(Type.String()),
+});
+
+/** Items 90-91, 102-103. */
+export const ControlRequest = Type.Object({
+  messages: Type.Array(Type.Object({ role: Type.String(), content: Type.String() }), { minItems: 1 }),
+  location: Type.Optional(Anything),
+  map_zoom: Type.Optional(Anything),
+  lang: Type.Optional(Anything),
+  session_id: Type.Optional(Anything),
+  app_snapshot: Type.Optional(Anything),
+  auto_actions: Type.Optional(Anything),
+});
+
+/** Items 93, 104. */
+export const SummaryRequest = Type.Object({ type: Type.Enum(["poi", "building"]) });
+
+/** Item 105: any object. */
+export const ButtonRequest = AnyObject;
+
+/** Item 96: all three are required; the types of the last two are not shown. */
+export const RouteRequest = Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything });
+
+/** Items 99, 109. Numbers come as text in a query; they are read before they are checked. */
+export const PoiQuery = Type.Object({
+  lat: Type.Number({ minimum: -90, maximum: 90 }),
+  lon: Type.Number({ minimum: -180, maximum: 180 }),
+  name: Type.String({ minLength: 1 }),
+  category: Type.String({ minLength: 1 }),
+  source: Type.Optional(Type.String()),
+  id: Type.Optional(Type.String()),
+  poi_context: Type.Optional(Type.String()),
+  lang: Type.Optional(Type.String()),
+});
+
+/** Items 112, 118-119. */
+export const AnalyzeRequest = Type.Object({
+  dataset: Type.Object({ sample_rows: Type.Array(Anything) }),
+  prompt: Type.Optional(Anything),
+  options: Type.Optional(Anything),
+});
+
+/** Item 113: the structure is not shown. */
+export const ApplyRequest = AnyObject;
+
+/** Extension: nothing is asked of the body. */
+export const LoadRequest = Anything;
+
+/** Extension: the address of a tile. */
+export const TileParams = Type.Object({
+  z: Type.Integer({ minimum: 0, maximum: 22 }),
+  x: Type.Integer({ minimum: 0 }),
+  y: Type.Integer({ minimum: 0 }),
+});
+
+const KeyFields = {
+  name: Type.Optional(Type.String({ maxLength: 200 })),
+  // Unknown words have subcodes of their own (item 134), so any text passes here.
+  scopes: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
+  products: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
+  allowed_origins: Type.Optional(Type.Array(Type.String(), { maxItems: 1_000 })),
+  allowed_ips: Type.Optional(Type.Array(Type.String(), { maxItems: 1_000 })),
+  acknowledge_vendor: Type.Optional(Type.Boolean()),
+  expires_at: Type.Optional(Type.Union([Type.Null(), Type.Integer({ minimum: 0 })])),
+};
+
+/** Items 48-50, 126, 138. */
+export const KeyCreateRequest = Type.Object(
+  {
+    kind: Type.Enum(["publishable", "server"]),
+    env: Type.Optional(Type.Enum(["live", "test"])),
+    ...KeyFields,
+  },
+  chosen,
+);
+
+export const KeyUpdateRequest = Type.Object(KeyFields, chosen);
+
+// ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Items 31-34. */
+export const SessionAnswer = Type.Object({
+  session_token: Type.String({ pattern: "^svc_sess_[a-z]+_[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+$" }),
+  expires_in: Type.Number({ exclusiveMinimum: 0, maximum: 1800 }),
+  product: Type.Enum([...PRODUCTS]),
+  basemap_style_id: Type.Optional(Type.String()),
+});
+
+const Failure = Type.Object({ error: Type.String() });
+
+/** Items 97, 106: on success there is never an `error`. */
+export const RouteAnswer = Type.Union([
+  Type.Object(
+    {
+      route: Type.Object({
+        profile: Type.String(),
+        distance_m: Type.Number(),
+        duration_s: Type.Number(),
+        geometry: Type.Object({
+          type: Type.Literal("LineString"),
+          coordinates: Type.Array(Type.Array(Type.Number())),
+        }),
+        legs: Type.Array(Type.Object({ distance_m: Type.Number(), duration_s: Type.Number() })),
+      }),
+    },
+    chosen,
+  ),
+  Failure,
+]);
+
+/** Item 109. */
+export const PoiAnswer = Type.Object(
+  {
+    poi: Type.Object({
+      name: Type.String(),
+      category: Type.String(),
+      lat: Type.Number(),
+      lon: Type.Number(),
+      source: Type.Optional(Type.String()),
+      id: Type.Optional(Type.String()),
+    }),
+    facts: Type.Array(Type.String()),
+  },
+  chosen,
+);
+
+/** Item 119. */
+export const AnalyzeAnswer = Type.Union([
+  Type.Object(
+    {
+      recommendation: Type.Object({
+        style_id: Type.String(),
+        layers: Type.Array(AnyObject),
+        rationale: Type.String(),
+      }),
+    },
+    chosen,
+  ),
+  Failure,
+]);
+
+/** Item 113: a partial MapSpec. */
+export const ApplyAnswer = Type.Object(
+  { map_spec: Type.Object({ style_id: Type.String(), layers: Type.Array(AnyObject) }) },
+  chosen,
+);
+
+/** Item 120. */
+const catalog = (name: string): TSchema =>
+  Type.Object({ [name]: Type.Array(Type.Object({ id: Type.String(), name: Type.String() })) }, chosen);
+export const StylesAnswer = catalog("styles");
+export const SamplesAnswer = catalog("samples");
+export const ThemesAnswer = catalog("themes");
+
+export const LoadAnswer = Type.Object(
+  { meter: Type.Literal("map_loads"), limit: Type.Integer(), used: Type.Integer() },
+  chosen,
+);
+
+export const TileAnswer = Type.Object({ z: Type.Integer(), x: Type.Integer(), y: Type.Integer() }, chosen);
+
+/** Item 50: a key record; the secret (`key`) is in the answer to its creation only. */
+export const KeyAnswer = Type.Object(
+  {
+    id: Type.String(),
+    org_id: Type.String(),
+    kind: Type.Enum(["publishable", "server"]),
+    env: Type.Enum(["live", "test"]),
+    name: Type.String(),
+    scopes: Type.Array(Type.String()),
+    products: Type.Array(Type.String()),
+    allowed_origins: Type.Array(Type.String()),
+    allowed_ips: Type.Array(Type.String()),
+    vendor_acknowledged: Type.Boolean(),
+    status: Type.Enum(["valid", "revoked", "expired"]),
+    created_at: Type.Integer(),
+    expires_at: Type.Union([Type.Null(), Type.Integer()]),
+    last4: Type.String(),
+    key: Type.Optional(Type.String()),
+  },
+  chosen,
+);
+
+/** What a request to a route carries, by route; `null`: nothing is read. */
+export const REQUESTS: Readonly<Record<RouteName, { in: "body" | "query" | "params"; schema: TSchema } | null>> = {
+  "sdk.sessions": { in: "body", schema: SessionRequest },
+  "chat.control": { in: "body", schema: ControlRequest },
+  "chat.summary": { in: "body", schema: SummaryRequest },
+  "chat.button": { in: "body", schema: ButtonRequest },
+  "chat.route": { in: "body", schema: RouteRequest },
+  "poi.enrich": { in: "query", schema: PoiQuery },
+  "design.analyze": { in: "body", schema: AnalyzeRequest },
+  "design.apply": { in: "body", schema: ApplyRequest },
+  "design.styles": null,
+  "design.samples": null,
+  "design.themes": null,
+  "maps.loads": { in: "body", schema: LoadRequest },
+  "maps.tiles": { in: "params", schema: TileParams },
+  "keys.create": { in: "body", schema: KeyCreateRequest },
+  "keys.update": { in: "body", schema: KeyUpdateRequest },
+  "keys.delete": null,
+};
+
+/** The JSON answer to success; `null`: a stream, or no content. */
+export const ANSWERS: Readonly<Record<RouteName, { status: number; schema: TSchema | null }>> = {
+  "sdk.sessions": { status: 200, schema: SessionAnswer },
+  "chat.control": { status: 200, schema: null },
+  "chat.summary": { status: 200, schema: null },
+  "chat.button": { status: 200, schema: null },
+  "chat.route": { status: 200, schema: RouteAnswer },
+  "poi.enrich": { status: 200, schema: PoiAnswer },
+  "design.analyze": { status: 200, schema: AnalyzeAnswer },
+  "design.apply": { status: 200, schema: ApplyAnswer },
+  "design.styles": { status: 200, schema: StylesAnswer },
+  "design.samples": { status: 200, schema: SamplesAnswer },
+  "design.themes": { status: 200, schema: ThemesAnswer },
+  "maps.loads": { status: 200, schema: LoadAnswer },
+  "maps.tiles": { status: 200, schema: TileAnswer },
+  "keys.create": { status: 201, schema: KeyAnswer },
+  "keys.update": { status: 200, schema: KeyAnswer },
+  "keys.delete": { status: 204, schema: null },
+};

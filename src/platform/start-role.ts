@@ -1,0 +1,216 @@
+/**
+ * Starts a role of the reference platform: the API, the key service, the limiter service, or all three in one process. Also
+ * in one process the links are real HTTP over real TCP, so that a proxy can stand between on a laptop too
+ * (interface.md section 4, `serve`).
+ */
+import { randomBytes } from "node:crypto";
+import { type ApiOptions, type ApiService, type Gauges, startApiService } from "./api/api-service.ts";
+import { shiftableClock } from "./clock.ts";
+import { type ControlPart, type HttpService, startControlPlane } from "./http-service.ts";
+import { createHttpKeys } from "./keys/http-keys.ts";
+import { startKeyService } from "./keys/key-service.ts";
+import { memoryKeyStore, sqliteKeyStore } from "./keys/local-keys.ts";
+import { createHttpLimiter } from "./limiter/http-limiter.ts";
+import { limiterControl } from "./limiter/limiter-control.ts";
+import { startLimiterService } from "./limiter/limiter-service.ts";
+import { memoryLimiterStore, sqliteLimiterStore } from "./limiter/local-limiter.ts";
+import type { Limiter } from "./limiter.ts";
+import { HEALTHY, type Parts } from "./parts.ts";
+
+export const ROLES = ["all", "api", "keys", "limiter"] as const;
+export type Role = (typeof ROLES)[number];
+
+export type Urls = {
+  api?: string;
+  keys?: string;
+  limiter?: string;
+  /** One entry for each part; in one process they all name the same listener. */
+  control?: { api?: string; keys?: string; limiter?: string };
+};
+
+export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "clock"> & {
+  /** Port of the role's public listener, of the API in `all`; 0 lets the system choose. */
+  port?: number;
+  /** Ports of the two services in `all`. */
+  keysPort?: number;
+  limiterPort?: number;
+  /** The control plane, on loopback; absent: none. */
+  controlPort?: number;
+  /** `sqlite:PATH`, `memory`, or the URL of a key service; default `memory`. */
+  keys?: string;
+  /** `sqlite:PATH`, `memory`, the URL of a limiter service, or `redis://…`; default `memory`. */
+  limiter?: string;
+  /**
+   * In `all`: other addresses for the API's two links, of a proxy for instance. A function is called when both services
+   * listen, because a proxy must know where to go.
+   */
+  links?: Links | ((services: { keys: string; limiter: string }) => Links | Promise<Links>);
+  /** Made up where absent in `all`; otherwise required. */
+  sessionSecret?: string;
+  adminSecret?: string;
+};
+
+export type Links = { keys?: string; limiter?: string };
+
+export type Running = {
+  urls: Urls;
+  /** Of the API; `undefined` for the other roles. */
+  gauges(): Gauges | undefined;
+  api?: ApiService;
+  /** Graceful: the API first, so that it can settle with the others. */
+  close(): Promise<void>;
+};
+
+/** A mistake in the options: what was expected, what came, what to do. */
+export class RoleOptionsError extends Error {
+  override name = "RoleOptionsError";
+}
+
+const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
+const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
+
+/** The limiter behind an address: our service, or Redis. Loaded when asked for, because most never need it. */
+const limiterAt = async (address: string): Promise<Limiter> => {
+  if (!isRedis(address)) return createHttpLimiter({ url: address });
+  const { createRedisLimiter } = await import("./limiter/redis-limiter.ts");
+  return createRedisLimiter({ url: address });
+};
+
+const addressOf = (kind: "keys" | "limiter", address: string): string => {
+  if (isUrl(address) || (kind === "limiter" && isRedis(address))) return address;
+  const also = kind === "limiter" ? " or redis://…" : "";
+  throw new RoleOptionsError(`expected --${kind} http://HOST:PORT${also} for --role api, got "${address}"`);
+};
+
+const storeOf = <S>(option: string, kind: "keys" | "limiter", memory: () => S, sqlite: (path: string) => S): S => {
+  if (option === "memory") return memory();
+  if (option.startsWith("sqlite:") && option.length > 7) return sqlite(option.slice(7));
+  throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
+};
+
+/** Closes what was started, last first, once. */
+class Closers {
+  readonly #closers: (() => Promise<unknown>)[] = [];
+
+  add(close: () => Promise<unknown>): void {
+    this.#closers.push(close);
+  }
+
+  async closeAll(): Promise<void> {
+    for (const close of this.#closers.splice(0).reverse()) await close();
+  }
+}
+
+const secretOf = (role: Role, name: "session" | "admin", given: string | undefined): string => {
+  if (given !== undefined && given !== "") return given;
+  if (role === "all") return randomBytes(32).toString("hex");
+  throw new RoleOptionsError(
+    `expected FLOODGATE_${name.toUpperCase()}_SECRET for --role ${role}: replicas share it, so it is never made up`,
+  );
+};
+
+/** Only the fields that are set: absent and `undefined` are not the same. */
+const defined = <T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+
+export const startRole = async (role: Role, options: RoleOptions, parts: Parts = HEALTHY): Promise<Running> => {
+  const closers = new Closers();
+  try {
+    return await start(role, options, parts, closers);
+  } catch (error) {
+    await closers.closeAll();
+    throw error;
+  }
+};
+
+const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Closers): Promise<Running> => {
+  const host = options.host ?? "127.0.0.1";
+  const clock = shiftableClock();
+  const controls: ControlPart[] = [];
+  const urls: Urls = {};
+  const running: Running = {
+    urls,
+    gauges: () => running.api?.gauges(),
+    close: () => closers.closeAll(),
+  };
+
+  const adminSecret = role === "limiter" ? "" : secretOf(role, "admin", options.adminSecret);
+  const limiterOption = options.limiter ?? "memory";
+  const ownsLimiter = role === "limiter" || (role === "all" && !isUrl(limiterOption) && !isRedis(limiterOption));
+  if (ownsLimiter) {
+    const { limiterDecisions } = parts;
+    const store = storeOf(
+      limiterOption,
+      "limiter",
+      () => memoryLimiterStore(limiterDecisions),
+      (path) => sqliteLimiterStore(path, {}, limiterDecisions),
+    );
+    const port = role === "limiter" ? options.port : options.limiterPort;
+    const service = await startLimiterService({ store: parts.limiterStore(store), host, port: port ?? 0, clock });
+    closers.add(service.close);
+    controls.push(service.control);
+    urls.limiter = service.url;
+  }
+
+  const keysOption = options.keys ?? "memory";
+  const ownsKeys = role === "keys" || (role === "all" && !isUrl(keysOption));
+  if (ownsKeys) {
+    const { keyDecisions } = parts;
+    const store = storeOf(
+      keysOption,
+      "keys",
+      () => memoryKeyStore(keyDecisions),
+      (path) => sqliteKeyStore(path, {}, keyDecisions),
+    );
+    const metersAt = urls.limiter ?? options.limiter;
+    const meters =
+      metersAt !== undefined && (isUrl(metersAt) || isRedis(metersAt)) ? await limiterAt(metersAt) : undefined;
+    if (meters !== undefined) closers.add(() => meters.close());
+    const service = await startKeyService({
+      store: parts.keyStore(store),
+      host,
+      port: (role === "keys" ? options.port : options.keysPort) ?? 0,
+      clock,
+      ...defined({ adminSecret, limiter: meters }),
+    });
+    closers.add(service.close);
+    controls.push(service.control);
+    urls.keys = service.url;
+  }
+
+  if (role === "all" || role === "api") {
+    const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
+    const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
+    const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys) });
+    closers.add(() => keys.close());
+    const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter));
+    closers.add(() => limiter.close());
+    if (isRedis(services.limiter)) controls.push(limiterControl(limiter));
+    const api = await startApiService(
+      {
+        ...options,
+        host,
+        clock,
+        sessionSecret: secretOf(role, "session", options.sessionSecret),
+        adminSecret,
+      },
+      { keys, limiter },
+      parts,
+    );
+    closers.add(() => api.close());
+    controls.push(api.control);
+    urls.api = api.url;
+    running.api = api;
+  }
+
+  if (options.controlPort !== undefined) {
+    const plane: HttpService = await startControlPlane({ port: options.controlPort, parts: controls });
+    closers.add(() => plane.close());
+    urls.control = defined({
+      api: urls.api && plane.url,
+      keys: urls.keys && plane.url,
+      limiter: urls.limiter === undefined && !isRedis(limiterOption) ? undefined : plane.url,
+    }) as NonNullable<Urls["control"]>;
+  }
+  return running;
+};
