@@ -8,14 +8,14 @@ import { createServer, type Server } from "node:http";
 import { join } from "node:path";
 import { type StartChild, startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
 
-const BUILT = join(import.meta.dirname, "../../.tools/toxiproxy-server");
+const BUILT = join(import.meta.dirname, "../../.tools/toxiproxy");
 
 /** The path, or `null` with a sentence on stderr. */
 export const toxiproxyOrSkip = (): string | null => {
   const path = process.env.FLOODGATE_TOXIPROXY ?? BUILT;
   if (existsSync(path)) return path;
   process.stderr.write(
-    `SKIPPED: no toxiproxy at FLOODGATE_TOXIPROXY or .tools/toxiproxy-server; \`floodgate dev tools\` builds it\n`,
+    `SKIPPED: no toxiproxy at FLOODGATE_TOXIPROXY or .tools/toxiproxy; \`floodgate dev tools\` builds it\n`,
   );
   return null;
 };

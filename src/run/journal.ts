@@ -103,6 +103,9 @@ export const readJournal = (path: string): { entries: JournalEntry[]; torn: numb
   return { entries, torn };
 };
 
+/** Name of the entry of the run itself, a child whose `detail` is its number and start time. */
+export const RUN_ITSELF = "the run itself";
+
 export type OpenEffect = { id: string; kind: EffectKind; name: string; undo: Undo; phase: "about" | "done" };
 
 /**

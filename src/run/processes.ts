@@ -42,6 +42,9 @@ export const startTimeOf = (pid: number): string | null => {
   }
 };
 
+/** As `startTimeOf`, also for a child of ours that has ended and was not waited for yet: for right after a spawn. */
+export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : startTimeOf(pid)) ?? "gone";
+
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
 /** Sends a signal to that process and no other. False when it is not there any more. */
@@ -81,7 +84,8 @@ export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   }
 };
 
-const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
+/** To everybody in the group, if it is still that group. */
+export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
   if (!isGroupAlive(group)) return;
   try {
     process.kill(-group.pgid, signal);

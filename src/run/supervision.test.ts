@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startUpstream, toxiproxyOrSkip } from "../chaos/toxiproxy-for-tests.ts";
 import { startToxiproxy } from "../chaos/toxiproxy-server.ts";
 import { pause, waitUntil } from "../chaos/waiting.ts";
-import { Journal, openEffects, readJournal } from "./journal.ts";
+import { Journal, openEffects, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
 import { Redactor } from "./redaction.ts";
 import { Supervisor } from "./supervision.ts";
@@ -28,7 +28,7 @@ afterEach(async () => {
 const node = (script: string) => ({ command: process.execPath, args: ["-e", script] });
 const WAITS = "console.log('up'); setInterval(() => {}, 1000);";
 const STUBBORN = `process.on("SIGTERM", () => {}); ${WAITS}`;
-const open = () => openEffects(readJournal(journal.path).entries);
+const open = () => openEffects(readJournal(journal.path).entries).filter(({ name }) => name !== RUN_ITSELF);
 const sleeper = (name: string) => ({ name, command: "sleep", args: ["600"], ends: "by-signal" }) as const;
 
 describe("a child", () => {
@@ -62,6 +62,33 @@ describe("a child", () => {
     expect(open().map((effect) => effect.kind)).toEqual(["child"]);
     child.signal("SIGSTOP");
     expect(await child.stop()).toBe("ended");
+    expect(open()).toEqual([]);
+  });
+
+  test("a signal to it stands in the journal, and one that is gone takes none", async () => {
+    const child = await supervisor.start(sleeper("killed"));
+    child.signal("SIGKILL");
+    expect(await child.exited).toEqual({ code: null, signal: "SIGKILL" });
+    const { entries } = readJournal(journal.path);
+    expect(entries.filter(({ kind }) => kind === "signal")).toMatchObject([
+      { phase: "about", name: "killed", detail: "SIGKILL" },
+      { phase: "undone" },
+    ]);
+    expect(() => child.signal("SIGKILL")).toThrow("is gone and cannot take SIGKILL");
+    expect(open()).toEqual([]);
+  });
+
+  test("that cannot be written down is not left running", async () => {
+    const done = journal.done.bind(journal);
+    let pid = 0;
+    journal.done = (_, more) => {
+      pid = more?.undo?.how === "end-process" ? more.undo.pid : 0;
+      throw new Error("no space left");
+    };
+    await expect(supervisor.start(sleeper("unwritten"))).rejects.toThrow("no space left");
+    journal.done = done;
+    await waitUntil(async () => startTimeOf(pid) === null, { forMs: 2_000, pollMs: 10 });
+    expect([pid > 0, startTimeOf(pid)]).toEqual([true, null]);
   });
 
   test("takes its own children with it, also when it has ended before them", async () => {
@@ -120,11 +147,14 @@ describe("a child", () => {
     await waiting;
   });
 
-  test("that cannot be started is told in a sentence and leaves nothing open", async () => {
-    const starting = supervisor.start({ name: "nobody", command: "/no/such/program", ends: "at-stdin-eof" });
-    await expect(starting).rejects.toThrow("could not start nobody (/no/such/program): there is no such program");
-    expect(open()).toEqual([]);
-  });
+  test.each(["at-stdin-eof", "by-signal"] as const)(
+    "that cannot be started is told in a sentence (%s)",
+    async (ends) => {
+      const starting = supervisor.start({ name: "nobody", command: "/no/such/program", ends });
+      await expect(starting).rejects.toThrow("could not start nobody (/no/such/program): there is no such program");
+      expect(open()).toEqual([]);
+    },
+  );
 });
 
 describe("the end of a run", () => {
@@ -185,6 +215,12 @@ describe("the end of a run", () => {
     stop();
     expect(heard).toEqual(["SIGINT 1 slow heal", "SIGINT 2 slow heal"]);
     expect(healed).toBe(true);
+  });
+
+  test("a child that is being started at that very moment is ended too", async () => {
+    const starting = supervisor.start(sleeper("late"));
+    await supervisor.close();
+    expect(startTimeOf((await starting).pid)).toBeNull();
   });
 
   test("after it nothing is started any more", async () => {

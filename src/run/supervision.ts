@@ -4,10 +4,12 @@
  * others need last, watchdog. What could not be taken back is told, and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
+import type { Undo } from "../chaos/undo.ts";
 import { pause } from "../chaos/waiting.ts";
-import { type ChildSpec, type Exit, type Started, startChild } from "./child.ts";
-import type { Journal } from "./journal.ts";
-import { type Ended, endGroup, isGroupAlive, RUN_MARK, signalProcess } from "./processes.ts";
+import { type ChildSpec, type Started, startChild } from "./child.ts";
+import type { Exit } from "./child-output.ts";
+import { type Journal, RUN_ITSELF } from "./journal.ts";
+import { birthOf, type Ended, endGroup, isGroupAlive, type ProcessId, RUN_MARK, signalProcess } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { startWatchdog, type Watchdog } from "./watchdog-start.ts";
 
@@ -42,9 +44,13 @@ export class Supervisor {
   readonly #watchdog: Watchdog | null;
   readonly #mark: string;
   readonly #stopMs: number;
+  /** The journal's entry of the run itself: while it is open and its process lives, nobody else may heal. */
+  readonly #self: string;
   readonly #stopping = new AbortController();
   readonly #undos: Undoing[] = [];
   readonly #children = new Map<Child, { spec: ChildSpec; undone: (detail: string) => void }>();
+  readonly #starting = new Set<Promise<Child>>();
+  readonly #frozen = new Map<number, string>();
   #closing: Promise<string[]> | undefined;
 
   private constructor(options: SupervisorOptions, watchdog: Watchdog | null, mark: string) {
@@ -53,6 +59,12 @@ export class Supervisor {
     this.#stopMs = options.stopMs ?? 10_000;
     this.#watchdog = watchdog;
     this.#mark = mark;
+    this.#self = this.#journal.about({
+      kind: "child",
+      name: RUN_ITSELF,
+      undo: { how: "nothing" },
+      detail: `${process.pid} ${birthOf(process.pid)}`,
+    });
   }
 
   /** Starts the watchdog; throws a sentence when that fails. */
@@ -75,6 +87,16 @@ export class Supervisor {
   /** Throws a sentence; then nothing runs. */
   async start(spec: ChildSpec): Promise<Child> {
     if (this.#closing !== undefined) throw new Error(`${spec.name} is not started: the run is ending`);
+    const starting = this.#start(spec);
+    this.#starting.add(starting);
+    try {
+      return await starting;
+    } finally {
+      this.#starting.delete(starting);
+    }
+  }
+
+  async #start(spec: ChildSpec): Promise<Child> {
     const id = this.#journal.about({ kind: "child", name: spec.name, undo: { how: "nothing" }, detail: spec.command });
     let started: Started;
     try {
@@ -176,6 +198,8 @@ export class Supervisor {
   async #close(): Promise<string[]> {
     this.#stopping.abort();
     const troubles: string[] = [];
+    // One that is being started in this very turn must be in hand before the others are ended.
+    await Promise.allSettled(this.#starting);
     for (let next = this.#undos.at(-1); next !== undefined; next = this.#undos.at(-1)) {
       const { name, undo, deadlineMs } = next;
       const late = new AbortController();
@@ -192,31 +216,43 @@ export class Supervisor {
       if (at >= 0) this.#undos.splice(at, 1);
     }
     if (this.#watchdog?.isThere() === false) troubles.push("the watchdog had ended before the run did");
-    const healed = troubles.length === 0;
     troubles.push(...(await this.stopAll()));
+    this.#journal.undone(this.#self);
     // What we could not take back is still open in the journal; the watchdog has a fresh process and its own deadlines.
-    await (healed && troubles.length === 0 ? this.#watchdog?.bye() : this.#watchdog?.takeOver());
+    await (troubles.length === 0 ? this.#watchdog?.bye() : this.#watchdog?.takeOver());
     return troubles;
   }
 
   #forget(child: Child, detail: string): void {
     this.#children.get(child)?.undone(detail);
     this.#children.delete(child);
+    const frozen = this.#frozen.get(child.pid);
+    if (frozen !== undefined) this.#journal.undone(frozen, detail);
+    this.#frozen.delete(child.pid);
   }
 
-  readonly #frozen = new Map<number, string>();
-
-  #signal(name: string, group: { pid: number; start: string }, signal: NodeJS.Signals): void {
-    const { pid, start } = group;
-    if (signal === "SIGSTOP") {
-      const undo = { how: "signal", pid, start, signal: "SIGCONT" } as const;
-      this.#frozen.set(pid, this.#journal.about({ kind: "signal", name, undo, detail: signal }));
-    }
-    if (!signalProcess(group, signal)) throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
-    const id = this.#frozen.get(pid);
-    if (signal === "SIGCONT" && id !== undefined) {
+  #signal(name: string, target: ProcessId, signal: NodeJS.Signals): void {
+    const { pid, start } = target;
+    const send = (): void => {
+      if (!signalProcess(target, signal)) throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
+    };
+    const frozen = this.#frozen.get(pid);
+    if (signal === "SIGCONT" && frozen !== undefined) {
+      send();
       this.#frozen.delete(pid);
-      this.#journal.undone(id, signal);
+      this.#journal.undone(frozen, signal);
+      return;
     }
+    const stops = signal === "SIGSTOP";
+    const undo: Undo = stops ? { how: "signal", pid, start, signal: "SIGCONT" } : { how: "nothing" };
+    const id = this.#journal.about({ kind: "signal", name, undo, detail: signal });
+    try {
+      send();
+    } catch (error) {
+      this.#journal.undone(id, "not sent");
+      throw error;
+    }
+    if (stops) this.#frozen.set(pid, id);
+    else this.#journal.undone(id, "nothing to take back");
   }
 }

@@ -5,11 +5,10 @@
  *
  * Run as `node watchdog.ts JOURNAL MARK`, started by watchdog-start.ts in a session of its own.
  */
-import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:fs";
-import { appendEntry, type OpenEffect, openEffects, readJournal } from "./journal.ts";
-import { endGroup, markedProcesses, signalProcess } from "./processes.ts";
-import { Redactor } from "./redaction.ts";
-import { carryOut } from "./undoing.ts";
+import { pause } from "../chaos/waiting.ts";
+import { openEffects, readJournal } from "./journal.ts";
+import { markedProcesses, signalGroup, signalProcess } from "./processes.ts";
+import { takeBackAll } from "./take-back.ts";
 
 /** The whole rescue. Faults get a little over half of it; what hangs then is cut off, and processes are ended hard. */
 const RESCUE_MS = 8_000;
@@ -20,45 +19,32 @@ const GRACE_MS = 1_000;
 const journalPath = process.argv[2] ?? "";
 const mark = process.argv[3] ?? "";
 
-/** A handle for notes in the journal, after the line that the runner may have left unfinished. */
-const openForNotes = (): number => {
-  const torn = !readFileSync(journalPath, "utf8").endsWith("\n");
-  const descriptor = openSync(journalPath, "a", 0o600);
-  if (torn) writeSync(descriptor, "\n");
-  return descriptor;
+const killMarked = async (): Promise<void> => {
+  // Again until there are none: one of them may just have started another.
+  for (
+    let left = markedProcesses(mark), tries = 0;
+    left.length > 0 && tries < 20;
+    left = markedProcesses(mark), tries++
+  ) {
+    for (const stray of left) signalProcess(stray, "SIGKILL");
+    await pause(25);
+  }
 };
 
 const rescue = async (): Promise<void> => {
-  const effects = existsSync(journalPath) ? openEffects(readJournal(journalPath).entries) : [];
-  const notes = effects.length > 0 ? openForNotes() : null;
-  const redactor = new Redactor();
-  const limits = { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS, graceMs: GRACE_MS };
-
-  const takeBack = async ({ id, kind, name, undo }: OpenEffect): Promise<void> => {
-    // What nobody can take back (a session, a key) stays open in the journal, for people.
-    if (undo.how === "nothing" && kind !== "child") return;
-    const write = (phase: "undone" | "about", detail: string): void => {
-      if (notes !== null) appendEntry(notes, { id, kind, name, phase, detail, undo, by: "watchdog" }, redactor);
-    };
-    try {
-      write("undone", await carryOut(undo, limits));
-    } catch (error) {
-      // Open again, so that `chaos --heal` finds it.
-      write("about", `not taken back: ${(error as Error).message}`);
-    }
-  };
-  const isLast = ({ undo }: OpenEffect): boolean => undo.how === "end-process" && undo.end_last;
-  await Promise.all(effects.filter((effect) => !isLast(effect)).map(takeBack));
-  await Promise.all(effects.filter(isLast).map(takeBack));
-  for (const stray of markedProcesses(mark)) signalProcess(stray, "SIGKILL");
-  if (notes !== null) closeSync(notes);
+  await takeBackAll(journalPath, "watchdog", {
+    signal: AbortSignal.timeout(HEAL_MS),
+    callMs: CALL_MS,
+    graceMs: GRACE_MS,
+  });
+  await killMarked();
 };
 
 /** When time is up: no more manners. */
 const cutOff = (): void => {
   try {
     for (const { undo } of openEffects(readJournal(journalPath).entries))
-      if (undo.how === "end-process") void endGroup(undo, 0, 0);
+      if (undo.how === "end-process") signalGroup(undo, "SIGKILL");
   } catch {
     // No journal: the marks are all there is.
   }
