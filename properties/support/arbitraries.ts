@@ -71,3 +71,14 @@ export const sessionTokenArb = fc
   .tuple(fc.constantFrom("live", "test", "canary"), jwtArb)
   .map(([env, jwt]) => `svc_sess_${env}_${jwt}`);
 export const credentialArb = fc.oneof(keySecretArb, sessionTokenArb, jwtArb);
+
+/** The ways to cut a number of bytes into chunks, byte by byte and empty chunks included. */
+export const cutsArb: fc.Arbitrary<number[] | "every byte"> = fc.oneof(
+  { weight: 4, arbitrary: fc.array(fc.nat({ max: 10_000 }), { maxLength: 12 }) },
+  fc.constant("every byte" as const),
+);
+export const chunksOf = (bytes: Uint8Array, cuts: number[] | "every byte"): Uint8Array[] => {
+  if (cuts === "every byte") return [...bytes].map((byte) => Uint8Array.of(byte));
+  const at = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
+  return at.slice(1).map((end, i) => bytes.slice(at[i], end));
+};

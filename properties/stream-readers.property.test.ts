@@ -1,0 +1,81 @@
+/**
+ * P10: the Go reader inside k6 and eventsource-parser inside our own driver read the same out of any bytes, so that two
+ * drivers never differ about what a server said.
+ */
+import { createParser } from "eventsource-parser";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { chunksOf, cutsArb } from "./support/arbitraries.ts";
+import { type GoReader, missingGoReader, startGoReader } from "./support/go-reader.ts";
+import { BUDGET, examine } from "./support/law.ts";
+
+const missing = await missingGoReader();
+let go: GoReader | undefined;
+beforeAll(async () => {
+  if (missing === null) go = await startGoReader();
+}, 150_000);
+afterAll(() => go?.close());
+
+const valueArb = fc.oneof(
+  fc.constantFrom("", " ", "  two", "done", "7", "1000", "12x", "a:b", "\u{1F5FA}", "\0", "ï»¿", "\ufeff"),
+  fc.string({ maxLength: 8 }).filter((text) => !/[\r\n]/.test(text)),
+);
+/** Lines of the grammar, and lines that only look like them. */
+const lineArb = fc.oneof(
+  fc
+    .tuple(
+      fc.constantFrom("data", "event", "id", "retry", "", "Data", "datas", "d"),
+      fc.constantFrom(":", ": ", ""),
+      valueArb,
+    )
+    .map((parts) => parts.join("")),
+  { weight: 2, arbitrary: fc.constant("") },
+);
+const textArb = fc
+  .array(fc.tuple(lineArb, fc.constantFrom("\n", "\n", "\r\n", "\r")), { minLength: 1, maxLength: 20 })
+  .map((lines) => lines.flat().join(""));
+/** Bytes that are no UTF-8 are replaced by both readers alike. */
+const bytesArb = fc.oneof(
+  { weight: 6, arbitrary: textArb.map((text) => new TextEncoder().encode(text)) },
+  fc.tuple(textArb, fc.uint8Array({ maxLength: 4 }), textArb).map(([before, bytes, after]) => {
+    const encoder = new TextEncoder();
+    return new Uint8Array([...encoder.encode(before), ...bytes, ...encoder.encode(after)]);
+  }),
+);
+
+type Read = { events: { id: string | null; name: string; data: string }[]; retries: number[]; comments: string[] };
+
+const readHere = (chunks: Uint8Array[]): Read => {
+  const read: Read = { events: [], retries: [], comments: [] };
+  const decoder = new TextDecoder();
+  const parser = createParser({
+    onEvent: ({ id, event, data }) => read.events.push({ id: id ?? null, name: event ?? "", data }),
+    onRetry: (ms) => read.retries.push(ms),
+    onComment: (comment) => read.comments.push(comment),
+  });
+  for (const chunk of chunks) parser.feed(decoder.decode(chunk, { stream: true }));
+  return read;
+};
+
+const readInGo = async (chunks: Uint8Array[]): Promise<Read> => {
+  const { events, retries, comments } = await (go as GoReader).read(chunks);
+  return {
+    events: events.map(({ ownId, name, data }) => ({ id: ownId, name, data })),
+    retries: retries.map(Number),
+    comments,
+  };
+};
+
+const NAME = "P10 the Go reader and eventsource-parser read the same events out of any bytes";
+test.skipIf(missing !== null)(
+  `${NAME} [seed ${BUDGET.seed}]${missing === null ? "" : ` (skipped: ${missing})`}`,
+  { timeout: 3_600_000 },
+  async () => {
+    const property = fc.asyncProperty(bytesArb, cutsArb, async (bytes, cuts) => {
+      const chunks = chunksOf(bytes, cuts);
+      expect(await readInGo(chunks)).toEqual(readHere(chunks));
+    });
+    const finding = await examine(NAME, property, { quick: 1_000, nightly: 100_000 });
+    if (finding !== null) throw new Error(finding.message);
+  },
+);

@@ -1,0 +1,56 @@
+/**
+ * The Go reader of event streams (src/native/sseparse) as a question and an answer: it is built once from source and asked
+ * line by line. Where there is no Go, or no source yet, it says why, so that a test can be skipped aloud.
+ */
+import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+export type GoEvent = { id: string; ownId: string | null; name: string; data: string; comment: string };
+export type GoRead = { events: GoEvent[]; retries: string[]; comments: string[]; error: string };
+
+export type GoReader = { read(chunks: Uint8Array[]): Promise<GoRead>; close(): Promise<void> };
+
+const NATIVE = fileURLToPath(new URL("../../src/native", import.meta.url));
+const run = promisify(execFile);
+
+/** Why there is no Go reader here, `null` when there can be one. */
+export const missingGoReader = async (): Promise<string | null> => {
+  if (!existsSync(join(NATIVE, "sseparse", "main.go"))) return "src/native/sseparse does not exist";
+  try {
+    await run("go", ["version"]);
+    return null;
+  } catch {
+    return "Go is not installed";
+  }
+};
+
+export const startGoReader = async (): Promise<GoReader> => {
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-sseparse-"));
+  const binary = join(folder, "sseparse");
+  await run("go", ["build", "-o", binary, "./sseparse"], { cwd: NATIVE, timeout: 120_000 });
+  const child: ChildProcessByStdio<Writable, Readable, null> = spawn(binary, { stdio: ["pipe", "pipe", "inherit"] });
+  const waiting: ((line: string) => void)[] = [];
+  createInterface({ input: child.stdout }).on("line", (line) => waiting.shift()?.(line));
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  return {
+    read: async (chunks) => {
+      const answer = new Promise<string>((resolve) => waiting.push(resolve));
+      child.stdin.write(
+        `${JSON.stringify({ chunks: chunks.map((chunk) => Buffer.from(chunk).toString("base64")) })}\n`,
+      );
+      return JSON.parse(await answer) as GoRead;
+    },
+    close: async () => {
+      child.stdin.end();
+      await exited;
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+};
