@@ -4,17 +4,17 @@
  * others need last, watchdog. What could not be taken back is told, and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
-import type { Undo } from "../chaos/undo.ts";
 import { pause } from "../chaos/waiting.ts";
 import { type ChildSpec, type Started, startChild } from "./child.ts";
 import type { Exit } from "./child-output.ts";
+import { ChildSignals } from "./child-signals.ts";
 import { type Journal, RUN_ITSELF } from "./journal.ts";
-import { birthOf, type Ended, endGroup, isGroupAlive, type ProcessId, RUN_MARK, signalProcess } from "./processes.ts";
+import { birthOf, type Ended, endGroup, isGroupAlive, RUN_MARK } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
+import { UndoStack } from "./undo-stack.ts";
 import { startWatchdog, type Watchdog } from "./watchdog-start.ts";
 
 const GRACE_MS = 5_000;
-const UNDO_MS = 40_000;
 
 export type Child = Omit<Started, "group"> & {
   readonly name: string;
@@ -36,8 +36,6 @@ export type SupervisorOptions = {
 
 export type SignalListener = (signal: NodeJS.Signals, times: number, pending: string[]) => void;
 
-type Undoing = { name: string; undo: () => Promise<void>; deadlineMs: number };
-
 export class Supervisor {
   readonly #journal: Journal;
   readonly #redactor: Redactor;
@@ -47,14 +45,15 @@ export class Supervisor {
   /** The journal's entry of the run itself: while it is open and its process lives, nobody else may heal. */
   readonly #self: string;
   readonly #stopping = new AbortController();
-  readonly #undos: Undoing[] = [];
+  readonly #undos = new UndoStack();
+  readonly #signals: ChildSignals;
   readonly #children = new Map<Child, { spec: ChildSpec; undone: (detail: string) => void }>();
   readonly #starting = new Set<Promise<Child>>();
-  readonly #frozen = new Map<number, string>();
   #closing: Promise<string[]> | undefined;
 
   private constructor(options: SupervisorOptions, watchdog: Watchdog | null, mark: string) {
     this.#journal = options.journal;
+    this.#signals = new ChildSignals(options.journal);
     this.#redactor = options.redactor ?? ofThisProcess;
     this.#stopMs = options.stopMs ?? 10_000;
     this.#watchdog = watchdog;
@@ -81,7 +80,7 @@ export class Supervisor {
 
   /** What would be taken back now, by name, the next first. */
   pending(): string[] {
-    return [...this.#undos.map(({ name }) => name).reverse(), ...[...this.#children.keys()].map(({ name }) => name)];
+    return [...this.#undos.names(), ...[...this.#children.keys()].map(({ name }) => name)];
   }
 
   /** Throws a sentence; then nothing runs. */
@@ -112,7 +111,7 @@ export class Supervisor {
       ...rest,
       name: spec.name,
       pid: group.pid,
-      signal: (signal) => this.#signal(spec.name, group, signal),
+      signal: (signal) => this.#signals.send(spec.name, group, signal),
       stop: async () => {
         const ended = await endGroup(group, spec.graceMs ?? GRACE_MS);
         if (ended === "still there") throw new Error(`${spec.name} (process ${group.pid}) is there after SIGKILL`);
@@ -130,13 +129,8 @@ export class Supervisor {
   }
 
   /** Runs at the end of the run whatever happens; the returned function forgets it. Several run the newest first. */
-  registerUndo(name: string, undo: () => Promise<void>, deadlineMs: number = UNDO_MS): () => void {
-    const entry: Undoing = { name, undo, deadlineMs };
-    this.#undos.push(entry);
-    return () => {
-      const at = this.#undos.indexOf(entry);
-      if (at >= 0) this.#undos.splice(at, 1);
-    };
+  registerUndo(name: string, undo: () => Promise<void>, deadlineMs?: number): () => void {
+    return this.#undos.add(name, undo, deadlineMs);
   }
 
   async stop(child: Child): Promise<Ended> {
@@ -200,21 +194,7 @@ export class Supervisor {
     const troubles: string[] = [];
     // One that is being started in this very turn must be in hand before the others are ended.
     await Promise.allSettled(this.#starting);
-    for (let next = this.#undos.at(-1); next !== undefined; next = this.#undos.at(-1)) {
-      const { name, undo, deadlineMs } = next;
-      const late = new AbortController();
-      const tooLate = pause(deadlineMs, late.signal).then(() => {
-        throw new Error(`not done within ${deadlineMs} ms`);
-      });
-      tooLate.catch(() => {});
-      await Promise.race([(async () => await undo())(), tooLate]).catch((error: Error) =>
-        troubles.push(`${name}: ${error.message}`),
-      );
-      late.abort();
-      // Only now: until here it is pending, and it may have forgotten itself.
-      const at = this.#undos.indexOf(next);
-      if (at >= 0) this.#undos.splice(at, 1);
-    }
+    troubles.push(...(await this.#undos.run()));
     if (this.#watchdog?.isThere() === false) troubles.push("the watchdog had ended before the run did");
     troubles.push(...(await this.stopAll()));
     this.#journal.undone(this.#self);
@@ -226,33 +206,6 @@ export class Supervisor {
   #forget(child: Child, detail: string): void {
     this.#children.get(child)?.undone(detail);
     this.#children.delete(child);
-    const frozen = this.#frozen.get(child.pid);
-    if (frozen !== undefined) this.#journal.undone(frozen, detail);
-    this.#frozen.delete(child.pid);
-  }
-
-  #signal(name: string, target: ProcessId, signal: NodeJS.Signals): void {
-    const { pid, start } = target;
-    const send = (): void => {
-      if (!signalProcess(target, signal)) throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
-    };
-    const frozen = this.#frozen.get(pid);
-    if (signal === "SIGCONT" && frozen !== undefined) {
-      send();
-      this.#frozen.delete(pid);
-      this.#journal.undone(frozen, signal);
-      return;
-    }
-    const stops = signal === "SIGSTOP";
-    const undo: Undo = stops ? { how: "signal", pid, start, signal: "SIGCONT" } : { how: "nothing" };
-    const id = this.#journal.about({ kind: "signal", name, undo, detail: signal });
-    try {
-      send();
-    } catch (error) {
-      this.#journal.undone(id, "not sent");
-      throw error;
-    }
-    if (stops) this.#frozen.set(pid, id);
-    else this.#journal.undone(id, "nothing to take back");
+    this.#signals.forget(child.pid, detail);
   }
 }
