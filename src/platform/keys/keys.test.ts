@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
 import type { Keys } from "../keys.ts";
-import { cachedKeys } from "./cached-keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
 import { keysCases } from "./keys.cases.ts";
@@ -31,10 +30,6 @@ keysCases("keys in memory", async () => localKeys(memoryKeyStore(), shiftableClo
 keysCases("keys in SQLite", async () => localKeys(sqliteKeyStore(join(folder, "local.sqlite")), shiftableClock()));
 keysCases("keys in memory over HTTP", () => overHttp(memoryKeyStore()));
 keysCases("keys in SQLite over HTTP", () => overHttp(sqliteKeyStore(join(folder, "http.sqlite"))));
-// With no time to keep anything for, the cache must be as good as none.
-keysCases("keys behind a cache with a budget of nothing", async () =>
-  cachedKeys(localKeys(memoryKeyStore(), shiftableClock()), { revocationBudgetMs: 0 }),
-);
 
 test("keys and their statuses are there again after the file is opened anew", async () => {
   const path = join(folder, "again.sqlite");
