@@ -2,6 +2,7 @@
  * From a name in a step to what is sent: keys and tokens of roles and tenants, origins, and session tokens, which are
  * minted when first needed and again before they end. What is known is given at once, so that a schedule need not wait.
  */
+import { credentialName } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
 import type { CallerName } from "../workload/world.ts";
@@ -18,8 +19,9 @@ export class CredentialMissingError extends Error {
 export type Minted = { token: string; expiresInS: number };
 
 export type CredentialBook = {
-  /** What is sent for a credential, if it is known already; `null` means that nothing is sent. */
-  peek(ref: CredentialRef): string | null | undefined;
+  /** What is sent for somebody's credential, if it is known already. */
+  peek(ref: CredentialRef): string | undefined;
+  /** The same, read or minted; `null` for a credential that is nobody's. */
   fetch(ref: CredentialRef): Promise<string | null>;
   originOf(of: CallerName): string | undefined;
   /** A call that should have been let in got 401: the value is read or minted anew, at most once in ten seconds. */
@@ -30,13 +32,6 @@ export type CredentialBook = {
 /** A session is minted again when this share of its life has gone. */
 const RENEW_AT = 0.75;
 const FORGET_EVERY_MS = 10_000;
-
-const GARBAGE = "this-is-no-key";
-/** Well-formed keys that nobody issued. */
-export const UNKNOWN_KEYS = {
-  publishable: "svc_pk_live_nobodyhaseverissuedthis0",
-  server: "svc_sk_live_nobodyhaseverissuedthis0",
-};
 
 type Found = { ref: string; what: string };
 
@@ -66,9 +61,6 @@ export const createCredentialBook = (
   const sessions = new Map<string, { token: string; renewAtMs: number; endsAtMs: number }>();
   const minting = new Map<string, Promise<string>>();
   const forgottenAtMs = new Map<string, number>();
-  const nameOf = (ref: CredentialRef): string =>
-    "of" in ref ? `${ref.as} ${ref.of}${ref.as === "session" ? ` ${ref.product}` : ""}` : ref.as;
-
   const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
     const under = minting.get(name);
     if (under !== undefined) return under;
@@ -91,10 +83,7 @@ export const createCredentialBook = (
   };
 
   const peek: CredentialBook["peek"] = (ref) => {
-    if (ref.as === "none") return null;
-    if (ref.as === "garbage") return GARBAGE;
-    if (ref.as === "unknown") return UNKNOWN_KEYS.server;
-    const name = nameOf(ref);
+    const name = credentialName(ref);
     if (ref.as !== "session") return keys.get(name);
     const session = sessions.get(name);
     const nowMs = Date.now();
@@ -107,12 +96,12 @@ export const createCredentialBook = (
   const fetch: CredentialBook["fetch"] = async (ref) => {
     const known = peek(ref);
     if (known !== undefined) return known;
-    if (ref.as === "session") return mintSession({ of: ref.of, product: ref.product }, nameOf(ref));
+    if (ref.as === "session") return mintSession({ of: ref.of, product: ref.product }, credentialName(ref));
     if (!("of" in ref)) return null;
     const { ref: reference, what } = find(target, ref.of, ref.as);
     const value = await secrets.read(reference, what);
     // An administrator's token ends by itself, so it is asked for each time; `secrets` keeps it as long as it lives.
-    if (ref.as !== "admin") keys.set(nameOf(ref), value);
+    if (ref.as !== "admin") keys.set(credentialName(ref), value);
     return value;
   };
 
@@ -126,7 +115,7 @@ export const createCredentialBook = (
     },
     refused: (ref) => {
       if (!("of" in ref)) return;
-      const name = nameOf(ref);
+      const name = credentialName(ref);
       const nowMs = Date.now();
       if (nowMs - (forgottenAtMs.get(name) ?? Number.NEGATIVE_INFINITY) < FORGET_EVERY_MS) return;
       forgottenAtMs.set(name, nowMs);

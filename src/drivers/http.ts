@@ -3,12 +3,13 @@
  * names what came. Everything that acts on a deployment as a client goes through here.
  */
 import { routeOf } from "../contract/routes.ts";
+import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import { exchangeStep } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
 import type { World } from "../workload/world.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
-import { type CredentialBook, CredentialMissingError, createCredentialBook, UNKNOWN_KEYS } from "./credential-book.ts";
+import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";
 import { type Exchanged, type ExchangeRequest, exchange, TIMEOUTS, type Timeouts } from "./exchange.ts";
 import type { ObservedLine } from "./observed-line.ts";
 import type { RunClock } from "./run-clock.ts";
@@ -39,8 +40,6 @@ export type WireOptions = {
   onLine(line: ObservedLine): void;
 };
 
-const FOREIGN_ORIGIN = "https://foreign.example";
-
 /** `session_token` and `expires_in` of a successful exchange; an error that says what came otherwise. */
 const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: string; expiresInS: number } => {
   let token: unknown;
@@ -61,17 +60,8 @@ const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: str
   return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
 };
 
-/** Where a step goes: tiles and key management may live elsewhere than the rest (interface.md section 2). */
 export const addressOf = (target: Target, step: Step): { origin: string; path: string } => {
-  let url = `${target.base_url}${step.path}`;
-  const tile = /^\/maps\/tiles\/(\d+)\/(\d+)\/(\d+)$/.exec(step.path);
-  if (step.route === "maps.tiles" && target.tile_url !== undefined && tile !== null) {
-    const [, z, x, y] = tile as unknown as [string, string, string, string];
-    url = target.tile_url.replaceAll("{z}", z).replaceAll("{x}", x).replaceAll("{y}", y);
-  } else if (step.route.startsWith("keys.") && target.key_management_url !== undefined) {
-    url = `${target.key_management_url.replace(/\/+$/, "")}${step.path}`;
-  }
-  const { origin, pathname, search } = new URL(url);
+  const { origin, pathname, search } = new URL(urlOf(target, step));
   return { origin, path: pathname + search };
 };
 
@@ -79,38 +69,22 @@ export const openWire = async (options: WireOptions): Promise<Wire> => {
   const { target, secrets, world, clock } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const transport = await openTransport(target.transport ?? {}, secrets);
-  const shared = Object.entries({ "user-agent": "floodgate", accept: "application/json", ...transport.headers });
   let minted = 0;
 
-  const headersOf = (step: Step, id: string, credential: string | null): string[] => {
-    const headers = new Map<string, string>(shared);
-    if (step.route !== "-" && routeOf(step.route).stream !== undefined) headers.set("accept", "text/event-stream");
-    if (step.body !== undefined) headers.set("content-type", "application/json");
-    headers.set("x-request-id", id);
-    if (credential !== null) {
-      if (step.via === "authorization") headers.set("authorization", `Bearer ${credential}`);
-      else headers.set("x-api-key", credential);
-    }
-    if (step.origin === "foreign") headers.set("origin", FOREIGN_ORIGIN);
-    else if (step.origin === "null") headers.set("origin", "null");
-    else if (step.origin === "listed") {
-      const of = "of" in step.credential ? step.credential.of : undefined;
-      // Without a caller there is no allowlist; any origin of a browser will do.
-      const listed = of === undefined ? FOREIGN_ORIGIN : book.originOf(of);
-      if (listed === undefined) throw new CredentialMissingError(of ?? "-", "origin");
-      headers.set("origin", listed);
-    }
-    for (const [name, value] of Object.entries(step.headers ?? {})) headers.set(name.toLowerCase(), value);
-    return [...headers].flat();
+  const headersFor = (step: Step, id: string, credential: string | null): string[] => {
+    const listedOrigin = "of" in step.credential ? book.originOf(step.credential.of) : undefined;
+    const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
+    if (headers !== null) return Object.entries(headers).flat();
+    throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
   };
 
   // 401 for a credential that should be good: it may have been exchanged or have ended meanwhile.
   const mayBeStale = (step: Step, outcome: string): boolean => outcome === "401" && step.facts.state === "valid";
 
   const credentialOf = (step: Step): string | null | Promise<string | null> => {
-    if (step.credential.as === "unknown" && step.route === "sdk.sessions") return UNKNOWN_KEYS.publishable;
-    const known = book.peek(step.credential);
-    return known === undefined ? book.fetch(step.credential) : known;
+    const nobodys = nobodysCredential(step);
+    if (nobodys !== undefined) return nobodys;
+    return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
   const send: Wire["send"] = async (step, context, { keepEvents } = {}) => {
@@ -118,7 +92,7 @@ export const openWire = async (options: WireOptions): Promise<Wire> => {
     const request: ExchangeRequest = {
       ...addressOf(target, step),
       method: step.method,
-      headers: headersOf(step, context.id, credential),
+      headers: headersFor(step, context.id, credential),
       ...(step.body === undefined ? {} : { body: step.body }),
       ...(step.abort === undefined ? {} : { abort: step.abort }),
       ...(step.slowReadMs === undefined ? {} : { slowReadMs: step.slowReadMs }),

@@ -1,0 +1,9 @@
+/** The load of rolling-deploy, by k6; the runner brings the disturbance. */
+import { rollingDeploy } from "../src/workload/stories/under-disturbance.ts";
+import { runStory } from "./shared/call.ts";
+import { handed } from "./shared/handed.ts";
+
+export { handleSummary } from "./shared/summary.ts";
+export const options = handed.options;
+
+export default (): void => runStory(rollingDeploy);

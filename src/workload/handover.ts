@@ -1,0 +1,54 @@
+/**
+ * What the runner hands to a k6 scenario, in a file that only its owner may read, and what a scenario prints for each
+ * call. Both sides compute the step of a call from its number, so neither has to say what was meant to be sent.
+ */
+import type { StreamEnd } from "../contract/streams.ts";
+import type { Places } from "./request.ts";
+import type { World } from "./world.ts";
+
+export type HandOver = {
+  stage: string;
+  idPrefix: string;
+  seed: number;
+  /** Number of the first call. */
+  firstCall: number;
+  world: World;
+  places: Places;
+  /** Secrets by `credentialName`. */
+  credentials: Record<string, string>;
+  /** Listed origins by caller. */
+  origins: Record<string, string>;
+  headers: Record<string, string>;
+  timeouts: { callMs: number; firstEventMs: number; idleMs: number };
+  /** k6's own options: executor, rates, VUs. */
+  options: Record<string, unknown>;
+  summaryPath: string;
+};
+
+/** One attempt of one step, as printed. Times are microseconds since 1970. */
+export type Printed = {
+  type: "call";
+  i: number;
+  step: number;
+  attempt: number;
+  /** When k6's scenario began, in milliseconds since 1970. */
+  beganMs: number;
+  sentUs: number;
+  firstUs: number | null;
+  doneUs: number;
+  status: number;
+  ended: StreamEnd;
+  /** A stream began. */
+  opened: boolean;
+  events: number;
+  late: number;
+  names: string[];
+  error: string;
+  retryAfter?: string;
+  /** The part of the body that an outcome is named by; never a token. */
+  body: string;
+  aborted: boolean;
+};
+
+/** The scenario itself failed: a fault of ours, never of the target. */
+export type PrintedFault = { type: "fault"; i: number; message: string };
