@@ -53,7 +53,9 @@ export type KeyAdministration = {
   /** Makes the organization, or changes the fields that are given. A new one needs a tier. */
   putOrganization(input: OrganizationInput & { id?: string }): Promise<Organization>;
   organization(id: string): Promise<Organization | null>;
-  /** Makes a key; the secret is made up unless given, and is told once. */
+  /**
+   * Makes a key, or replaces the one with that id, its secret too. The secret is made up unless given, and is told once.
+   */
   putKey(input: KeyInput): Promise<{ key: KeyRecord; secret: string }>;
   /** Changes the fields that are given, but for id and owner. `null`: there is no such key. */
   patchKey(id: string, patch: Partial<KeyRecord>): Promise<KeyRecord | null>;

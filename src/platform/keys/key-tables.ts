@@ -8,7 +8,7 @@ export type KeyTables = {
   putOrganization(organization: Organization): void;
   key(id: string): KeyRecord | undefined;
   keyByHash(hash: string): KeyRecord | undefined;
-  /** A new key, with the hash of its secret. */
+  /** A key with the hash of its secret; one of the same id is replaced, and its old secret is unknown from then on. */
   addKey(key: KeyRecord, hash: string): void;
   putKey(key: KeyRecord): void;
   /** Keys that are valid and not expired: what the key limit counts (item 140). */

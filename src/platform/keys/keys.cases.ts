@@ -160,6 +160,15 @@ export const keysCases = (name: string, open: () => Promise<Keys>): void => {
       expect(await keys.patchKey("key_nobody", { status: "valid" })).toBeNull();
     });
 
+    test("a key put again under its id is replaced, and its old secret is unknown", async () => {
+      const org = await anOrganization();
+      const id = `key_${randomUUID()}`;
+      const first = await keys.putKey({ id, org_id: org.id, kind: "server" });
+      const second = await keys.putKey({ id, org_id: org.id, kind: "server", name: "again" });
+      expect(await keys.bySecretHash(hashSecret(first.secret), BUDGET_MS)).toBeNull();
+      expect((await keys.bySecretHash(hashSecret(second.secret), BUDGET_MS))?.key).toMatchObject({ id, name: "again" });
+    });
+
     test("an organization has its tier's defaults until told otherwise, and follows a new tier with them", async () => {
       const org = await anOrganization();
       expect(org).toMatchObject({ map_load_allowance: 100_000, key_limit: 25, in_flight_cap: null });

@@ -6,6 +6,7 @@ export const memoryKeyTables = (): KeyTables => {
   const organizations = new Map<string, Organization>();
   const keys = new Map<string, KeyRecord>();
   const idOfHash = new Map<string, string>();
+  const hashOfId = new Map<string, string>();
   return {
     // Every decision is made before the one write, so nothing can be left half done.
     transaction: (work) => work(),
@@ -16,8 +17,10 @@ export const memoryKeyTables = (): KeyTables => {
     key: (id) => keys.get(id),
     keyByHash: (hash) => keys.get(idOfHash.get(hash) ?? ""),
     addKey: (key, hash) => {
+      idOfHash.delete(hashOfId.get(key.id) ?? "");
       keys.set(key.id, key);
       idOfHash.set(hash, key.id);
+      hashOfId.set(key.id, hash);
     },
     putKey: (key) => {
       keys.set(key.id, key);

@@ -26,7 +26,9 @@ export const sqliteKeyTables = (path: string, options: SqliteOptions = {}): KeyT
   );
   const key = db.prepare("SELECT record FROM keys WHERE id = ?");
   const keyByHash = db.prepare("SELECT record FROM keys WHERE hash = ?");
-  const addKey = db.prepare("INSERT INTO keys (id, hash, org, status, expires_at, record) VALUES (?, ?, ?, ?, ?, ?)");
+  const addKey = db.prepare(
+    "INSERT OR REPLACE INTO keys (id, hash, org, status, expires_at, record) VALUES (?, ?, ?, ?, ?, ?)",
+  );
   const putKey = db.prepare("UPDATE keys SET status = ?, expires_at = ?, record = ? WHERE id = ?");
   const liveKeys = db.prepare(
     "SELECT count(*) AS live FROM keys WHERE org = ? AND status = 'valid' AND (expires_at IS NULL OR expires_at > ?)",

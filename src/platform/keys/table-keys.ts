@@ -109,9 +109,9 @@ export const tableKeys = (tables: KeyTables, decisions: KeyDecisions = KEY_DECIS
         }
         const secret = input.secret ?? makeSecret({ kind: input.kind, env: input.env ?? "live" });
         const key = newKey(input, secret, nowMs);
-        if (tables.key(key.id) !== undefined) throw new KeyInputError(`there is a key ${key.id} already`);
-        if (tables.keyByHash(hashSecret(secret)) !== undefined) {
-          throw new KeyInputError("there is a key with this secret already");
+        const other = tables.keyByHash(hashSecret(secret));
+        if (other !== undefined && other.id !== key.id) {
+          throw new KeyInputError("there is another key with this secret already");
         }
         tables.addKey(key, hashSecret(secret));
         return { key, secret };

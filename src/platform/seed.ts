@@ -1,0 +1,175 @@
+/**
+ * The demo data of the reference platform (`serve --write-target`): one organization and key for each role of
+ * interface.md section 2, organizations to carry load, and the target file that names them. Seeding twice leaves one set:
+ * organizations and keys have fixed ids, secrets are new each time.
+ */
+import { SCOPES } from "../contract/routes.ts";
+import type { Organization } from "../core/records.ts";
+import type { KeyAdministration, KeyInput } from "./keys.ts";
+import type { Limiter } from "./limiter.ts";
+
+export type SeedOrganization = Partial<Organization> & Pick<Organization, "id" | "tier"> & { map_loads_used: number };
+export type SeedKey = KeyInput & { id: string; secret: string };
+
+export type SeedCredential = {
+  key: string;
+  origin?: string;
+  org: string;
+  limit?: number;
+  tier?: "Free" | "Pro";
+  basemap_style_id?: string;
+};
+
+/** `tenants` and `credentials` of a target file, as in interface.md section 2. */
+export type SeedTarget = {
+  tenants: {
+    org: string;
+    tier: "Free" | "Pro";
+    limit: number;
+    publishable: { key: string; origin: string };
+    server?: { key: string };
+  }[];
+  credentials: Record<string, SeedCredential | { token: string; org: string }>;
+};
+
+export type Seed = { organizations: SeedOrganization[]; keys: SeedKey[]; target: SeedTarget };
+
+export type SeedSources = {
+  /** A new secret for a key, for instance `makeSecret` of `keys/secret.ts`. */
+  makeSecret(key: { kind: KeyInput["kind"]; env: "live" }): string;
+  /** A token of the organization's admin. */
+  adminToken(org: string): string;
+  nowMs: number;
+};
+
+const ORIGIN = "https://app.example";
+/** Documentation addresses (RFC 5737): no caller comes from there. */
+const FOREIGN_IPS = ["192.0.2.0/24"];
+const PRO_LOADS = 100_000;
+const FREE_LOADS = 1_000;
+/** The allowance of organizations that stand at it, or whose rest a run may burn. */
+const TINY_LOADS = 5;
+const HARD_STOP_LOADS = TINY_LOADS * 5;
+/** Each fifth tenant is on Free, for quotas; load is carried by the others. */
+const FREE_EVERY = 5;
+const FULL_KEY_LIMIT = 2;
+
+/** An organization that has used nothing this month, with its tier's allowance unless told otherwise. */
+const organization = (
+  id: string,
+  tier: Organization["tier"],
+  more: Partial<SeedOrganization> = {},
+): SeedOrganization => ({
+  id,
+  tier,
+  map_load_allowance: tier === null ? 0 : tier === "Pro" ? PRO_LOADS : FREE_LOADS,
+  map_loads_used: 0,
+  ...more,
+});
+
+const ORGANIZATIONS: readonly SeedOrganization[] = [
+  organization("org_a", "Pro"),
+  organization("org_b", "Pro"),
+  organization("org_d", "Free"),
+  organization("org_x", "Free", { map_load_allowance: TINY_LOADS, map_loads_used: TINY_LOADS }),
+  organization("org_h", "Pro", { map_load_allowance: TINY_LOADS, map_loads_used: HARD_STOP_LOADS }),
+  organization("org_e", "Free", { map_load_allowance: TINY_LOADS }),
+  organization("org_p", "Pro", { map_load_allowance: TINY_LOADS }),
+  organization("org_m", "Pro", { basemap_style_id: "svc-dusk" }),
+  organization("org_f", "Free"),
+  organization("org_n", null),
+  organization("org_l", "Pro", { key_limit: FULL_KEY_LIMIT }),
+];
+
+type RoleKey = { org: string; key: Partial<KeyInput>; told?: Partial<SeedCredential> };
+
+const without = (scope: string): Pick<KeyInput, "scopes"> => ({ scopes: SCOPES.filter((name) => name !== scope) });
+
+/** Role -> its key, beyond full scope and no restriction. The kind is in the role's name, except where it is told. */
+const ROLE_KEYS: Readonly<Record<string, RoleKey>> = {
+  publishable: { org: "org_a", key: {} },
+  server: { org: "org_a", key: {} },
+  publishable_other_org: { org: "org_b", key: {} },
+  publishable_no_ai: { org: "org_a", key: without("ai") },
+  publishable_tile_only: { org: "org_a", key: { products: ["tile"] } },
+  publishable_downgraded: { org: "org_d", key: {} },
+  publishable_exhausted: { org: "org_x", key: {}, told: { limit: TINY_LOADS, tier: "Free" } },
+  publishable_hard_stop: { org: "org_h", key: {}, told: { limit: TINY_LOADS, tier: "Pro" } },
+  publishable_expendable: { org: "org_e", key: {}, told: { limit: TINY_LOADS, tier: "Free" } },
+  publishable_expendable_paid: { org: "org_p", key: {}, told: { limit: TINY_LOADS, tier: "Pro" } },
+  publishable_basemap: { org: "org_m", key: {}, told: { basemap_style_id: "svc-dusk" } },
+  server_no_design: { org: "org_a", key: without("design") },
+  server_foreign_ip: { org: "org_a", key: { allowed_ips: FOREIGN_IPS } },
+  server_downgraded: { org: "org_d", key: {} },
+  revoked: { org: "org_a", key: { kind: "publishable", status: "revoked" } },
+  // `expires_at` is put in below: it lies before the moment of seeding.
+  expired: { org: "org_a", key: { kind: "publishable", status: "expired" } },
+};
+
+const ADMINS: Readonly<Record<string, string>> = {
+  admin_pro: "org_a",
+  admin_free: "org_f",
+  admin_no_plan: "org_n",
+  admin_key_limit: "org_l",
+};
+
+export const tenantName = (at: number): string => `org_t${String(at + 1).padStart(2, "0")}`;
+
+/** Everything that is to be stored, and the part of the target file that tells of it. */
+export const planSeed = (tenants: number, { makeSecret, adminToken, nowMs }: SeedSources): Seed => {
+  const keys: SeedKey[] = [];
+  const addKey = (id: string, org: string, kind: KeyInput["kind"], more: Partial<KeyInput> = {}): string => {
+    const secret = makeSecret({ kind, env: "live" });
+    keys.push({
+      id,
+      org_id: org,
+      kind,
+      name: id,
+      scopes: [...SCOPES],
+      vendor_acknowledged: true,
+      allowed_origins: kind === "publishable" ? [ORIGIN] : [],
+      ...more,
+      secret,
+    });
+    return secret;
+  };
+
+  const credentials: SeedTarget["credentials"] = {};
+  for (const [role, { org, key, told }] of Object.entries(ROLE_KEYS)) {
+    const kind = key.kind ?? (role.startsWith("server") ? "server" : "publishable");
+    const secret = addKey(`key_${role}`, org, kind, {
+      ...key,
+      ...(role === "expired" ? { expires_at: nowMs - 1_000 } : {}),
+    });
+    credentials[role] = { key: secret, ...(kind === "publishable" ? { origin: ORIGIN } : {}), org, ...told };
+  }
+  for (let at = 0; at < FULL_KEY_LIMIT; at += 1) addKey(`key_limit_${at}`, "org_l", "server");
+  for (const [role, org] of Object.entries(ADMINS)) credentials[role] = { token: adminToken(org), org };
+
+  const organizations = [...ORGANIZATIONS];
+  const target: SeedTarget = { tenants: [], credentials };
+  for (let at = 0; at < tenants; at += 1) {
+    const org = tenantName(at);
+    const tier = (at + 1) % FREE_EVERY === 0 ? "Free" : "Pro";
+    const limit = tier === "Pro" ? PRO_LOADS : FREE_LOADS;
+    organizations.push(organization(org, tier));
+    const publishable = { key: addKey(`key_${org}_publishable`, org, "publishable"), origin: ORIGIN };
+    // On Free a server key is of no use (A15).
+    const server = tier === "Pro" ? { server: { key: addKey(`key_${org}_server`, org, "server") } } : {};
+    target.tenants.push({ org, tier, limit, publishable, ...server });
+  }
+  return { organizations, keys, target };
+};
+
+/** Stores a seed through the ports. What organizations have used this month is set, not added to. */
+export const storeSeed = async (
+  seed: Seed,
+  keys: Pick<KeyAdministration, "putOrganization" | "putKey">,
+  limiter: Pick<Limiter, "setUsed">,
+): Promise<void> => {
+  for (const { map_loads_used, ...fields } of seed.organizations) {
+    await keys.putOrganization(fields);
+    await limiter.setUsed(fields.id, "map_loads", map_loads_used);
+  }
+  for (const key of seed.keys) await keys.putKey(key);
+};
