@@ -85,7 +85,7 @@ export const tellsWhenToRetry: Invariant = {
         suspects.add(call);
       }
       const seconds = secondsOf(call.retry_after);
-      const alone = (busyUntilUs.get(bucket) ?? 0) < earliestUs(call);
+      const alone = (busyUntilUs.get(bucket) ?? Number.NEGATIVE_INFINITY) < earliestUs(call);
       if (seconds !== null && alone) promises.set(bucket, { fromUs: latestUs(call) + seconds * 1_000_000, seconds });
     };
     return {

@@ -1,0 +1,17 @@
+/** Specimens by the id of the invariant that they are for. */
+import * as charging from "./charging.ts";
+import * as decision from "./decision.ts";
+import * as faults from "./faults.ts";
+import * as overload from "./overload.ts";
+import type { Specimens } from "./specimen.ts";
+import * as streams from "./streams.ts";
+
+/** `sheds-only-over-the-cap` for `shedsOnlyOverTheCap`. */
+const idOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+export const SPECIMENS: ReadonlyMap<string, Specimens> = new Map(
+  Object.entries({ ...decision, ...charging, ...overload, ...streams, ...faults }).map(([name, specimens]) => [
+    idOf(name),
+    specimens,
+  ]),
+);

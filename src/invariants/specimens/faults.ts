@@ -1,0 +1,274 @@
+/** Specimens of the judges of faults: failing closed, recovering, revocation. */
+import type { CallLine } from "../../history/line.ts";
+import {
+  call,
+  fault,
+  faultSpan,
+  foreignStage,
+  inOrder,
+  load,
+  lost,
+  many,
+  mark,
+  SERVER,
+  SESSION,
+  type Specimens,
+} from "./specimen.ts";
+
+const FAULTS = { faults: true };
+const during = (count: number, outcome: string, more: Partial<CallLine> = {}, fromMs = 1_100): CallLine[] =>
+  many(count, (at) => call(`${outcome} ${at}`, { atMs: fromMs + at, outcome, facts: SERVER, ...more }));
+const limiterDown = faultSpan("limiter", "refused", 1_000, 4_000);
+const keysDown = faultSpan("keys", "refused", 1_000, 4_000);
+
+export const failsClosed: Specimens = {
+  good: [
+    {
+      name: "limiter down",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        ...during(3, "403 insufficient_scope"),
+        ...during(3, "429 b2b_overloaded"),
+      ),
+    },
+    {
+      name: "keys down: cached, then 503",
+      facts: FAULTS,
+      lines: inOrder(...keysDown, ...during(5, "200"), ...during(12, "503", {}, 2_200)),
+    },
+    {
+      name: "let in around the edges of the fault",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        call("b", { atMs: 995, tookMs: 50 }),
+        call("e", { atMs: 3_990, tookMs: 50 }),
+      ),
+    },
+    {
+      name: "slow within the budget lets calls in",
+      facts: FAULTS,
+      lines: inOrder(...faultSpan("limiter", "slow-within-budget", 1_000, 4_000), ...during(12, "200")),
+    },
+    {
+      name: "calls that nobody knows of",
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...during(12, "429 limiter_unavailable"), lost("x", { atMs: 1_500 })),
+    },
+    {
+      name: "unlimited routes elsewhere",
+      facts: foreignStage(FAULTS),
+      lines: inOrder(...limiterDown, ...during(12, "429 limiter_unavailable"), ...during(3, "200")),
+    },
+  ],
+  bad: [
+    {
+      name: "fails open",
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...during(12, "200")),
+      says: /200 on design\.styles while the limiter was "refused"/,
+    },
+    {
+      name: "knows a quota without its limiter",
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...during(12, "429 rate_limited")),
+      says: /rate_limited/,
+    },
+    {
+      name: "gives loads away elsewhere",
+      facts: foreignStage(FAULTS),
+      lines: inOrder(...limiterDown, load("1", { atMs: 2_000 })),
+      says: /maps\.loads/,
+    },
+    {
+      name: "a stream let in",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        call("1", { route: "chat.control", atMs: 2_000, firstMs: 10, tookMs: 60_000, ended: "done" }),
+      ),
+      says: /chat\.control/,
+    },
+    {
+      name: "401 when keys are down",
+      facts: FAULTS,
+      lines: inOrder(...keysDown, ...during(12, "401")),
+      says: /401 for a valid server credential/,
+    },
+    {
+      name: "an old key record",
+      facts: FAULTS,
+      lines: inOrder(...keysDown, ...during(12, "200", {}, 2_100)),
+      says: /older than 1000 ms/,
+    },
+  ],
+  thin: [
+    { name: "no faults", lines: [call("1")], verdict: "skipped", says: /fault/ },
+    { name: "no fault put in", facts: FAULTS, lines: [call("1")], verdict: "inconclusive", says: /put in/ },
+    {
+      name: "took no effect",
+      facts: FAULTS,
+      lines: inOrder(...faultSpan("limiter", "refused", 1_000, 4_000, false), ...during(12, "200")),
+      verdict: "inconclusive",
+      says: /no effect/,
+    },
+    {
+      name: "few calls",
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...during(3, "429 limiter_unavailable")),
+      verdict: "inconclusive",
+      says: /10 are needed/,
+    },
+  ],
+};
+
+const healed = [
+  fault("limiter", "refused", "injecting", 900),
+  fault("limiter", "refused", "injected", 1_000),
+  fault("limiter", "refused", "healing", 2_000),
+  fault("limiter", "refused", "healed", 2_010),
+];
+const after = (count: number, outcome: string, fromMs = 7_100): CallLine[] =>
+  during(count, outcome, { bucket: "k" }, fromMs);
+
+export const recovers: Specimens = {
+  good: [
+    {
+      name: "well by the deadline",
+      facts: FAULTS,
+      lines: inOrder(...healed, ...after(20, "429 limiter_unavailable", 3_000), ...after(20, "200")),
+    },
+    {
+      name: "broken again by the next fault",
+      facts: FAULTS,
+      lines: inOrder(
+        ...healed,
+        ...after(5, "200"),
+        fault("limiter", "reset", "injecting", 8_000),
+        ...after(20, "429 limiter_unavailable", 8_100),
+      ),
+    },
+    {
+      name: "a stray on a busy machine",
+      facts: FAULTS,
+      lines: inOrder(...healed, ...after(80, "200"), ...after(1, "429 limiter_unavailable")),
+    },
+    {
+      name: "as many look-ups as needed",
+      facts: { ...FAULTS, key_lookups: [{ from_us: 2_010_000, to_us: 7_010_000, count: 7 }] },
+      lines: inOrder(...healed, ...after(20, "200")),
+    },
+  ],
+  bad: [
+    {
+      name: "stays broken",
+      facts: FAULTS,
+      lines: inOrder(...healed, ...after(20, "429 limiter_unavailable")),
+      says: /limiter_unavailable on design\.styles after/,
+    },
+    {
+      name: "half broken",
+      facts: FAULTS,
+      lines: inOrder(...healed, ...after(20, "200"), ...after(10, "503")),
+      says: /503/,
+    },
+    {
+      name: "hangs",
+      facts: FAULTS,
+      lines: inOrder(...healed, ...many(6, (at) => lost(`l${at}`, { atMs: 7_100 + at }))),
+      says: /6 calls after the recovery deadline, and not one/,
+    },
+    {
+      name: "stampedes the key service",
+      facts: { ...FAULTS, key_lookups: [{ from_us: 2_010_000, to_us: 7_010_000, count: 300 }] },
+      lines: inOrder(...healed, ...after(20, "200")),
+      says: /300 look-ups of 1 keys; 7 at most/,
+    },
+  ],
+  thin: [
+    { name: "no faults", lines: [], verdict: "skipped", says: /healed/ },
+    {
+      name: "never healed",
+      facts: FAULTS,
+      lines: healed.slice(0, 3),
+      verdict: "inconclusive",
+      says: /no fault was healed/,
+    },
+    {
+      name: "nobody called afterwards",
+      facts: FAULTS,
+      lines: inOrder(...healed, ...after(5, "200", 3_000)),
+      verdict: "inconclusive",
+      says: /no call came/,
+    },
+  ],
+};
+
+const revoked = (id: string, atMs: number, outcome: string, more: Partial<CallLine> = {}): CallLine =>
+  call(id, { atMs, outcome, facts: { ...SERVER, state: "revoked" }, ...more });
+
+export const revokedStaysOut: Specimens = {
+  good: [
+    {
+      name: "served for the budget, then out",
+      lines: inOrder(
+        call("0"),
+        mark("revoked", 5_000, { org: "a", detail: "k" }),
+        revoked("1", 5_500, "200"),
+        revoked("2", 7_000, "401"),
+      ),
+    },
+    {
+      name: "a stream that was open before",
+      lines: inOrder(
+        call("0"),
+        call("s", { route: "chat.control", atMs: 4_000, firstMs: 5, tookMs: 9_000, facts: SERVER, ended: "done" }),
+        mark("revoked", 5_000, { org: "a" }),
+        revoked("2", 7_000, "401"),
+      ),
+    },
+    {
+      name: "calls that nobody knows of",
+      lines: inOrder(
+        call("0"),
+        mark("revoked", 5_000, { org: "a" }),
+        lost("1", { atMs: 9_000, facts: { ...SERVER, state: "revoked" } }),
+        revoked("2", 7_000, "401"),
+      ),
+    },
+    {
+      name: "a session lives on elsewhere",
+      facts: foreignStage(),
+      lines: [
+        call("0"),
+        revoked("1", 9_000, "200", { facts: { ...SESSION, state: "revoked" } }),
+        revoked("2", 9_001, "401"),
+      ],
+    },
+  ],
+  bad: [
+    {
+      name: "a stale key",
+      lines: inOrder(call("0"), mark("revoked", 5_000, { org: "a", detail: "k" }), revoked("1", 6_500, "200")),
+      says: /200 on design\.styles for a revoked server/,
+    },
+    { name: "revoked long before", lines: [call("0"), revoked("1", 9_000, "200")], says: /revoked/ },
+    {
+      name: "expired",
+      lines: [call("0", { outcome: "200", facts: { ...SERVER, state: "expired" } })],
+      says: /expired/,
+    },
+  ],
+  thin: [
+    { name: "nobody revoked", lines: [call("1", { facts: SERVER })], verdict: "inconclusive", says: /no call came/ },
+    {
+      name: "only within the budget",
+      lines: inOrder(call("0"), mark("revoked", 5_000, { org: "a" }), revoked("1", 5_500, "401")),
+      verdict: "inconclusive",
+      says: /no call came/,
+    },
+  ],
+};
