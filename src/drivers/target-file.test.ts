@@ -1,0 +1,162 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { checkTarget, readTargetFile, TargetFileError } from "./target-file.ts";
+
+const minimal = {
+  schema: "floodgate/target@1",
+  base_url: "http://127.0.0.1:8080/v1",
+  credentials: { server: { key: "env:SERVER_KEY" } },
+};
+
+const problemsOf = (value: unknown): readonly string[] => {
+  try {
+    checkTarget(value, "target.json");
+  } catch (error) {
+    if (error instanceof TargetFileError) return error.problems;
+    throw error;
+  }
+  return [];
+};
+
+let folder = "";
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-target-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+describe("a target file", () => {
+  test("needs no more than its schema, a base URL and one credential", () => {
+    expect(checkTarget(minimal, "t").warnings).toEqual([]);
+    expect(checkTarget({ ...minimal, base_url: `${minimal.base_url}/` }, "t").target.base_url).toBe(minimal.base_url);
+    const tenants = [{ org: "org_a", server: { key: "file:key" } }];
+    expect(problemsOf({ schema: minimal.schema, base_url: minimal.base_url, tenants })).toEqual([]);
+  });
+
+  test("may use every field that the interface names, without a warning", () => {
+    const whole = {
+      ...minimal,
+      name: "staging",
+      key_management_url: "https://api.example/v1",
+      tile_url: "https://tiles.example/{z}/{x}/{y}",
+      transport: {
+        ca: "file:ca.pem",
+        cert: null,
+        key: null,
+        proxy: null,
+        headers: { "x-canary": "1" },
+        protocol: "h1",
+        connections: 256,
+      },
+      control: { keys: null, limiter: null, api: [] },
+      toxiproxy: { api_url: "http://127.0.0.1:8474", proxies: { limiter: "limiter", keys: "keys", edge: "edge" } },
+      faults: { "limiter.refused": { inject: ["exec:a"], heal: ["exec:b"] } },
+      observers: { prometheus: { url: "http://p", queries: { cpu: "up" } }, ledger: "exec:c" },
+      shedding: "fixed",
+      limits: {
+        replicas: 1,
+        slots: 64,
+        service_ms: 200,
+        global_in_flight: 64,
+        org_in_flight: 32,
+        rate_per_s: 50,
+        burst: 100,
+        limiter_budget_ms: 250,
+        key_service_budget_ms: 1000,
+        revocation_budget_ms: 1000,
+      },
+      slo: { chat: "ttfe_p99<=800ms" },
+      permits: { writes: false, quota_burn: false, chaos: false, load_max_rps: 200 },
+      budget: { requests: 200000, map_loads: 500, analyses: 0, stream_seconds: 20000 },
+      stop_when: { error_rate: 0.2 },
+      required: ["verify"],
+      fixtures: { provision: null, reset: null },
+      tenants: [
+        {
+          org: "org_t01",
+          tier: "Pro",
+          limit: 100000,
+          publishable: { key: "x", origin: "https://a.example" },
+          server: { key: "y" },
+        },
+      ],
+      credentials: {
+        ...minimal.credentials,
+        publishable_expendable: { key: "k", origin: "https://a.example", limit: 5, tier: "Free", org: "o" },
+        publishable_basemap: { key: "k", origin: "https://a.example", basemap_style_id: "svc-dusk" },
+        admin_pro: { token: "t", org: "org_a" },
+      },
+    };
+    expect(checkTarget(whole, "t").warnings).toEqual([]);
+  });
+
+  test("complaints name the field by its path, what was expected and what came", () => {
+    expect(problemsOf({})).toEqual(
+      expect.arrayContaining([
+        'schema: expected the text "floodgate/target@1"; got nothing',
+        expect.stringMatching(/^base_url: expected .* a URL that begins with http.*; got nothing$/),
+      ]),
+    );
+    expect(problemsOf({ ...minimal, shedding: "sometimes" })).toEqual([
+      'shedding: expected one of "fixed", "adaptive", "unknown"; got "sometimes"',
+    ]);
+    expect(problemsOf({ ...minimal, limits: { slots: -1 } })[0]).toMatch(
+      /^limits\.slots: expected .*at least 0; got -1/,
+    );
+    expect(problemsOf({ ...minimal, tenants: [{ org: "a" }, { server: { key: 4 } }] })).toEqual(
+      expect.arrayContaining([
+        "tenants[1].org: expected its name; got nothing",
+        expect.stringMatching(/^tenants\[1\]\.server\.key: expected a key, or where it is.*; got 4$/),
+      ]),
+    );
+    expect(problemsOf({ ...minimal, transport: { ca: 3 } })[0]).toMatch(
+      /^transport\.ca: expected .*PEM.*, or null; got 3$/,
+    );
+    expect(problemsOf([])[0]).toMatch(/^\(the whole file\): expected an object/);
+  });
+
+  test("without any credential says which field to fill", () => {
+    expect(problemsOf({ schema: minimal.schema, base_url: minimal.base_url })[0]).toMatch(
+      /^credentials: expected at least one role/,
+    );
+  });
+
+  test("an organization that stands in it twice would be counted twice", () => {
+    expect(problemsOf({ ...minimal, tenants: [{ org: "a" }, { org: "a" }] })[0]).toMatch(/"a" twice/);
+  });
+
+  test("a misspelt field is a warning with its path", () => {
+    const misspelt = {
+      ...minimal,
+      limit: {},
+      tenants: [{ org: "a", teir: "Pro" }],
+      credentials: { servr: { key: "x" }, server: { key: "y" } },
+    };
+    expect(checkTarget(misspelt, "t").warnings.sort()).toEqual([
+      "credentials.servr: no such field is known; it is ignored",
+      "limit: no such field is known; it is ignored",
+      "tenants[0].teir: no such field is known; it is ignored",
+    ]);
+  });
+
+  test("no complaint shows a key", () => {
+    const shown = problemsOf({ ...minimal, credentials: "svc_sk_live_abcdefghijklmnop" }).join();
+    expect(shown).toMatch(/^credentials: expected an object/);
+    expect(shown).not.toMatch(/abcdefghij/);
+  });
+
+  test("is read from a file, whose folder references start from", async () => {
+    const path = join(folder, "target.json");
+    await writeFile(path, JSON.stringify(minimal));
+    expect(await readTargetFile(path)).toMatchObject({ target: minimal, folder, warnings: [] });
+  });
+
+  test("that is not there, or no JSON, is told without quoting it", async () => {
+    await expect(readTargetFile(join(folder, "none.json"))).rejects.toThrow(/expected a readable file.*ENOENT/s);
+    const path = join(folder, "broken.json");
+    await writeFile(path, '{"schema": "floodgate/target@1", "key": "svc_sk_live_abcdefghijklmnop" "x"}');
+    await expect(readTargetFile(path)).rejects.toThrow(/expected JSON; it breaks off at position/);
+    await expect(readTargetFile(path)).rejects.not.toThrow(/abcdefghij/);
+  });
+});

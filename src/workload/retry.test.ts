@@ -1,0 +1,40 @@
+import { describe, expect, test } from "vitest";
+import { nextAttemptMs, retryAfterMs } from "./retry.ts";
+import { type Step, stepOf } from "./step.ts";
+
+const world = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
+const stepThat = (honours: boolean): Step =>
+  stepOf(world, 0, { route: "chat.control", credential: { as: "none" }, retry: { times: 2, honours } });
+const refused = { outcome: "429 b2b_overloaded", retryAfter: "2", attempt: 0, nowMs: 0 };
+
+describe("Retry-After", () => {
+  test("is seconds or a date, and one second where it is neither", () => {
+    const nowMs = Date.parse("Sat, 21 Nov 2026 09:00:00 GMT");
+    expect(retryAfterMs("7", nowMs)).toBe(7000);
+    expect(retryAfterMs("Sat, 21 Nov 2026 09:00:05 GMT", nowMs)).toBe(5000);
+    expect(retryAfterMs("Sat, 21 Nov 2026 08:00:00 GMT", nowMs)).toBe(0);
+    expect(retryAfterMs("soon", nowMs)).toBe(1000);
+    expect(retryAfterMs(undefined, nowMs)).toBe(1000);
+  });
+});
+
+describe("the next attempt", () => {
+  test("waits at least as long as asked, with jitter, or not at all", () => {
+    const waits = Array.from({ length: 50 }, (_, i) => nextAttemptMs(stepThat(true), 1, i, refused)!);
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(2000);
+    expect(Math.max(...waits)).toBeLessThan(3000);
+    expect(new Set(waits).size).toBe(50);
+    expect(nextAttemptMs(stepThat(false), 1, 0, refused)).toBe(0);
+  });
+
+  test("is not made after the last one, for an answer, for a definite no, or for an hour's wait", () => {
+    const withMore = (more: object) => nextAttemptMs(stepThat(true), 1, 0, { ...refused, ...more });
+    expect(withMore({ attempt: 2 })).toBeNull();
+    expect(withMore({ outcome: "200" })).toBeNull();
+    expect(withMore({ outcome: "401" })).toBeNull();
+    expect(withMore({ outcome: "429 map_load_quota_exceeded" })).toBeNull();
+    expect(withMore({ outcome: "indeterminate" })).toBeNull();
+    expect(withMore({ retryAfter: "3600" })).toBeNull();
+    expect(withMore({ outcome: "503" })).not.toBeNull();
+  });
+});
