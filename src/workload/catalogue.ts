@@ -1,4 +1,5 @@
 /** Every story by its name: what `load SCENARIO` and the runner choose from. */
+import { brokenDependency } from "./stories/broken-dependency.ts";
 import { catalogReads } from "./stories/catalog-reads.ts";
 import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
 import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
@@ -40,6 +41,7 @@ const ALL: readonly Story[] = [
   slowReaders,
   retryStorm,
   soak,
+  brokenDependency,
 ];
 
 export const STORIES: ReadonlyMap<string, Story> = new Map(ALL.map((story) => [story.name, story]));

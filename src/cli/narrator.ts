@@ -1,0 +1,61 @@
+/**
+ * Tells people what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of
+ * life in between: on a terminal a line that is written over, elsewhere a line every 30 s.
+ */
+import type { RunEvents } from "../run/run.ts";
+
+const EVERY_MS = 30_000;
+const WIDTH = 80;
+
+export const narrator = (options: { quiet: boolean; profile: string; seed: number }): RunEvents & { end(): void } => {
+  const { quiet, profile, seed } = options;
+  const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined && !quiet;
+  let now = "";
+  let overwritten = false;
+  const wipe = (): void => {
+    if (overwritten) process.stderr.write(`\r${" ".repeat(WIDTH - 1)}\r`);
+    overwritten = false;
+  };
+  const say = (text: string): void => {
+    wipe();
+    if (!quiet) process.stderr.write(`${text}\n`);
+  };
+  const timer = setInterval(() => {
+    if (now !== "" && !isTerminal) say(`  … ${now}`);
+  }, EVERY_MS);
+  timer.unref();
+  return {
+    folder: (path) => process.stderr.write(`floodgate run ${profile}, seed ${seed}\nrun folder: ${path}\n`),
+    step: (text) => {
+      now = text;
+      say(text);
+    },
+    progress: (text) => {
+      now = text;
+      if (!isTerminal) return;
+      wipe();
+      process.stderr.write(`  … ${text}`.slice(0, WIDTH - 1));
+      overwritten = true;
+    },
+    stage: ({ summary, claims }) => {
+      const bad = claims.filter(
+        ({ verdict, level }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"),
+      );
+      const passed = claims.filter(({ verdict }) => verdict === "pass").length;
+      const told = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
+      say(`  ${summary.calls.sent} calls, ${passed} of ${claims.length} claims passed${told}`);
+    },
+    signalled: (signal, times, pending) => {
+      wipe();
+      process.stderr.write(
+        times === 1
+          ? `\n${signal}: stopping; faults are removed and children ended, then the report is written\n`
+          : `${signal} again: still to be taken back: ${pending.join(", ") || "nothing"}; kill -9 leaves that to the watchdog\n`,
+      );
+    },
+    end: () => {
+      clearInterval(timer);
+      wipe();
+    },
+  };
+};
