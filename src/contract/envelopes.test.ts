@@ -1,0 +1,115 @@
+import { describe, expect, test } from "vitest";
+import { readAnswer, writeEnvelope } from "./envelopes.ts";
+import type { AnyRefusalName } from "./subcodes.ts";
+
+const QUOTA = { meter: "map_loads", limit: 10, used: 10 };
+
+describe("the body of a refusal (section 7.1)", () => {
+  test.each<[AnyRefusalName, object]>([
+    ["unauthenticated", {}],
+    ["key_service_unavailable", {}],
+    ["insufficient_scope", { detail: "insufficient_scope" }],
+    ["map_load_hard_stop", { detail: "map_load_hard_stop" }],
+    ["limiter_unavailable", { detail: "limiter_unavailable" }],
+    ["rate_limited", { detail: "rate_limited" }],
+    ["b2b_overloaded", { error: "b2b_overloaded" }],
+    ["org_overloaded", { error: "org_overloaded" }],
+    ["tile_access_restricted", { error: "tile_access_restricted" }],
+    ["not_found", { detail: "Not Found" }],
+  ])("%s", (name, body) => {
+    expect(writeEnvelope(name)).toEqual(body);
+  });
+
+  test("map_load_quota_exceeded is flat, with its meter", () => {
+    expect(writeEnvelope("map_load_quota_exceeded", QUOTA)).toEqual({ error: "map_load_quota_exceeded", ...QUOTA });
+  });
+
+  test("malformed_body may say where (item 203)", () => {
+    const errors = [{ loc: ["body", "product"], msg: "expected one of chat, editor, viewer, tile", type: "enum" }];
+    expect(writeEnvelope("malformed_body", undefined, errors)).toEqual({ detail: "malformed_body", errors });
+  });
+});
+
+describe("an answer is read as", () => {
+  type Row = [says: string, status: number, text: string, outcome: string, subcode: string | null, envelope: string];
+  test.each<Row>([
+    ["a success", 200, '{"styles":[]}', "200", null, "none"],
+    ["a success with text that is no JSON", 200, "event: token\n\n", "200", null, "other"],
+    ["a failure under 200 (item 97)", 200, '{"error":"no route"}', "200 error", null, "flat"],
+    ["a creation", 201, '{"key":"…"}', "201", null, "none"],
+    ["an empty success", 204, "", "204", null, "none"],
+    ["401 without a word", 401, "{}", "401", null, "none"],
+    ["401 with an empty body (item 189)", 401, "", "401", null, "none"],
+    ["503 with a body that has no detail", 503, '{"status":"down"}', "503", null, "none"],
+    ["a detail", 403, '{"detail":"ip_not_allowed"}', "403 ip_not_allowed", "ip_not_allowed", "detail"],
+    ["a flat refusal", 429, '{"error":"b2b_overloaded"}', "429 b2b_overloaded", "b2b_overloaded", "flat"],
+    [
+      "a subcode in the wrong envelope, named all the same",
+      429,
+      '{"detail":"org_overloaded"}',
+      "429 org_overloaded",
+      "org_overloaded",
+      "detail",
+    ],
+    [
+      "both envelopes at once",
+      429,
+      '{"detail":"rate_limited","error":"x"}',
+      "429 rate_limited",
+      "rate_limited",
+      "both",
+    ],
+    [
+      "the older name of a mismatch (item 73)",
+      403,
+      '{"detail":"origin_not_allowed"}',
+      "403 session_origin_mismatch",
+      "session_origin_mismatch",
+      "detail",
+    ],
+    [
+      "a 422 of any kind (item 202)",
+      422,
+      '{"detail":"body.product: bad"}',
+      "422 malformed_body",
+      "malformed_body",
+      "detail",
+    ],
+    [
+      "a 422 as FastAPI writes it",
+      422,
+      '{"detail":[{"loc":["body"]}]}',
+      "422 malformed_body",
+      "malformed_body",
+      "detail",
+    ],
+    [
+      "a subcode that is not in the catalogue",
+      403,
+      '{"detail":"on_tuesdays_only"}',
+      "403 on_tuesdays_only",
+      "on_tuesdays_only",
+      "detail",
+    ],
+    [
+      "a subcode that is a word of every object",
+      403,
+      '{"detail":"constructor"}',
+      "403 constructor",
+      "constructor",
+      "detail",
+    ],
+    ["a balancer's page", 502, "<html>Bad Gateway</html>", "edge 502", null, "other"],
+    ["a firewall's 429", 429, "slow down", "edge 429", null, "other"],
+    ["a 429 without a word", 429, "{}", "edge 429", null, "none"],
+    ["a 503 page, which the API did not write", 503, "<html></html>", "edge 503", null, "other"],
+    ["an empty 500", 500, "", "edge 500", null, "none"],
+  ])("%s", (_, status, text, outcome, subcode, envelope) => {
+    expect(readAnswer(status, text)).toMatchObject({ outcome, subcode, envelope });
+  });
+
+  test("the quota refusal keeps what it says of the meter, right or wrong", () => {
+    const text = '{"error":"map_load_quota_exceeded","meter":"map_loads","limit":10,"used":"many"}';
+    expect(readAnswer(429, text).quota).toEqual({ meter: "map_loads", limit: 10, used: "many" });
+  });
+});

@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { PRODUCT_SCOPE, PRODUCTS, ROUTE_NAMES, type RouteName, routeOf, SCOPES } from "./routes.ts";
+
+/** Section 4, row by row. */
+const TABLE: [RouteName, string, string, string, string | null, object][] = [
+  ["sdk.sessions", "POST", "/sdk/sessions", "exchange", null, {}],
+  ["chat.control", "POST", "/chat/control/stream", "runtime", "ai", { stream: "control" }],
+  ["chat.summary", "POST", "/chat/summary/stream", "runtime", "ai", { stream: "summary" }],
+  ["chat.button", "POST", "/chat/button/stream", "runtime", "ai", { stream: "button" }],
+  ["chat.route", "POST", "/chat/control/route", "runtime", "ai", {}],
+  ["poi.enrich", "GET", "/retrieval/poi/enrich", "runtime", "ai", {}],
+  ["design.analyze", "POST", "/design/analyze", "runtime", "design", { meter: "design_analyses" }],
+  ["design.apply", "POST", "/design/apply-direct", "runtime", "design", {}],
+  ["design.styles", "GET", "/design/styles", "runtime", "design", {}],
+  ["design.samples", "GET", "/design/samples", "runtime", "design", {}],
+  ["design.themes", "GET", "/design/themes", "runtime", "design", {}],
+  ["maps.loads", "POST", "/maps/loads", "runtime", "maps", { meter: "map_loads", tile: true, extension: true }],
+  ["maps.tiles", "GET", "/maps/tiles/{z}/{x}/{y}", "runtime", "maps", { tile: true, extension: true }],
+  ["keys.create", "POST", "/shared-api/api-keys", "management", null, {}],
+  ["keys.update", "PATCH", "/shared-api/api-keys/{key_id}", "management", null, {}],
+  ["keys.delete", "DELETE", "/shared-api/api-keys/{key_id}", "management", null, {}],
+];
+
+describe("the routes of section 4", () => {
+  test.each(TABLE)("%s: %s %s", (name, method, path, surface, scope, more) => {
+    expect(routeOf(name)).toEqual({ name, method, path, surface, scope, ...more });
+  });
+
+  test("are all there are", () => {
+    expect([...ROUTE_NAMES].sort()).toEqual(TABLE.map(([name]) => name).sort());
+  });
+
+  test("four scopes, four products, and what minting each needs (item 82)", () => {
+    expect(SCOPES).toEqual(["ai", "design", "maps", "vendor"]);
+    expect(PRODUCTS).toEqual(["chat", "editor", "viewer", "tile"]);
+    expect(PRODUCT_SCOPE).toEqual({ chat: "ai", editor: "design", viewer: null, tile: "maps" });
+  });
+});
