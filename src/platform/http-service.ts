@@ -88,12 +88,20 @@ const sendLines = async (response: ServerResponse, { status, lines }: ServiceRep
   response.end(text);
 };
 
+const decodeSegment = (segment: string): string => {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new RequestError(400, `expected a percent-encoded path, got ${segment}`);
+  }
+};
+
 const matchPath = (pattern: readonly string[], path: readonly string[]): Record<string, string> | null => {
   if (pattern.length !== path.length) return null;
   const params: Record<string, string> = {};
   for (let i = 0; i < pattern.length; i += 1) {
     const part = pattern[i] as string;
-    if (part.startsWith("{")) params[part.slice(1, -1)] = decodeURIComponent(path[i] as string);
+    if (part.startsWith("{")) params[part.slice(1, -1)] = decodeSegment(path[i] as string);
     else if (part !== path[i]) return null;
   }
   return params;
@@ -106,8 +114,16 @@ export const startHttpService = async (options: {
   routes: readonly ServiceRoute[];
 }): Promise<HttpService> => {
   let closing = false;
+  // For whoever wants to know whether the link is whole; it costs nothing and changes nothing.
+  const health: ServiceRoute = {
+    method: "GET",
+    path: "/health",
+    handle: () => ({ status: 200, body: { healthy: true } }),
+  };
   const exact = new Map(
-    options.routes.filter(({ path }) => !path.includes("{")).map((route) => [`${route.method} ${route.path}`, route]),
+    [health, ...options.routes]
+      .filter(({ path }) => !path.includes("{"))
+      .map((route) => [`${route.method} ${route.path}`, route]),
   );
   const patterned = options.routes
     .filter(({ path }) => path.includes("{"))

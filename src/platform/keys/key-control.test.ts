@@ -83,6 +83,8 @@ describe("the key service's control plane", () => {
     ["POST", "/orgs", { tier: "Gold" }],
     ["POST", "/orgs", { tier: "Pro", allowance: 5 }],
     ["POST", "/keys", { kind: "server" }],
+    ["POST", "/keys", { org_id: "org_a", kind: "server", colour: "red" }],
+    ["PATCH", "/keys/key_nobody", { colour: "red" }],
     ["POST", "/keys", { org_id: "org_nobody", kind: "server" }],
     ["POST", "/admin-tokens", {}],
     ["PATCH", "/deployment", { clock_offset_ms: "soon" }],

@@ -75,10 +75,14 @@ export const organizationBody = Compile(
   Type.Partial(Type.Object({ ...organizationFields, map_loads_used: Count }), { additionalProperties: false }),
 );
 export const keyBody = Compile(
-  Type.Intersect([
-    Type.Object({ org_id: keyFields.org_id, kind: Kind }),
-    Type.Partial(Type.Object({ ...keyFields, secret: Type.String({ minLength: 8, maxLength: 256 }) })),
-  ]),
+  Type.Object(
+    {
+      ...Type.Partial(Type.Object({ ...keyFields, secret: Type.String({ minLength: 8, maxLength: 256 }) })).properties,
+      org_id: keyFields.org_id,
+      kind: Kind,
+    },
+    { additionalProperties: false },
+  ),
 );
 export const keyPatchBody = Compile(Type.Partial(Type.Object(keyFields), { additionalProperties: false }));
 export const adminTokenBody = Compile(

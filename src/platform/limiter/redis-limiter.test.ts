@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type LinkFault, startFaultyLink } from "../faulty-link.cases.ts";
 import { type Limiter, LimiterUnavailable } from "../limiter.ts";
 import { aTake, limiterCases, linesOf, refundOf } from "./limiter.cases.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";
@@ -41,6 +42,36 @@ describe.skipIf(!hasRedisServer)(
         expect(answers.every(({ verdict }) => verdict === "taken")).toBe(true);
         expect(await limiter.used("org_noscript", "map_loads")).toBe(20);
       });
+
+      test.each<LinkFault>(["request-lost", "reply-lost", "reset", "truncated-reply"])(
+        "%s: refused by the deadline, nothing is sent twice, and it works again after the heal",
+        async (fault) => {
+          const link = await startFaultyLink(server.url);
+          const prefix = `${randomUUID()}:`;
+          const far = createRedisLimiter({ url: link.url.replace("http", "redis"), prefix });
+          try {
+            await far.take(aTake({ org: "org_warm" }), 5_000);
+            const charges = Array.from({ length: 20 }, () => aTake({ org: "org_far" }));
+            link.setFault(fault);
+            const answers = await Promise.allSettled(charges.map((charge) => far.take(charge, BUDGET_MS)));
+            const reasons = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason] : []));
+            for (const reason of reasons) expect(reason).toBeInstanceOf(LimiterUnavailable);
+            // Each reply of a pipeline stands for itself: those before the cut are whole.
+            expect(reasons).toHaveLength(fault === "truncated-reply" ? 1 : 20);
+            link.setFault("none");
+            for (const deadline = Date.now() + 10_000; Date.now() < deadline; ) {
+              if (await far.take(aTake(), BUDGET_MS).catch(() => null)) break;
+            }
+            const charged = await far.used("org_far", "map_loads");
+            expect(charged).toBe(fault === "reply-lost" || fault === "truncated-reply" ? 20 : 0);
+            await Promise.all(charges.map((charge) => far.refund(refundOf(charge), 5_000)));
+            expect(await far.used("org_far", "map_loads")).toBe(0);
+          } finally {
+            await far.close();
+            await link.close();
+          }
+        },
+      );
 
       test("out of memory: unavailable, and nothing is charged, not even half", async () => {
         await recovered();

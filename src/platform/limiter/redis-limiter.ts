@@ -67,7 +67,8 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    retryStrategy: () => RECONNECT_MS,
+    // At once after a break, then at a steady pace: a longer one would only delay recovery.
+    retryStrategy: (attempt) => (attempt === 1 ? 0 : RECONNECT_MS),
     connectTimeout: CONNECT_TIMEOUT_MS,
     commandTimeout: OPERATOR_BUDGET_MS,
     // A connection that is given up is destroyed, not said goodbye to.
