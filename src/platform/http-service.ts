@@ -5,6 +5,9 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { RequestError, readBody, sendJson, sendLines } from "./http-message.ts";
+
+export { RequestError };
 
 export type ServiceRequest = { params: Record<string, string>; query: URLSearchParams; body: unknown };
 /** `lines` streams NDJSON; otherwise `body` goes out as JSON. */
@@ -25,68 +28,9 @@ export type ControlPart = {
 
 export type HttpService = { url: string; close(): Promise<void> };
 
-/** Thrown by a handler: the caller's mistake, told in a sentence. */
-export class RequestError extends Error {
-  override name = "RequestError";
-  readonly status: number;
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
-
-const MAX_BODY_BYTES = 8 * 1024 * 1024;
 /** Longer than any client of ours keeps an idle connection, so that none is closed under a request. */
 const KEEP_ALIVE_MS = 60_000;
 const CLOSE_GRACE_MS = 2_000;
-
-const readBody = async (request: IncomingMessage): Promise<unknown> => {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) throw new RequestError(413, `expected at most ${MAX_BODY_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  if (bytes === 0) return undefined;
-  try {
-    return JSON.parse((chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString("utf8"));
-  } catch {
-    throw new RequestError(400, "expected a JSON body");
-  }
-};
-
-const sendJson = (response: ServerResponse, status: number, body: unknown, closing: boolean): void => {
-  const text = body === undefined ? "" : JSON.stringify(body);
-  response.writeHead(status, {
-    "content-type": "application/json",
-    "content-length": Buffer.byteLength(text),
-    ...(closing ? { connection: "close" } : {}),
-  });
-  response.end(text);
-};
-
-const sendLines = async (response: ServerResponse, { status, lines }: ServiceReply): Promise<void> => {
-  response.writeHead(status, { "content-type": "application/x-ndjson" });
-  let text = "";
-  for await (const line of lines as AsyncIterable<unknown>) {
-    text += `${JSON.stringify(line)}\n`;
-    if (text.length < 65_536) continue;
-    const room = response.write(text);
-    text = "";
-    if (response.destroyed) return;
-    if (!room) {
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          response.off("drain", done).off("close", done);
-          resolve();
-        };
-        response.on("drain", done).on("close", done);
-      });
-    }
-  }
-  response.end(text);
-};
 
 const decodeSegment = (segment: string): string => {
   try {
@@ -153,7 +97,7 @@ export const startHttpService = async (options: {
       query: mark === -1 ? none : new URLSearchParams(url.slice(mark + 1)),
       body,
     });
-    if (reply.lines !== undefined) await sendLines(response, reply);
+    if (reply.lines !== undefined) await sendLines(response, reply.status, reply.lines);
     else sendJson(response, reply.status, reply.body, closing);
   };
 
