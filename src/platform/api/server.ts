@@ -58,11 +58,12 @@ const PATHS: readonly PathMethods[] = (() => {
 })();
 
 const allowedMethods = (url: string): string | null => {
-  const path = url.split("?", 1)[0] as string;
+  // A client may name the whole address (RFC 9112, 3.2.2).
+  const path = url.replace(/^https?:\/\/[^/?]+/i, "").split("?", 1)[0] as string;
   return PATHS.find(({ pattern }) => pattern.test(path))?.methods ?? null;
 };
 
-/** Whether the client means to close; a queued answer is not to be waited for. */
+/** Headers of every answer to what is no call of a route. */
 const sharedHeaders = (context: ApiContext, request: IncomingMessage): string[] => [
   "X-Request-Id",
   requestIdOf(request.headers) ?? context.freshId(),
@@ -98,7 +99,10 @@ const answerUnrouted = (context: ApiContext, request: IncomingMessage, response:
   }
   const asked = request.headers["access-control-request-headers"];
   const headers = preflightHeaders(request.headers.origin, methods, asked === undefined ? undefined : String(asked));
-  context.parts.writeAnswer(response, 204, [...headers, ...sharedHeaders(context, request).slice(0, 2)], "");
+  const [name, requestId] = sharedHeaders(context, request) as [string, string];
+  const counted = context.parts.count("204", "-");
+  if (counted !== null) context.counts.count(requestId, counted.outcome, counted.org);
+  context.parts.writeAnswer(response, 204, [...headers, name, requestId], "");
 };
 
 const STATUS_TEXT: Readonly<Record<number, string>> = {

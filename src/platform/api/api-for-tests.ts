@@ -1,0 +1,224 @@
+/**
+ * A whole deployment on loopback for tests, with fixtures made through its control plane, calls over undici and raw sockets.
+ * Nothing is replaced: three services, real links.
+ */
+import { connect, type Socket } from "node:net";
+import { Agent, request } from "undici";
+import { expect } from "vitest";
+import type { KeyRecord, Organization } from "../../core/records.ts";
+import { HEALTHY, type Parts } from "../parts.ts";
+import { type RoleOptions, type Running, startRole } from "../start-role.ts";
+
+export const ORIGIN = "https://app.example";
+export const FOREIGN = "https://elsewhere.example";
+export const MESSAGES = { messages: [{ role: "user", content: "where is the station?" }] };
+
+export type Heard = {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  json: any;
+};
+
+export type CallOptions = {
+  method?: string;
+  path: string;
+  /** Sent as JSON unless it is text or bytes. */
+  body?: unknown;
+  credential?: string | undefined;
+  apiKey?: string;
+  origin?: string;
+  headers?: Record<string, string>;
+};
+
+export type Fixture = { id: string; secret: string };
+
+export type Deployment = {
+  running: Running;
+  api: string;
+  control: string;
+  /** An organization; Pro unless said otherwise. */
+  org(fields?: Partial<Organization> & { map_loads_used?: number }): Promise<string>;
+  /** A key; by default publishable, with every scope but `vendor` and one origin. */
+  key(org: string, fields?: Partial<KeyRecord>): Promise<Fixture>;
+  serverKey(org: string, fields?: Partial<KeyRecord>): Promise<Fixture>;
+  session(key: Fixture, product?: string): Promise<string>;
+  adminToken(org: string): Promise<string>;
+  call(options: CallOptions): Promise<Heard>;
+  ask(method: string, path: string, body?: unknown): Promise<Heard>;
+  gauges(): Promise<Record<string, number> & { in_flight_by_org: Record<string, number> }>;
+  ledger(run: string): Promise<{ kind: string; org: string; charge_id: string; request_id: string; meter: string }[]>;
+  /** Waits until nothing is in flight and nothing unsettled. */
+  quiet(): Promise<void>;
+  raw(): Promise<RawClient>;
+  close(): Promise<void>;
+};
+
+/** A client that writes bytes and keeps what came. */
+export type RawClient = {
+  socket: Socket;
+  send(text: string | Buffer): void;
+  heard(): string;
+  /** Resolves once the text has come; rejects after 10 s, telling what came. */
+  waitFor(text: string | RegExp): Promise<string>;
+  /** Resolves when the server has closed the connection. */
+  closed(): Promise<void>;
+};
+
+const read = async (url: string, options: Parameters<typeof request>[1]): Promise<Heard> => {
+  const answer = await request(url, options as never);
+  const text = await answer.body.text();
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {}
+  return { status: answer.statusCode, headers: answer.headers, text, json };
+};
+
+/** Waits for a condition, 10 s at most. */
+export const until = async (what: string, holds: () => boolean | Promise<boolean>): Promise<void> => {
+  const untilMs = performance.now() + 10_000;
+  while (!(await holds())) {
+    if (performance.now() > untilMs) throw new Error(`waited 10 s for: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+};
+
+export const rawClient = async (url: string): Promise<RawClient> => {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  let heard = "";
+  let closed = false;
+  socket.setEncoding("latin1");
+  socket.on("data", (text) => {
+    heard += text;
+  });
+  socket.on("end", () => {
+    closed = true;
+  });
+  socket.on("close", () => {
+    closed = true;
+  });
+  socket.on("error", () => {
+    closed = true;
+  });
+  await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+  return {
+    socket,
+    send: (text) => {
+      if (socket.writable) socket.write(text);
+    },
+    heard: () => heard,
+    waitFor: async (text) => {
+      const came = (): boolean => (typeof text === "string" ? heard.includes(text) : text.test(heard));
+      await until(`${text} in what came`, came).catch(() => {
+        throw new Error(`expected ${text}, got:\n${heard.slice(0, 2_000)}`);
+      });
+      return heard;
+    },
+    closed: () => until("the server to close the connection", () => closed),
+  };
+};
+
+export const startDeployment = async (options: RoleOptions = {}, parts: Parts = HEALTHY): Promise<Deployment> => {
+  const running = await startRole(
+    "all",
+    {
+      controlPort: 0,
+      logLevel: "silent",
+      rateLimit: null,
+      stopDeadlineMs: 2_000,
+      ...options,
+      inference: { serviceMs: 20, tokens: 4, ...options.inference },
+    },
+    parts,
+  );
+  const api = running.urls.api as string;
+  const control = running.urls.control?.api as string;
+  // A caller that has given up is not waited for.
+  const dispatcher = new Agent({ connections: 512, pipelining: 1 });
+
+  const ask = (method: string, path: string, body?: unknown): Promise<Heard> =>
+    read(control + path, {
+      method: method as "GET",
+      dispatcher,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+
+  const call = ({ method = "GET", path, body, credential, apiKey, origin, headers }: CallOptions): Promise<Heard> => {
+    const isRaw = typeof body === "string" || Buffer.isBuffer(body);
+    return read(api + path, {
+      method: method as "GET",
+      dispatcher,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+        ...(apiKey === undefined ? {} : { "x-api-key": apiKey }),
+        ...(origin === undefined ? {} : { origin }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: isRaw ? (body as string) : JSON.stringify(body) }),
+    });
+  };
+
+  const made = async (path: string, body: unknown): Promise<Heard["json"]> => {
+    const heard = await ask("POST", path, body);
+    expect(heard.status, heard.text).toBe(201);
+    return heard.json;
+  };
+
+  const key = async (org: string, fields: Partial<KeyRecord> = {}): Promise<Fixture> => {
+    const record = { kind: "publishable", scopes: ["ai", "design", "maps"], allowed_origins: [ORIGIN], ...fields };
+    const { id, key: secret } = await made("/keys", { org_id: org, ...record });
+    return { id, secret };
+  };
+
+  const gauges = async () => (await ask("GET", "/gauges")).json;
+
+  return {
+    running,
+    api,
+    control,
+    org: async (fields = {}) => (await made("/orgs", { tier: "Pro", ...fields })).id,
+    key,
+    serverKey: (org, fields = {}) => key(org, { kind: "server", allowed_origins: [], ...fields }),
+    session: async ({ secret }, product = "chat") => {
+      const heard = await call({
+        method: "POST",
+        path: "/sdk/sessions",
+        body: { product },
+        credential: secret,
+        origin: ORIGIN,
+      });
+      expect(heard.status, heard.text).toBe(200);
+      return heard.json.session_token;
+    },
+    adminToken: async (org) => (await made("/admin-tokens", { org })).token,
+    call,
+    ask,
+    gauges,
+    ledger: async (run) =>
+      (await ask("GET", `/ledger?run=${run}`)).text
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line)),
+    quiet: () =>
+      until("nothing in flight", async () => {
+        const { in_flight, unsettled, in_flight_by_org, inference_running, open_streams } = await gauges();
+        const idle = in_flight === 0 && unsettled === 0 && inference_running === 0 && open_streams === 0;
+        return idle && Object.keys(in_flight_by_org).length === 0;
+      }),
+    raw: () => rawClient(api),
+    close: async () => {
+      await dispatcher.destroy();
+      await running.close();
+    },
+  };
+};
+
+/** A refusal as a test tells it: status and subcode, or the status alone. */
+export const outcomeOf = ({ status, json }: Heard): string => {
+  const subcode = json?.detail ?? json?.error;
+  return subcode === undefined ? String(status) : `${status} ${subcode}`;
+};
