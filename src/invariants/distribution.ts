@@ -7,14 +7,12 @@ const STEP = Math.log(1.08);
 export class Distribution {
   readonly #buckets = new Map<number, number>();
   count = 0;
-  least = Number.POSITIVE_INFINITY;
 
   /** Microseconds; below one counts as one. */
   add(us: number): void {
     const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
     this.#buckets.set(bucket, (this.#buckets.get(bucket) ?? 0) + 1);
     this.count += 1;
-    this.least = Math.min(this.least, us);
   }
 
   /** The value that a share `q` of all lies at or below; 0 when nothing was added. */

@@ -45,8 +45,6 @@ export class MostInFlight {
   readonly #tell: (call: CallLine, most: number, mostOfOrg: number) => void;
   #total = 0;
   #doneUntilUs = Number.NEGATIVE_INFINITY;
-  /** The most that was ever in flight, by organization. */
-  readonly mostOfOrg = new Map<string, number>();
   /** Set when a clock was further off than could be waited for: nothing can be told then. */
   lost = false;
 
@@ -90,7 +88,6 @@ export class MostInFlight {
       if (holdsOrgSlot(call)) {
         const now = (this.#byOrg.get(call.org) ?? 0) + by;
         this.#byOrg.set(call.org, now);
-        if (now > (this.mostOfOrg.get(call.org) ?? 0)) this.mostOfOrg.set(call.org, now);
       }
       if (kind === "start") for (const open of this.#open) this.#count(open);
     } else if (kind === "open") {

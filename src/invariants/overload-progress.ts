@@ -2,25 +2,31 @@
  * Whether a platform that is full goes on working. Beyond its cap it may refuse, but what it has taken in must come out:
  * counts how long callers saw it full, what came out meanwhile, and what never did.
  */
+import { outcomeOf, SHEDS } from "../contract/subcodes.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
+import { Distribution } from "./distribution.ts";
 import { Heap } from "./heap.ts";
 import { Evidence } from "./invariant.ts";
 import { isDefinite } from "./moments.ts";
 
-const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
+const SHED = new Set(SHEDS.map(outcomeOf));
 
 export class OverloadProgress {
   readonly #full: number;
-  readonly #ends = new Heap<CallLine>();
+  /** Calls that got an answer, until they got it; and all calls that were waiting, answered or not. */
+  readonly #served = new Heap<CallLine>();
+  readonly #waiting = new Heap<CallLine>();
   #nowUs = Number.NEGATIVE_INFINITY;
-  /** How long at least as many calls as the caps hold were waiting or being served, in microseconds. */
+  /** How long as many calls as the caps hold were waiting or being served and did get their answer, in microseconds. */
   fullUs = 0;
   /** Definite answers, other than sheds, that came while it was full. */
   came = 0;
   /** Calls sent while it was full, and those of them that got no answer at all though nobody cut them off. */
   sent = 0;
   readonly lost = new Evidence();
-  /** Callers that slow a stream down or leave it: what comes out is then not the platform's doing alone. */
+  /** How long a shed took: what a call costs that is not served. */
+  readonly sheds = new Distribution();
+  /** Callers slow streams down: what comes out is then not the platform's doing alone. */
   disturbed = false;
 
   /** `full`: the caps of all replicas together. */
@@ -32,14 +38,17 @@ export class OverloadProgress {
     this.#runUntil(lineTimeUs(line));
     if (line.type !== "call") return;
     if (line.slow_reader === true) this.disturbed = true;
-    const full = this.#ends.size >= this.#full;
-    if (full) {
+    if (this.#waiting.size >= this.#full) {
       this.sent += 1;
-      if (line.outcome === "indeterminate" && line.aborted !== true && line.error !== "ECONNREFUSED") {
-        this.lost.breach(line.id, "no answer");
-      }
+      const cutOff = line.aborted === true || line.error === "ECONNREFUSED";
+      if (line.outcome === "indeterminate" && !cutOff) this.lost.breach(line.id, "no answer");
     }
-    if (!SHED.has(line.outcome)) this.#ends.push(line.done_us, line);
+    if (SHED.has(line.outcome)) {
+      this.sheds.add(line.done_us - line.sent_us);
+      return;
+    }
+    this.#waiting.push(line.done_us, line);
+    if (isDefinite(line)) this.#served.push(line.done_us, line);
   }
 
   finish(): void {
@@ -47,17 +56,18 @@ export class OverloadProgress {
   }
 
   #runUntil(us: number): void {
-    while (this.#ends.least < us) {
-      this.#advance(this.#ends.least);
-      const full = this.#ends.size >= this.#full;
-      const call = this.#ends.pop() as CallLine;
-      if (full && isDefinite(call)) this.came += 1;
+    while (this.#waiting.least < us) this.#waiting.pop();
+    while (this.#served.least < us) {
+      this.#advance(this.#served.least);
+      if (this.#served.size >= this.#full) this.came += 1;
+      this.#served.pop();
     }
     if (us !== Number.POSITIVE_INFINITY) this.#advance(us);
   }
 
   #advance(us: number): void {
-    if (this.#ends.size >= this.#full && this.#nowUs !== Number.NEGATIVE_INFINITY) this.fullUs += us - this.#nowUs;
+    const began = this.#nowUs !== Number.NEGATIVE_INFINITY;
+    if (began && this.#served.size >= this.#full) this.fullUs += us - this.#nowUs;
     this.#nowUs = us;
   }
 }

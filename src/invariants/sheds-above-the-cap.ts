@@ -24,6 +24,7 @@ const ENOUGH_LOST = 20;
 const WORKING_SHARE = 0.1;
 const ENOUGH_FULL_US = 2_000_000;
 const ENOUGH_POSSIBLE = 100;
+const ENOUGH_SHEDS = 20;
 
 export const shedsAboveTheCap: Invariant = {
   id: "sheds-above-the-cap",
@@ -64,13 +65,15 @@ export const shedsAboveTheCap: Invariant = {
       }
     };
     const collapse = (): Evidence | null => {
-      const { lost, sent, came, fullUs, disturbed } = progress;
+      const { lost, sent, came, fullUs, disturbed, sheds: cost } = progress;
       if (faults || moved) return null;
       if (lost.count >= ENOUGH_LOST && lost.count > 0.5 * sent) {
         lost.first = `${lost.count} of ${sent} calls sent to the full platform got no answer`;
         return lost;
       }
       if (slots === undefined || serviceMs === undefined || disturbed || fullUs < ENOUGH_FULL_US) return null;
+      // Full by the platform's own word, and not merely by calls that travel for longer than they are served.
+      if (cost.count < ENOUGH_SHEDS || cost.quantile(0.5) > (serviceMs * 1000) / 2) return null;
       const possible = (fullUs / (serviceMs * 1000)) * slots * replicas;
       if (possible < ENOUGH_POSSIBLE || came >= WORKING_SHARE * possible) return null;
       const evidence = new Evidence();

@@ -3,10 +3,10 @@
  * platform, or use less yourself (items 210, 211, 220, 221). Legal only if as many calls as one replica's cap can have
  * been in flight at some moment while the call was: the upper bound, so that nobody is accused by a slow clock.
  */
-import type { CallLine } from "../history/line.ts";
+import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { changesCaps } from "./capacity-changes.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isDefinite, latestUs } from "./moments.ts";
+import { isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
 import { MostInFlight } from "./most-in-flight.ts";
 
 const EXPECTED = "a call is shed only when the cap that its subcode names can have been reached";
@@ -47,7 +47,7 @@ export const shedsOnlyOverTheCap: Invariant = {
     const flight = new MostInFlight(judgeShed);
     return {
       see(line) {
-        if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, line.type === "mark" ? line.at_us - 1_000_000 : 0);
+        if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
         flight.see(line, line.type === "call" && SHED.has(line.outcome));
         if (line.type === "call" && isDefinite(line) && !SHED.has(line.outcome)) others += 1;
       },

@@ -1,0 +1,134 @@
+/**
+ * The hunt for false positives: whatever blurs the history of an honest platform, no judge may condemn it. And the hunt for
+ * blindness: the same worlds with one promise broken must be condemned by the judge of that promise, most of the time.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { INVARIANTS } from "../src/invariants/catalogue.ts";
+import { judgeWith } from "../src/invariants/invariant.ts";
+import { play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.ts";
+import { law } from "./support/law.ts";
+
+const anyWorld: fc.Arbitrary<World> = fc
+  .record({
+    seed: fc.nat(1_000_000),
+    replicas: fc.integer({ min: 1, max: 3 }),
+    globalCap: fc.integer({ min: 2, max: 12 }),
+    orgCap: fc.integer({ min: 1, max: 8 }),
+    slots: fc.integer({ min: 1, max: 12 }),
+    serviceMs: fc.integer({ min: 20, max: 400 }),
+    ratePerS: fc.integer({ min: 2, max: 60 }),
+    burst: fc.integer({ min: 1, max: 20 }),
+    allowance: fc.integer({ min: 1, max: 12 }),
+    usedAtStart: fc.integer({ min: 0, max: 12 }),
+    callsPerS: fc.integer({ min: 5, max: 150 }),
+    seconds: fc.integer({ min: 2, max: 8 }),
+    clockErrorMs: fc.integer({ min: 0, max: 30 }),
+    wayMs: fc.integer({ min: 0, max: 80 }),
+    pauseMs: fc.integer({ min: 0, max: 120 }),
+    lostShare: fc.constantFrom(0, 0, 0.02, 0.3),
+    leavingShare: fc.constantFrom(0, 0, 0.1, 0.5),
+  })
+  .map((world) => ({
+    ...world,
+    slots: Math.min(world.slots, world.globalCap),
+    usedAtStart: Math.min(world.usedAtStart, world.allowance),
+  }));
+
+describe("an honest platform", () => {
+  law(
+    "is condemned by no judge, whatever blurs its history",
+    () =>
+      fc.property(anyWorld, (world) => {
+        const { facts, lines } = play(world);
+        const condemned = INVARIANTS.flatMap((invariant) => {
+          const finding = judgeWith(invariant, facts, lines);
+          return finding.verdict === "fail" ? [`${invariant.id}: ${finding.reason}: ${finding.got}`] : [];
+        });
+        if (condemned.length > 0) throw new Error(condemned.join("\n"));
+      }),
+    { quick: 150, nightly: 20_000 },
+  );
+
+  test("is not merely left unjudged", () => {
+    const passed = new Set<string>();
+    for (const world of fc.sample(anyWorld, { seed: 1, numRuns: 60 })) {
+      const { facts, lines } = play(world);
+      for (const invariant of INVARIANTS) {
+        if (judgeWith(invariant, facts, lines).verdict === "pass") passed.add(invariant.id);
+      }
+    }
+    expect([...passed].sort()).toEqual(
+      expect.arrayContaining([
+        "admits-at-most-the-allowance",
+        "admits-what-is-allowed",
+        "charged-once",
+        "counts-agree",
+        "envelope-fits-subcode",
+        "first-failing-check-decides",
+        "organizations-do-not-share",
+        "rate-within-any-window",
+        "refusals-are-cheap",
+        "refused-is-not-charged",
+        "sheds-above-the-cap",
+        "sheds-only-over-the-cap",
+        "slots-are-given-back",
+        "streams-end-once",
+        "tells-when-to-retry",
+      ]),
+    );
+  });
+});
+
+/** Twice more calls than it can carry, over lines and clocks as on one machine. */
+const BUSY: World = {
+  seed: 0,
+  replicas: 1,
+  globalCap: 12,
+  orgCap: 8,
+  slots: 12,
+  serviceMs: 200,
+  ratePerS: 1000,
+  burst: 1000,
+  allowance: 10,
+  usedAtStart: 2,
+  callsPerS: 200,
+  seconds: 6,
+  clockErrorMs: 1,
+  wayMs: 2,
+  pauseMs: 4,
+  lostShare: 0.01,
+  leavingShare: 0.05,
+};
+const PRESSED = { ...BUSY, replicas: 2, globalCap: 60, orgCap: 60, slots: 60, ratePerS: 20, burst: 5 };
+
+const CASES: [string, Spoils, World, string][] = [
+  ["sheds at three quarters of the cap", { shedsAt: 9 }, BUSY, "sheds-only-over-the-cap"],
+  ["sheds one too early", { shedsAt: 11 }, { ...BUSY, lostShare: 0, leavingShare: 0 }, "sheds-only-over-the-cap"],
+  ["swaps the two overloads", { swapsSheds: true }, BUSY, "sheds-only-over-the-cap"],
+  ["sheds the neighbours", { swapsSheds: true }, { ...BUSY, orgCap: 11 }, "organizations-do-not-share"],
+  [
+    "never sheds, and serves all at once",
+    { neverSheds: true, neverShedsOrgs: true },
+    { ...BUSY, slots: 500 },
+    "sheds-above-the-cap",
+  ],
+  ["never sheds, and lets them queue", { neverSheds: true, neverShedsOrgs: true }, BUSY, "sheds-above-the-cap"],
+  ["never sheds an organization", { neverShedsOrgs: true }, { ...BUSY, orgCap: 4 }, "sheds-above-the-cap"],
+  ["limits each replica by itself", { limitsPerReplica: true }, PRESSED, "rate-within-any-window"],
+  ["admits one load too many", { admitsMore: 1 }, { ...PRESSED, lostShare: 0 }, "admits-at-most-the-allowance"],
+  ["stops five loads early", { refusesEarlier: 5 }, { ...PRESSED, lostShare: 0 }, "admits-what-is-allowed"],
+  ["keeps the slots of those who left", { keepsSlots: true }, BUSY, "slots-are-given-back"],
+];
+
+describe("a platform that", () => {
+  test.each(CASES)("%s is condemned for it", (_, spoils, world, id) => {
+    const invariant = INVARIANTS.find((one) => one.id === id);
+    if (invariant === undefined) throw new Error(`no invariant ${id}`);
+    const verdicts = Array.from({ length: 10 }, (__, seed) => {
+      const { facts, lines } = play({ ...world, seed }, spoils);
+      return judgeWith(invariant, facts, lines).verdict;
+    });
+    expect(verdicts.filter((verdict) => verdict === "fail").length, verdicts.join(" ")).toBeGreaterThanOrEqual(9);
+  });
+});

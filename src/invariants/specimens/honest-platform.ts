@@ -1,0 +1,306 @@
+/**
+ * A tiny honest platform in virtual time, to hunt for judges that accuse the innocent: caps, a shared rate limit and an
+ * allowance kept exactly, seen through everything that blurs a history: slow lines, clocks that are off, readers that
+ * pause, requests and replies that are lost, clients that leave. Written for the judges alone and sharing nothing with the
+ * platform. Each `Spoils` breaks one promise, to see that the same history would then be condemned.
+ */
+import type { CallLine, LedgerLine, Line } from "../../history/line.ts";
+import type { Counts, StageFacts } from "../../history/stage-facts.ts";
+import { Heap } from "../heap.ts";
+import { PUBLISHABLE, SERVER } from "./specimen.ts";
+
+export type World = {
+  seed: number;
+  replicas: number;
+  /** In flight: of a replica, of an organization on it; running at once. */
+  globalCap: number;
+  orgCap: number;
+  slots: number;
+  serviceMs: number;
+  ratePerS: number;
+  burst: number;
+  allowance: number;
+  usedAtStart: number;
+  callsPerS: number;
+  seconds: number;
+  /** How far the clocks of the two drivers may be off, in milliseconds. */
+  clockErrorMs: number;
+  /** Longest way of a request or a reply, and longest pause of a reader. */
+  wayMs: number;
+  pauseMs: number;
+  /** Shares of calls whose request or reply is lost, and whose client leaves. */
+  lostShare: number;
+  leavingShare: number;
+};
+
+export type Spoils = {
+  shedsAt?: number;
+  neverSheds?: true;
+  neverShedsOrgs?: true;
+  swapsSheds?: true;
+  limitsPerReplica?: true;
+  admitsMore?: number;
+  refusesEarlier?: number;
+  keepsSlots?: true;
+};
+
+/** mulberry32: a small seeded generator, uniform in [0, 1). */
+export const seeded = (seed: number): (() => number) => {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+};
+
+type Replica = { total: number; byOrg: Map<string, number>; running: number; queue: (() => void)[] };
+const TIMEOUT_US = 3_000_000;
+const ORGS = ["a", "b", "f"];
+const EVENTS = 8;
+
+export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; lines: Line[] } => {
+  const random = seeded(world.seed);
+  const upTo = (ms: number): number => Math.floor(random() * ms * 1000);
+  const agenda = new Heap<() => void>();
+  let nowUs = 0;
+  const at = (us: number, act: () => void): void => agenda.push(Math.max(us, nowUs), act);
+  const replicas: Replica[] = Array.from({ length: world.replicas }, () => ({
+    total: 0,
+    byOrg: new Map(),
+    running: 0,
+    queue: [],
+  }));
+  const lines: CallLine[] = [];
+  const counts: Counts = {};
+  const ledger: LedgerLine[] = [];
+  const tat = new Map<string, number>();
+  const used = new Map<string, number>(ORGS.map((org) => [org, org === "f" ? world.usedAtStart : 0]));
+  const clockUs = [0, 1].map(() => Math.round((random() * 2 - 1) * world.clockErrorMs * 1000));
+  const capOf = (org: string): number => (org === "f" ? world.allowance : world.allowance * 5);
+  /** Readers pause now and then; what comes meanwhile is read at the end, within a millisecond, in any order. */
+  const readAt = (us: number): number => {
+    const period = 400_000;
+    const pause = world.pauseMs * 1000;
+    const into = us % period;
+    return into < pause ? us - into + pause + upTo(1) : us;
+  };
+
+  const takeRate = (bucket: string): number | null => {
+    const step = 1_000_000 / world.ratePerS;
+    const now = Math.max(tat.get(bucket) ?? nowUs, nowUs);
+    const waitUs = now - step * (world.burst - 1) - nowUs;
+    if (waitUs > 0) return waitUs;
+    tat.set(bucket, now + step);
+    return null;
+  };
+
+  const arrive = (id: number, sentUs: number): void => {
+    const org = ORGS[Math.floor(random() ** 2 * ORGS.length)] as string;
+    const kind = random();
+    const isLoad = kind < 0.3;
+    const anonymous = kind > 0.95;
+    const driver = Math.floor(random() * 2);
+    const index = Math.floor(random() * world.replicas);
+    const replica = replicas[index] as Replica;
+    const wayUs = upTo(world.wayMs);
+    const leaves = !isLoad && random() < world.leavingShare;
+    const fate = random();
+    const losesRequest = fate < world.lostShare / 2;
+    const losesReply = !losesRequest && fate < world.lostShare;
+    const clock = clockUs[driver] as number;
+    const line: CallLine = {
+      type: "call",
+      id: `${id}`,
+      stage: "s",
+      driver: `d${driver}`,
+      org: anonymous ? "-" : org,
+      bucket: org,
+      route: isLoad ? "maps.loads" : "chat.control",
+      intended_us: sentUs + clock,
+      sent_us: sentUs + clock,
+      first_us: null,
+      done_us: sentUs + TIMEOUT_US + clock,
+      outcome: "indeterminate",
+      clock_error_us: world.clockErrorMs * 1000,
+      facts: anonymous
+        ? { credential: "none", origin: "none", body: "ok" }
+        : { ...SERVER, tier: org === "f" ? "Pro" : "Pro" },
+    };
+    // The tier of `f` is Free for its map loads alone here: its key is a publishable one's session.
+    if (org === "f" && !anonymous)
+      line.facts = {
+        ...PUBLISHABLE,
+        credential: "session",
+        tier: isLoad ? "Free" : "Pro",
+        product: isLoad ? "tile" : "chat",
+      };
+    lines.push(line);
+    if (losesRequest) return;
+
+    let holds = false;
+    let holdsOrg = false;
+    const release = (): void => {
+      if (holdsOrg) replica.byOrg.set(org, (replica.byOrg.get(org) ?? 0) - 1);
+      if (holds) replica.total -= 1;
+      holds = false;
+      holdsOrg = false;
+    };
+    const count = (outcome: string): void => {
+      const known = outcome === "401" || outcome === "429 b2b_overloaded" ? "-" : org;
+      const byOrg = counts[outcome] ?? {};
+      counts[outcome] = byOrg;
+      byOrg[known] = (byOrg[known] ?? 0) + 1;
+    };
+    const backUs = upTo(world.wayMs);
+    /** The head was written at `headUs`, the last byte now. */
+    const answer = (outcome: string, headUs: number, more: Partial<CallLine> = {}): void => {
+      const doneUs = readAt(nowUs + backUs);
+      if (losesReply || doneUs > sentUs + TIMEOUT_US * 10) return;
+      Object.assign(line, more, {
+        outcome,
+        first_us: Math.min(readAt(headUs + backUs), doneUs) + clock,
+        done_us: doneUs + clock,
+      });
+    };
+    const refuse = (outcome: string, more: Partial<CallLine> = {}): void => {
+      count(outcome);
+      release();
+      answer(outcome, nowUs, {
+        envelope: outcome === "401" ? "none" : /overloaded|exceeded/.test(outcome) ? "flat" : "detail",
+        ...more,
+      });
+    };
+
+    const serve = (): void => {
+      replica.running += 1;
+      const takesUs = Math.max(1000, Math.floor(-Math.log(1 - random()) * world.serviceMs * 1000));
+      const startUs = nowUs;
+      const headUs = startUs + Math.floor(takesUs / EVENTS);
+      let left = false;
+      const free = (): void => {
+        if (left && spoils.keepsSlots) return;
+        release();
+      };
+      const stop = (): void => {
+        replica.running -= 1;
+        replica.queue.shift()?.();
+      };
+      if (leaves) {
+        left = true;
+        const leftUs = Math.max(readAt(headUs + backUs), startUs + Math.floor(takesUs / 2));
+        at(leftUs + upTo(300), () => {
+          free();
+          stop();
+        });
+        count("200");
+        if (!losesReply)
+          Object.assign(line, {
+            outcome: "200",
+            first_us: readAt(headUs + backUs) + clock,
+            done_us: leftUs + clock,
+            events: 3,
+            ended: "closed_by_client",
+            aborted: true,
+          });
+        return;
+      }
+      at(startUs + takesUs, () => {
+        count("200");
+        free();
+        answer("200", headUs, { events: EVENTS, ended: "done", event_names: ["token", "done"] });
+        stop();
+      });
+    };
+
+    const decide = (): unknown => {
+      const bucket = spoils.limitsPerReplica ? `${org}/${index}` : org;
+      const waitUs = takeRate(bucket);
+      if (waitUs !== null)
+        return refuse("429 rate_limited", { retry_after: `${Math.max(1, Math.ceil(waitUs / 1_000_000))}` });
+      if (!isLoad) {
+        if (replica.running < world.slots) serve();
+        else replica.queue.push(serve);
+        return;
+      }
+      const was = used.get(org) as number;
+      if (was >= capOf(org) + (spoils.admitsMore ?? 0) - (spoils.refusesEarlier ?? 0)) {
+        // The token was not taken: rate and meter are one question.
+        tat.set(bucket, (tat.get(bucket) as number) - 1_000_000 / world.ratePerS);
+        return org === "f"
+          ? refuse("429 map_load_quota_exceeded", { quota: { meter: "map_loads", limit: world.allowance, used: was } })
+          : refuse("429 map_load_hard_stop");
+      }
+      used.set(org, was + 1);
+      ledger.push({
+        charge_id: `c${id}`,
+        request_id: `${id}`,
+        org,
+        key: org,
+        meter: "map_loads",
+        kind: "charge",
+        amount: 1,
+        window: "2026-11",
+        at: nowUs / 1000,
+      });
+      at(nowUs + upTo(2), () => {
+        count("200");
+        release();
+        answer("200", nowUs);
+      });
+    };
+
+    at(sentUs + wayUs, () => {
+      const cap = spoils.shedsAt ?? world.globalCap;
+      const [b2b, own] = spoils.swapsSheds
+        ? ["429 org_overloaded", "429 b2b_overloaded"]
+        : ["429 b2b_overloaded", "429 org_overloaded"];
+      if (replica.total >= cap && spoils.neverSheds !== true) return refuse(b2b as string, { retry_after: "1" });
+      replica.total += 1;
+      holds = true;
+      if (anonymous) return refuse("401");
+      if ((replica.byOrg.get(org) ?? 0) >= world.orgCap && spoils.neverShedsOrgs !== true)
+        return refuse(own as string, { retry_after: "1" });
+      replica.byOrg.set(org, (replica.byOrg.get(org) ?? 0) + 1);
+      holdsOrg = true;
+      at(nowUs + upTo(3), decide);
+    });
+  };
+
+  const total = Math.floor(world.callsPerS * world.seconds);
+  for (let id = 0; id < total; id += 1) {
+    const sentUs = Math.floor((id / world.callsPerS) * 1_000_000 + random() * 20_000);
+    at(sentUs, () => arrive(id, sentUs));
+  }
+  while (agenda.size > 0) {
+    nowUs = agenda.least;
+    agenda.pop()?.();
+  }
+  lines.sort((one, other) => one.sent_us - other.sent_us);
+  const facts: StageFacts = {
+    stage: "s",
+    limits: {
+      replicas: world.replicas,
+      slots: world.slots,
+      service_ms: world.serviceMs,
+      global_in_flight: world.globalCap,
+      org_in_flight: world.orgCap,
+      rate_per_s: world.ratePerS,
+      burst: world.burst,
+      revocation_budget_ms: 1000,
+    },
+    shedding: "fixed",
+    tenants: {
+      a: { tier: "Pro", allowance: world.allowance, used_at_start: 0 },
+      b: { tier: "Pro", allowance: world.allowance, used_at_start: 0 },
+      f: { tier: "Free", allowance: world.allowance, used_at_start: world.usedAtStart },
+    },
+    faults: false,
+    drained: true,
+    counts,
+    ledger,
+    gauges: replicas.map(({ total: in_flight, byOrg }) => ({ in_flight, in_flight_by_org: Object.fromEntries(byOrg) })),
+  };
+  return { facts, lines };
+};
