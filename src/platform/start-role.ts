@@ -88,16 +88,20 @@ const storeOf = <S>(option: string, kind: "keys" | "limiter", memory: () => S, s
   throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
 };
 
-/** Closes what was started, last first, once. */
+/** Closes what was started, last first, once; who asks again waits for the same end. */
 class Closers {
   readonly #closers: (() => Promise<unknown>)[] = [];
+  #closing: Promise<void> | undefined;
 
   add(close: () => Promise<unknown>): void {
     this.#closers.push(close);
   }
 
-  async closeAll(): Promise<void> {
-    for (const close of this.#closers.splice(0).reverse()) await close();
+  closeAll(): Promise<void> {
+    this.#closing ??= (async () => {
+      for (const close of this.#closers.reverse()) await close();
+    })();
+    return this.#closing;
   }
 }
 
