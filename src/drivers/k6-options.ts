@@ -9,19 +9,22 @@ const UNIT = { timeUnit: "1000s" };
 
 const seconds = (s: number): string => `${Math.round(s * 1000)}ms`;
 
+/** What a call that is no stream, or is refused, may take before it costs us an iteration: a stall of the target and ours. */
+const STALL_S = 0.3;
+/** Events of a stream, for the time that a slow reader takes. */
+const EVENTS = 25;
+
 /**
- * One stream holds one VU (k6/x/sse blocks it). By Little's law, with half as much again: what the deployment can hold at
- * once, and for the rest 150 ms a call. A missing VU drops an iteration, even where k6 could still make one.
+ * VUs by Little's law, with half as much again. One call holds one VU (k6/x/sse blocks it): what the deployment can hold at
+ * once, and for the rest a stall's length. A missing VU drops an iteration, even where k6 could still make one.
  */
-export const vusFor = (profile: Profile, limits: LimitsInWorld, extraStreams = 0): number => {
+export const vusFor = (profile: Profile, limits: LimitsInWorld, slowReadMs = 0): number => {
   const peak = profilePeakPerS(profile);
   const serviceS = (limits.service_ms ?? 500) / 1000;
   const held = limits.global_in_flight ?? limits.slots;
-  const streams = Math.min(
-    held === undefined ? Number.POSITIVE_INFINITY : held * (limits.replicas ?? 1),
-    peak * serviceS * 2,
-  );
-  return Math.min(2000, Math.ceil(1.5 * (streams + extraStreams + peak * 0.15)) + 10);
+  const room = held === undefined ? Number.POSITIVE_INFINITY : held * (limits.replicas ?? 1);
+  const streams = Math.min(room, peak * serviceS * 2);
+  return Math.min(2000, Math.ceil(1.5 * (streams + peak * (STALL_S + (EVENTS * slowReadMs) / 1000))) + 10);
 };
 
 const isFlat = ({ pieces }: Profile): boolean => pieces.length === 1 && pieces[0]?.from === pieces[0]?.to;

@@ -62,6 +62,10 @@ export type K6Result = {
 /** More dropped iterations than this share put the load in doubt. */
 const DROPPED_MAX = 0.001;
 
+/** How slowly the story's readers read, by its first calls. */
+const slowestReadMs = ({ story, seed, world }: K6Options): number =>
+  Math.max(0, ...Array.from({ length: 20 }, (_, i) => story.plan(seed, i, world)[0]?.slowReadMs ?? 0));
+
 type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
 
 const readSummary = async (path: string): Promise<{ iterations: number; dropped: number } | null> => {
@@ -151,7 +155,11 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
   try {
     const clock = createRunClock(options.epochUs);
     const { handOver, environment } = await collectHandOver({ ...options, clock, timeouts, onLine, folder });
-    const executor = executorFor(profile, options.vus ?? vusFor(profile, world.limits), timeouts.callMs);
+    const executor = executorFor(
+      profile,
+      options.vus ?? vusFor(profile, world.limits, slowestReadMs(options)),
+      timeouts.callMs,
+    );
     const whole: HandOver = {
       ...handOver,
       firstCall,

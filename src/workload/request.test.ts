@@ -42,7 +42,7 @@ describe("what goes over the wire", () => {
 
   test("ids and names tell apart what is apart", () => {
     expect(callId("r-s", 7, 0, 0)).toBe("r-s-7");
-    expect(callId("r-s", 7, 1, 2)).toBe("r-s-7.1r2");
+    expect(callId("r-s", 7, 1, 2)).toBe("r-s-7_1r2");
     expect(credentialName({ as: "session", of: "tenant:a", product: "chat" })).toBe("session tenant:a chat");
     expect(credentialName({ as: "none" })).toBe("none");
   });

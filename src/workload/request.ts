@@ -82,4 +82,4 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
 
 /** `<prefix>-<call>`, with the step and the attempt where there is more than one. */
 export const callId = (prefix: string, i: number, step: number, attempt: number): string =>
-  `${prefix}-${i}${step === 0 ? "" : `.${step}`}${attempt === 0 ? "" : `r${attempt}`}`;
+  `${prefix}-${i}${step === 0 ? "" : `_${step}`}${attempt === 0 ? "" : `r${attempt}`}`;

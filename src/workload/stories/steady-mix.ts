@@ -30,14 +30,16 @@ const deedFor = chooserOf<Deed>([
 ]);
 
 const serversBySize = oncePerWorld((world: World) => chooserOf(zipf(tenantsWith(world, "server"), 0.5)));
-const publishablesBySize = oncePerWorld((world: World) => chooserOf(zipf(tenantsWith(world, "publishable"), 0.5)));
+// A Free organization is admitted to `tile` alone, and tiles are charged.
+const paid = oncePerWorld((world: World) => tenantsWith(world, "publishable").filter(({ tier }) => tier !== "Free"));
+const paidBySize = oncePerWorld((world: World) => chooserOf(zipf(paid(world), 0.5)));
 
 /** Shared with the stories that run the same mix under another profile or fault. */
 export const planMix = (seed: number, i: number, world: World): Step[] => {
   const deed = deedFor(uniform(seed, i, WHAT));
   const who = uniform(seed, i, WHO);
-  if (deed === "exchange" && tenantsWith(world, "publishable").length > 0) {
-    return [exchangeStep(world, i, `tenant:${publishablesBySize(world)(who).org}`, "chat")];
+  if (deed === "exchange" && paid(world).length > 0) {
+    return [exchangeStep(world, i, `tenant:${paidBySize(world)(who).org}`, "chat")];
   }
   const route: RouteName = deed === "exchange" ? "design.styles" : deed;
   const wish: StepWish = {

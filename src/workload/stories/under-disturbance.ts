@@ -98,5 +98,5 @@ export const leavingReaders = streamStory(
 );
 /** Every second reader rests after each piece; what it holds is its own organization's, and it comes to an end. */
 export const slowReaders = streamStory("slow-readers", "streams half of which are read slowly", 0.3, 15, (i) =>
-  i % 2 === 0 ? { slowReadMs: 250 } : {},
+  i % 2 === 0 ? { slowReadMs: 50 } : {},
 );
