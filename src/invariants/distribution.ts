@@ -24,4 +24,12 @@ export class Distribution {
     }
     return 0;
   }
+
+  /** How many of all lie above a value. */
+  above(us: number): number {
+    const bucket = Math.round(Math.log(Math.max(1, us)) / STEP);
+    let count = 0;
+    for (const [one, times] of this.#buckets) if (one > bucket) count += times;
+    return count;
+  }
 }

@@ -4,16 +4,13 @@
  *     stream       sent ----- first byte ================== last byte
  *     let in                            sent ---- first byte + margin
  *
- * A stream whose first byte had come before the call was sent was certainly in; one whose last byte came well after the
- * call's own first byte certainly still was when the call was let in, because both went to a reader the same way. All
- * delays that streams share (a busy client, a long line) drop out; only their order must survive, hence the margin.
+ * A stream whose first byte had come before the call was sent was certainly in; one whose last byte came after the call's
+ * own first byte still was when the call was let in, if bytes that were written in an order are read in it. All delays that
+ * streams share (a busy client, a long line) drop out; by how much that order held is told along, for the judge to weigh.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
-
-/** By how much bytes written later may be read earlier: a turn of a busy reader's loop. */
-const ORDER_MARGIN_US = 20_000;
 
 export const isStream = ({ route }: CallLine): boolean => route !== "-" && routeOf(route).stream !== undefined;
 
@@ -36,22 +33,25 @@ export class HeldStreams {
     this.#pruneAt = Math.max(64, 2 * this.#held.length);
   }
 
-  /** Other streams that were certainly in flight when this admitted call was let in: in all, and of its organization. */
-  beside(call: CallLine): { all: number; ofOrg: number } {
+  /**
+   * By how many microseconds at least `cap` other streams (of its organization, where asked) outlasted the letting in of this
+   * call. Below zero: fewer than that were certainly in flight.
+   */
+  outlasting(call: CallLine, cap: number, ofOrg: boolean): number {
     const fromUs = earliestUs(call);
-    const untilUs = decidedByUs(call) + ORDER_MARGIN_US;
-    let all = 0;
-    let ofOrg = 0;
+    const untilUs = decidedByUs(call);
+    const slacks: number[] = [];
     for (const other of this.#held) {
-      if (other === call || decidedByUs(other) > fromUs || other.done_us - other.clock_error_us < untilUs) continue;
-      all += 1;
-      if (other.org === call.org) ofOrg += 1;
+      if (decidedByUs(other) > fromUs || (ofOrg && other.org !== call.org)) continue;
+      const slack = other.done_us - other.clock_error_us - untilUs;
+      if (slack >= 0) slacks.push(slack);
     }
-    return { all, ofOrg };
+    if (slacks.length < cap) return -1;
+    return slacks.sort((one, other) => other - one)[cap - 1] ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Other admitted streams that were sent before the call and not over when it was let in, whether let in yet or not. */
-  outstandingBeside(call: CallLine): number {
-    return this.#held.filter((other) => other !== call && other.done_us >= decidedByUs(call)).length;
+  /** Streams that were sent before the call, not over when it was sent, and all let in sooner or later. */
+  aheadOf(call: CallLine): number {
+    return this.#held.filter(({ done_us }) => done_us >= call.sent_us).length;
   }
 }

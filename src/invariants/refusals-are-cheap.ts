@@ -1,8 +1,8 @@
 /**
  * Shedding saves a server only if saying no costs far less than saying yes; a slow no holds the client's connection and
  * the server's memory just when both are short (item 220). Compared with the time that serving takes, after the round trip
- * has been taken off: what the quickest tenth of other answers took. A line whose delay varies is no slow refusal, so the
- * quicker quarter of sheds must be slow too. A should: it is a matter of time on a shared machine.
+ * has been taken off: what the quickest tenth of other answers took. A line whose delay varies is no slow refusal: the
+ * quicker quarter of sheds must be slow too, and the rest not much slower. A should: it is a matter of time on a shared machine.
  */
 import { outcomeOf, SHEDS } from "../contract/subcodes.ts";
 import { Distribution } from "./distribution.ts";
@@ -49,6 +49,9 @@ export const refusalsAreCheap: Invariant = {
         const costUs = Math.max(0, sheds.quantile(0.25) - roundTripUs);
         const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
         const told = `three quarters of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
+        const unevenUs = sheds.quantile(0.75) - sheds.quantile(0.25);
+        if (unevenUs > allowedUs / 2)
+          return inconclusive(`half of all sheds differ by ${ms(unevenUs)}: too uneven to tell`, EXPECTED);
         if (costUs <= allowedUs) return passed(`${told}; ${ms(allowedUs)} are allowed`, EXPECTED);
         const evidence = new Evidence();
         for (const id of slow) evidence.breach(id, told);

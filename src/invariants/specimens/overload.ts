@@ -132,13 +132,18 @@ export const shedsAboveTheCap: Specimens = {
     },
   ],
   bad: [
-    { name: "never sheds", lines: above(3), says: /let in beside 4 streams; the caps add up to 4/ },
+    { name: "never sheds", lines: above(14), says: /let in beside 4 streams; the caps add up to 4/ },
     {
       name: "an organization above its cap",
-      lines: many(5, (at) => stream(`${at}`, { atMs: at < 2 ? 0 : 40 + at, tookMs: 150 })),
+      lines: many(16, (at) => stream(`${at}`, { atMs: at < 2 ? 0 : 40 + at, tookMs: 150 })),
       says: /streams of a; its caps add up to 2/,
     },
-    { name: "piles up instead", lines: piledUp, says: /waited 3000 ms among \d+ streams/ },
+    {
+      name: "a few, on an even line",
+      lines: [...above(3), ...many(25, (at) => call(`q${at}`, { atMs: 300 + at }))],
+      says: /let in beside 4 streams/,
+    },
+    { name: "piles up instead", lines: piledUp, says: /waited 3000 ms behind \d+ streams/ },
     {
       name: "collapses: no answers",
       lines: inOrder(
@@ -234,6 +239,12 @@ export const refusalsAreCheap: Specimens = {
     { name: "sheds slowly", lines: [...streams(4), ...shedWithin(150)], says: /three quarters of 25 shed calls took/ },
   ],
   thin: [
+    {
+      name: "an uneven line",
+      lines: shedWithin(2).map((line, at) => ({ ...line, done_us: line.done_us + 4_000 * at })),
+      verdict: "inconclusive",
+      says: /uneven/,
+    },
     { name: "few sheds", lines: shedWithin(2).slice(0, 5), verdict: "inconclusive", says: /20 are needed/ },
     {
       name: "nothing to compare with",
