@@ -48,15 +48,31 @@ const keysOf = (target: Target): { ref: CredentialRef; origin?: string | undefin
   return keys;
 };
 
+/** Calls looked at to see which roles a story uses; its rounds are shorter by far. */
+const LOOKED_AT = 2000;
+
+/** Who calls in a story: roles by name, and whether tenants do. */
+const callersOf = ({ story, seed, world }: Gathering): { roles: Set<string>; tenants: boolean } => {
+  const callers = { roles: new Set<string>(), tenants: false };
+  for (let i = 0; i < LOOKED_AT; i++) {
+    for (const { credential } of story.plan(seed, i, world)) {
+      if (!("of" in credential)) continue;
+      if (credential.of.startsWith("tenant:")) callers.tenants = true;
+      else callers.roles.add(credential.of);
+    }
+  }
+  return callers;
+};
+
 /** Only what the story may use is read: a scenario of tenants needs no role's secret. */
 const gather = async (gathering: Gathering): Promise<Gathered> => {
   const { target, secrets, world, clock, stage, idPrefix, timeouts, onLine, story } = gathering;
   const wire = await openWire({ target, secrets, world, clock, stage, driver: "k6", idPrefix, timeouts, onLine });
   try {
     const gathered: Gathered = { credentials: {}, origins: {} };
-    const usesRoles = story.name === "smoke";
+    const { roles, tenants } = callersOf(gathering);
     for (const { ref, origin } of keysOf(target)) {
-      if (!("of" in ref) || ref.of.startsWith("role:") !== usesRoles) continue;
+      if (!("of" in ref) || !(ref.of.startsWith("tenant:") ? tenants : roles.has(ref.of))) continue;
       const value = await wire.book.fetch(ref);
       if (value !== null) gathered.credentials[credentialName(ref)] = value;
       if (origin !== undefined) gathered.origins[ref.of] = origin;

@@ -133,6 +133,31 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
     await rm(kept, { recursive: true });
   });
 
+  test("a secret that cannot be had is told, and nothing is sent", async () => {
+    const tenants = stub.target().tenants!.map((tenant) => ({ ...tenant, server: { key: "env:FLOODGATE_UNSET_KEY" } }));
+    const { problems } = await run("catalog-reads", constant(20, 1), { target: stub.target({ tenants }) });
+    expect(problems).toMatchObject([{ verdict: "inconclusive", reason: /FLOODGATE_UNSET_KEY/ }]);
+    expect(stub.asked).toEqual([]);
+  });
+
+  test("the secrets are gone while k6 still runs", async () => {
+    const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith("floodgate-k6-"));
+    const before = folders();
+    let during: string[] | undefined;
+    stub.instead = () => {
+      if (stub.asked.length === 100) {
+        during = folders()
+          .filter((name) => !before.includes(name))
+          .flatMap((name) => readdirSync(join(tmpdir(), name)));
+      }
+      return false;
+    };
+    const { problems } = await run("catalog-reads", constant(100, 2));
+    expect(problems).toEqual([]);
+    expect(during).toContain("printed.ndjson");
+    expect(during).not.toContain("handover.json");
+  });
+
   test("leaves no file with secrets behind", async () => {
     const before = readdirSync(tmpdir()).filter((name) => name.startsWith("floodgate-k6-"));
     await run("catalog-reads", constant(20, 1));

@@ -5,17 +5,18 @@
  */
 
 import type { ChildProcess } from "node:child_process";
-import { createReadStream } from "node:fs";
+import { createReadStream, rmSync, statSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { maskSecrets } from "../contract/credentials.ts";
 import type { HandOver, Printed, PrintedFault } from "../workload/handover.ts";
 import type { Profile } from "../workload/profiles.ts";
 import type { Story } from "../workload/story.ts";
 import type { World } from "../workload/world.ts";
 import { TIMEOUTS, type Timeouts } from "./exchange.ts";
-import { collectHandOver } from "./k6-handover.ts";
+import { collectHandOver, type HandedOver } from "./k6-handover.ts";
 import { lineFrom, type Reading } from "./k6-lines.ts";
 import { executorFor, k6ScheduleUs, vusFor } from "./k6-options.ts";
 import { exitProblem, type K6Exit, startK6 } from "./k6-process.ts";
@@ -140,6 +141,19 @@ const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   return problems;
 };
 
+/**
+ * Removes the secrets as soon as the first call is printed: k6 has read the file by then, for all VUs, and a runner that
+ * is killed meanwhile leaves none behind.
+ */
+const forgetWhenRead = (secrets: string, printed: string): NodeJS.Timeout => {
+  const timer = setInterval(() => {
+    if (statSync(printed, { throwIfNoEntry: false })?.size === 0) return;
+    clearInterval(timer);
+    rmSync(secrets, { force: true });
+  }, 100);
+  return timer;
+};
+
 export const runK6 = async (options: K6Options): Promise<K6Result> => {
   const { profile, world, story } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
@@ -154,7 +168,14 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
   };
   try {
     const clock = createRunClock(options.epochUs);
-    const { handOver, environment } = await collectHandOver({ ...options, clock, timeouts, onLine, folder });
+    let collected: HandedOver;
+    try {
+      collected = await collectHandOver({ ...options, clock, timeouts, onLine, folder });
+    } catch (error) {
+      const reason = `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
+      return { problems: [{ verdict: "inconclusive", reason }], iterations: null, dropped: null, lines, warnings: [] };
+    }
+    const { handOver, environment } = collected;
     const executor = executorFor(
       profile,
       options.vus ?? vusFor(profile, world.limits, slowestReadMs(options)),
@@ -175,7 +196,9 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     const handed = { ...environment, FLOODGATE_HANDOVER: path("handover.json") };
     const k6 = startK6(options.binary, [...args, ...(of > 1 ? segment : []), options.script], handed, folder);
     options.onSpawn?.(k6.child);
+    const forgetting = forgetWhenRead(path("handover.json"), path("printed.ndjson"));
     const exit = await k6.exited;
+    clearInterval(forgetting);
     const summary = await readSummary(path("summary.json"));
     // After a drop nobody knows which moment an iteration was meant for; its own start stands for it then.
     const schedule = summary?.dropped === 0 && of === 1 ? k6ScheduleUs(profile) : null;

@@ -31,7 +31,7 @@ export type StepFacts = {
 
 export type Step = {
   readonly route: RouteName | "-";
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT" | "HEAD" | "OPTIONS";
   /** Below `{base_url}`, with its query. */
   readonly path: string;
   readonly body?: string;
