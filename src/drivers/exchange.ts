@@ -7,6 +7,7 @@ import type { Stream } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
 import type { RunClock } from "./run-clock.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
+import { codeOf, endOf, isOurs } from "./transport-errors.ts";
 
 export type Timeouts = {
   /** The whole exchange. */
@@ -57,16 +58,6 @@ export type Exchanged = {
 
 const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
-
-const CUT_SHORT = new Set(["UND_ERR_SOCKET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH", "UND_ERR_RES_EXCEEDED_MAX_SIZE"]);
-
-const OURS = new Set(["UND_ERR_DESTROYED", "UND_ERR_CLOSED"]);
-
-/** A cut by FIN inside a body is `truncated`; before the head, or by RST anywhere, it is `reset`. */
-const endOf = (code: string, hadHead: boolean): StreamEnd => (hadHead && CUT_SHORT.has(code) ? "truncated" : "reset");
-
-const codeOf = (error: Error): string =>
-  (error as NodeJS.ErrnoException).code ?? (error.cause as NodeJS.ErrnoException | undefined)?.code ?? error.name;
 
 export const exchange = (
   dispatcher: Dispatcher,
@@ -202,8 +193,7 @@ export const exchange = (
         onResponseEnd: () => settle(request.stream !== undefined && reader === null ? "refused" : "eof"),
         onResponseError: (_controller, error) => {
           const code = codeOf(error);
-          // We closed the connections ourselves, at the end of a stage.
-          if (OURS.has(code)) aborted = true;
+          if (isOurs(code)) aborted = true;
           settle(aborted ? "closed_by_client" : endOf(code, status !== null), code);
         },
       },

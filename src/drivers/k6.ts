@@ -5,21 +5,21 @@
  */
 
 import type { ChildProcess } from "node:child_process";
-import { createReadStream, rmSync, statSync } from "node:fs";
+import { rmSync, statSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { maskSecrets } from "../contract/credentials.ts";
-import type { HandOver, Printed, PrintedFault } from "../workload/handover.ts";
+import type { HandOver } from "../workload/handover.ts";
 import type { Profile } from "../workload/profiles.ts";
 import type { Story } from "../workload/story.ts";
 import type { World } from "../workload/world.ts";
 import { TIMEOUTS, type Timeouts } from "./exchange.ts";
 import { collectHandOver, type HandedOver } from "./k6-handover.ts";
-import { lineFrom, type Reading } from "./k6-lines.ts";
+import type { Reading } from "./k6-lines.ts";
 import { executorFor, k6ScheduleUs, vusFor } from "./k6-options.ts";
-import { exitProblem, type K6Exit, startK6 } from "./k6-process.ts";
+import { startK6 } from "./k6-process.ts";
+import { problemsOf, readPrinted, readSummary } from "./k6-result.ts";
 import type { ObservedLine } from "./observed-line.ts";
 import type { Problem } from "./open-loop-job.ts";
 import { createRunClock } from "./run-clock.ts";
@@ -60,86 +60,9 @@ export type K6Result = {
   warnings: string[];
 };
 
-/** More dropped iterations than this share put the load in doubt. */
-const DROPPED_MAX = 0.001;
-
 /** How slowly the story's readers read, by its first calls. */
 const slowestReadMs = ({ story, seed, world }: K6Options): number =>
   Math.max(0, ...Array.from({ length: 20 }, (_, i) => story.plan(seed, i, world)[0]?.slowReadMs ?? 0));
-
-type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
-
-const readSummary = async (path: string): Promise<{ iterations: number; dropped: number } | null> => {
-  try {
-    const { metrics } = JSON.parse(await readFile(path, "utf8")) as Summary;
-    const count = (name: string): number => metrics?.[name]?.values?.count ?? 0;
-    return { iterations: count("iterations"), dropped: count("dropped_iterations") };
-  } catch {
-    return null;
-  }
-};
-
-type Seen = { lines: number; calls: Set<number>; faults: PrintedFault[]; strangers: number };
-
-/** Reads what the scenario printed. k6 wraps each line in one of its own log. */
-const readPrinted = async (path: string, reading: Reading, onLine: (line: ObservedLine) => void): Promise<Seen> => {
-  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0 };
-  for await (const text of createInterface({ input: createReadStream(path) })) {
-    let printed: Printed | PrintedFault;
-    try {
-      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as Printed | PrintedFault;
-    } catch {
-      seen.strangers += 1;
-      continue;
-    }
-    if (printed.type === "fault") {
-      seen.faults.push(printed);
-      seen.calls.add(printed.i);
-      continue;
-    }
-    const line = lineFrom(printed, reading);
-    if (line === null) {
-      seen.strangers += 1;
-      continue;
-    }
-    seen.lines += 1;
-    seen.calls.add(printed.i);
-    onLine(line);
-  }
-  return seen;
-};
-
-type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
-
-const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
-  const problems: Problem[] = [];
-  const say = (verdict: Problem["verdict"], reason: string): void => {
-    problems.push({ verdict, reason });
-  };
-  const exited = exitProblem(exit);
-  if (exited !== null) problems.push(exited);
-  else if (exit.errorCount > 0) say("fail", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
-  if (seen.faults.length > 0) {
-    say("fail", `the scenario threw in ${seen.faults.length} iterations: ${seen.faults[0]?.message}`);
-  }
-  if (seen.lines === 0) say("inconclusive", "k6 made no calls");
-  if (seen.strangers > 0) say("inconclusive", `${seen.strangers} lines of the scenario could not be read`);
-  if (summary === null) {
-    if (exited === null) say("inconclusive", "k6 wrote no summary, so nobody knows what it left out");
-    return problems;
-  }
-  const { iterations, dropped } = summary;
-  if (dropped > DROPPED_MAX * (iterations + dropped)) {
-    say(
-      "inconclusive",
-      `the generator was the bottleneck: ${dropped} of ${iterations + dropped} iterations were dropped`,
-    );
-  }
-  if (seen.calls.size < iterations) {
-    say("inconclusive", `${iterations - seen.calls.size} of ${iterations} iterations left no line`);
-  }
-  return problems;
-};
 
 /**
  * Removes the secrets as soon as the first call is printed: k6 has read the file by then, for all VUs, and a runner that
