@@ -23,7 +23,11 @@ export const runCommand = (): Command =>
       const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31);
       const say = narrator({ quiet: options.quiet === true, profile, seed });
       // Where npm or the launcher is gone, nobody waits for this run any more.
-      if (process.connected) process.on("disconnect", () => process.kill(process.pid, "SIGTERM"));
+      if (process.connected) {
+        process.on("disconnect", () => process.kill(process.pid, "SIGTERM"));
+        // Listening to the launcher must not keep a finished run alive.
+        process.channel?.unref();
+      }
       const { document, folder } = await runProfile({
         ...{ profile, seed, reports: join(REPOSITORY, "reports"), events: say },
         ...(options.out === undefined ? {} : { out: options.out }),

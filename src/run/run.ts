@@ -129,7 +129,7 @@ export const runProfile = async (options: RunOptions): Promise<RunResult> => {
   const epochUs = wallUs();
   const progressed: Progressed = { outcomes: [], doubts: [], embedded: null, notes: [] };
   let stoppedBy: NodeJS.Signals | null = null;
-  supervisor.onSignal((signal, times, pending) => {
+  const stopListening = supervisor.onSignal((signal, times, pending) => {
     stoppedBy ??= signal;
     events.signalled(signal, times, pending);
   });
@@ -175,6 +175,7 @@ export const runProfile = async (options: RunOptions): Promise<RunResult> => {
   journal.close();
 
   const document = await finish(options, folder, started, progressed, toolbox, stoppedBy, replay);
+  stopListening();
   return { document, folder };
 };
 

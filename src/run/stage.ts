@@ -20,6 +20,7 @@ import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/profiles.ts";
+import { ROLE_POWERS } from "../workload/world.ts";
 import { readCounts, readGauges, readLedger, readUsed } from "./control.ts";
 import { type Driven, driveK6, driveOpenLoop } from "./drive.ts";
 import { REPOSITORY } from "./environment.ts";
@@ -95,10 +96,10 @@ const readTenants = async (target: Target): Promise<Record<string, TenantFacts>>
     };
   };
   for (const { org, tier, limit } of target.tenants ?? []) await read(org, tier, limit);
-  for (const credential of Object.values(target.credentials ?? {})) {
+  for (const [role, credential] of Object.entries(target.credentials ?? {})) {
     if (credential.org === undefined || credential.org in facts || !("key" in credential)) continue;
     if (credential.limit === undefined) continue;
-    await read(credential.org, credential.tier, credential.limit);
+    await read(credential.org, credential.tier ?? ROLE_POWERS[role]?.tier, credential.limit);
   }
   return facts;
 };
@@ -123,7 +124,7 @@ const experimentBeside = async (
     toxiproxy: toxiproxy.server.toxiproxy,
     proxy: target.toxiproxy?.proxies[experiment.link] ?? experiment.link,
     fault: makeFault(experiment.fault, { budgetMs }),
-    probe: httpProbe(toxiproxy.links[experiment.link], "/", budgetMs + 500),
+    probe: httpProbe(toxiproxy.links[experiment.link], "/health", budgetMs + 500),
     mayReset: true,
     restart: () => toxiproxy.server.restart(),
   };
