@@ -50,17 +50,30 @@ export const countsAgree: Invariant = {
       const counted = countedBy(counts);
       let extra = 0;
       let first = "";
-      for (const [outcome, owner] of new Sums().with(seen).with(counted).cells()) {
-        const [callers, platform] = [seen.of(outcome, owner), counted.of(outcome, owner)];
-        const got = `${outcome} (${owner}): callers saw ${callers}, the platform counted ${platform}`;
-        // A replica that is gone took its counts along.
-        if (platform < callers && !replicasMoved) evidence.breach(`${outcome} ${owner}`, got);
-        if (platform <= callers) continue;
-        extra += platform - callers;
-        first ||= got;
+      for (const outcome of new Sums().with(seen).with(counted).rows()) {
+        // Callers whose credential is over are nobody's to themselves, and still somebody's to the platform.
+        let nobodys = seen.of(outcome, "-");
+        for (const owner of new Sums().with(seen).with(counted).columns(outcome)) {
+          const [callers, platform] = [owner === "-" ? 0 : seen.of(outcome, owner), counted.of(outcome, owner)];
+          const got = `${outcome} (${owner}): callers saw ${callers}, the platform counted ${platform}`;
+          // A replica that is gone took its counts along.
+          if (platform < callers && !replicasMoved) evidence.breach(`${outcome} ${owner}`, got);
+          const more = Math.max(0, platform - callers - nobodys);
+          nobodys = Math.max(0, nobodys - Math.max(0, platform - callers));
+          extra += more;
+          if (more > 0) first ||= got;
+        }
+        if (nobodys > 0 && !replicasMoved) {
+          evidence.breach(
+            `${outcome} -`,
+            `${outcome}: callers without an organization saw ${nobodys} more than were counted`,
+          );
+        }
       }
-      if (extra > unknown)
-        evidence.breach("counts", `${extra} counted beyond what callers saw, ${unknown} without an answer; ${first}`);
+      if (extra > unknown) {
+        const got = `${extra} counted beyond what callers saw, ${unknown} without an answer; ${first}`;
+        evidence.breach("counts", got);
+      }
     };
     const compareLedger = (): void => {
       if (ledger === undefined) return;
@@ -84,7 +97,8 @@ export const countsAgree: Invariant = {
         else if (line.error !== "ECONNREFUSED") unknown += 1;
         const is = chargeClassOf(line, drained);
         if (is === "open") open.add("any", line.org, 1);
-        else if (is !== "refused" && is.owes !== null) owed.add(is.owes, line.org, 1);
+        else if (is !== "refused" && is.owes !== null)
+          (line.org === "-" ? open : owed).add(line.org === "-" ? "any" : is.owes, line.org, 1);
       },
       end() {
         if (calls === 0) return inconclusive("no call was made", EXPECTED);

@@ -20,6 +20,8 @@ const MARGIN_US = 50_000;
 const LIMITERS = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 /** Answers that need no key record. */
 const WITHOUT_RECORD = new Set(["503", "401", "429 b2b_overloaded"]);
+/** Refused before the limiter is asked. */
+const WITHOUT_LIMITER = /^(401|403|422|503|429 (b2b_overloaded|org_overloaded|tile_access_restricted))/;
 const KEYED = new Set(["publishable", "server", "session"]);
 
 export const failsClosed: Invariant = {
@@ -34,14 +36,17 @@ export const failsClosed: Invariant = {
     const budgetMs = facts.limits.revocation_budget_ms;
     const windows = new FaultWindows();
     const evidence = new Evidence();
+    /** Calls that needed the dependency while it was broken, and how many of them were refused for it. */
     const judged = { limiter: 0, keys: 0 };
+    const refused = { limiter: 0, keys: 0 };
 
     const judgeLimiter = (call: CallLine): void => {
       const around = windows.around(call, "limiter");
       if (around.length === 0) return;
       const broken = around.find(letsNothingThrough);
-      if (broken === undefined) judged.limiter += around.some(({ tookEffect }) => tookEffect) ? 1 : 0;
-      else if (call.outcome === "429 limiter_unavailable") judged.limiter += 1;
+      if (around.some(({ tookEffect }) => tookEffect) && !WITHOUT_LIMITER.test(call.outcome)) judged.limiter += 1;
+      if (call.outcome === "429 limiter_unavailable") refused.limiter += 1;
+      if (broken === undefined || call.outcome === "429 limiter_unavailable") return;
       // Which routes are limited at all is not stated; map loads are, because an allowance needs a count.
       else if (
         ours ? isAdmitted(call) || LIMITERS.has(call.outcome) : isAdmitted(call) && meterOf(call) === "map_loads"
@@ -62,7 +67,8 @@ export const failsClosed: Invariant = {
         return;
       }
       const broken = around.find(letsNothingThrough);
-      if (broken === undefined || call.outcome === "503") judged.keys += 1;
+      if (KEYED.has(credential)) judged.keys += 1;
+      if (call.outcome === "503") refused.keys += 1;
       if (broken === undefined || budgetMs === undefined) return;
       if (earliestUs(call) < broken.fromUs + budgetMs * 1000 + MARGIN_US) return;
       // A14: elsewhere a session may carry all that it needs.

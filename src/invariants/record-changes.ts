@@ -39,15 +39,23 @@ export class RecordChanges {
     }
   }
 
-  /** Whether a change known so far may reach into this call. */
+  /**
+   * Whether a change known so far may reach into this call. A caller whose credential is over belongs to no organization any
+   * more: its key may have been any one's.
+   */
   touches(call: CallLine): boolean {
-    const spans = this.#spans.get(call.org) ?? [];
-    return spans.some(({ fromUs, untilUs }) => latestUs(call) >= fromUs && earliestUs(call) <= untilUs);
+    if (call.org !== "-") return this.#reaches(this.#spans.get(call.org), call);
+    for (const spans of this.#spans.values()) if (this.#reaches(spans, call)) return true;
+    return false;
   }
 
   /** Whether the stage is so young that a change made just before it may not have arrived. */
   isYoung(call: CallLine): boolean {
     return earliestUs(call) < this.#startUs + this.#youthUs;
+  }
+
+  #reaches(spans: readonly Span[] | undefined, call: CallLine): boolean {
+    return (spans ?? []).some(({ fromUs, untilUs }) => latestUs(call) >= fromUs && earliestUs(call) <= untilUs);
   }
 
   #add(org: string, span: Span): void {

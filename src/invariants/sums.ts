@@ -17,6 +17,14 @@ export class Sums {
     return this;
   }
 
+  rows(): string[] {
+    return [...this.#rows.keys()];
+  }
+
+  columns(row: string): string[] {
+    return [...(this.#rows.get(row)?.keys() ?? [])];
+  }
+
   /** Every cell that was ever added to. */
   *cells(): Generator<[row: string, column: string]> {
     for (const [row, columns] of this.#rows) for (const column of columns.keys()) yield [row, column];

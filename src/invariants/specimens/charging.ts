@@ -371,6 +371,11 @@ export const countsAgree: Specimens = {
       ],
     },
     {
+      name: "a revoked key still served, nobody's to its caller",
+      facts: { counts: { "200": { a: 2 } } },
+      lines: [call("1"), call("2", { org: "-" })],
+    },
+    {
       name: "one nobody knows of, counted and charged",
       facts: { faults: true, counts: { "200": { a: 1 } }, ledger: [charge("c1", "1")] },
       lines: [lost("1", { route: "maps.loads" })],

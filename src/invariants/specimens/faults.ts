@@ -222,6 +222,15 @@ export const revokedStaysOut: Specimens = {
       ),
     },
     {
+      name: "served for the budget, to a caller of no organization",
+      lines: inOrder(
+        call("0"),
+        mark("revoked", 5_000, { org: "a" }),
+        revoked("1", 5_500, "200", { org: "-" }),
+        revoked("2", 7_000, "401", { org: "-" }),
+      ),
+    },
+    {
       name: "a stream that was open before",
       lines: inOrder(
         call("0"),
