@@ -1,0 +1,79 @@
+/**
+ * Model-based: whatever is done to a deployment and in whatever order, the real server over real sockets answers as the
+ * model does, which decides with the core; and once it is healed its meters and its ledger say what the model says.
+ */
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { LedgerLine } from "../src/core/ledger.ts";
+import type { KeyRecord, Organization } from "../src/core/records.ts";
+import { commandArb, heal, middleOfMonth, mint, ORIGIN, type Real, setClock } from "./support/commands.ts";
+import { law } from "./support/law.ts";
+import { CAPS, Model } from "./support/model.ts";
+import { type RealApi, startRealApi } from "./support/real-api.ts";
+
+let api: RealApi;
+beforeAll(async () => {
+  // A shorter budget than the default for the key service, because a lost answer is waited for.
+  api = await startRealApi({ keyServiceBudgetMs: 250 });
+}, 30_000);
+afterAll(() => api?.close());
+
+/** Two organizations with tiny allowances and a full key each, and a server key. */
+const setup = async (): Promise<{ model: Model; real: Real }> => {
+  const model = new Model();
+  const real: Real = { api, run: `run-${randomUUID()}`, sent: 0 };
+  await heal(model, real);
+  await setClock(model, real, middleOfMonth(Date.now(), 1) - Date.now());
+  const caps = { global_in_flight: CAPS.globalInFlight, org_in_flight: CAPS.orgInFlight };
+  await api.operate("PATCH", "/deployment", { sessions: "enabled", ...caps });
+  for (const [tier, style] of [
+    ["Pro", "svc-dusk"],
+    ["Free", null],
+  ] as const) {
+    const fields = { tier, map_load_allowance: 2, key_limit: 4, basemap_style_id: style };
+    const { map_loads_used: _, ...org } = (await api.operate("POST", "/orgs", fields)).json as Organization & {
+      map_loads_used: number;
+    };
+    model.orgs.set(org.id, org);
+    for (const kind of ["publishable", "server"] as const) {
+      if (kind === "server" && tier === "Free") continue;
+      const record = { org_id: org.id, kind, scopes: ["ai", "design", "maps"], allowed_origins: [ORIGIN] };
+      const { key: secret, ...key } = (await api.operate("POST", "/keys", record)).json as KeyRecord & { key: string };
+      model.keys.push({ key, secret });
+    }
+  }
+  for (const product of ["chat", "editor"] as const) await mint(0, product, "app", false).run(model, real);
+  return { model, real };
+};
+
+/** After healing: meters as in the model, each admitted call charged once, nothing else (design.md, "Charges"). */
+const agree = async (model: Model, real: Real): Promise<void> => {
+  await heal(model, real);
+  for (const id of model.orgs.keys()) {
+    const { json } = await api.operate("GET", `/orgs/${id}`);
+    expect(json).toMatchObject({ map_loads_used: model.used(id, "map_loads") });
+  }
+  const net = new Map<string, number>();
+  const { text } = await api.operate("GET", `/ledger?run=${real.run}`);
+  for (const line of text.split("\n").filter((line) => line !== "")) {
+    const { charge_id, kind, amount } = JSON.parse(line) as LedgerLine;
+    net.set(charge_id, (net.get(charge_id) ?? 0) + (kind === "charge" ? amount : -amount));
+  }
+  expect([...net.values()].filter((sum) => sum !== 0 && sum !== 1)).toEqual([]);
+  expect([...net.values()].filter((sum) => sum === 1)).toHaveLength(model.charged);
+};
+
+law(
+  "the real server answers as the model does, through changes, months, faults and healing",
+  (replayPath) =>
+    fc.asyncProperty(
+      fc.commands([commandArb], { maxCommands: 40, size: "max", ...(replayPath === undefined ? {} : { replayPath }) }),
+      async (commands) => {
+        const { model, real } = await setup();
+        await fc.asyncModelRun(() => ({ model, real }), commands);
+        await agree(model, real);
+      },
+    ),
+  { quick: 20, nightly: 2_000 },
+);

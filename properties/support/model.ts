@@ -1,0 +1,104 @@
+/**
+ * The model of a deployment for model-based properties: records, meters, sessions and a clock in plain maps, and the core
+ * to decide by. What the model says of a call is what the core says when its questions are answered from these maps, so
+ * a difference to the real server is a fault of its wiring: its links, stores, caches, tokens, clocks.
+ */
+import { type Meter, type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
+import { outcomeOf } from "../../src/contract/subcodes.ts";
+import { type Ask, Call, type Deployment, type Session, type TakeOutcome, UNAVAILABLE } from "../../src/core/call.ts";
+import { fits, windowOf } from "../../src/core/meters.ts";
+import { advance, HEALTHY_ORDERS } from "../../src/core/order.ts";
+import type { KeyRecord, Organization } from "../../src/core/records.ts";
+import { type Caps, fixedShedder } from "../../src/core/shedding.ts";
+import type { Fault, Link } from "./real-api.ts";
+
+export type KnownKey = { key: KeyRecord; secret: string };
+export type KnownToken = { token: string; session: Session };
+
+export type ModelCall = {
+  route: RouteName;
+  credential: string | null;
+  origin: string | null;
+  /** What an exchange asks for. */
+  product?: Product;
+};
+export type Expected = { outcome: string; quota?: { meter: string; limit: number; used: number } };
+
+export const CAPS: Caps = { globalInFlight: 64, orgInFlight: 32 };
+const LOOPBACK = "127.0.0.1";
+
+export class Model {
+  readonly orgs = new Map<string, Organization>();
+  readonly keys: KnownKey[] = [];
+  readonly tokens: KnownToken[] = [];
+  readonly faults: Record<Link, Fault> = { keys: "none", limiter: "none" };
+  sessions: Deployment["sessions"] = "enabled";
+  caps: Caps = { ...CAPS };
+  /** Of the deployment's clock over the real one, in milliseconds. */
+  offsetMs = 0;
+  /** Metered calls that were let in. */
+  charged = 0;
+  readonly #used = new Map<string, number>();
+
+  nowMs(): number {
+    return Date.now() + this.offsetMs;
+  }
+
+  used(org: string, meter: Meter): number {
+    return this.#used.get(`${org} ${meter} ${windowOf(this.nowMs())}`) ?? 0;
+  }
+
+  org(id: string): Organization {
+    return this.orgs.get(id) as Organization;
+  }
+
+  isLive({ status, expires_at }: KeyRecord): boolean {
+    return status === "valid" && (expires_at === null || expires_at > this.nowMs());
+  }
+
+  liveKeys(org: string): number {
+    return this.keys.filter(({ key }) => key.org_id === org && this.isLive(key)).length;
+  }
+
+  /** What the server must answer; an admitted call is charged in the model. */
+  decide({ route, credential, origin, product }: ModelCall): Expected {
+    const deployment: Deployment = { sessions: this.sessions, rate: null, designCap: null };
+    const { nowMs, shedder } = { nowMs: this.nowMs(), shedder: fixedShedder(this.caps) };
+    const call = new Call(routeOf(route), credential, origin, LOOPBACK, nowMs, deployment, shedder);
+    for (;;) {
+      const next = advance(call, HEALTHY_ORDERS);
+      if (next === null) return { outcome: "200" };
+      if ("refuse" in next) {
+        const outcome = outcomeOf(next.refuse);
+        return next.quota === undefined ? { outcome } : { outcome, quota: next.quota };
+      }
+      this.#answer(call, next, product);
+    }
+  }
+
+  #answer(call: Call, ask: Ask, product: Product | undefined): void {
+    if (ask.ask === "session") {
+      const known = this.tokens.find(({ token }) => token === ask.token);
+      const good = known !== undefined && known.session.expiresAtS > Math.floor(call.nowMs / 1000);
+      call.session = good ? known.session : null;
+    } else if (ask.ask === "key" || ask.ask === "key-by-id") {
+      const known = this.keys.find(({ key, secret }) =>
+        ask.ask === "key" ? secret === ask.secret : key.id === ask.id,
+      );
+      const snapshot = known === undefined ? null : { key: known.key, org: this.org(known.key.org_id) };
+      call.lookup = this.faults.keys === "none" ? snapshot : UNAVAILABLE;
+    } else if (ask.ask === "body") call.body = { ok: true, value: { product } };
+    else call.taken = this.faults.limiter === "none" ? this.#take(call, ask) : UNAVAILABLE;
+  }
+
+  #take(call: Call, { meter }: Extract<Ask, { ask: "take" }>): TakeOutcome {
+    const window = windowOf(this.nowMs());
+    if (meter === null) return { verdict: "taken", used: null, window };
+    const { org } = call.snapshot;
+    const used = this.used(org.id, meter.name);
+    if (!fits(used, meter.amount, meter.cap)) return { verdict: "over_cap", used, window };
+    this.#used.set(`${org.id} ${meter.name} ${window}`, used + meter.amount);
+    this.charged += 1;
+    return { verdict: "taken", used: used + meter.amount, window };
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * A whole reference deployment on loopback for properties: API, key service and limiter over real HTTP, each of the API's
+ * links through a TCP link that can be broken and healed. Key records are not remembered, so that a change is seen by the
+ * next call; how long they may be remembered is another property's matter.
+ */
+import { Agent, request } from "undici";
+import { type FaultyLink, type LinkFault, startFaultyLink } from "../../src/platform/faulty-link.cases.ts";
+import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
+import { type RoleOptions, startRole } from "../../src/platform/start-role.ts";
+
+export type Link = "keys" | "limiter";
+/** `refused`: nothing listens at the other end. */
+export type Fault = LinkFault | "refused";
+export const FAULTS: readonly Exclude<Fault, "none">[] = [
+  "refused",
+  "reset",
+  "truncated-reply",
+  "request-lost",
+  "reply-lost",
+];
+
+export type Heard = { status: number; text: string; json: unknown; headers: Record<string, unknown> };
+export type Request = {
+  method: "GET" | "POST" | "PATCH" | "DELETE";
+  path: string;
+  body?: unknown;
+  credential?: string | null;
+  origin?: string | null;
+  requestId?: string;
+};
+
+export type RealApi = {
+  call(request: Request): Promise<Heard>;
+  /** The control plane; throws unless it answers 2xx. */
+  operate(method: Request["method"], path: string, body?: unknown): Promise<Heard>;
+  setFault(link: Link, fault: Fault): Promise<void>;
+  /** Resolves when no call is in flight and every refund is confirmed; throws after 10 s. */
+  settled(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** A call that hangs this long is answered with an exception: longer than any budget, shorter than a test's patience. */
+const HANGS_MS = 10_000;
+
+const jsonOf = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+/** Nothing is remembered, so that a change shows at once. */
+export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFlight: true } };
+
+export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FORGETFUL): Promise<RealApi> => {
+  const links: Partial<Record<Link, FaultyLink>> = {};
+  const running = await startRole(
+    "all",
+    {
+      controlPort: 0,
+      logLevel: "silent",
+      rateLimit: null,
+      stopDeadlineMs: 1_000,
+      inference: { serviceMs: 0, tokens: 1 },
+      links: async (services) => {
+        links.keys = await startFaultyLink(services.keys);
+        links.limiter = await startFaultyLink(services.limiter);
+        return { keys: links.keys.url, limiter: links.limiter.url };
+      },
+      ...options,
+    },
+    parts,
+  );
+  const base = running.urls.api as string;
+  const control = running.urls.control?.api as string;
+  const dispatcher = new Agent({ connections: 64, headersTimeout: HANGS_MS, bodyTimeout: HANGS_MS });
+  const refused = new Set<Link>();
+
+  const send = async (url: string, { method, body, credential, origin, requestId }: Request): Promise<Heard> => {
+    const answer = await request(url, {
+      dispatcher,
+      method,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(credential ? { authorization: `Bearer ${credential}` } : {}),
+        ...(origin ? { origin } : {}),
+        ...(requestId === undefined ? {} : { "x-request-id": requestId }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await answer.body.text();
+    return { status: answer.statusCode, text, json: jsonOf(text), headers: answer.headers };
+  };
+
+  const operate: RealApi["operate"] = async (method, path, body) => {
+    const heard = await send(control + path, { method, path, ...(body === undefined ? {} : { body }) });
+    if (heard.status >= 300) throw new Error(`${method} ${path}: ${heard.status} ${heard.text}`);
+    return heard;
+  };
+
+  return {
+    call: (wanted) => send(base + wanted.path, wanted),
+    operate,
+    setFault: async (name, fault) => {
+      const link = links[name] as FaultyLink;
+      if (refused.has(name) && fault !== "refused") {
+        refused.delete(name);
+        await link.listenAgain();
+      }
+      if (fault === "refused") {
+        if (!refused.has(name)) await link.refuse();
+        refused.add(name);
+        link.setFault("none");
+      } else link.setFault(fault);
+    },
+    settled: async () => {
+      const untilMs = performance.now() + HANGS_MS;
+      for (;;) {
+        const { json } = await operate("GET", "/gauges");
+        const { in_flight, unsettled } = json as { in_flight: number; unsettled: number };
+        if (in_flight === 0 && unsettled === 0) return;
+        if (performance.now() > untilMs) throw new Error(`still ${in_flight} in flight, ${unsettled} unsettled`);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    },
+    close: async () => {
+      await dispatcher.destroy();
+      await running.close();
+      await Promise.all([links.keys?.close(), links.limiter?.close()]);
+    },
+  };
+};
