@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { STORIES } from "../workload/catalogue.ts";
+import { type StubApi, startStubApi } from "./api-for-tests.ts";
 import { type AutocannonOptions, runAutocannon } from "./autocannon.ts";
 import { wallUs } from "./run-clock.ts";
 import { createSecrets } from "./secrets.ts";
-import { type StubApi, startStubApi } from "./stub-api.ts";
 import { worldOf } from "./world-of-target.ts";
 
 let stub: StubApi;

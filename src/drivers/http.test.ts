@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { exchangeStep, type Step, stepOf } from "../workload/step.ts";
+import { type StubApi, startStubApi } from "./api-for-tests.ts";
 import { openWire, type Wire } from "./http.ts";
 import type { ObservedLine } from "./observed-line.ts";
 import { createRunClock, wallUs } from "./run-clock.ts";
 import { createSecrets } from "./secrets.ts";
-import { type StubApi, startStubApi } from "./stub-api.ts";
 import type { Target } from "./target.ts";
 import { worldOf } from "./world-of-target.ts";
 
@@ -89,6 +89,20 @@ describe("what is sent", () => {
     expect((await wire.send(step, context)).line.outcome).toBe("401");
     expect((await wire.send(step, context)).line.outcome).toBe("200");
     expect(minted).toHaveLength(2);
+  });
+
+  test("a session that has ended is not sent any more, but minted anew", async () => {
+    stub.expiresIn = 1;
+    const wire = await wireTo(stub.target());
+    const step = stepOf(world(), 0, {
+      route: "design.styles",
+      credential: { as: "session", of: "role:publishable", product: "editor" },
+    });
+    await wire.send(step, context);
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await wire.send(step, context);
+    expect(minted.length).toBe(2);
+    expect(stub.asked.at(-1)!.headers.authorization).toBe("Bearer svc_sess_live_aaaaa.bbbbb.s1");
   });
 
   test("no credential, garbage and an unknown key of the kind that the route takes", async () => {

@@ -35,7 +35,8 @@ const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning
 export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null => {
   if (code === 0) return null;
   const first = errors[0] === undefined ? "" : `: ${errors[0]}`;
-  if (code === null) return { verdict: "inconclusive", reason: `k6 was ended by ${signal ?? "a signal"}${first}` };
+  if (code === null && signal === null) return { verdict: "inconclusive", reason: `k6 could not be started${first}` };
+  if (code === null) return { verdict: "inconclusive", reason: `k6 was ended by ${signal}${first}` };
   const known = EXIT_CODES[code] ?? {
     verdict: "inconclusive" as const,
     meaning: "an error that has no code of its own",

@@ -6,11 +6,11 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant, type Profile, ramp } from "../workload/profiles.ts";
+import { type StubApi, startStubApi } from "./api-for-tests.ts";
 import { type K6Options, runK6 } from "./k6.ts";
 import type { ObservedLine } from "./observed-line.ts";
 import { wallUs } from "./run-clock.ts";
 import { createSecrets } from "./secrets.ts";
-import { type StubApi, startStubApi } from "./stub-api.ts";
 import { worldOf } from "./world-of-target.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -193,7 +193,10 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
 
   test("a binary that is not there, and options that are not valid, are told as what they are", async () => {
     const missing = await run("catalog-reads", constant(20, 1), { binary: "/nowhere/k6" });
-    expect(missing.problems[0]).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/ENOENT/) });
+    expect(missing.problems[0]).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/could not be started.*ENOENT/),
+    });
     const invalid = await run("catalog-reads", constant(20, 0.5));
     expect(invalid.problems[0]).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/options/) });
   });

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { constant, type Profile } from "../workload/profiles.ts";
+import { type StubApi, startStubApi } from "./api-for-tests.ts";
 import type { ObservedLine } from "./observed-line.ts";
 import { runOpenLoop, startOpenLoop } from "./open-loop.ts";
 import type { OpenLoopJob } from "./open-loop-job.ts";
 import { wallUs } from "./run-clock.ts";
 import { createSecrets } from "./secrets.ts";
-import { type StubApi, startStubApi } from "./stub-api.ts";
 import type { Target } from "./target.ts";
 import { worldOf } from "./world-of-target.ts";
 

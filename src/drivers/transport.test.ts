@@ -9,10 +9,10 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { writeEvent } from "../contract/streams.ts";
+import { startStubApi } from "./api-for-tests.ts";
 import { exchange, TIMEOUTS } from "./exchange.ts";
 import { createRunClock, wallUs } from "./run-clock.ts";
 import { createSecrets } from "./secrets.ts";
-import { startStubApi } from "./stub-api.ts";
 import type { Transport } from "./target.ts";
 import { openTransport } from "./transport.ts";
 
