@@ -1,7 +1,10 @@
 /** `floodgate serve`: the reference platform, or one role of it (interface.md section 4). */
+import { randomBytes } from "node:crypto";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { ROLES, type Role, type RoleOptions, startRole } from "../platform/start-role.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
 import { positive, whole } from "./numbers.ts";
+import { seedAndWriteTarget } from "./write-target.ts";
 
 const port = whole(0, 65_535);
 
@@ -31,9 +34,12 @@ type ServeOptions = {
   rateLimit?: { perS: number; burst: number } | null;
   logLevel: NonNullable<RoleOptions["logLevel"]>;
   seed: number;
+  tenants?: number;
+  writeTarget?: string;
 };
 
 const DEFAULT_SLOTS = 64;
+const DEFAULT_TENANTS = 12;
 
 /** C = K unless said otherwise: then nobody waits and the blocked share is Erlang's B formula. */
 const roleOptionsOf = (options: ServeOptions): RoleOptions => {
@@ -102,8 +108,33 @@ export const serveCommand = (): Command =>
         .default("info"),
     )
     .option("--seed <n>", "of the simulated service times", whole(0), 1)
+    .option(
+      "--tenants <N>",
+      "organizations that carry load, seeded with every role of the target file",
+      whole(0, 10_000),
+    )
+    .option("--write-target <file>", "seed, and write a target file with every role")
     .action(async (options: ServeOptions) => {
-      const running = await startRole(options.role, roleOptionsOf(options));
+      if (options.tenants !== undefined && options.writeTarget === undefined) {
+        throw new CommandError(
+          EXIT.usage,
+          "--tenants needs --write-target FILE: without it nobody knows the tenants' keys",
+        );
+      }
+      const role = roleOptionsOf(options);
+      // Made here rather than in the role, because the admin tokens of the target file are signed with it.
+      if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
+      const running = await startRole(options.role, role);
+      if (options.writeTarget !== undefined) {
+        const { tenants = DEFAULT_TENANTS, writeTarget: path } = options;
+        try {
+          await seedAndWriteTarget(running, { tenants, path, adminSecret: role.adminSecret ?? "", role });
+        } catch (error) {
+          await running.close();
+          throw error;
+        }
+        process.stderr.write(`target file: ${path} (${tenants} tenants and every role; it holds credentials)\n`);
+      }
       process.stdout.write(`${JSON.stringify(running.urls)}\n`);
       await untilStopped();
       await running.close();

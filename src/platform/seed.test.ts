@@ -7,7 +7,7 @@ import { localKeys, memoryKeyStore } from "./keys/local-keys.ts";
 import { hashSecret, makeSecret } from "./keys/secret.ts";
 import type { Keys } from "./keys.ts";
 import { localLimiter, memoryLimiterStore } from "./limiter/local-limiter.ts";
-import { planSeed, type Seed, type SeedCredential, storeSeed } from "./seed.ts";
+import { demoTenants, planSeed, type Seed, type SeedCredential, storeSeed } from "./seed.ts";
 
 const ROLES = [
   "publishable",
@@ -36,7 +36,8 @@ describe("seeding", () => {
   const clock = shiftableClock();
   const keys: Keys = localKeys(memoryKeyStore(), clock);
   const limiter = localLimiter(memoryLimiterStore(), clock);
-  const plan = (): Seed => planSeed(12, { makeSecret, adminToken: (org) => `token-of-${org}`, nowMs: Date.now() });
+  const plan = (): Seed =>
+    planSeed(demoTenants(12), { makeSecret, adminToken: (org) => `token-of-${org}`, nowMs: Date.now() });
   let seed: Seed;
   let first: Seed;
   beforeAll(async () => {

@@ -50,8 +50,6 @@ const FREE_LOADS = 1_000;
 /** The allowance of organizations that stand at it, or whose rest a run may burn. */
 const TINY_LOADS = 5;
 const HARD_STOP_LOADS = TINY_LOADS * 5;
-/** Each fifth tenant is on Free, for quotas; load is carried by the others. */
-const FREE_EVERY = 5;
 const FULL_KEY_LIMIT = 2;
 
 /** An organization that has used nothing this month, with its tier's allowance unless told otherwise. */
@@ -113,10 +111,24 @@ const ADMINS: Readonly<Record<string, string>> = {
   admin_key_limit: "org_l",
 };
 
-export const tenantName = (at: number): string => `org_t${String(at + 1).padStart(2, "0")}`;
+export type SeedTenant = { org: string; tier: "Free" | "Pro"; allowance: number; used: number };
+
+const tenantName = (at: number): string => `org_t${String(at + 1).padStart(2, "0")}`;
+
+/**
+ * Tenants that carry load, and among every ten of them one on Free and one paid whose allowance is so small that a stage
+ * can use it up.
+ */
+export const demoTenants = (count: number): SeedTenant[] =>
+  Array.from({ length: count }, (_, at): SeedTenant => {
+    const org = tenantName(at);
+    if (at % 10 === 4) return { org, tier: "Free", allowance: 60, used: 0 };
+    if (at % 10 === 9) return { org, tier: "Pro", allowance: 20, used: 0 };
+    return { org, tier: "Pro", allowance: 1_000_000, used: 0 };
+  });
 
 /** Everything that is to be stored, and the part of the target file that tells of it. */
-export const planSeed = (tenants: number, { makeSecret, adminToken, nowMs }: SeedSources): Seed => {
+export const planSeed = (tenants: readonly SeedTenant[], { makeSecret, adminToken, nowMs }: SeedSources): Seed => {
   const keys: SeedKey[] = [];
   const addKey = (id: string, org: string, kind: KeyInput["kind"], more: Partial<KeyInput> = {}): string => {
     const secret = makeSecret({ kind, env: "live" });
@@ -148,11 +160,9 @@ export const planSeed = (tenants: number, { makeSecret, adminToken, nowMs }: See
 
   const organizations = [...ORGANIZATIONS];
   const target: SeedTarget = { tenants: [], credentials };
-  for (let at = 0; at < tenants; at += 1) {
-    const org = tenantName(at);
-    const tier = (at + 1) % FREE_EVERY === 0 ? "Free" : "Pro";
-    const limit = tier === "Pro" ? PRO_LOADS : FREE_LOADS;
-    organizations.push(organization(org, tier));
+  for (const { org, tier, allowance, used } of tenants) {
+    const limit = allowance;
+    organizations.push(organization(org, tier, { map_load_allowance: allowance, map_loads_used: used }));
     const publishable = { key: addKey(`key_${org}_publishable`, org, "publishable"), origin: ORIGIN };
     // On Free a server key is of no use (A15).
     const server = tier === "Pro" ? { server: { key: addKey(`key_${org}_server`, org, "server") } } : {};

@@ -9,7 +9,8 @@ import { shiftableClock } from "./clock.ts";
 import { type ControlPart, type HttpService, startControlPlane } from "./http-service.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
-import { memoryKeyStore, sqliteKeyStore } from "./keys/local-keys.ts";
+import { localKeys, memoryKeyStore, sqliteKeyStore } from "./keys/local-keys.ts";
+import type { KeyAdministration } from "./keys.ts";
 import { createHttpLimiter } from "./limiter/http-limiter.ts";
 import { limiterControl } from "./limiter/limiter-control.ts";
 import { startLimiterService } from "./limiter/limiter-service.ts";
@@ -57,6 +58,8 @@ export type Running = {
   /** Of the API; `undefined` for the other roles. */
   gauges(): Gauges | undefined;
   api?: ApiService;
+  /** Where this role owns the key records and knows the limiter: for seeding demo data (`seed.ts`). */
+  administration?: { keys: KeyAdministration; limiter: Limiter };
   /** Graceful: the API first, so that it can settle with the others. */
   close(): Promise<void>;
 };
@@ -169,7 +172,10 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     const metersAt = urls.limiter ?? options.limiter;
     const meters =
       metersAt !== undefined && (isUrl(metersAt) || isRedis(metersAt)) ? await limiterAt(metersAt) : undefined;
-    if (meters !== undefined) closers.add(() => meters.close());
+    if (meters !== undefined) {
+      closers.add(() => meters.close());
+      running.administration = { keys: localKeys(store, clock), limiter: meters };
+    }
     const service = await startKeyService({
       store: parts.keyStore(store),
       host,

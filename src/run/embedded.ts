@@ -10,8 +10,10 @@ import { join } from "node:path";
 import { startToxiproxy, type ToxiproxyServer } from "../chaos/toxiproxy-server.ts";
 import type { Target } from "../drivers/target.ts";
 import type { Limits } from "../history/stage-facts.ts";
+import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
+import { makeSecret } from "../platform/keys/secret.ts";
+import { planSeed, type SeedTenant } from "../platform/seed.ts";
 import { controlSend } from "./control.ts";
-import type { EmbeddedTenant } from "./embedded-tenants.ts";
 import { REPOSITORY } from "./environment.ts";
 import type { Redactor } from "./redaction.ts";
 import type { RunFolder } from "./run-folder.ts";
@@ -32,7 +34,6 @@ export type Embedded = {
 
 const READY_MS = 20_000;
 const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
-const ORIGIN = "https://app.example";
 
 type RoleUrls = {
   api?: string;
@@ -47,7 +48,7 @@ export const startEmbedded = async (options: {
   folder: RunFolder;
   toxiproxyPath: string;
   settings: EmbeddedSettings;
-  tenants: EmbeddedTenant[];
+  tenants: SeedTenant[];
   seed: number;
 }): Promise<Embedded> => {
   const { supervisor, redactor, folder, settings, seed } = options;
@@ -109,7 +110,7 @@ export const startEmbedded = async (options: {
     limiter: controlOf(limiter.urls, "limiter"),
     api: [controlOf(api.urls, "api")],
   };
-  const seeded = await seedEmbedded(control.keys, options.tenants, redactor);
+  const seeded = await seedEmbedded(control.keys, options.tenants, secrets.FLOODGATE_ADMIN_SECRET, redactor);
   return {
     toxiproxy,
     links,
@@ -136,97 +137,21 @@ export const startEmbedded = async (options: {
   };
 };
 
-/** Makes the tenants and every role of the target file through the key service's control plane. */
+/** Stores the demo data through the key service's control plane, as an operator would. */
 const seedEmbedded = async (
   control: string,
-  tenants: EmbeddedTenant[],
+  tenants: readonly SeedTenant[],
+  adminSecret: string,
   redactor: Redactor,
 ): Promise<Pick<Target, "tenants" | "credentials">> => {
-  const organization = (org: {
-    id: string;
-    tier: "Free" | "Pro" | null;
-    map_load_allowance?: number;
-    map_loads_used?: number;
-    key_limit?: number;
-    basemap_style_id?: string;
-  }): Promise<unknown> => controlSend("POST", `${control}/orgs`, org);
-  const key = async (org: string, kind: "publishable" | "server", more: Record<string, unknown> = {}) => {
-    const made = await controlSend<{ key: string }>("POST", `${control}/keys`, {
-      org_id: org,
-      kind,
-      env: "live",
-      scopes: ["ai", "design", "maps"],
-      ...(kind === "publishable" ? { allowed_origins: [ORIGIN] } : {}),
-      ...more,
-    });
-    redactor.register(made.key);
-    return made.key;
-  };
-  const publishable = async (org: string, more: Record<string, unknown> = {}) => ({
-    key: await key(org, "publishable", more),
-    origin: ORIGIN,
-    org,
+  const nowMs = Date.now();
+  const seed = planSeed(tenants, {
+    makeSecret,
+    adminToken: (org) => mintAdminToken({ secret: adminSecret, org, nowMs }),
+    nowMs,
   });
-  const server = async (org: string, more: Record<string, unknown> = {}) => ({
-    key: await key(org, "server", more),
-    org,
-  });
-  const admin = async (org: string) => {
-    const { token } = await controlSend<{ token: string }>("POST", `${control}/admin-tokens`, { org });
-    redactor.register(token);
-    return { token, org };
-  };
-
-  const made: NonNullable<Target["tenants"]> = [];
-  for (const { org, tier, allowance, used } of tenants) {
-    await organization({ id: org, tier, map_load_allowance: allowance, map_loads_used: used });
-    made.push({
-      org,
-      tier,
-      limit: allowance,
-      publishable: { key: await key(org, "publishable"), origin: ORIGIN },
-      ...(tier === "Pro" ? { server: { key: await key(org, "server") } } : {}),
-    });
-  }
-
-  await organization({ id: "org_a", tier: "Pro" });
-  await organization({ id: "org_b", tier: "Pro" });
-  await organization({ id: "org_d", tier: "Free" });
-  await organization({ id: "org_e", tier: "Free", map_load_allowance: 5, map_loads_used: 5 });
-  await organization({ id: "org_h", tier: "Pro", map_load_allowance: 5, map_loads_used: 25 });
-  await organization({ id: "org_x", tier: "Free", map_load_allowance: 5 });
-  await organization({ id: "org_y", tier: "Pro", map_load_allowance: 5 });
-  await organization({ id: "org_s", tier: "Pro", basemap_style_id: "svc-dusk" });
-  await organization({ id: "org_f", tier: "Free" });
-  await organization({ id: "org_n", tier: null });
-  await organization({ id: "org_l", tier: "Pro", key_limit: 1 });
-  await key("org_l", "server");
-  return {
-    tenants: made,
-    credentials: {
-      publishable: await publishable("org_a"),
-      server: await server("org_a"),
-      publishable_other_org: await publishable("org_b"),
-      publishable_no_ai: await publishable("org_a", {
-        scopes: ["design", "maps", "vendor"],
-        vendor_acknowledged: true,
-      }),
-      publishable_tile_only: await publishable("org_a", { products: ["tile"] }),
-      publishable_downgraded: await publishable("org_d"),
-      publishable_exhausted: { ...(await publishable("org_e")), limit: 5 },
-      publishable_hard_stop: { ...(await publishable("org_h")), limit: 5 },
-      publishable_expendable: { ...(await publishable("org_x")), limit: 5, tier: "Free" },
-      publishable_expendable_paid: { ...(await publishable("org_y")), limit: 5, tier: "Pro" },
-      publishable_basemap: { ...(await publishable("org_s")), basemap_style_id: "svc-dusk" },
-      server_no_design: await server("org_a", { scopes: ["ai", "maps"] }),
-      server_foreign_ip: await server("org_a", { allowed_ips: ["192.0.2.0/24"] }),
-      server_downgraded: await server("org_d"),
-      revoked: await publishable("org_a", { status: "revoked" }),
-      expired: await publishable("org_a", { status: "expired" }),
-      admin_pro: await admin("org_a"),
-      admin_free: await admin("org_f"),
-      admin_no_plan: await admin("org_n"),
-      admin_key_limit: await admin("org_l"),
-    },
-  };
+  for (const { secret } of seed.keys) redactor.register(secret);
+  for (const organization of seed.organizations) await controlSend("POST", `${control}/orgs`, organization);
+  for (const key of seed.keys) await controlSend("POST", `${control}/keys`, key);
+  return seed.target as Pick<Target, "tenants" | "credentials">;
 };

@@ -13,7 +13,7 @@ import type { Claim, RunDocument, StageSummary } from "../history/run-document.t
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { type Embedded, type EmbeddedSettings, startEmbedded } from "./embedded.ts";
-import { type EmbeddedTenant, loadTenants, quotaTenants } from "./embedded-tenants.ts";
+import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
 import { Journal } from "./journal.ts";
 import { judgeStage } from "./judge-stage.ts";
@@ -136,7 +136,7 @@ export const runProfile = async (options: RunOptions): Promise<RunResult> => {
   try {
     await supervisor.within(async (signal) => {
       events.step("starting the embedded deployment: key service, limiter, toxiproxy, API");
-      const tenants: EmbeddedTenant[] = [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
+      const tenants = [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
       const embedded = await startEmbedded({
         ...{ supervisor, redactor, folder, toxiproxyPath: toolbox.toxiproxy.path, settings: SETTINGS, tenants, seed },
       });

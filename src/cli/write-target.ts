@@ -1,0 +1,58 @@
+/** `serve --write-target`: seeds the demo organizations and tenants and writes the target file that names them. */
+import { writeFile } from "node:fs/promises";
+import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
+import { makeSecret } from "../platform/keys/secret.ts";
+import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
+import type { RoleOptions, Running } from "../platform/start-role.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+
+const ADMIN_TOKEN_S = 30 * 24 * 3_600;
+
+export const seedAndWriteTarget = async (
+  running: Running,
+  options: { tenants: number; path: string; adminSecret: string; role: RoleOptions },
+): Promise<void> => {
+  const { administration, urls } = running;
+  if (administration === undefined || urls.api === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      "--write-target and --tenants need a process that has the keys and knows the limiter: use --role all, or seed through the control plane of the key service",
+    );
+  }
+  const nowMs = Date.now();
+  const seed = planSeed(demoTenants(options.tenants), {
+    makeSecret,
+    adminToken: (org) => mintAdminToken({ secret: options.adminSecret, org, nowMs, expiresInS: ADMIN_TOKEN_S }),
+    nowMs,
+  });
+  await storeSeed(seed, administration.keys, administration.limiter);
+  const { inference, globalInFlight, orgInFlight = 32, rateLimit, shedding = "fixed" } = options.role;
+  const rate = rateLimit === undefined ? { perS: 50, burst: 100 } : rateLimit;
+  const { control } = urls;
+  const target = {
+    schema: "floodgate/target@1",
+    name: "serve",
+    base_url: urls.api,
+    key_management_url: urls.api,
+    tile_url: `${urls.api}/maps/tiles/{z}/{x}/{y}`,
+    ...(control === undefined
+      ? {}
+      : { control: { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] } }),
+    shedding,
+    limits: {
+      replicas: 1,
+      slots: inference?.slots,
+      service_ms: inference?.serviceMs,
+      global_in_flight: globalInFlight,
+      org_in_flight: orgInFlight,
+      ...(rate === null ? {} : { rate_per_s: rate.perS, burst: rate.burst }),
+      limiter_budget_ms: 250,
+      key_service_budget_ms: 1_000,
+      revocation_budget_ms: 1_000,
+    },
+    permits: { writes: true, quota_burn: true, chaos: true },
+    ...seed.target,
+  };
+  // It holds credentials: for its owner only.
+  await writeFile(options.path, `${JSON.stringify(target, null, 2)}\n`, { mode: 0o600 });
+};
