@@ -20,9 +20,24 @@ const CERTAIN_ENDS = new Set(["done", "error_event", "eof", "closed_by_client"])
 const isHeld = (call: CallLine): boolean =>
   isStream(call) && isAdmitted(call) && call.first_us !== null && CERTAIN_ENDS.has(call.ended ?? "");
 
+const STEP_US = 5_000;
+const STEPS = 200;
+
+/** The highest step that at least `wanted` reached, in microseconds; below zero when fewer were there. */
+const highestWith = (steps: Uint32Array, wanted: number): number => {
+  let reached = 0;
+  for (let step = STEPS - 1; step >= 0; step -= 1) {
+    reached += steps[step] as number;
+    if (reached >= wanted) return step * STEP_US;
+  }
+  return -1;
+};
+
 export class HeldStreams {
   #held: CallLine[] = [];
   #pruneAt = 64;
+  readonly #all = new Uint32Array(STEPS);
+  readonly #ofOrg = new Uint32Array(STEPS);
 
   /** To be told of every call in the order of sending. */
   see(call: CallLine): void {
@@ -34,20 +49,23 @@ export class HeldStreams {
   }
 
   /**
-   * By how many microseconds at least `cap` other streams (of its organization, where asked) outlasted the letting in of this
-   * call. Below zero: fewer than that were certainly in flight.
+   * By how many microseconds at least `cap` other streams (and `ownCap` of its organization) outlasted the letting in of
+   * this call, in steps of 5 ms, one second at most. Below zero: fewer than that were certainly in flight.
    */
-  outlasting(call: CallLine, cap: number, ofOrg: boolean): number {
+  outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
     const fromUs = earliestUs(call);
     const untilUs = decidedByUs(call);
-    const slacks: number[] = [];
+    this.#all.fill(0);
+    this.#ofOrg.fill(0);
     for (const other of this.#held) {
-      if (decidedByUs(other) > fromUs || (ofOrg && other.org !== call.org)) continue;
-      const slack = other.done_us - other.clock_error_us - untilUs;
-      if (slack >= 0) slacks.push(slack);
+      if (decidedByUs(other) > fromUs) continue;
+      const slackUs = other.done_us - other.clock_error_us - untilUs;
+      if (slackUs < 0) continue;
+      const step = Math.min(STEPS - 1, Math.floor(slackUs / STEP_US));
+      this.#all[step] = (this.#all[step] as number) + 1;
+      if (other.org === call.org) this.#ofOrg[step] = (this.#ofOrg[step] as number) + 1;
     }
-    if (slacks.length < cap) return -1;
-    return slacks.sort((one, other) => other - one)[cap - 1] ?? Number.POSITIVE_INFINITY;
+    return { all: highestWith(this.#all, cap), ofOrg: highestWith(this.#ofOrg, ownCap) };
   }
 
   /** Streams that were sent before the call, not over when it was sent, and all let in sooner or later. */

@@ -24,6 +24,8 @@ export class OverloadProgress {
   /** Calls sent while it was full, and those of them that got no answer at all though nobody cut them off. */
   sent = 0;
   readonly lost = new Evidence();
+  #sentBelow = 0;
+  #lostBelow = 0;
   /** How long a shed took: what a call costs that is not served. */
   readonly sheds = new Distribution();
   /** Callers slow streams down: what comes out is then not the platform's doing alone. */
@@ -38,10 +40,14 @@ export class OverloadProgress {
     this.#runUntil(lineTimeUs(line));
     if (line.type !== "call") return;
     if (line.slow_reader === true) this.disturbed = true;
-    if (this.#waiting.size >= this.#full) {
+    const cutOff = line.aborted === true || line.error === "ECONNREFUSED";
+    const lost = line.outcome === "indeterminate" && !cutOff;
+    if (this.#waiting.size < this.#full) {
+      this.#sentBelow += 1;
+      if (lost) this.#lostBelow += 1;
+    } else {
       this.sent += 1;
-      const cutOff = line.aborted === true || line.error === "ECONNREFUSED";
-      if (line.outcome === "indeterminate" && !cutOff) this.lost.breach(line.id, "no answer");
+      if (lost) this.lost.breach(line.id, "no answer");
     }
     if (SHED.has(line.outcome)) {
       this.sheds.add(line.done_us - line.sent_us);
@@ -49,6 +55,11 @@ export class OverloadProgress {
     }
     this.#waiting.push(line.done_us, line);
     if (isDefinite(line)) this.#served.push(line.done_us, line);
+  }
+
+  /** The share of calls that get no answer when the platform is not full either: a matter of the line. */
+  get usuallyLost(): number {
+    return (this.#lostBelow + 1) / (this.#sentBelow + 2);
   }
 
   finish(): void {

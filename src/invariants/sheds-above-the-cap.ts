@@ -48,10 +48,11 @@ export const shedsAboveTheCap: Invariant = {
     let moved = false;
     const judgeAdmitted = (call: CallLine): void => {
       const own = (tenants[call.org]?.in_flight_cap ?? orgCap ?? Number.POSITIVE_INFINITY) * replicas;
-      const slackUs = held.outlasting(call, cap, false);
-      const ofOrgUs = own < cap && call.org !== "-" ? held.outlasting(call, own, true) : -1;
+      const slackUs = held.outlasting(call, cap, own);
+      // A call that nobody owns, or whose organization may use the whole platform, is held against the whole.
+      const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
       const got = `let in beside ${cap} streams; the caps add up to ${cap}`;
-      if (slackUs >= ofOrgUs) over.admitted(call, slackUs, got);
+      if (slackUs.all >= ofOrgUs) over.admitted(call, slackUs.all, got);
       else over.admitted(call, ofOrgUs, `let in beside ${own} streams of ${call.org}; its caps add up to ${own}`);
       const waitedUs = (call.first_us ?? call.done_us) - call.sent_us;
       if (!isStream(call) || waitedUs < LONG_WAIT_US) return;
@@ -66,7 +67,7 @@ export const shedsAboveTheCap: Invariant = {
     const collapse = (): Evidence | null => {
       const { lost, sent, came, fullUs, disturbed, sheds: cost } = progress;
       if (faults || moved) return null;
-      if (lost.count >= ENOUGH_LOST && lost.count > 0.5 * sent) {
+      if (lost.count >= ENOUGH_LOST && lost.count > (0.5 + progress.usuallyLost) * sent) {
         lost.first = `${lost.count} of ${sent} calls sent to the full platform got no answer`;
         return lost;
       }
