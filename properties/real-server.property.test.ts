@@ -4,23 +4,29 @@
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LedgerLine } from "../src/core/ledger.ts";
+import { fits } from "../src/core/meters.ts";
 import type { KeyRecord, Organization } from "../src/core/records.ts";
+import { sessionClaims } from "../src/platform/api/sessions.ts";
+import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
+import type { Parts } from "../src/platform/parts.ts";
 import { commandArb, heal, middleOfMonth, mint, ORIGIN, type Real, setClock } from "./support/commands.ts";
-import { law } from "./support/law.ts";
+import { examine, law } from "./support/law.ts";
 import { CAPS, Model } from "./support/model.ts";
-import { type RealApi, startRealApi } from "./support/real-api.ts";
+import { FORGETFUL, type RealApi, startRealApi } from "./support/real-api.ts";
+
+// Shorter budgets than the defaults where a lost answer is waited for.
+const OPTIONS = { keyServiceBudgetMs: 400 };
 
 let api: RealApi;
 beforeAll(async () => {
-  // A shorter budget than the default for the key service, because a lost answer is waited for.
-  api = await startRealApi({ keyServiceBudgetMs: 250 });
+  api = await startRealApi(OPTIONS);
 }, 30_000);
 afterAll(() => api?.close());
 
 /** Two organizations with tiny allowances and a full key each, and a server key. */
-const setup = async (): Promise<{ model: Model; real: Real }> => {
+const setup = async (api: RealApi): Promise<{ model: Model; real: Real }> => {
   const model = new Model();
   const real: Real = { api, run: `run-${randomUUID()}`, sent: 0 };
   await heal(model, real);
@@ -49,6 +55,7 @@ const setup = async (): Promise<{ model: Model; real: Real }> => {
 
 /** After healing: meters as in the model, each admitted call charged once, nothing else (design.md, "Charges"). */
 const agree = async (model: Model, real: Real): Promise<void> => {
+  const { api } = real;
   await heal(model, real);
   for (const id of model.orgs.keys()) {
     const { json } = await api.operate("GET", `/orgs/${id}`);
@@ -64,16 +71,62 @@ const agree = async (model: Model, real: Real): Promise<void> => {
   expect([...net.values()].filter((sum) => sum === 1)).toHaveLength(model.charged);
 };
 
+const serverAnswersAsModel = (open: () => RealApi, replayPath?: string) =>
+  fc.asyncProperty(
+    fc.commands([commandArb], { maxCommands: 40, size: "max", ...(replayPath === undefined ? {} : { replayPath }) }),
+    async (commands) => {
+      const { model, real } = await setup(open());
+      await fc.asyncModelRun(() => ({ model, real }), commands);
+      await agree(model, real);
+    },
+  );
+
 law(
   "the real server answers as the model does, through changes, months, faults and healing",
-  (replayPath) =>
-    fc.asyncProperty(
-      fc.commands([commandArb], { maxCommands: 40, size: "max", ...(replayPath === undefined ? {} : { replayPath }) }),
-      async (commands) => {
-        const { model, real } = await setup();
-        await fc.asyncModelRun(() => ({ model, real }), commands);
-        await agree(model, real);
-      },
-    ),
+  (replayPath) => serverAnswersAsModel(() => api, replayPath),
   { quick: 20, nightly: 2_000 },
 );
+
+describe("the model condemns a server that", () => {
+  const spoilt: [string, Partial<Parts>][] = [
+    ["trusts a key that it remembers", { keyCache: { maxAgeMs: 60_000, singleFlight: true } }],
+    ["mints for an hour", { sessionClaims: (mint) => sessionClaims(mint, 3_600) }],
+    ["forgets that a month is over", { limiterDecisions: { ...LIMITER_DECISIONS, windowOf: () => "2026-05" } }],
+    [
+      "admits one too many",
+      {
+        limiterDecisions: {
+          ...LIMITER_DECISIONS,
+          fits: (used, amount, cap) => fits(used, amount, cap === null ? null : cap + 1),
+        },
+      },
+    ],
+    ["keeps the charge of a lost answer", { settlement: { refunds: () => false } }],
+    [
+      "lets everybody in while the limiter is away",
+      {
+        limiterLink: (limiter) => ({
+          ...limiter,
+          take: (take, budgetMs) =>
+            limiter.take(take, budgetMs).catch(() => ({ verdict: "taken" as const, used: 0, window: "2026-05" })),
+        }),
+      },
+    ],
+  ];
+  test.each(spoilt)("%s", { timeout: 120_000 }, async (name, parts) => {
+    const server = await startRealApi(OPTIONS, { ...FORGETFUL, ...parts });
+    try {
+      const budget = { seed: 1, profile: "quick" as const, runs: 300 };
+      const found = await examine(
+        name,
+        serverAnswersAsModel(() => server),
+        undefined,
+        budget,
+        false,
+      );
+      expect(found).not.toBeNull();
+    } finally {
+      await server.close();
+    }
+  });
+});

@@ -35,12 +35,15 @@ export const examine = async (
   property: Property,
   runs: Runs = DEFAULT_RUNS,
   budget: Budget = BUDGET,
+  /** Whether a failing case is made smaller; not worth the time where it is enough to know that there is one. */
+  shrinks = true,
 ): Promise<Finding | null> => {
   const { seed } = budget;
   const numRuns = runsOf(budget, runs);
   const details = await fc.check(property as fc.IAsyncProperty<unknown>, {
     seed,
     numRuns,
+    endOnFailure: !shrinks,
     ...(budget.path === undefined ? {} : { path: budget.path, endOnFailure: true }),
   });
   if (!details.failed) {
