@@ -124,9 +124,7 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
       done_us: sentUs + TIMEOUT_US + clock,
       outcome: "indeterminate",
       clock_error_us: world.clockErrorMs * 1000,
-      facts: anonymous
-        ? { credential: "none", origin: "none", body: "ok" }
-        : { ...SERVER, tier: org === "f" ? "Pro" : "Pro" },
+      facts: anonymous ? { credential: "none", origin: "none", body: "ok" } : SERVER,
     };
     // The tier of `f` is Free for its map loads alone here: its key is a publishable one's session.
     if (org === "f" && !anonymous)
