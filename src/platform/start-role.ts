@@ -108,6 +108,14 @@ class Closers {
   }
 }
 
+/** Item 24: no session lives longer than 30 minutes, whatever the configuration says. */
+const SESSION_LIFETIME_MAX_S = 1_800;
+
+const checkLifetime = (lifetimeS: number | undefined): void => {
+  if (lifetimeS === undefined || (lifetimeS > 0 && lifetimeS <= SESSION_LIFETIME_MAX_S)) return;
+  throw new RoleOptionsError(`expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`);
+};
+
 const secretOf = (role: Role, name: "session" | "admin", given: string | undefined): string => {
   if (given !== undefined && given !== "") return given;
   if (role === "all") return randomBytes(32).toString("hex");
@@ -131,6 +139,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
 };
 
 const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Closers): Promise<Running> => {
+  checkLifetime(options.sessionLifetimeS);
   const host = options.host ?? "127.0.0.1";
   const clock = shiftableClock();
   const controls: ControlPart[] = [];

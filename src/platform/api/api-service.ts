@@ -1,5 +1,5 @@
 /** One API replica: its parts put together, its listener, its control plane, and its end. */
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { DestinationStream, Logger } from "pino";
 import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
@@ -90,6 +90,7 @@ const BACKLOG = 4096;
 const REFUND_BUDGET_MS = 1_000;
 /** How often a stopping service looks whether it is done. */
 const STOP_LOOK_MS = 20;
+const LAST_BYTES_MS = 200;
 
 const makeShedder = (options: ApiOptions, caps: Caps, parts: Parts): Shedder =>
   options.shedding === "adaptive"
@@ -145,12 +146,10 @@ export const startApiService = async (
   const server = createServer(context, { ...LISTENER_LIMITS, ...options.listenerLimits }, options);
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
   lag.enable();
-  const sockets = { open: 0 };
-  server.server.on("connection", (socket) => {
-    sockets.open += 1;
-    socket.once("close", () => {
-      sockets.open -= 1;
-    });
+  const sockets = new Set<Socket>();
+  server.server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
   });
   await server.listen({ port: options.port ?? 0, host: options.host ?? "127.0.0.1", backlog: BACKLOG });
   const { address, family, port } = server.server.address() as AddressInfo;
@@ -158,7 +157,7 @@ export const startApiService = async (
   const url = `${options.tls === undefined ? "http" : "https"}://${host}:${port}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
-  const gauges = (): Gauges => readGauges(context, lag, sockets.open);
+  const gauges = (): Gauges => readGauges(context, lag, sockets.size);
   return {
     url,
     control: apiControl(context, gauges),
@@ -166,7 +165,7 @@ export const startApiService = async (
     inference: context.inference,
     log,
     close: async () => {
-      await stop(context, server, options.stopDeadlineMs ?? 30_000);
+      await stop(context, server, sockets, options.stopDeadlineMs ?? 30_000);
       lag.disable();
     },
   };
@@ -198,14 +197,18 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 const stop = async (
   context: ApiContext,
   server: ReturnType<typeof createServer>,
+  sockets: Set<Socket>,
   deadlineMs: number,
 ): Promise<void> => {
   const untilMs = performance.now() + deadlineMs;
   context.stopping = true;
   context.log.info({ inFlight: context.shedder.inFlight() }, "the API stops");
   const listener = server.server;
+  const destroyAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
   const closed = server.close();
-  if (!context.parts.streamsFinishOnStop) listener.closeAllConnections?.();
+  if (!context.parts.streamsFinishOnStop) destroyAll();
   const isBusy = (): boolean => context.shedder.inFlight() > 0 || context.managing > 0;
   while (isBusy() && performance.now() < untilMs) {
     listener.closeIdleConnections?.();
@@ -214,8 +217,8 @@ const stop = async (
   for (const stream of [...context.openStreams]) stream.interrupt();
   // What was just written still has to leave.
   listener.closeIdleConnections?.();
-  await Promise.race([closed, pause(200)]);
-  listener.closeAllConnections?.();
+  await Promise.race([closed, pause(LAST_BYTES_MS)]);
+  destroyAll();
   await closed;
   const left = await context.settlement.drain(Math.max(1_000, untilMs - performance.now()));
   if (left > 0) context.log.warn({ unsettled: left }, "refunds are left unconfirmed");

@@ -8,35 +8,21 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
 import { outcomeOf } from "../../contract/subcodes.ts";
-import { type Ask, Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
+import { Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { advance } from "../../core/order.ts";
 import type { Inference, Job } from "../inference.ts";
-import type { Take, TakeAnswer } from "../limiter.ts";
+import type { Take } from "../limiter.ts";
+import type { SlotPolicy } from "../parts.ts";
+import { answerAtOnce, answerLater, reasonOf } from "./asks.ts";
 import { addressOf, credentialOf, credentialsConflict, requestIdOf } from "./caller.ts";
+import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
 import type { ApiContext } from "./context.ts";
 import { EXPOSED } from "./cors.ts";
-import { collectBody, READERS } from "./request-body.ts";
 import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./stream-run.ts";
 import type { StreamVoice } from "./stream-script.ts";
 
 /** What is left to do for an admitted call. */
 export type Work = (call: IncomingCall) => void;
-
-const OWNER = Symbol("incoming call");
-const WAITING = Symbol("pipelined calls");
-type Owned = { [OWNER]?: IncomingCall; [WAITING]?: Set<IncomingCall> };
-
-/** One function for all calls: which call it was is written on the emitter. */
-function onClose(this: unknown): void {
-  (this as Owned)[OWNER]?.clientLeft();
-}
-
-function onSocketClose(this: unknown): void {
-  for (const waiting of (this as Owned)[WAITING] ?? []) waiting.clientLeft();
-}
-
-/** A write that meets a connection just lost; its end is told by `close`. */
-const ignore = (): void => {};
 
 /** Refused before anybody was authenticated: counted for no organization. */
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
@@ -127,133 +113,35 @@ export class IncomingCall implements StreamOwner {
         this.refuse(next);
         return;
       }
-      if (!this.#answerAtOnce(next)) {
-        this.#answerLater(next);
+      if (!answerAtOnce(this, next)) {
+        answerLater(this, next);
         return;
       }
     }
   }
 
-  /** Answers that need no waiting; whether there was one. */
-  #answerAtOnce(ask: Ask): boolean {
-    const { call, context } = this;
-    if (ask.ask === "session") {
-      call.session = context.sessions.read(ask.token, Math.floor(call.nowMs / 1000));
-      return true;
-    }
-    if (ask.ask === "key" || ask.ask === "key-by-id") {
-      call.lookup = context.keyCache.kept(ask.ask, ask.ask === "key" ? ask.secret : ask.id);
-      return call.lookup !== undefined;
-    }
-    if (ask.ask === "body") {
-      const reader = READERS[this.route.name as RouteName];
-      if (reader.from === "body") return false;
-      call.body = reader.read(this.query, this.params);
-      return true;
-    }
-    return false;
-  }
-
-  #answerLater(ask: Ask): void {
-    this.#watch();
-    if (this.#over) return;
-    const { call, context } = this;
-    if (ask.ask === "key" || ask.ask === "key-by-id") {
-      context.keyCache.find(ask.ask, ask.ask === "key" ? ask.secret : ask.id).then(
-        (snapshot) => {
-          call.lookup = snapshot;
-          this.go();
-        },
-        (error: unknown) => {
-          context.log.debug({ requestId: this.requestId, reason: reasonOf(error) }, "no answer from the key service");
-          call.lookup = UNAVAILABLE;
-          this.go();
-        },
-      );
-    } else if (ask.ask === "body") {
-      collectBody(this.request, (body) => {
-        const reader = READERS[this.route.name as RouteName];
-        if (body === null) return this.refuse({ refuse: "payload_too_large" });
-        if (reader.from === "body") call.body = reader.read(body);
-        this.go();
-      });
-    } else if (ask.ask === "take") {
-      this.#take(ask);
-    }
-  }
-
-  #take({ rate, meter }: Extract<Ask, { ask: "take" }>): void {
-    const { call, context } = this;
-    if (meter !== null && context.settlement.isFull()) {
-      call.taken = UNAVAILABLE;
-      this.go();
-      return;
-    }
-    const take: Take = {
-      charge_id: context.parts.chargeId(context.freshId(), this.requestId),
-      request_id: this.requestId,
-      org: call.snapshot.org.id,
-      key: call.snapshot.key.id,
-      rate,
-      meter,
-    };
-    context.limiter.take(take, context.limiterBudgetMs).then(
-      (answer) => this.#taken(take, answer),
-      (error: unknown) => {
-        context.log.debug({ requestId: this.requestId, reason: reasonOf(error) }, "no answer from the limiter");
-        context.settlement.undo(take, "answer-lost");
-        call.taken = UNAVAILABLE;
-        this.go();
-      },
-    );
-  }
-
-  #taken(take: Take, answer: TakeAnswer): void {
-    if (answer.verdict === "taken") {
-      if (this.#over) {
-        this.context.settlement.undo(take, "client-left");
-        return;
-      }
-      this.#charge = take;
-    }
-    this.call.taken = answer;
-    this.go();
+  /** The limiter let the call in: what it took is this call's to undo. */
+  charged(take: Take): void {
+    this.#charge = take;
   }
 
   /** From the first wait on, the client's leaving must be seen. */
-  #watch(): void {
+  watch(): void {
     if (this.#watched) return;
     this.#watched = true;
-    const { response, request } = this;
-    if (request.socket.destroyed) {
-      this.clientLeft();
-      return;
-    }
-    // The answer to a pipelined request has no socket before its turn, and would not hear of the end.
-    response.on("error", ignore);
-    if (response.socket !== null) {
-      (response as Owned)[OWNER] = this;
-      response.once("close", onClose);
-      return;
-    }
-    const socket = request.socket as Owned & typeof request.socket;
-    if (socket[WAITING] === undefined) {
-      socket[WAITING] = new Set();
-      socket.once("close", onSocketClose);
-    }
-    socket[WAITING].add(this);
+    watchConnection(this, this.request, this.response);
   }
 
   /** Nothing more is done for this call: slots, inference, bookkeeping. */
-  #end(giveBack: (call: Call) => void): void {
+  #end(how: keyof SlotPolicy): void {
     this.#over = true;
-    giveBack(this.call);
+    this.context.parts.slots[how](this.call);
     if (this.#job !== null) this.context.inference.release(this.#job);
     if (this.#stream !== null) {
       this.#stream.abandon();
       this.context.openStreams.delete(this.#stream);
     }
-    (this.request.socket as Owned)[WAITING]?.delete(this);
+    unwatchConnection(this, this.request);
   }
 
   /** Has the inference work for this call, then goes on with `done`. */
@@ -275,7 +163,7 @@ export class IncomingCall implements StreamOwner {
       abandoned: () => clearTimeout(timer),
     };
     let timer: NodeJS.Timeout | undefined;
-    this.#watch();
+    this.watch();
     if (this.#over) return;
     this.#job = job;
     inference.submit(job);
@@ -284,8 +172,8 @@ export class IncomingCall implements StreamOwner {
   /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
   clientLeft(): void {
     if (this.#over) return;
-    const { response, context } = this;
-    this.#end(context.parts.slots.clientLeft);
+    const { response } = this;
+    this.#end("clientLeft");
     if (!response.headersSent) this.undoCharge("client-left");
     this.#count(response.headersSent ? "200" : "indeterminate");
   }
@@ -320,7 +208,7 @@ export class IncomingCall implements StreamOwner {
       this.clientLeft();
       return;
     }
-    this.#end(context.parts.slots.answering);
+    this.#end("answering");
     this.#charge = null;
     this.#count(outcome, isAnonymous);
     if (context.stopping) response.shouldKeepAlive = false;
@@ -329,7 +217,7 @@ export class IncomingCall implements StreamOwner {
 
   /** Watches the connection while `run` speaks. */
   beginStream(run: StreamRun, own: readonly string[]): void {
-    this.#watch();
+    this.watch();
     if (this.#over) return;
     const { response, context } = this;
     context.openStreams.add(run);
@@ -340,24 +228,23 @@ export class IncomingCall implements StreamOwner {
 
   streamEnds(outcome: StreamOutcome): void {
     if (this.#over) return;
-    this.#end(this.context.parts.slots.answering);
+    this.#end("answering");
     this.#count(outcome);
   }
 
   /** An ordered failure of the connection itself: nothing, or half an answer. */
   failConnection(mode: "truncate" | "reset", headers: readonly string[], body: string): void {
-    const { response, request } = this;
+    if (this.#over) return;
+    const { response } = this;
     if (mode === "reset") {
       this.clientLeft();
-      request.socket.resetAndDestroy();
-      return;
+    } else {
+      this.#end("answering");
+      this.#count("indeterminate");
+      response.writeHead(200, this.headers(headers));
+      response.write(body.slice(0, Math.floor(body.length / 2)));
     }
-    if (this.#over) return;
-    this.#end(this.context.parts.slots.answering);
-    this.#count("indeterminate");
-    response.writeHead(200, this.headers(headers));
-    response.write(body.slice(0, Math.floor(body.length / 2)));
-    request.socket.destroySoon();
+    cutConnection(response, mode);
   }
 
   #count(outcome: string, isAnonymous = false): void {
@@ -387,7 +274,10 @@ export class IncomingCall implements StreamOwner {
     const { context, response } = this;
     context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");
     this.undoCharge("work-failed");
-    if (this.#over) return;
+    if (this.#over) {
+      if (!response.writableEnded) response.destroy();
+      return;
+    }
     if (response.headersSent) {
       this.clientLeft();
       response.destroy();
@@ -396,5 +286,3 @@ export class IncomingCall implements StreamOwner {
     this.refuse({ refuse: "key_service_unavailable" });
   }
 }
-
-export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

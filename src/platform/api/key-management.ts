@@ -10,9 +10,9 @@ import type { BodyRead, Refuse } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
 import { normalizeOrigin, parseAddress } from "../../core/origin.ts";
 import { jsonHeaders } from "./answer.ts";
+import { reasonOf } from "./asks.ts";
 import { credentialOf, requestIdOf } from "./caller.ts";
 import type { ApiContext } from "./context.ts";
-import { reasonOf } from "./incoming-call.ts";
 import { collectBody, READERS } from "./request-body.ts";
 
 type ManagementRoute = Extract<RouteName, `keys.${string}`>;

@@ -6,6 +6,7 @@
 import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../contract/streams.ts";
 import type { Inference, Job } from "../inference.ts";
+import { cutConnection } from "./connection-watch.ts";
 import type { FailPlan } from "./deployment.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
@@ -187,8 +188,7 @@ export class StreamRun implements Job {
     inference.release(this);
     this.#owner.streamEnds("200");
     if (text !== "") response.write(text);
-    if (mode === "reset") response.socket?.resetAndDestroy();
-    else response.socket?.destroySoon();
+    cutConnection(response, mode);
   }
 }
 
