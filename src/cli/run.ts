@@ -6,6 +6,7 @@ import { terminalText } from "../report/terminal.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { runProfile } from "../run/run.ts";
 import { PROFILES } from "../run/stages.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
 import { narrator } from "./narrator.ts";
 import { whole } from "./numbers.ts";
 
@@ -20,6 +21,10 @@ export const runCommand = (): Command =>
     .addOption(new Option("--json", "print the content of run.json on stdout"))
     .option("--quiet", "no progress")
     .action(async (profile: string, options: RunCommandOptions) => {
+      if (!(profile in PROFILES)) {
+        const names = Object.keys(PROFILES).join(", ");
+        throw new CommandError(EXIT.usage, `there is no profile "${profile}"; expected one of ${names}`);
+      }
       const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31);
       const say = narrator({ quiet: options.quiet === true, profile, seed });
       // Where npm or the launcher is gone, nobody waits for this run any more.

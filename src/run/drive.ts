@@ -21,8 +21,6 @@ export type Drive = {
 export type Driven = {
   problems: Problem[];
   notes: string[];
-  /** Arrivals that the schedule held. */
-  offered: number;
   scheduledMs: number;
 };
 
@@ -69,7 +67,6 @@ export const driveOpenLoop = async (
     return {
       problems: result.problems,
       notes: hostNotes(drive.job.stage, result.host),
-      offered: result.end?.offered ?? 0,
       scheduledMs: result.end === null ? 0 : (result.end.endUs - result.end.startUs) / 1000,
     };
   } finally {
@@ -91,7 +88,6 @@ export const driveK6 = async (drive: K6Drive): Promise<Driven> => {
     return {
       problems: [{ verdict: "inconclusive", reason: "k6 is not there" }],
       notes: [],
-      offered: 0,
       scheduledMs: 0,
     };
   }
@@ -112,7 +108,6 @@ export const driveK6 = async (drive: K6Drive): Promise<Driven> => {
     return {
       problems: result.problems,
       notes: [...hostNotes(stage, host()), ...result.warnings.map((warning) => `${stage}: k6: ${warning}`)],
-      offered: (result.iterations ?? 0) + (result.dropped ?? 0),
       scheduledMs: profileDurationS(profile) * 1000,
     };
   } finally {

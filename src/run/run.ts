@@ -9,7 +9,7 @@ import { OUTCOMES } from "../contract/subcodes.ts";
 import { wallUs } from "../drivers/run-clock.ts";
 import { createSecrets } from "../drivers/secrets.ts";
 import type { Target } from "../drivers/target.ts";
-import type { Claim, RunDocument, StageSummary } from "../history/run-document.ts";
+import type { Claim, RunDocument } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { type Embedded, type EmbeddedSettings, startEmbedded } from "./embedded.ts";
@@ -100,10 +100,14 @@ const judgeSecrets = (texts: { name: string; path: string }[], replay: string): 
   );
 };
 
-const seenOutcomes = (stages: readonly StageSummary[]): number => {
-  const seen = new Set(stages.flatMap(({ by_outcome }) => Object.keys(by_outcome)));
-  // Both failures that travel under 200 are counted as `200 error`.
-  if (seen.has("200 error")) seen.add("200 error event");
+/** Both failures that travel under 200 are counted as `200 error`; how the stream ended tells them apart. */
+const seenOutcomes = (outcomes: readonly StageOutcome[]): number => {
+  const seen = new Set<string>();
+  for (const { lines } of outcomes) {
+    for (const line of lines) {
+      if (line.type === "call") seen.add(line.ended === "error_event" ? "200 error event" : line.outcome);
+    }
+  }
   return OUTCOMES.filter((outcome) => seen.has(outcome)).length;
 };
 
@@ -151,7 +155,7 @@ export const runProfile = async (options: RunOptions): Promise<RunResult> => {
           journal,
           folder,
         },
-        run: randomBytes(2).toString("hex"),
+        ...{ run: randomBytes(3).toString("hex"), replay },
         nowUs: () => wallUs() - epochUs,
         k6Path: toolbox.k6.path,
         toxiproxy: { server: embedded.toxiproxy, links: embedded.links },
@@ -209,7 +213,7 @@ const finish = async (
     verdict: merged.verdict,
     exit_code: stoppedBy === null ? merged.exit_code : (exitOf[stoppedBy] ?? 143),
     coverage: {
-      outcomes_seen: seenOutcomes(stages),
+      outcomes_seen: seenOutcomes(outcomes),
       outcomes_of: OUTCOMES.length,
       claims_judged: claims.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
       claims_skipped: claims.filter(({ verdict }) => verdict === "skipped").length,

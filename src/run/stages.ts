@@ -21,6 +21,8 @@ export type StagePlan = {
   /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];
   experiment?: StageExperiment;
+  /** What an operator changes meanwhile, one after the other (`PATCH /deployment`); the last puts everything back. */
+  states?: readonly { patch: Record<string, unknown>; holdMs: number }[];
   /** What must have been seen, or the stage proves nothing: outcomes as in `by_outcome`. */
   reaches: readonly string[];
 };
@@ -56,6 +58,27 @@ export const SMOKE: readonly StagePlan[] = [
       ...["events-are-not-buffered", "stream-vocabularies-differ", "admits-what-is-allowed"],
     ],
     reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
+  },
+  {
+    name: "deployment-states",
+    driver: "open-loop",
+    story: "smoke",
+    ratePerS: 50,
+    durationS: 30,
+    states: [
+      { patch: { sessions: "disabled" }, holdMs: 1_500 },
+      { patch: { sessions: "not_configured" }, holdMs: 1_500 },
+      {
+        patch: {
+          sessions: "enabled",
+          fail_next: { route: "chat.control", mode: "error_event", after_events: 3, count: 2 },
+        },
+        holdMs: 1_500,
+      },
+      { patch: { sessions: "enabled" }, holdMs: 0 },
+    ],
+    judges: [...EVERYWHERE, ...STREAMS, "refused-is-not-charged"],
+    reaches: ["200", "403 sessions_disabled", "403 sessions_not_configured", "200 error"],
   },
   {
     name: "rate-limit-edge",

@@ -18,8 +18,7 @@ export const writeReports = {
     for (const line of lines) await history.write(JSON.stringify(line));
     await history.close();
     const ledger = folder.openLines("ledger.ndjson");
-    for (const { ledger: charges } of outcomes)
-      for (const line of charges ?? []) await ledger.write(JSON.stringify(line));
+    for (const { facts } of outcomes) for (const line of facts.ledger ?? []) await ledger.write(JSON.stringify(line));
     await ledger.close();
     await folder.writeJson(
       "stages.json",

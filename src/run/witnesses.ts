@@ -1,0 +1,61 @@
+/**
+ * The witnesses of a stage beside the driver's lines: what tenants had used before it, and after it what the platform
+ * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
+ */
+import { pause } from "../chaos/waiting.ts";
+import type { Target } from "../drivers/target.ts";
+import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import { ROLE_POWERS } from "../workload/world.ts";
+import { readCounts, readGauges, readLedger, readUsed } from "./control.ts";
+
+const DRAIN_DEADLINE_MS = 15_000;
+
+/** Whether nothing was in flight and nothing unsettled before the deadline. */
+const drain = async (apis: readonly string[]): Promise<boolean> => {
+  const deadline = performance.now() + DRAIN_DEADLINE_MS;
+  for (;;) {
+    const gauges = await readGauges(apis).catch(() => null);
+    if (gauges?.every(({ in_flight, unsettled }) => in_flight === 0 && (unsettled ?? 0) === 0)) return true;
+    if (performance.now() > deadline) return false;
+    await pause(50);
+  }
+};
+
+export const readTenants = async (target: Target): Promise<Record<string, TenantFacts>> => {
+  const facts: Record<string, TenantFacts> = {};
+  const read = async (org: string, tier: TenantFacts["tier"] | undefined, allowance: number | undefined) => {
+    const keys = target.control?.keys;
+    const used = keys ? await readUsed(keys, org).catch(() => undefined) : undefined;
+    facts[org] = {
+      tier: tier ?? null,
+      ...(allowance === undefined ? {} : { allowance }),
+      ...(used === undefined ? {} : { used_at_start: used }),
+    };
+  };
+  for (const { org, tier, limit } of target.tenants ?? []) await read(org, tier, limit);
+  for (const [role, credential] of Object.entries(target.credentials ?? {})) {
+    if (credential.org === undefined || credential.org in facts || !("key" in credential)) continue;
+    if (credential.limit === undefined) continue;
+    await read(credential.org, credential.tier ?? ROLE_POWERS[role]?.tier, credential.limit);
+  }
+  return facts;
+};
+
+/** `idRun`: what the ids of the stage's calls begin with, up to the last dot. */
+export const readWitnesses = async (
+  target: Target,
+  idRun: string,
+): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
+  const apis = target.control?.api ?? [];
+  const limiter = target.control?.limiter;
+  const drained = apis.length > 0 && (await drain(apis));
+  const counts = apis.length > 0 ? await readCounts(apis, idRun).catch(() => null) : null;
+  const gauges = apis.length > 0 ? await readGauges(apis).catch(() => null) : null;
+  const ledger = limiter ? await readLedger(limiter, `${idRun}.`).catch(() => null) : null;
+  return {
+    drained,
+    ...(counts === null ? {} : { counts }),
+    ...(gauges === null ? {} : { gauges }),
+    ...(ledger === null ? {} : { ledger }),
+  };
+};
