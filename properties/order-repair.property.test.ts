@@ -58,7 +58,14 @@ const REPAIR: Partial<Record<AnyRefusalName, (facts: Facts) => Partial<Facts>>> 
 };
 
 /** Refusals of one check stand in an order of their own (B6; rate before meter). */
-const WITHIN = ["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed", "rate_limited"];
+const WITHIN = [
+  "insufficient_scope",
+  "product_not_allowed",
+  "tier_capability_not_allowed",
+  "rate_limited",
+  "map_load_quota_exceeded",
+  "map_load_hard_stop",
+];
 const rankOf = ({ rank, name }: Decided): number => rank + (name === null ? 0 : (WITHIN.indexOf(name) + 1) / 10);
 
 const repaired = (facts: Facts, name: string): Facts => {
