@@ -49,7 +49,6 @@ export type ApiOptions = {
   chatTurnLimit?: number;
   tls?: TlsOptions;
   http2?: boolean;
-  openApi?: string;
   logLevel?: LogLevel;
   logTo?: DestinationStream;
   clock?: Clock;

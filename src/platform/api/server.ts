@@ -13,6 +13,7 @@ import type { ApiContext } from "./context.ts";
 import { preflightHeaders } from "./cors.ts";
 import { IncomingCall } from "./incoming-call.ts";
 import { manageKeys } from "./key-management.ts";
+import { openApiDocument } from "./openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
 import { isManagement, WORK } from "./work.ts";
 
@@ -131,7 +132,7 @@ const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMess
 export const createServer = (
   context: ApiContext,
   limits: ListenerLimits,
-  options: { tls?: TlsOptions; http2?: boolean; openApi?: string },
+  options: { tls?: TlsOptions; http2?: boolean },
 ): FastifyInstance => {
   const server = fastify({
     logger: false,
@@ -150,10 +151,8 @@ export const createServer = (
   }) as unknown as FastifyInstance;
 
   for (const name of ROUTE_NAMES) addRoute(server, context, name);
-  if (options.openApi !== undefined) {
-    const document = options.openApi;
-    server.get("/openapi.json", (_request, reply) => reply.type("application/json").send(document));
-  }
+  const description = openApiDocument();
+  server.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
   // Nothing is read of a body on a path that we do not know.
   server.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   server.setNotFoundHandler((request, reply) => {

@@ -1,0 +1,227 @@
+/**
+ * The description of the API in OpenAPI 3.1, from the same schemas that validate and the same catalogue that refuses, so it
+ * cannot say anything else than what is served. What the specification leaves open and this platform chose is marked
+ * `x-harness-choice`.
+ */
+import type { TSchema } from "typebox";
+import { ROUTE_NAMES, type Route, type RouteName, routeOf } from "../../contract/routes.ts";
+import { type AnyRefusalName, refusalOf } from "../../contract/subcodes.ts";
+import { ANSWERS, REQUESTS } from "../schemas.ts";
+
+type Json = Record<string, unknown>;
+
+const CHOICE = { "x-harness-choice": true };
+
+const AT_RUNTIME: readonly AnyRefusalName[] = [
+  "b2b_overloaded",
+  "unauthenticated",
+  "key_service_unavailable",
+  "publishable_requires_session",
+  "server_key_in_browser",
+  "ip_not_allowed",
+  "session_origin_mismatch",
+  "insufficient_scope",
+  "product_not_allowed",
+  "tier_capability_not_allowed",
+  "org_overloaded",
+  "limiter_unavailable",
+  "rate_limited",
+];
+const AT_EXCHANGE: readonly AnyRefusalName[] = [
+  "b2b_overloaded",
+  "unauthenticated",
+  "key_service_unavailable",
+  "sessions_not_configured",
+  "sessions_disabled",
+  "publishable_key_required",
+  "origin_required",
+  "session_origin_mismatch",
+  "malformed_body",
+  "insufficient_scope",
+  "product_not_allowed",
+  "tier_capability_not_allowed",
+  "org_overloaded",
+  "limiter_unavailable",
+  "rate_limited",
+  "map_load_quota_exceeded",
+  "map_load_hard_stop",
+];
+const WHEN_WIDENING: readonly AnyRefusalName[] = [
+  "plan_required",
+  "unknown_scope",
+  "unknown_product",
+  "publishable_live_requires_origins",
+  "vendor_scope_requires_acknowledgement",
+  "tier_capability_not_allowed",
+];
+const MANAGEMENT: readonly AnyRefusalName[] = ["unauthenticated", "forbidden", "key_service_unavailable"];
+
+/** Every refusal that a route can answer with, in the order of its checks. */
+export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
+  const route = routeOf(name);
+  const request = REQUESTS[name];
+  const body: AnyRefusalName[] = request === null ? [] : ["malformed_body"];
+  if (request?.in === "body") body.push("payload_too_large");
+  if (route.surface === "exchange") return [...AT_EXCHANGE, "payload_too_large"];
+  if (name === "keys.create") {
+    return [...MANAGEMENT, ...body, ...WHEN_WIDENING, "free_plan_publishable_only", "key_limit_reached"];
+  }
+  if (name === "keys.update") return [...MANAGEMENT, ...body, ...WHEN_WIDENING, "not_found"];
+  if (name === "keys.delete") return [...MANAGEMENT, "not_found"];
+  const own = AT_RUNTIME.filter((refusal) => route.tile !== true || refusal !== "session_origin_mismatch");
+  if (route.tile === true) own.push("tile_access_restricted");
+  if (route.meter === "map_loads") own.push("map_load_quota_exceeded", "map_load_hard_stop");
+  return [...own, ...body];
+};
+
+const envelopeSchema = (name: AnyRefusalName): Json => {
+  const { envelope, subcode } = refusalOf(name);
+  if (envelope === "none") return { type: "object", properties: { detail: false }, ...CHOICE };
+  const word = { const: subcode };
+  if (envelope === "detail") {
+    const errors = name === "malformed_body" ? { errors: { type: "array", items: { type: "object" }, ...CHOICE } } : {};
+    return { type: "object", required: ["detail"], properties: { detail: word, ...errors } };
+  }
+  if (name !== "map_load_quota_exceeded") {
+    return { type: "object", required: ["error"], properties: { error: word, detail: false } };
+  }
+  return {
+    type: "object",
+    required: ["error", "meter", "limit", "used"],
+    properties: {
+      error: word,
+      meter: { const: "map_loads" },
+      limit: { type: "integer" },
+      used: { type: "integer" },
+      detail: false,
+    },
+  };
+};
+
+const header = (description: string, schema: Json): Json => ({ description, schema });
+const REQUEST_ID = { "X-Request-Id": header("The request's, or one made up.", { type: "string" }) };
+
+const refusalResponse = (status: number, names: readonly AnyRefusalName[]): Json => {
+  const schemas = names.map(envelopeSchema);
+  const retries = names.some((name) => refusalOf(name).retryAfterS !== null);
+  return {
+    description: names.map((name) => refusalOf(name).subcode ?? "no detail").join(", "),
+    headers: {
+      ...REQUEST_ID,
+      ...(retries ? { "Retry-After": header("Whole seconds.", { type: "integer", minimum: 1 }) } : {}),
+      ...(status === 401 ? { "WWW-Authenticate": header("The challenge.", { type: "string" }) } : {}),
+    },
+    content: { "application/json": { schema: schemas.length === 1 ? schemas[0] : { anyOf: schemas } } },
+  };
+};
+
+const refusalResponses = (name: RouteName): Json => {
+  const byStatus = new Map<number, AnyRefusalName[]>();
+  for (const refusal of refusalsOf(name)) {
+    const { status } = refusalOf(refusal);
+    byStatus.set(status, [...(byStatus.get(status) ?? []), refusal]);
+  }
+  return Object.fromEntries([...byStatus].map(([status, names]) => [status, refusalResponse(status, names)]));
+};
+
+const SUMMARIES: Readonly<Record<RouteName, string>> = {
+  "sdk.sessions": "Exchanges a publishable key for a session token",
+  "chat.control": "Map chat: control stream",
+  "chat.summary": "Map chat: summary stream",
+  "chat.button": "Map chat: popup stream",
+  "chat.route": "Route between places; its own failures are 200 with an error",
+  "poi.enrich": "Facts about a point of interest",
+  "design.analyze": "Recommends a map for a data set (metered)",
+  "design.apply": "Turns a data set and column roles into a partial MapSpec",
+  "design.styles": "Style catalog",
+  "design.samples": "Worked-sample catalog",
+  "design.themes": "Theme-pack catalog",
+  "maps.loads": "Records one map load",
+  "maps.tiles": "The address of a tile",
+  "keys.create": "Creates a key",
+  "keys.update": "Changes a key",
+  "keys.delete": "Revokes a key",
+};
+
+const STREAM = {
+  "text/event-stream": { schema: { type: "string", description: "event: NAME, data: JSON, a blank line" } },
+};
+
+const success = (name: RouteName, route: Route): Json => {
+  const { status, schema } = ANSWERS[name];
+  const content = schema === null ? {} : { content: { "application/json": { schema } } };
+  return {
+    [status]: {
+      description: SUMMARIES[name],
+      headers: REQUEST_ID,
+      ...(route.stream === undefined ? content : { content: STREAM }),
+    },
+  };
+};
+
+const parametersOf = (name: RouteName, route: Route): Json[] => {
+  const request = REQUESTS[name];
+  const schema = request?.schema as (TSchema & { properties?: Json; required?: string[] }) | undefined;
+  const described = (where: "query" | "path", field: string, fieldSchema: unknown): Json => ({
+    name: field,
+    in: where,
+    required: where === "path" || (schema?.required ?? []).includes(field),
+    schema: fieldSchema,
+  });
+  const fields = Object.entries(schema?.properties ?? {});
+  if (request?.in === "query") return fields.map(([field, of]) => described("query", field, of));
+  if (request?.in === "params") return fields.map(([field, of]) => described("path", field, of));
+  return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, field]) =>
+    described("path", field as string, { type: "string", minLength: 1 }),
+  );
+};
+
+const operation = (name: RouteName): Json => {
+  const route = routeOf(name);
+  const request = REQUESTS[name];
+  const parameters = parametersOf(name, route);
+  const isManagement = route.surface === "management";
+  return {
+    operationId: name,
+    summary: SUMMARIES[name],
+    ...(route.extension === true ? { ...CHOICE, description: "An extension: not in the specification." } : {}),
+    security: isManagement ? [{ admin: [] }] : [{ bearer: [] }, { apiKey: [] }],
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(request?.in === "body"
+      ? {
+          requestBody: {
+            required: name !== "maps.loads",
+            content: { "application/json": { schema: request.schema } },
+          },
+        }
+      : {}),
+    responses: { ...success(name, route), ...refusalResponses(name) },
+  };
+};
+
+/** The document, as JSON text. */
+export const openApiDocument = (): string => {
+  const paths: Record<string, Json> = {};
+  for (const name of ROUTE_NAMES) {
+    const { path, method } = routeOf(name);
+    paths[path] ??= {};
+    (paths[path] as Json)[method.toLowerCase()] = operation(name);
+  }
+  return JSON.stringify({
+    openapi: "3.1.0",
+    info: {
+      title: "Map Inference Platform API",
+      version: "1",
+      description: "As the reference platform serves it. `x-harness-choice` marks what the specification leaves open.",
+    },
+    servers: [{ url: "/v1" }],
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer", description: "A server key or a session token." },
+        apiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." },
+        admin: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "An organization admin's token." },
+      },
+    },
+  });
+};
