@@ -1,16 +1,18 @@
 /**
  * Model-based: whatever is done to a deployment and in whatever order, the real server over real sockets answers as the
- * model does, which decides with the core; and once it is healed its meters and its ledger say what the model says.
+ * model does, which decides with the core; once it is healed its meters and its ledger say what the model says, and no
+ * credential stands in its log.
  */
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findSecrets } from "../src/contract/credentials.ts";
 import type { LedgerLine } from "../src/core/ledger.ts";
 import { fits } from "../src/core/meters.ts";
 import type { KeyRecord, Organization } from "../src/core/records.ts";
 import { sessionClaims } from "../src/platform/api/sessions.ts";
 import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
-import type { Parts } from "../src/platform/parts.ts";
+import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { commandArb, heal, middleOfMonth, mint, ORIGIN, type Real, setClock } from "./support/commands.ts";
 import { examine, law } from "./support/law.ts";
 import { CAPS, Model } from "./support/model.ts";
@@ -71,6 +73,14 @@ const agree = async (model: Model, real: Real): Promise<void> => {
   expect([...net.values()].filter((sum) => sum === 1)).toHaveLength(model.charged);
 };
 
+/** P11 in the wild: of every credential that the run used, none stands in the log. */
+const logIsClean = (model: Model, log: string): void => {
+  expect(log).not.toBe("");
+  expect(findSecrets(log)).toEqual([]);
+  const secrets = [...model.keys.map(({ secret }) => secret), ...model.tokens.map(({ token }) => token)];
+  expect(secrets.filter((secret) => log.includes(secret))).toEqual([]);
+};
+
 const serverAnswersAsModel = (open: () => RealApi, replayPath?: string) =>
   fc.asyncProperty(
     fc.commands([commandArb], { maxCommands: 40, size: "max", ...(replayPath === undefined ? {} : { replayPath }) }),
@@ -78,6 +88,7 @@ const serverAnswersAsModel = (open: () => RealApi, replayPath?: string) =>
       const { model, real } = await setup(open());
       await fc.asyncModelRun(() => ({ model, real }), commands);
       await agree(model, real);
+      logIsClean(model, real.api.takeLog());
     },
   );
 
@@ -102,6 +113,10 @@ describe("the model condemns a server that", () => {
       },
     ],
     ["keeps the charge of a lost answer", { settlement: { refunds: () => false } }],
+    [
+      "prints the token",
+      { requestLog: (entry) => ({ ...HEALTHY.requestLog(entry), said: `Bearer ${entry.credential}` }) },
+    ],
     [
       "lets everybody in while the limiter is away",
       {

@@ -36,6 +36,8 @@ export type RealApi = {
   setFault(link: Link, fault: Fault): Promise<void>;
   /** Resolves when no call is in flight and every refund is confirmed; throws after 10 s. */
   settled(): Promise<void>;
+  /** What the API has logged since it was last asked for, at its most talkative. */
+  takeLog(): string;
   close(): Promise<void>;
 };
 
@@ -55,11 +57,13 @@ export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFli
 
 export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FORGETFUL): Promise<RealApi> => {
   const links: Partial<Record<Link, FaultyLink>> = {};
+  let log: string[] = [];
   const running = await startRole(
     "all",
     {
       controlPort: 0,
-      logLevel: "silent",
+      logLevel: "debug",
+      logTo: { write: (line) => void log.push(line) },
       rateLimit: null,
       stopDeadlineMs: 1_000,
       inference: { serviceMs: 0, tokens: 1 },
@@ -123,6 +127,11 @@ export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FOR
         if (performance.now() > untilMs) throw new Error(`still ${in_flight} in flight, ${unsettled} unsettled`);
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
+    },
+    takeLog: () => {
+      const taken = log.join("");
+      log = [];
+      return taken;
     },
     close: async () => {
       await dispatcher.destroy();
