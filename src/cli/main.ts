@@ -7,6 +7,7 @@ import { redact } from "../run/redaction.ts";
 import { ToolError } from "../run/tools.ts";
 import { devCommand } from "./dev.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { reportCommand } from "./report.ts";
 import { runCommand } from "./run.ts";
 import { serveCommand } from "./serve.ts";
 
@@ -19,7 +20,7 @@ const program = (): Command => {
       "after",
       "\nExamples:\n  npx floodgate run smoke            the main job, against the embedded deployment\n  npx floodgate serve --tenants 4 --write-target target.json\n\nExit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused by\nthe safety guard, 130/143 stopped by a signal.",
     );
-  for (const command of [runCommand(), serveCommand(), devCommand()]) root.addCommand(command);
+  for (const command of [runCommand(), reportCommand(), serveCommand(), devCommand()]) root.addCommand(command);
   return root;
 };
 

@@ -41,5 +41,9 @@ export const runCommand = (): Command =>
       const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
       process.stderr.write(`${terminalText(document, { folder: folder.path, colour })}\n`);
       if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+      const unmet = document.claims.find(({ id }) => id === "run/completed");
+      if (document.exit_code === EXIT.unreachable && unmet !== undefined) {
+        process.stderr.write(`floodgate: ${unmet.reason}\n`);
+      }
       process.exitCode = document.exit_code;
     });

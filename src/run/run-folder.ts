@@ -112,6 +112,14 @@ export const makeRunFolder = ({
       : { id: newId(profile, now), path: makeAt(out) };
   if (out === undefined) pointLatestAt(resolve(reports), made.path);
 
+  return writersIn(made, redactor);
+};
+
+/** A run folder that is there already, to write its reports again. */
+export const openRunFolder = (path: string, redactor: Redactor = ofThisProcess): RunFolder =>
+  writersIn({ id: basename(path), path }, redactor);
+
+const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunFolder => {
   const pathOf = (name: string): string => {
     if (isAbsolute(name) || normalize(name).startsWith(".."))
       throw new Error(`a file of the run folder is named inside it, not "${name}"`);

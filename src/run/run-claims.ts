@@ -1,0 +1,41 @@
+/** Claims about the run itself, beside those of its stages: that it came to its end, and that it kept its secrets. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Claim } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { judgeStage } from "./judge-stage.ts";
+
+export const doubt = (id: string, reason: string, expected: string, replay: string): Claim => ({
+  ...{
+    id,
+    stage: "run",
+    level: "must",
+    verdict: "inconclusive",
+    reason,
+    expected,
+    got: reason,
+    spec: [],
+    evidence: [],
+  },
+  replay,
+});
+
+/** What a run captured or wrote, by name; the reports are rendered from it and follow. */
+const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
+
+/** Everything that was captured or written, searched for credentials once more: the last claim of a run. */
+export const judgeSecrets = (folder: string, replay: string): Claim[] => {
+  const below = ["logs", "k6"].flatMap((name) =>
+    existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],
+  );
+  const texts = [...CAPTURED, ...below.sort()]
+    .filter((name) => existsSync(join(folder, name)))
+    .map((name) => ({ name, text: readFileSync(join(folder, name), "utf8") }));
+  const facts: StageFacts = {
+    ...{ stage: "run", limits: {}, shedding: "unknown", tenants: {}, faults: true, drained: false },
+    texts,
+  };
+  const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");
+  return judgeStage(secrets, facts, [], replay);
+};

@@ -1,0 +1,32 @@
+/**
+ * SIGINT, SIGTERM and SIGHUP as data, from the first moment of a run on: also while tools are built or a report is
+ * written, a signal ends the run in order and never in the middle of a line.
+ */
+export type StopSignals = {
+  readonly signal: AbortSignal;
+  stoppedBy(): NodeJS.Signals | null;
+  /** Back to what signals did before. */
+  release(): void;
+};
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) => void): StopSignals => {
+  const stopping = new AbortController();
+  let first: NodeJS.Signals | null = null;
+  let times = 0;
+  const heard = (signal: NodeJS.Signals): void => {
+    first ??= signal;
+    times += 1;
+    stopping.abort();
+    onSignal(signal, times);
+  };
+  for (const signal of SIGNALS) process.on(signal, heard);
+  return {
+    signal: stopping.signal,
+    stoppedBy: () => first,
+    release: () => {
+      for (const signal of SIGNALS) process.off(signal, heard);
+    },
+  };
+};
