@@ -56,8 +56,8 @@ export const admitsAtMostTheAllowance: Invariant = {
       for (const [org, months] of ledgerSums(facts.ledger ?? [])) {
         const caps = capsOf(facts, org, allowances.use(org).tierMoved);
         // Over a month's edge it is not known which month was begun with something used.
-        const before =
-          months.size > 1 || allowances.use(org).months.size > 1 ? 0 : (facts.tenants[org]?.used_at_start ?? 0);
+        const crossed = months.size > 1 || [...allowances.use(org).months.keys()].some((number) => number > 0);
+        const before = crossed ? 0 : (facts.tenants[org]?.used_at_start ?? 0);
         for (const [window, net] of months) {
           if (caps === null || before + net <= caps.most) continue;
           const got = `the ledger has ${net} map loads of ${org} in ${window} on top of ${before}; the cap is ${caps.most}`;

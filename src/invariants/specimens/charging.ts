@@ -53,6 +53,14 @@ export const admitsAtMostTheAllowance: Specimens = {
       ),
     },
     {
+      name: "used up before the stage, and charged only after the month's turn",
+      facts: {
+        tenants: { f: { tier: "Free", allowance: 3, used_at_start: 3 } },
+        ledger: many(3, (at) => charge(`c${at}`, `f${6_000 + 2 * at}`, { org: "f" })),
+      },
+      lines: inOrder(refusedLoad("r", "f", 0), mark("new-month", 5_000), ...loads(3, "f", 6_000)),
+    },
+    {
       name: "around the calendar's edge",
       facts: { started_at_ms: Date.UTC(2026, 10, 30, 23, 59, 50) },
       lines: [...loads(3, "f"), refusedLoad("r", "f", 100), ...loads(3, "f", 30_000)],
