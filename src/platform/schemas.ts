@@ -4,7 +4,7 @@
  * such choices are marked `x-harness-choice`.
  */
 import { type TSchema, Type } from "typebox";
-import { PRODUCTS, type RouteName } from "../contract/routes.ts";
+import { PRODUCTS, type RouteName, SCOPES } from "../contract/routes.ts";
 
 /** Marks a choice where the specification says "not shown". */
 const chosen = { "x-harness-choice": true } as const;
@@ -71,28 +71,73 @@ export const TileParams = Type.Object({
   y: Type.Integer({ minimum: 0 }),
 });
 
-const KeyFields = {
+const list = (items: TSchema, most: number): TSchema => Type.Array(items, { maxItems: most });
+
+/** Fields of a key that may be given and changed; the items of four lists are told apart from what is checked first. */
+const keyFields = (items: { scope: TSchema; product: TSchema; origin: TSchema; address: TSchema }) => ({
   name: Type.Optional(Type.String({ maxLength: 200 })),
-  // Unknown words have subcodes of their own (item 134), so any text passes here.
-  scopes: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
-  products: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
-  allowed_origins: Type.Optional(Type.Array(Type.String(), { maxItems: 1_000 })),
-  allowed_ips: Type.Optional(Type.Array(Type.String(), { maxItems: 1_000 })),
+  scopes: Type.Optional(list(items.scope, 100)),
+  products: Type.Optional(list(items.product, 100)),
+  allowed_origins: Type.Optional(list(items.origin, 1_000)),
+  allowed_ips: Type.Optional(list(items.address, 1_000)),
   acknowledge_vendor: Type.Optional(Type.Boolean()),
   expires_at: Type.Optional(Type.Union([Type.Null(), Type.Integer({ minimum: 0 })])),
-};
+});
+
+/** What is checked first: unknown words have subcodes of their own (item 134), so any text passes here. */
+const AnyText = keyFields({
+  scope: Type.String(),
+  product: Type.String(),
+  origin: Type.String(),
+  address: Type.String(),
+});
 
 /** Items 48-50, 126, 138. */
 export const KeyCreateRequest = Type.Object(
   {
     kind: Type.Enum(["publishable", "server"]),
     env: Type.Optional(Type.Enum(["live", "test"])),
-    ...KeyFields,
+    ...AnyText,
   },
   chosen,
 );
 
-export const KeyUpdateRequest = Type.Object(KeyFields, chosen);
+export const KeyUpdateRequest = Type.Object(AnyText, chosen);
+
+// What passes every check that looks at the body alone, for the description of the API.
+const Origin = Type.String({
+  pattern: "^[A-Za-z][A-Za-z0-9+.-]*://(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?/?$",
+});
+const OCTET = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])";
+const Address = Type.Union([
+  Type.String({ pattern: `^${OCTET}(\\.${OCTET}){3}(/([0-9]|[12][0-9]|3[0-2]))?$` }),
+  Type.String({ format: "ipv6" }),
+]);
+const Words = keyFields({
+  scope: Type.Enum([...SCOPES]),
+  product: Type.Enum([...PRODUCTS]),
+  origin: Origin,
+  address: Address,
+});
+const DescribedKeyCreate = Type.Union(
+  [
+    Type.Object({ kind: Type.Literal("server"), env: Type.Optional(Type.Enum(["live", "test"])), ...Words }),
+    Type.Object({ kind: Type.Literal("publishable"), env: Type.Literal("test"), ...Words }),
+    Type.Object({
+      kind: Type.Literal("publishable"),
+      env: Type.Optional(Type.Literal("live")),
+      ...Words,
+      allowed_origins: Type.Array(Origin, { minItems: 1, maxItems: 1_000 }),
+    }),
+  ],
+  chosen,
+);
+
+/** Where what is accepted is narrower than what is checked first. */
+export const DESCRIBED: { readonly [name in RouteName]?: TSchema } = {
+  "keys.create": DescribedKeyCreate,
+  "keys.update": Type.Object(Words, chosen),
+};
 
 // ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,9 +4,10 @@
  * `x-harness-choice`.
  */
 import type { TSchema } from "typebox";
-import { ROUTE_NAMES, type Route, type RouteName, routeOf } from "../../contract/routes.ts";
+import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
+import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
 import { type AnyRefusalName, refusalOf } from "../../contract/subcodes.ts";
-import { ANSWERS, REQUESTS } from "../schemas.ts";
+import { ANSWERS, DESCRIBED, REQUESTS } from "../schemas.ts";
 
 type Json = Record<string, unknown>;
 
@@ -71,6 +72,7 @@ export const refusalsOf = (name: RouteName): AnyRefusalName[] => {
   const own = AT_RUNTIME.filter((refusal) => route.tile !== true || refusal !== "session_origin_mismatch");
   if (route.tile === true) own.push("tile_access_restricted");
   if (route.meter === "map_loads") own.push("map_load_quota_exceeded", "map_load_hard_stop");
+  if (name === "maps.tiles") own.push("not_found");
   return [...own, ...body];
 };
 
@@ -143,8 +145,23 @@ const SUMMARIES: Readonly<Record<RouteName, string>> = {
   "keys.delete": "Revokes a key",
 };
 
-const STREAM = {
-  "text/event-stream": { schema: { type: "string", description: "event: NAME, data: JSON, a blank line" } },
+/** One event of a stream. More names may come with no new version (item 15), so none is left out by a closed list. */
+const streamContent = (kind: Stream): Json => {
+  const { content, done, quota } = VOCABULARIES[kind];
+  const names = [...content, ...(quota ? ["quota"] : []), done, ERROR_EVENT];
+  return {
+    "text/event-stream": {
+      schema: {
+        type: "object",
+        required: ["event", "data"],
+        properties: {
+          event: { type: "string", examples: names, description: `${done} and ${ERROR_EVENT} end the stream.` },
+          data: { type: "string", contentMediaType: "application/json" },
+        },
+        ...CHOICE,
+      },
+    },
+  };
 };
 
 const success = (name: RouteName, route: Route): Json => {
@@ -154,7 +171,7 @@ const success = (name: RouteName, route: Route): Json => {
     [status]: {
       description: SUMMARIES[name],
       headers: REQUEST_ID,
-      ...(route.stream === undefined ? content : { content: STREAM }),
+      ...(route.stream === undefined ? content : { content: streamContent(route.stream) }),
     },
   };
 };
@@ -191,7 +208,7 @@ const operation = (name: RouteName): Json => {
       ? {
           requestBody: {
             required: name !== "maps.loads",
-            content: { "application/json": { schema: request.schema } },
+            content: { "application/json": { schema: DESCRIBED[name] ?? request.schema } },
           },
         }
       : {}),

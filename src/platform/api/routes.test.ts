@@ -94,6 +94,11 @@ describe("points of interest (items 99, 109)", () => {
     expect(outcomeOf(await poi(query as Record<string, string>))).toBe("422 malformed_body");
   });
 
+  test("numbers may be written in any way that JSON knows", async () => {
+    const heard = await poi({ ...good, lat: "-1.5e1", lon: "2.1583217852960577e-197" });
+    expect([heard.status, heard.json.poi.lat]).toEqual([200, -15]);
+  });
+
   test("a parameter that came twice is a 422, not a guess", async () => {
     expect(outcomeOf(await get("/retrieval/poi/enrich?lat=1&lat=2&lon=1&name=a&category=b"))).toBe(
       "422 malformed_body",
@@ -187,14 +192,16 @@ describe("the extensions (item 128)", () => {
     expect(await usedOf("map_loads")).toBe(before);
   });
 
-  test.each([
-    "/maps/tiles/3/8/0",
-    "/maps/tiles/23/0/0",
-    "/maps/tiles/a/0/0",
-    "/maps/tiles/-1/0/0",
-    "/maps/tiles/1/0.5/0",
-  ])("%s is no tile", async (path) => {
-    expect(outcomeOf(await get(path))).toBe("422 malformed_body");
+  test.each(["/maps/tiles/23/0/0", "/maps/tiles/a/0/0", "/maps/tiles/-1/0/0", "/maps/tiles/1/0.5/0"])(
+    "%s is no address of a tile",
+    async (path) => {
+      expect(outcomeOf(await get(path))).toBe("422 malformed_body");
+    },
+  );
+
+  test("a tile beyond the edge of its zoom is not found", async () => {
+    expect(outcomeOf(await get("/maps/tiles/3/8/0"))).toBe("404 Not Found");
+    expect((await get("/maps/tiles/3/7/7")).status).toBe(200);
   });
 });
 

@@ -96,6 +96,13 @@ const recordLoad: Work = (call) => {
   succeeds(call, JSON.stringify({ meter: "map_loads", limit, used: taken.used }));
 };
 
+/** A zoom has 2^z tiles each way. */
+const tile: Work = (call) => {
+  const { z, x, y } = bodyOf<{ z: number; x: number; y: number }>(call);
+  if (x < 2 ** z && y < 2 ** z) succeeds(call, JSON.stringify({ z, x, y }));
+  else call.refuse({ refuse: "not_found" });
+};
+
 const catalog =
   (name: keyof typeof CATALOGS): Work =>
   (call) =>
@@ -115,7 +122,7 @@ export const WORK: Readonly<Record<Exclude<RouteName, `keys.${string}`>, Work>> 
   "design.samples": catalog("design.samples"),
   "design.themes": catalog("design.themes"),
   "maps.loads": recordLoad,
-  "maps.tiles": (call) => succeeds(call, JSON.stringify(bodyOf(call))),
+  "maps.tiles": tile,
 };
 
 export const isManagement = (name: RouteName): name is Extract<RouteName, `keys.${string}`> =>
