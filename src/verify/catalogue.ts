@@ -1,0 +1,60 @@
+/** Every rule of `verify`, in the order in which they are tried. */
+import { PHASES, type Rule } from "./rule.ts";
+import { BODY_RULES } from "./rules/bodies.ts";
+import { CAPABILITY_RULES } from "./rules/capabilities.ts";
+import { CREDENTIAL_RULES } from "./rules/credentials.ts";
+import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
+import { GAP_RULES } from "./rules/gaps.ts";
+import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
+import { KEY_LIFE_RULES } from "./rules/key-life.ts";
+import { LOAD_RULES } from "./rules/load.ts";
+import { MANAGEMENT_RULES } from "./rules/management.ts";
+import { METER_RULES } from "./rules/meters.ts";
+import { MINTING_RULES } from "./rules/minting.ts";
+import { ORDER_RULES } from "./rules/order.ts";
+import { ORGANIZATION_RULES } from "./rules/organizations.ts";
+import { ORIGIN_RULES } from "./rules/origins.ts";
+import { QUOTA_BURN_RULES } from "./rules/quota-burn.ts";
+import { RUNTIME_RULES } from "./rules/runtime.ts";
+import { STREAM_RULES } from "./rules/streams.ts";
+
+const ALL: readonly Rule[] = [
+  ...MINTING_RULES,
+  ...CREDENTIAL_RULES,
+  ...KEY_KIND_RULES,
+  ...ORIGIN_RULES,
+  ...CAPABILITY_RULES,
+  ...RUNTIME_RULES,
+  ...ORDER_RULES,
+  ...BODY_RULES,
+  ...STREAM_RULES,
+  ...METER_RULES,
+  ...ORGANIZATION_RULES,
+  ...MANAGEMENT_RULES,
+  ...KEY_LIFE_RULES,
+  ...GAP_RULES,
+  ...QUOTA_BURN_RULES,
+  ...LOAD_RULES,
+  ...EVERY_ANSWER_RULES,
+];
+
+export const RULES: readonly Rule[] = PHASES.flatMap((phase) => ALL.filter((rule) => rule.phase === phase));
+
+export const ruleOf = (id: string): Rule | undefined => RULES.find((rule) => rule.id === id);
+
+/** `--only` and `--skip` name rules or phases; a name that is neither is given back. */
+export const selectRules = (
+  only: readonly string[] | undefined,
+  skip: readonly string[] | undefined,
+): { rules: Rule[]; unknown: string[] } => {
+  const bare = (name: string): string => name.replace(/^verify\//, "");
+  const means = (names: readonly string[], rule: Rule): boolean =>
+    names.some((name) => bare(name) === rule.id || bare(name) === rule.phase);
+  const unknown = [...(only ?? []), ...(skip ?? [])].filter(
+    (name) => ruleOf(bare(name)) === undefined && !(PHASES as readonly string[]).includes(bare(name)),
+  );
+  const rules = RULES.filter(
+    (rule) => (only === undefined || only.length === 0 || means(only, rule)) && !means(skip ?? [], rule),
+  );
+  return { rules, unknown };
+};

@@ -1,0 +1,143 @@
+/**
+ * Counts what a rule found and makes one result of it: fails if one call shows the breach, inconclusive if something
+ * could not be seen, passes when all was seen and fits, skipped when nothing could be tried.
+ */
+import { maskSecrets } from "../contract/credentials.ts";
+import { outcomeOf } from "../contract/subcodes.ts";
+import { type Answer, told } from "./answer.ts";
+import { describe } from "./probe.ts";
+import type { Failure, RuleResult } from "./rule.ts";
+
+/** In a list of accepted outcomes: any 2xx without an `error` key. */
+export const ANY_SUCCESS = "2xx";
+
+const EVIDENCE_MAX = 10;
+const STEPS_MAX = 6;
+const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_configured")];
+
+export type Accepts = {
+  /** Outcomes that fit the specification as the reference platform reads it. */
+  readonly accepts: readonly string[];
+  /** Outcomes of other readings (spec-checklist.md part C): they pass and are told. */
+  readonly tolerates?: readonly string[];
+};
+
+export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
+  outcomes.includes(answer.outcome) || (outcomes.includes(ANY_SUCCESS) && /^2\d\d$/.test(answer.outcome));
+
+/** A11: on this route a deployment may tell every failure under status 200. */
+const isToldUnder200 = (answer: Answer): boolean =>
+  answer.probe.route === "chat.route" && answer.outcome === "200 error";
+
+export const tell = (answer: Answer): string =>
+  `${describe(answer.probe, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${told(answer)}`;
+
+export class Checks {
+  readonly #expected: string;
+  #seen = 0;
+  #unclear = 0;
+  #unclearWhy = "";
+  #off = "";
+  readonly #broken: Answer[] = [];
+  #brokenCount = 0;
+  #failure: Failure | null = null;
+  readonly #notes = new Map<string, number>();
+  readonly #evidence: string[] = [];
+
+  /** `expected`: what must hold, in a sentence. */
+  constructor(expected: string) {
+    this.#expected = expected;
+  }
+
+  get failed(): boolean {
+    return this.#brokenCount > 0;
+  }
+
+  /** Judges one answer; whether it fits. `steps`: the calls that led to it. */
+  expect(answer: Answer, { accepts, tolerates = [] }: Accepts, steps: readonly Answer[] = []): boolean {
+    if (fits(answer, accepts)) {
+      this.#seen += 1;
+      if (answer.legacy) this.note("uses the older name origin_not_allowed");
+      return true;
+    }
+    if (answer.transient) {
+      this.unclear(`${tell(answer)} (overload, rate or no answer says nothing about this)`);
+      return false;
+    }
+    if (answer.probe.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome)) {
+      this.#off = answer.outcome;
+      return false;
+    }
+    const refusalWanted = !accepts.some((outcome) => outcome.startsWith("2"));
+    if (fits(answer, tolerates) || (refusalWanted && isToldUnder200(answer))) {
+      this.#seen += 1;
+      this.note(`${answer.outcome} where ${accepts.join(" or ")} is the first reading`);
+      return true;
+    }
+    this.breach({
+      expected: accepts.join(" or "),
+      got: tell(answer),
+      steps: [...steps, answer],
+      accepts: [...accepts, ...tolerates],
+    });
+    return false;
+  }
+
+  /** Judges anything else about an answer. */
+  require(holds: boolean, answer: Answer, expected: string, got: string): boolean {
+    if (holds) this.#seen += 1;
+    else this.breach({ expected, got: `${tell(answer)}: ${got}`, steps: [answer], accepts: null });
+    return holds;
+  }
+
+  breach(failure: Failure): void {
+    this.#brokenCount += 1;
+    const last = failure.steps.at(-1);
+    if (last !== undefined && this.#broken.length < EVIDENCE_MAX) {
+      this.#broken.push(last);
+      this.#evidence.push(last.id);
+    }
+    this.#failure ??= { ...failure, steps: failure.steps.slice(-STEPS_MAX) };
+  }
+
+  unclear(why: string): void {
+    this.#unclear += 1;
+    if (this.#unclearWhy === "") this.#unclearWhy = why;
+  }
+
+  /** Something a reader should know that changes no verdict. */
+  note(text: string): void {
+    this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1);
+  }
+
+  /** Counts something that was seen and fits. */
+  fine(): void {
+    this.#seen += 1;
+  }
+
+  result(nothing = "nothing could be tried"): RuleResult {
+    const notes = [...this.#notes].map(([text, n]) => (n > 1 ? `${text} (${n} times)` : text)).join("; ");
+    const made = (verdict: RuleResult["verdict"], reason: string, got: string): RuleResult => ({
+      verdict,
+      reason: maskSecrets(notes === "" ? reason : `${reason}; ${notes}`),
+      expected: this.#expected,
+      got: maskSecrets(got),
+      evidence: this.#evidence,
+    });
+    if (this.#failure !== null) {
+      const times = this.#brokenCount === 1 ? "" : ` (${this.#brokenCount} times)`;
+      const reason = `expected ${this.#failure.expected}, and it was not so${times}`;
+      return { ...made("fail", reason, this.#failure.got), failure: this.#failure };
+    }
+    if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
+    if (this.#unclear > 0) {
+      return made(
+        "inconclusive",
+        `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`,
+        "not enough to judge by",
+      );
+    }
+    if (this.#seen === 0) return made("skipped", `skipped: ${nothing}`, "not judged");
+    return made("pass", `${this.#seen} checked`, "as expected");
+  }
+}

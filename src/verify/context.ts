@@ -1,0 +1,203 @@
+/**
+ * What a rule has to work with: the roles that the target file names, one way to send, sessions that are minted when first
+ * needed, what is permitted and what is left of the budget. Nothing in here knows whose deployment it is.
+ */
+
+import { credentialKind } from "../contract/credentials.ts";
+import type { Product, RouteName } from "../contract/routes.ts";
+import type { Secrets } from "../drivers/secrets.ts";
+import {
+  ADMIN_ROLES,
+  type AdminRole,
+  KEY_ROLES,
+  type KeyCredential,
+  type KeyRole,
+  type Target,
+} from "../drivers/target.ts";
+import { nobodysCredential } from "../workload/request.ts";
+import type { CredentialRef } from "../workload/step.ts";
+import type { World } from "../workload/world.ts";
+import { type Answer, isAdmitted } from "./answer.ts";
+import type { Budget } from "./budget.ts";
+import { tell } from "./checks.ts";
+import type { Effects } from "./effects.ts";
+import { exchangeProbe, type Probe, role, stepOfProbe } from "./probe.ts";
+import { CannotJudge, type Permission, type Role } from "./rule.ts";
+import type { Sender } from "./sender.ts";
+
+/** Few enough that no deployment calls it load. */
+const AT_A_TIME = 4;
+
+/** A session is minted again when this share of its life has gone. */
+const RENEW_AT = 0.6;
+
+export type Context = {
+  readonly target: Target;
+  readonly budget: Budget;
+  readonly effects: Effects;
+  readonly signal: AbortSignal | undefined;
+  readonly seed: number;
+  /** Everything that came so far. */
+  readonly answers: readonly Answer[];
+  has(name: Role): boolean;
+  keyRole(name: KeyRole): KeyCredential | undefined;
+  /** The key's own text: only for what a rule has to change in it. */
+  secretOf(name: Role): Promise<string>;
+  kindOf(name: KeyRole): Promise<"publishable" | "server">;
+  permits(what: Permission): boolean;
+  send(probe: Probe): Promise<Answer>;
+  /** A few at a time, in order of the list. */
+  each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void>;
+  /** The answer of the exchange, kept: each product is minted once for each role. */
+  mint(of: KeyRole, product: Product): Promise<Answer>;
+  /** Something that several rules look at, done by the first that asks. */
+  once<T>(name: string, work: () => Promise<T>): Promise<T>;
+};
+
+export type ContextParts = {
+  target: Target;
+  world: World;
+  secrets: Secrets;
+  budget: Budget;
+  effects: Effects;
+  seed: number;
+  allowed: ReadonlySet<Permission>;
+  signal?: AbortSignal;
+  makeSender(parts: {
+    secretOf(probe: Probe): Promise<string | null>;
+    originOf(probe: Probe): string | undefined;
+    neighbourOf(probe: Probe): Probe | null;
+  }): Sender;
+};
+
+const nameOf = (ref: CredentialRef): string => ("of" in ref ? ref.of.replace(/^role:/, "") : "");
+
+export const createContext = (parts: ContextParts): Context => {
+  const { target, world, secrets, budget } = parts;
+  const credentials = target.credentials ?? {};
+  const minted = new Map<string, { answer: Promise<Answer>; atMs: number }>();
+  const kept = new Map<string, Promise<unknown>>();
+
+  const has: Context["has"] = (name) => credentials[name] !== undefined;
+  const keyRole: Context["keyRole"] = (name) => credentials[name];
+
+  const secretOf: Context["secretOf"] = (name) => {
+    if ((ADMIN_ROLES as readonly string[]).includes(name)) {
+      return secrets.read(credentials[name as AdminRole]?.token ?? "", `credentials.${name}`);
+    }
+    return secrets.read(credentials[name as KeyRole]?.key ?? "", `credentials.${name}`);
+  };
+
+  const tenantKey = (org: string): Promise<string> => {
+    const found = target.tenants?.find((tenant) => tenant.org === org);
+    return secrets.read(found?.server?.key ?? "", `tenants (${org}).server.key`);
+  };
+
+  const mint: Context["mint"] = (of, product) => {
+    const name = `${of} ${product}`;
+    const found = minted.get(name);
+    if (found !== undefined) return found.answer;
+    if (product === "tile" && budget.left("map_loads") < 1) {
+      return Promise.reject(new CannotJudge("skipped", "budget.map_loads of the target file is used up"));
+    }
+    const answer = sender.send(exchangeProbe(of, "listed", product));
+    minted.set(name, { answer, atMs: Date.now() });
+    // What overload refused is asked for again by the next who needs it.
+    answer.then(
+      ({ transient }) => transient && minted.delete(name),
+      () => minted.delete(name),
+    );
+    return answer;
+  };
+
+  const session = async (of: KeyRole, product: Product): Promise<string> => {
+    const answer = await mint(of, product);
+    const { session_token: token, expires_in: expiresIn } = answer.fields;
+    if (!isAdmitted(answer) || typeof token !== "string") {
+      throw new CannotJudge("inconclusive", `no session could be minted: ${tell(answer)}`);
+    }
+    const entry = minted.get(`${of} ${product}`);
+    const lifeMs = typeof expiresIn === "number" && expiresIn > 0 ? expiresIn * 1000 : 900_000;
+    if (entry !== undefined && Date.now() - entry.atMs > lifeMs * RENEW_AT) minted.delete(`${of} ${product}`);
+    return token;
+  };
+
+  const sender = parts.makeSender({
+    secretOf: async (probe) => {
+      if (probe.secret !== undefined) return probe.secret.value;
+      const { credential } = probe;
+      if (!("of" in credential)) return nobodysCredential(stepOfProbe(world, 0, probe)) ?? null;
+      if (credential.of.startsWith("tenant:")) return tenantKey(credential.of.slice("tenant:".length));
+      const name = nameOf(credential) as Role;
+      return credential.as === "session" ? session(name as KeyRole, credential.product) : secretOf(name);
+    },
+    originOf: (probe) => {
+      if (probe.originValue !== undefined) return probe.originValue;
+      if (probe.origin !== "listed" || !("of" in probe.credential)) return undefined;
+      const own = keyRole(nameOf(probe.credential) as KeyRole)?.origin;
+      // A server key has no allowlist of origins: any real one will do, best one that the deployment knows.
+      return own ?? keyRole("publishable")?.origin;
+    },
+    neighbourOf: (probe) => {
+      const mintNext = exchangeProbe("publishable", "listed", "chat");
+      const readNext: Probe = {
+        route: "design.styles",
+        credential: { as: "server", of: role("server") },
+        origin: "none",
+      };
+      const same = (next: Probe): boolean =>
+        next.route === probe.route && JSON.stringify(next.credential) === JSON.stringify(probe.credential);
+      const wanted = nameOf(probe.credential) === "server" ? [readNext, mintNext] : [mintNext, readNext];
+      return wanted.find((next) => has(nameOf(next.credential) as Role) && !same(next)) ?? null;
+    },
+  });
+
+  return {
+    target,
+    budget,
+    effects: parts.effects,
+    signal: parts.signal,
+    seed: parts.seed,
+    answers: sender.answers,
+    has,
+    keyRole,
+    secretOf,
+    kindOf: async (name) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
+    permits: (what) => parts.allowed.has(what),
+    send: sender.send,
+    each: async (items, work) => {
+      const queue = [...items].reverse();
+      const workers = Array.from({ length: Math.min(AT_A_TIME, items.length) }, async () => {
+        for (let item = queue.pop(); item !== undefined; item = queue.pop()) await work(item);
+      });
+      await Promise.all(workers);
+    },
+    mint,
+    once: <T>(name: string, work: () => Promise<T>): Promise<T> => {
+      const found = kept.get(name);
+      if (found !== undefined) return found as Promise<T>;
+      const started = work();
+      kept.set(name, started);
+      return started;
+    },
+  };
+};
+
+export const hasEvery = (context: Context, names: readonly Role[]): boolean => names.every(context.has);
+export const PUBLISHABLE_ROLES: readonly KeyRole[] = KEY_ROLES.filter((name) => name.startsWith("publishable"));
+
+/** Whoever may call the runtime routes: a session of the full-scope key from its origin, and the server key. */
+export const callersOf = (
+  context: Context,
+  scope: "ai" | "design",
+): { credential: CredentialRef; origin: "listed" | "none" }[] => {
+  const callers: { credential: CredentialRef; origin: "listed" | "none" }[] = [];
+  if (context.has("publishable")) {
+    const product = scope === "ai" ? "chat" : "editor";
+    callers.push({ credential: { as: "session", of: role("publishable"), product }, origin: "listed" });
+  }
+  if (context.has("server")) callers.push({ credential: { as: "server", of: role("server") }, origin: "none" });
+  return callers;
+};
+
+export const scopeOf = (route: RouteName): "ai" | "design" => (route.startsWith("design.") ? "design" : "ai");

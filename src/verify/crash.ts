@@ -1,0 +1,92 @@
+/**
+ * A failing case, written down so that it can be tried again: the calls that lead to it, what was expected and what came.
+ * Secrets are variables; a curl line for each call lets a person try without us.
+ */
+import { maskSecrets } from "../contract/credentials.ts";
+import type { Answer } from "./answer.ts";
+import type { SentRequest } from "./probe.ts";
+import type { Failure, Permission, Rule } from "./rule.ts";
+
+export const CRASH_SCHEMA = "floodgate/crash@1";
+
+export type CrashStep = SentRequest & {
+  /** What came, in short. */
+  got: string;
+  /** Variables that later steps use, and the field of this answer that each is read from. */
+  saves?: Record<string, string>;
+};
+
+export type Crash = {
+  schema: typeof CRASH_SCHEMA;
+  rule: string;
+  level: string;
+  title: string;
+  seed: number;
+  target: string;
+  /** What the user had allowed; a rule that is tried again needs the same. */
+  allowed: Permission[];
+  steps: CrashStep[];
+  expected: string;
+  got: string;
+  /** Outcomes that the last call may have; `null`: the whole rule has to be tried again. */
+  accepts: string[] | null;
+  curl: string;
+};
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** Double quotes where a variable has to be seen by the shell. */
+const argument = (text: string): string =>
+  /\$[A-Z]/.test(text) ? `"${text.replace(/["\\`]/g, "\\$&")}"` : quoted(text);
+
+/** Headers that only say who sends. */
+const NOISE = new Set(["user-agent", "x-request-id"]);
+
+export const curlOf = ({ method, url, headers, body }: SentRequest): string => {
+  const head = Object.entries(headers)
+    .filter(([name]) => !NOISE.has(name))
+    .map(([name, value]) => `-H ${argument(`${name}: ${value}`)}`);
+  return [
+    "curl -sS -i",
+    `-X ${method}`,
+    quoted(url),
+    ...head,
+    ...(body === undefined ? [] : [`-d ${quoted(body)}`]),
+  ].join(" ");
+};
+
+const stepOf = (answer: Answer): CrashStep => {
+  const step: CrashStep = { ...answer.request, got: maskSecrets(answer.outcome) };
+  if (answer.probe.route === "keys.create") return { ...step, saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } };
+  return step;
+};
+
+/** The id of a key that this run made is another one next time. */
+const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] => {
+  const made = answers.find(({ probe }) => probe.route === "keys.create");
+  const id = made?.fields.id;
+  if (typeof id !== "string") return steps;
+  return steps.map((step) => ({ ...step, url: step.url.replaceAll(encodeURIComponent(id), "$CREATED_ID") }));
+};
+
+export const crashOf = (
+  rule: Rule,
+  failure: Failure,
+  run: { seed: number; target: string; allowed: readonly Permission[] },
+): Crash => {
+  const steps = withoutId(failure.steps.map(stepOf), failure.steps);
+  return {
+    schema: CRASH_SCHEMA,
+    rule: rule.id,
+    level: rule.level,
+    title: rule.title,
+    seed: run.seed,
+    target: run.target,
+    allowed: [...run.allowed],
+    steps,
+    expected: failure.expected,
+    got: maskSecrets(failure.got),
+    accepts: failure.accepts === null ? null : [...failure.accepts],
+    curl: steps.map(curlOf).join("\n"),
+  };
+};

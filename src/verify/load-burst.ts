@@ -1,0 +1,144 @@
+/**
+ * Load for a few seconds, inside what `permits.load_max_rps` allows: to meet the request rate limit, and to meet the caps on
+ * calls in flight. Each is done once and looked at by several rules.
+ */
+import type { CredentialRef } from "../workload/step.ts";
+import { type Answer, isAdmitted } from "./answer.ts";
+import type { Context } from "./context.ts";
+import { type Probe, role } from "./probe.ts";
+import { wait } from "./throttle.ts";
+
+const RATE_UNSTATED = 100;
+const EDGE_FOR_MS = 4_000;
+const TICK_MS = 25;
+const IN_FLIGHT_MAX = 48;
+/** So many rate-limited answers are enough to look at. */
+const ENOUGH = 12;
+const WAVES = [8, 16, 32, 64, 128, 256] as const;
+/** A wave meets the caps when so many of it are shed. */
+const SHED_SHARE = 0.05;
+
+export const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
+
+export const rateAllowed = (context: Context): number => context.target.permits?.load_max_rps ?? RATE_UNSTATED;
+
+const serverOrSession = (context: Context, scope: "ai" | "design"): Pick<Probe, "credential" | "origin"> | null => {
+  if (context.has("server")) return { credential: { as: "server", of: role("server") }, origin: "none" };
+  if (!context.has("publishable")) return null;
+  const product = scope === "ai" ? "chat" : "editor";
+  return { credential: { as: "session", of: role("publishable"), product }, origin: "listed" };
+};
+
+/** A caller of another organization; `null` where the target file names none. */
+export const otherCaller = (context: Context): Pick<Probe, "credential" | "origin"> | null =>
+  context.has("publishable_other_org")
+    ? { credential: { as: "session", of: role("publishable_other_org"), product: "editor" }, origin: "listed" }
+    : null;
+
+export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[]; ratePerS: number };
+
+/** Cheap calls of one key at a rising rate until the rate limit speaks. */
+export const rateEdge = (context: Context): Promise<Edge> =>
+  context.once("rate edge", async () => {
+    const edge: Edge = { answers: [], limited: [], others: [], ratePerS: rateAllowed(context) };
+    const caller = serverOrSession(context, "design");
+    if (caller === null) return edge;
+    const other = otherCaller(context);
+    if (other !== null) await context.send({ route: "design.themes", ...other });
+    const probe: Probe = { route: "design.styles", ...caller, atOnce: true, once: true };
+    const running = new Set<Promise<void>>();
+    const beganMs = performance.now();
+    let sent = 0;
+    const start = (what: Probe, into: Answer[]): void => {
+      const one = context.send(what).then((answer) => {
+        into.push(answer);
+        if (answer.subcode === "rate_limited" && into === edge.answers) edge.limited.push(answer);
+        running.delete(one);
+      });
+      running.add(one);
+    };
+    while (performance.now() - beganMs < EDGE_FOR_MS && edge.limited.length < ENOUGH) {
+      const due = ((performance.now() - beganMs) / 1000) * edge.ratePerS;
+      for (; sent < due && running.size < IN_FLIGHT_MAX; sent++) start(probe, edge.answers);
+      if (other !== null && edge.limited.length > 0 && edge.others.length < 3) {
+        start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
+      }
+      await wait(TICK_MS, context.signal);
+    }
+    await Promise.all(running);
+    return edge;
+  });
+
+/** Everybody who may open streams: the server role, and the tenants, whose organizations have caps of their own. */
+const crowd = (context: Context): Pick<Probe, "credential" | "origin">[] => {
+  const own = serverOrSession(context, "ai");
+  const tenants = (context.target.tenants ?? []).flatMap(({ org, server }) =>
+    server === undefined
+      ? []
+      : [{ credential: { as: "server", of: `tenant:${org}` } as CredentialRef, origin: "none" } as const],
+  );
+  return [...(own === null ? [] : [own]), ...tenants];
+};
+
+/** Streams opened at the same moment. `leaveAfterMs`: their clients leave, having read a little. */
+export const wave = (
+  context: Context,
+  size: number,
+  callers: readonly Pick<Probe, "credential" | "origin">[],
+  leaveAfterMs?: number,
+): Promise<Answer[]> =>
+  Promise.all(
+    Array.from({ length: size }, (_, i) =>
+      context.send({
+        route: "chat.control",
+        ...(callers[i % callers.length] as (typeof callers)[number]),
+        atOnce: true,
+        once: true,
+        ...(leaveAfterMs === undefined ? { wholeStream: true as const } : { leaveAfterMs }),
+      }),
+    ),
+  );
+
+export type Overload = {
+  /** Whether calls were shed at all. */
+  reached: boolean;
+  /** How many streams ran side by side in the wave that met the cap. */
+  capacity: number;
+  /** The largest wave that was tried. */
+  size: number;
+  answers: Answer[];
+  others: Answer[];
+  caller: Pick<Probe, "credential" | "origin"> | null;
+};
+
+const REST_MS = 1_500;
+
+/** Ever more streams of one organization at once, until calls are shed; then of many, where there are tenants. */
+export const overload = (context: Context): Promise<Overload> =>
+  context.once("overload", async () => {
+    const callers = crowd(context);
+    const [own] = callers;
+    const found: Overload = { reached: false, capacity: 0, size: 0, answers: [], others: [], caller: own ?? null };
+    if (own === undefined) return found;
+    const other = otherCaller(context);
+    if (other !== null) await context.send({ route: "design.themes", ...other });
+    for (const size of WAVES) {
+      if (size > rateAllowed(context)) break;
+      const streams = wave(context, size, [own]);
+      if (other !== null) {
+        await wait(TICK_MS * 2, context.signal);
+        found.others.push(await context.send({ route: "design.themes", ...other, atOnce: true, once: true }));
+      }
+      const answers = await streams;
+      found.answers.push(...answers);
+      found.size = size;
+      const shed = answers.filter(({ outcome }) => SHED.test(outcome)).length;
+      if (shed > size * SHED_SHARE) {
+        found.reached = true;
+        found.capacity = answers.filter(isAdmitted).length;
+        break;
+      }
+      await wait(REST_MS, context.signal);
+    }
+    return found;
+  });

@@ -1,0 +1,128 @@
+/**
+ * Keys made through key management (section 4.4), with their removal. Bodies are "not shown" in the specification: these
+ * are the field names of spec-checklist.md item 50; a deployment with others answers 422, and then nothing is judged.
+ */
+import type { AdminRole } from "../drivers/target.ts";
+import { type Answer, isAdmitted, isObject } from "./answer.ts";
+import type { Context } from "./context.ts";
+import { type Probe, role } from "./probe.ts";
+
+export type KeyBody = {
+  kind: "publishable" | "server";
+  env?: "live" | "test";
+  name?: string;
+  scopes?: readonly string[];
+  products?: readonly string[];
+  allowed_origins?: readonly string[];
+  acknowledge_vendor?: boolean;
+};
+
+/** So that an operator recognises a key that could not be removed. */
+const KEY_NAME = "floodgate-verify";
+export const KEY_ORIGIN = "https://floodgate-verify.example";
+
+export type MadeKey = { id: string; secret: string; admin: AdminRole; variable: string };
+
+const adminCredential = (admin: AdminRole) => ({ as: "admin", of: role(admin) }) as const;
+
+export const createProbe = (admin: AdminRole, body: KeyBody, more: Partial<Probe> = {}): Probe => ({
+  route: "keys.create",
+  credential: adminCredential(admin),
+  origin: "none",
+  body: { text: JSON.stringify({ name: KEY_NAME, ...body }), is: "ok" },
+  ...more,
+});
+
+const pathOfKey = (id: string): string => `/shared-api/api-keys/${encodeURIComponent(id)}`;
+
+export const updateProbe = (
+  admin: AdminRole,
+  id: string,
+  body: Partial<KeyBody>,
+  more: Partial<Probe> = {},
+): Probe => ({
+  route: "keys.update",
+  credential: adminCredential(admin),
+  origin: "none",
+  path: pathOfKey(id),
+  body: { text: JSON.stringify(body), is: "ok" },
+  ...more,
+});
+
+export const deleteProbe = (admin: AdminRole, id: string, more: Partial<Probe> = {}): Probe => ({
+  route: "keys.delete",
+  credential: adminCredential(admin),
+  origin: "none",
+  path: pathOfKey(id),
+  ...more,
+});
+
+const everyText = (value: unknown): string[] => {
+  if (typeof value === "string") return [value];
+  if (Array.isArray(value)) return value.flatMap(everyText);
+  return isObject(value) ? Object.values(value).flatMap(everyText) : [];
+};
+
+/** Id and secret, wherever the answer has them: its shape is not shown either. */
+const madeIn = (answer: Answer, admin: AdminRole): MadeKey | null => {
+  const nested = Object.values(answer.fields).find((value) => isObject(value) && ("id" in value || "key_id" in value));
+  const record = "id" in answer.fields || "key_id" in answer.fields ? answer.fields : isObject(nested) ? nested : {};
+  const id = record.id ?? record.key_id;
+  const secret = everyText(answer.body).find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
+  if ((typeof id !== "string" && typeof id !== "number") || secret === undefined) return null;
+  return { id: String(id), secret, admin, variable: "$CREATED_KEY" };
+};
+
+export type Creation = { answer: Answer; key: MadeKey | null };
+
+const isGone = (answer: Answer): boolean => isAdmitted(answer) || answer.status === 404 || answer.status === 410;
+
+/** Sends a creation that may succeed, or should not: whatever comes of it is journalled and taken back in the end. */
+export const createKey = async (
+  context: Context,
+  admin: AdminRole,
+  body: KeyBody,
+  more: Partial<Probe> = {},
+): Promise<Creation> => {
+  const effect = context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
+  const answer = await context.send(createProbe(admin, body, more));
+  if (!isAdmitted(answer)) {
+    if (!answer.transient) effect.over(`refused: ${answer.outcome}`);
+    return { answer, key: null };
+  }
+  const key = madeIn(answer, admin);
+  if (key !== null) {
+    effect.happened(`id ${key.id}`, async () =>
+      isGone(await context.send(deleteProbe(admin, key.id, { anyway: true, once: true }))),
+    );
+  }
+  return { answer, key };
+};
+
+/** The created key, used as such: at the exchange or at runtime. */
+export const withKey = (key: MadeKey, probe: Omit<Probe, "credential" | "secret">): Probe => {
+  const as = key.secret.startsWith("svc_sk_") ? "server" : "publishable";
+  return { ...probe, credential: { as, of: role(key.admin) }, secret: { value: key.secret, variable: key.variable } };
+};
+
+/** The exchange with a created publishable key, from the origin that it was created with. */
+export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", more: Partial<Probe> = {}): Probe =>
+  withKey(key, {
+    route: "sdk.sessions",
+    origin: "listed",
+    originValue: KEY_ORIGIN,
+    product,
+    what: "a key made by this run",
+    ...more,
+  });
+
+/** Says that key management is not where or what it is expected to be; that is no fault of the target. */
+export const notAsExpected = (answer: Answer): string | null => {
+  if (answer.status === 404 || answer.status === 405) {
+    return "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
+  }
+  if (answer.outcome === "422 malformed_body") {
+    return "key management takes another body (its fields are not shown in the specification)";
+  }
+  return null;
+};

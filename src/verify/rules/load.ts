@@ -1,0 +1,216 @@
+/**
+ * Under more than it allows or can carry (items 170, 180, 210-218, 220-222): with `--allow-load`, inside `load_max_rps`. Which
+ * numbers hold is not stated anywhere, so these rules look at how a limit is told, whom it concerns and whether it ends.
+ */
+import { type Answer, isAdmitted, told } from "../answer.ts";
+import { Checks } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { overload, rateAllowed, rateEdge, SHED, wave } from "../load-burst.ts";
+import { exchangeProbe, type Probe } from "../probe.ts";
+import { retryAfterMs } from "../retry-after.ts";
+import type { Rule } from "../rule.ts";
+import { wait } from "../throttle.ts";
+
+const LIMITS =
+  /^(2\d\d( error event)?|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|indeterminate)$/;
+const needs = { permission: "load", anyOf: ["server", "publishable"] } as const;
+
+type LoadRule = Omit<Rule, "phase" | "needs"> & { needs?: Rule["needs"] };
+const loadRule = (rule: LoadRule): Rule => ({ needs, ...rule, phase: "load" });
+
+const notMet = (what: string, context: Context): string => `no ${what} was met at ${rateAllowed(context)} calls/s`;
+
+const edgeIsTold = loadRule({
+  id: "rate-limit-is-told",
+  level: "must",
+  spec: [214, 215, 218],
+  title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",
+  run: async (context) => {
+    const checks = new Checks("2xx or a limit's own subcode, Retry-After with rate_limited");
+    const { answers, limited } = await rateEdge(context);
+    if (limited.length === 0) return checks.result(`${notMet("rate limit", context)}`);
+    for (const answer of answers) {
+      checks.require(LIMITS.test(answer.outcome), answer, "2xx or a limit's own subcode", told(answer));
+      if (answer.subcode !== "rate_limited") continue;
+      const text = answer.headers["retry-after"];
+      const readable = text !== undefined && retryAfterMs(text, Date.now()) !== undefined;
+      checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${text ?? "absent"}`);
+    }
+    return checks.result();
+  },
+});
+
+const WAIT_MAX_MS = 15_000;
+
+const retryAfterHolds = loadRule({
+  id: "retry-after-holds",
+  level: "should",
+  spec: [214, 217],
+  title: "a caller that waits as long as Retry-After says is let in again",
+  run: async (context) => {
+    const checks = new Checks("a call let in after the wait");
+    const { limited } = await rateEdge(context);
+    const last = limited.at(-1);
+    if (last === undefined) return checks.result(notMet("rate limit", context));
+    const text = last.headers["retry-after"];
+    const waitMs = text === undefined ? undefined : retryAfterMs(text, Date.now());
+    if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${text ?? "absent"}`);
+    await wait(waitMs, context.signal);
+    const again = await context.send({ ...last.probe, once: true, atOnce: true });
+    checks.require(again.subcode !== "rate_limited", again, "no rate_limited", told(again));
+    return checks.result();
+  },
+});
+
+const rateSparesOthers = loadRule({
+  id: "rate-limit-spares-others",
+  level: "should",
+  spec: [214, 230],
+  title: "one key's rate limit does not limit another organization",
+  needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
+  run: async (context) => {
+    const checks = new Checks("no rate_limited for the other organization");
+    const { limited, others } = await rateEdge(context);
+    if (limited.length === 0) return checks.result(notMet("rate limit", context));
+    for (const answer of others) {
+      checks.require(answer.subcode !== "rate_limited", answer, "no rate_limited", told(answer));
+    }
+    return checks.result("nobody else called meanwhile");
+  },
+});
+
+const overloadIsTold = loadRule({
+  id: "overload-is-told",
+  level: "must",
+  spec: [183, 210, 211, 223],
+  title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
+  run: async (context) => {
+    const checks = new Checks("2xx or a limit's own subcode, in a flat body");
+    const { reached, answers, size } = await overload(context);
+    for (const answer of answers) {
+      checks.require(LIMITS.test(answer.outcome), answer, "2xx or a limit's own subcode", told(answer));
+      if (!SHED.test(answer.outcome)) continue;
+      checks.require(
+        answer.envelope === "flat",
+        answer,
+        `{"error": "${answer.subcode}"} without detail`,
+        `it was ${answer.envelope}`,
+      );
+    }
+    if (!reached && !checks.failed) {
+      return new Checks(overloadIsTold.title).result(`no cap was met with ${size} streams at once`);
+    }
+    return checks.result();
+  },
+});
+
+const overloadSparesOthers = loadRule({
+  id: "overload-spares-others",
+  level: "must",
+  spec: [211],
+  title: "one organization's overload is not told to another as its own",
+  needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
+  run: async (context) => {
+    const checks = new Checks("no org_overloaded for an organization that is quiet");
+    const { reached, others, size } = await overload(context);
+    if (!reached) return checks.result(`no cap was met with ${size} streams at once`);
+    for (const answer of others) {
+      checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", told(answer));
+    }
+    return checks.result("nobody else called meanwhile");
+  },
+});
+
+const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+const latencyMs = ({ exchanged }: Answer): number =>
+  ((exchanged.firstUs ?? exchanged.doneUs) - exchanged.sentUs) / 1000;
+
+const refusalsAreCheap = loadRule({
+  id: "refusals-are-cheap",
+  level: "should",
+  spec: [220],
+  title: "a call that is shed is answered sooner than one that is served",
+  run: async (context) => {
+    const checks = new Checks("the median refusal is no slower than the median first event");
+    const { reached, answers, size } = await overload(context);
+    if (!reached) return checks.result(`no cap was met with ${size} streams at once`);
+    const shed = answers.filter(({ outcome }) => SHED.test(outcome));
+    const served = answers.filter(isAdmitted);
+    const [a, b] = [median(shed.map(latencyMs)), median(served.map(latencyMs))];
+    const last = shed.at(-1);
+    if (last === undefined || served.length === 0) return checks.result("nothing to compare");
+    checks.require(
+      a <= Math.max(b, 1) * 1.5 + 20,
+      last,
+      `at most about ${b.toFixed(0)} ms`,
+      `it was ${a.toFixed(0)} ms`,
+    );
+    return checks.result();
+  },
+});
+
+const RECOVER_WITHIN_MS = 12_000;
+const LOOK_EVERY_MS = 1_000;
+const LEAVE_AFTER_MS = 60;
+const REFUSALS_MAX = 120;
+const AT_A_TIME = 8;
+
+/** Refusals that have been through the door: each may have taken a slot and must have given it back. */
+const refuseMany = async (context: Context, count: number): Promise<void> => {
+  const probe: Probe = context.has("publishable")
+    ? exchangeProbe("publishable", "foreign", "chat", { atOnce: true, once: true })
+    : { route: "chat.control", credential: { as: "none" }, origin: "none", atOnce: true, once: true };
+  const everyMs = (1000 / rateAllowed(context)) * AT_A_TIME;
+  for (let i = 0; i < count; i += AT_A_TIME) {
+    await Promise.all([
+      wait(everyMs, context.signal),
+      ...Array.from({ length: Math.min(AT_A_TIME, count - i) }, () => context.send(probe)),
+    ]);
+  }
+};
+
+const slotsComeBack = loadRule({
+  id: "slots-come-back",
+  level: "must",
+  spec: [180, 210, 211, 220],
+  title: "after clients have left and calls were refused, as many are served as before",
+  run: async (context) => {
+    const { reached, capacity, size, caller } = await overload(context);
+    const checks = new Checks(`half of ${capacity} streams at once, none shed, within ${RECOVER_WITHIN_MS / 1000} s`);
+    if (!reached || caller === null || capacity === 0) {
+      return checks.result(`no cap was met with ${size} streams at once`);
+    }
+    await wave(context, Math.min(capacity, rateAllowed(context)), [caller], LEAVE_AFTER_MS);
+    await refuseMany(context, Math.min(capacity + 8, REFUSALS_MAX));
+    const half = Math.max(1, Math.floor(capacity / 2));
+    const endMs = performance.now() + RECOVER_WITHIN_MS;
+    for (;;) {
+      await wait(LOOK_EVERY_MS, context.signal);
+      const answers = await wave(context, half, [caller]);
+      const shed = answers.find(({ outcome }) => SHED.test(outcome));
+      const limited = answers.some(({ subcode }) => subcode === "rate_limited" || subcode === "limiter_unavailable");
+      if (shed === undefined && !limited) {
+        checks.fine();
+        return checks.result();
+      }
+      if (performance.now() < endMs) continue;
+      if (shed === undefined) checks.unclear("the rate limit stood in the way");
+      else {
+        const stays = `${answers.filter(isAdmitted).length} of ${half} were served`;
+        checks.require(false, shed, `${half} streams, none shed`, stays);
+      }
+      return checks.result();
+    }
+  },
+});
+
+export const LOAD_RULES: readonly Rule[] = [
+  edgeIsTold,
+  retryAfterHolds,
+  rateSparesOthers,
+  overloadIsTold,
+  overloadSparesOthers,
+  refusalsAreCheap,
+  slotsComeBack,
+];

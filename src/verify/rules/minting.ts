@@ -1,0 +1,176 @@
+/** What the exchange gives (items 20-34, 224): a token of the stated form, for the stated time, for the product asked for. */
+import { PRODUCTS, type Product } from "../../contract/routes.ts";
+import { type Answer, isAdmitted } from "../answer.ts";
+import { ANY_SUCCESS, Checks } from "../checks.ts";
+import type { Context } from "../context.ts";
+import type { Rule } from "../rule.ts";
+
+/** Item 24. */
+const LIFETIME_MAX_S = 1800;
+/** Clocks of two hosts, and the way of the answer. */
+const SLACK_S = 120;
+
+/** One session of each product that a full key mints; tile only where the budget has a map load for it. */
+const specimens = async (context: Context): Promise<Answer[]> => {
+  const products: Product[] = ["chat", "editor"];
+  if (context.budget.left("map_loads") >= 1) products.push("tile");
+  return Promise.all(products.map((product) => context.mint("publishable", product)));
+};
+
+const minted = (
+  rule: Omit<Rule, "run" | "phase" | "needs">,
+  judge: (checks: Checks, answer: Answer) => void,
+): Rule => ({
+  ...rule,
+  phase: "lattice",
+  needs: { roles: ["publishable"] },
+  run: async (context) => {
+    const checks = new Checks(rule.title);
+    for (const answer of await specimens(context)) {
+      if (isAdmitted(answer)) judge(checks, answer);
+    }
+    return checks.result("no session was minted");
+  },
+});
+
+const mints: Rule = {
+  id: "exchange-mints",
+  level: "must",
+  spec: [2, 9, 37, 64, 65, 69, 80],
+  title: "the exchange mints chat, editor and tile for a full key of a Pro organization from its Origin",
+  phase: "lattice",
+  needs: { roles: ["publishable"] },
+  run: async (context) => {
+    const checks = new Checks("200 or 201");
+    for (const answer of await specimens(context)) {
+      checks.expect(answer, { accepts: [ANY_SUCCESS] });
+      // 204 or 202 would be a success without a session.
+      if (/^2\d\d$/.test(answer.outcome) && answer.status !== 200 && answer.status !== 201) {
+        checks.require(false, answer, "200 or 201", `it was ${answer.status}`);
+      }
+    }
+    return checks.result();
+  },
+};
+
+const tokenForm = minted(
+  {
+    id: "session-token-format",
+    level: "must",
+    spec: [20, 21, 31],
+    title: "session_token is svc_sess_{env}_{jwt}",
+  },
+  (checks, answer) => {
+    const { session_token: token } = answer.fields;
+    const fits = typeof token === "string" && /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/.test(token);
+    const came = typeof token === "string" ? `a text of another form (${token.slice(0, 9)}...)` : JSON.stringify(token);
+    checks.require(fits, answer, "svc_sess_{env}_{jwt}, the JWT in three parts", `it was ${came}`);
+  },
+);
+
+const expiresIn = minted(
+  {
+    id: "session-expires-in",
+    level: "must",
+    spec: [23, 24, 32, 36, 224],
+    title: "expires_in is a number above 0 and at most 1800 seconds",
+  },
+  (checks, answer) => {
+    const value = answer.fields.expires_in;
+    const fits = typeof value === "number" && value > 0 && value <= LIFETIME_MAX_S;
+    checks.require(fits, answer, `a number in (0, ${LIFETIME_MAX_S}]`, `it was ${JSON.stringify(value)}`);
+  },
+);
+
+const productEcho = minted(
+  {
+    id: "session-product",
+    level: "must",
+    spec: [33],
+    title: "product is the product that was asked for",
+  },
+  (checks, answer) => {
+    const { product } = answer.fields;
+    const asked = answer.probe.product;
+    checks.require(product === asked, answer, `"${asked}"`, `it was ${JSON.stringify(product)}`);
+  },
+);
+
+const basemapAbsent = minted(
+  {
+    id: "session-basemap-style-absent",
+    level: "must",
+    spec: [16, 34],
+    title: "basemap_style_id is a text, or absent; never null or empty",
+  },
+  (checks, answer) => {
+    const value = answer.fields.basemap_style_id;
+    const fits = !("basemap_style_id" in answer.fields) || (typeof value === "string" && value !== "");
+    checks.require(fits, answer, "a text, or no such field", `it was ${JSON.stringify(value)}`);
+  },
+);
+
+/** `exp` of a token whose payload can be read. RFC 7519 gives it its meaning, so it is not the deployment's secret. */
+const endS = (token: unknown): number | undefined => {
+  const payload = typeof token === "string" ? token.split(".")[1] : undefined;
+  if (payload === undefined) return undefined;
+  try {
+    const { exp } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as { exp?: unknown };
+    return typeof exp === "number" ? exp : undefined;
+  } catch {
+    return undefined;
+  }
+};
+
+const lifetime = minted(
+  {
+    id: "session-lifetime-is-bounded",
+    level: "must",
+    spec: [24, 224],
+    title: "a token whose own end can be read ends within 30 minutes",
+  },
+  (checks, answer) => {
+    const end = endS(answer.fields.session_token);
+    if (end === undefined) return checks.note("the token does not tell its end");
+    const leftS = Math.round(end - Date.now() / 1000);
+    checks.require(
+      leftS <= LIFETIME_MAX_S + SLACK_S,
+      answer,
+      `an end at most ${LIFETIME_MAX_S} s away`,
+      `it ends in ${leftS} s`,
+    );
+  },
+);
+
+const basemap: Rule = {
+  id: "session-basemap-style",
+  level: "must",
+  spec: [34],
+  title: "basemap_style_id is the style that the organization stored",
+  phase: "lattice",
+  needs: { roles: ["publishable_basemap"] },
+  run: async (context) => {
+    const stored = context.keyRole("publishable_basemap")?.basemap_style_id;
+    const checks = new Checks(stored === undefined ? "a basemap_style_id" : `basemap_style_id "${stored}"`);
+    for (const product of ["chat", "editor"] as const) {
+      const answer = await context.mint("publishable_basemap", product);
+      if (!checks.expect(answer, { accepts: [ANY_SUCCESS] })) continue;
+      const value = answer.fields.basemap_style_id;
+      const fits = stored === undefined ? typeof value === "string" && value !== "" : value === stored;
+      checks.require(fits, answer, `"${stored ?? "a stored style"}"`, `it was ${JSON.stringify(value)}`);
+    }
+    return checks.result();
+  },
+};
+
+export const MINTING_RULES: readonly Rule[] = [
+  mints,
+  tokenForm,
+  expiresIn,
+  productEcho,
+  basemapAbsent,
+  lifetime,
+  basemap,
+];
+
+export const isProduct = (value: unknown): value is Product => (PRODUCTS as readonly unknown[]).includes(value);

@@ -1,0 +1,73 @@
+/** Two organizations side by side (items 43, 127, 227): what belongs to one opens nothing at the other. */
+import { outcomeOf } from "../../contract/subcodes.ts";
+import { type Cell, tableRule } from "../cells.ts";
+import { ANY_SUCCESS, Checks } from "../checks.ts";
+import { exchangeProbe, role } from "../probe.ts";
+import type { Rule } from "../rule.ts";
+
+const MISMATCH = outcomeOf("session_origin_mismatch");
+
+const othersOrigin = tableRule({
+  id: "origin-of-another-organization",
+  level: "must",
+  spec: [43, 72, 151],
+  title: "an Origin that only another organization's key lists is refused",
+  phase: "organizations",
+  needs: { roles: ["publishable", "publishable_other_org"] },
+  cells: (context) => {
+    const [ours, theirs] = [context.keyRole("publishable")?.origin, context.keyRole("publishable_other_org")?.origin];
+    if (ours === undefined || theirs === undefined || ours === theirs) return [];
+    return [
+      { probe: exchangeProbe("publishable", "foreign", "chat", { originValue: theirs }), accepts: [MISMATCH] },
+      { probe: exchangeProbe("publishable_other_org", "foreign", "chat", { originValue: ours }), accepts: [MISMATCH] },
+      {
+        probe: {
+          route: "poi.enrich",
+          credential: { as: "session", of: role("publishable"), product: "chat" },
+          origin: "foreign",
+          originValue: theirs,
+        },
+        accepts: [MISMATCH],
+      },
+    ];
+  },
+});
+
+const quotaPerOrganization: Rule = {
+  id: "allowance-is-per-organization",
+  level: "must",
+  spec: [10, 227],
+  title: "one organization's used-up allowance stops no other organization",
+  phase: "organizations",
+  needs: { roles: ["publishable_exhausted", "publishable"], spends: { map_loads: 1 } },
+  run: async (context) => {
+    const checks = new Checks("a tile session for an organization that has allowance left");
+    const exhausted = await context.send(exchangeProbe("publishable_exhausted", "listed", "tile"));
+    const other = await context.send(exchangeProbe("publishable", "listed", "tile"));
+    checks.expect(other, { accepts: [ANY_SUCCESS] }, [exhausted]);
+    return checks.result();
+  },
+};
+
+const bothWork = tableRule({
+  id: "organizations-are-served-alike",
+  level: "must",
+  spec: [46, 74],
+  title: "a second organization with the same plan is served the same",
+  phase: "organizations",
+  needs: { roles: ["publishable_other_org"] },
+  cells: (): Cell[] => [
+    { probe: exchangeProbe("publishable_other_org", "listed", "chat"), accepts: [ANY_SUCCESS] },
+    {
+      probe: {
+        route: "poi.enrich",
+        credential: { as: "session", of: role("publishable_other_org"), product: "chat" },
+        origin: "listed",
+      },
+      accepts: [ANY_SUCCESS],
+      tolerates: ["422 malformed_body", "edge 404"],
+    },
+  ],
+});
+
+export const ORGANIZATION_RULES: readonly Rule[] = [othersOrigin, quotaPerOrganization, bothWork];

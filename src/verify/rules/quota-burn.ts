@@ -1,0 +1,179 @@
+/**
+ * The allowance, used up on purpose (items 10, 79, 204-207, 225, 227, 234; A8, A8b, A9): mints at the edge, at once, because a
+ * gap between check and charge shows only then. What was used before is read from the target where it shows, never assumed.
+ */
+import { outcomeOf } from "../../contract/subcodes.ts";
+import type { KeyRole } from "../../drivers/target.ts";
+import { type Answer, isAdmitted, told } from "../answer.ts";
+import { Checks } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { admittedByWindow, inOneWindow, type MintSeen } from "../month-windows.ts";
+import { exchangeProbe, type Probe } from "../probe.ts";
+import type { Rule } from "../rule.ts";
+import { usedIn } from "./meters.ts";
+
+const EXCEEDED = outcomeOf("map_load_quota_exceeded");
+const HARD_STOP = outcomeOf("map_load_hard_stop");
+/** Paid organizations stop at so many times their allowance (section 8). */
+const HARD_STOP_TIMES = 5;
+/** Mints past the edge that a conforming target refuses. */
+const PAST = 3;
+/** Where the target file does not say how large the allowance is. */
+const UNKNOWN_MOST = 40;
+const BURST_MAX = 48;
+
+export type Burn = {
+  mints: MintSeen[];
+  admitted: Answer[];
+  /** The refusal that ended it; `null` when nothing stopped it. */
+  stop: Answer | null;
+  /** Answers that were neither. */
+  other: Answer[];
+};
+
+const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED || answer.outcome === HARD_STOP;
+
+/** Mints until it is refused, first `atOnce` at the same time, then one by one, `most` in all. */
+const burn = async (context: Context, of: KeyRole, atOnce: number, most: number): Promise<Burn> => {
+  const found: Burn = { mints: [], admitted: [], stop: null, other: [] };
+  const mint = async (more: Partial<Probe>): Promise<Answer> => {
+    const sentMs = Date.now();
+    const answer = await context.send(exchangeProbe(of, "listed", "tile", more));
+    const admitted = isAdmitted(answer);
+    found.mints.push({ sentMs, doneMs: Date.now(), admitted });
+    if (admitted) found.admitted.push(answer);
+    else if (isStop(answer)) found.stop = answer;
+    else found.other.push(answer);
+    return answer;
+  };
+  // The first two say that they are the same request: an id of the client's must not make one charge of two.
+  const twins = { "x-request-id": `twins-${of}-${context.seed}` };
+  const shared = (i: number): Partial<Probe> => (i < 2 ? { headers: twins } : {});
+  const burst = Math.min(atOnce, most, BURST_MAX, context.target.permits?.load_max_rps ?? BURST_MAX);
+  await Promise.all(Array.from({ length: burst }, (_, i) => mint({ atOnce: true, once: true, ...shared(i) })));
+  // One more after the burst in any case: only a refusal that comes last shows the final `used`.
+  for (let i = 0; found.admitted.length < most && i <= most; i++) {
+    const answer = await mint({});
+    if (isStop(answer) || !isAdmitted(answer)) break;
+  }
+  return found;
+};
+
+/** More than `cap` admitted in one month, or nothing to say. */
+const overCap = (checks: Checks, { mints, admitted }: Burn, cap: number, expected: string): void => {
+  const most = Math.max(0, ...admittedByWindow(mints).values());
+  if (most <= cap) return;
+  checks.breach({
+    expected,
+    got: `${most} map loads were let in within one month`,
+    steps: admitted.slice(-1),
+    accepts: null,
+  });
+};
+
+const spentNote = (of: KeyRole, stop: Answer): string => {
+  const used = usedIn(stop);
+  const figures = used === undefined ? "" : ` (${used} of ${stop.fields.limit})`;
+  return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
+};
+
+const free: Rule = {
+  id: "allowance-is-exact",
+  level: "must",
+  spec: [10, 79, 87, 184, 204, 227, 234],
+  title: "a Free organization is served exactly its allowance of map loads, also when all come at once",
+  phase: "quota-burn",
+  needs: { permission: "quota-burn", roles: ["publishable_expendable"] },
+  run: async (context) => {
+    const of = "publishable_expendable";
+    const checks = new Checks("map loads up to the allowance and none more, then map_load_quota_exceeded");
+    const stated = context.keyRole(of)?.limit;
+    const most = (stated ?? UNKNOWN_MOST) + PAST;
+    if (context.budget.left("map_loads") < (stated ?? UNKNOWN_MOST)) {
+      return checks.result(`budget.map_loads of the target file does not allow the ${stated ?? UNKNOWN_MOST} of ${of}`);
+    }
+    const found = await burn(context, of, most, most);
+    const { stop, admitted, mints } = found;
+    for (const answer of found.other) checks.unclear(told(answer));
+    if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
+    if (stop === null) {
+      if (!checks.failed) checks.unclear("nothing was refused: mints may not count as map loads here (A9)");
+      return checks.result();
+    }
+    // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
+    const last = await context.send(exchangeProbe(of, "listed", "tile"));
+    const used = usedIn(last);
+    if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return checks.result();
+    const limit = Number(last.fields.limit);
+    const inWindow = inOneWindow(mints);
+    overCap(checks, found, limit, `at most ${limit} map loads in a month`);
+    if (!inWindow) {
+      checks.note("the month changed meanwhile: each month was judged for itself");
+      return checks.result();
+    }
+    checks.require(used === limit, last, `used at the limit, ${limit}`, `used was ${used}`);
+    checks.require(
+      used >= admitted.length,
+      last,
+      `every one of the ${admitted.length} admitted mints counted`,
+      `used was ${used}`,
+    );
+    checks.note(`${admitted.length} of ${limit} were left and let in`);
+    if (admitted.length === 0 && !checks.failed) return new Checks(free.title).result(spentNote(of, last));
+    return checks.result();
+  },
+};
+
+const paid: Rule = {
+  id: "soft-band-and-hard-stop",
+  level: "must",
+  spec: [205, 206, 207, 225, 234],
+  title: "a paid organization goes on past its allowance and stops at five times it with map_load_hard_stop",
+  phase: "quota-burn",
+  needs: { permission: "quota-burn", roles: ["publishable_expendable_paid"] },
+  run: async (context) => {
+    const of = "publishable_expendable_paid";
+    const checks = new Checks("map loads up to five times the allowance (one more, by A8b), then map_load_hard_stop");
+    const limit = context.keyRole(of)?.limit;
+    if (limit === undefined) return checks.result(`credentials.${of}.limit: without it nobody knows where the stop is`);
+    const cap = limit * HARD_STOP_TIMES;
+    if (context.budget.left("map_loads") < cap) {
+      return checks.result(`budget.map_loads of the target file does not allow the ${cap} of ${of}`);
+    }
+    const found = await burn(context, of, cap + PAST, cap + PAST);
+    const { stop, admitted } = found;
+    for (const answer of found.other) checks.unclear(told(answer));
+    overCap(checks, found, cap + 1, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
+    if (stop === null) {
+      if (!checks.failed) checks.unclear("nothing was refused: mints may not count as map loads here (A9)");
+      return checks.result();
+    }
+    const last = await context.send(exchangeProbe(of, "listed", "tile"));
+    const inWindow = inOneWindow(found.mints);
+    const count = admitted.length;
+    if (last.outcome === EXCEEDED) {
+      // A8, the other reading: the exchange stops everybody at the allowance; then nobody gets as far as the hard stop.
+      const used = usedIn(last) ?? 0;
+      const band = count > limit || used >= cap;
+      checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${told(last)}`);
+      checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
+      checks.note("stops at the allowance (A8)");
+    } else if (checks.expect(last, { accepts: [HARD_STOP] }) && inWindow) {
+      if (count === limit || count === limit - 1) {
+        checks.require(
+          false,
+          last,
+          `map loads past the allowance of ${limit}, up to ${cap}`,
+          `it stopped after ${count}, which is the allowance`,
+        );
+      } else if (count > 0 && count < cap - 1) {
+        checks.unclear(`it stopped after ${count} of ${cap}: some may have been used before`);
+      }
+    }
+    checks.note(`${count} were let in`);
+    if (count === 0 && !checks.failed) return new Checks(paid.title).result(spentNote(of, last));
+    return checks.result();
+  },
+};
+
+export const QUOTA_BURN_RULES: readonly Rule[] = [free, paid];

@@ -1,0 +1,268 @@
+/**
+ * The three event streams (section 6; items 8, 92-95, 101, 166-176; A10): frames, contracts that differ, the terminal error
+ * event. One whole stream of each is read and looked at by every rule of this file.
+ */
+import type { RouteName, Stream } from "../../contract/routes.ts";
+import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
+import { type Answer, isObject, told } from "../answer.ts";
+import { Checks } from "../checks.ts";
+import { type Context, callersOf } from "../context.ts";
+import type { Rule, RuleResult } from "../rule.ts";
+import { readSseText, type SseText } from "../sse-text.ts";
+
+export const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
+  control: "chat.control",
+  summary: "chat.summary",
+  button: "chat.button",
+};
+
+type Specimen = { stream: Stream; answer: Answer; sse: SseText };
+
+/** `null` for a stream that was not opened: another rule says why. */
+const specimens = (context: Context): Promise<Specimen[]> =>
+  context.once("streams", async () => {
+    const [caller] = callersOf(context, "ai");
+    if (caller === undefined) return [];
+    return Promise.all(
+      (Object.keys(STREAM_ROUTES) as Stream[]).map(async (stream) => {
+        const answer = await context.send({ route: STREAM_ROUTES[stream], ...caller, wholeStream: true });
+        return { stream, answer, sse: readSseText(answer.chunks) };
+      }),
+    );
+  });
+
+const isOpen = ({ answer }: Specimen): boolean => answer.status === 200 && !answer.transient;
+const isStream = (specimen: Specimen): boolean => isOpen(specimen) && specimen.answer.exchanged.seen !== null;
+
+type StreamRule = Omit<Rule, "run" | "phase" | "needs">;
+
+/** Looks at each specimen that was opened; what was not opened is unclear, unless its body is not shown. */
+const streamRule = (
+  rule: StreamRule,
+  only: readonly Stream[],
+  judge: (checks: Checks, specimen: Specimen) => void,
+  isFit: (specimen: Specimen) => boolean = isStream,
+): Rule => ({
+  ...rule,
+  phase: "streams",
+  needs: { anyOf: ["publishable", "server"] },
+  run: async (context): Promise<RuleResult> => {
+    const checks = new Checks(rule.title);
+    for (const specimen of await specimens(context)) {
+      if (!only.includes(specimen.stream)) continue;
+      if (isFit(specimen)) judge(checks, specimen);
+      else if (specimen.answer.transient) checks.unclear(told(specimen.answer));
+      else checks.note(`${specimen.stream}: no stream (${told(specimen.answer)})`);
+    }
+    return checks.result("no stream was opened");
+  },
+});
+
+const ALL: readonly Stream[] = ["control", "summary", "button"];
+
+const contentType = streamRule(
+  {
+    id: "stream-content-type",
+    level: "must",
+    spec: [8, 92, 93, 94],
+    title: "a streaming endpoint answers with the content type text/event-stream",
+  },
+  ALL,
+  (checks, { answer }) => {
+    const type = answer.headers["content-type"] ?? "none";
+    checks.require(/^\s*text\/event-stream\s*(;|$)/i.test(type), answer, "text/event-stream", `it was ${type}`);
+  },
+  isOpen,
+);
+
+const frameFault = ({ frames, strange }: SseText): string | null => {
+  if (strange.length > 0) return `a line that is no field of an event: ${strange[0]?.slice(0, 80)}`;
+  for (const { event, data, json, inOrder } of frames) {
+    if (event === null || event === "") return `an event without a name, with the data ${data?.slice(0, 80)}`;
+    if (data === null) return `the event ${event} without data`;
+    if (json === undefined) return `the event ${event} with data that is no JSON: ${data.slice(0, 80)}`;
+    if (!inOrder) return `the data of the event ${event} before its name`;
+  }
+  return frames.length === 0 ? "no event at all" : null;
+};
+
+const framesRule = (id: string, level: "must" | "should", only: readonly Stream[], title: string): Rule =>
+  streamRule({ id, level, spec: level === "must" ? [166] : [166, 176], title }, only, (checks, { answer, sse }) => {
+    const fault = frameFault(sse);
+    checks.require(fault === null, answer, "event: <name>, then data: <JSON>, in every frame", `there was ${fault}`);
+  });
+
+/** Names and the fields of their payloads: what makes up a contract that a client can see. `error` is shared (A10). */
+const contractOf = ({ sse }: Specimen): { names: string; payloads: string } => {
+  const own = sse.frames.filter(({ event }) => event !== ERROR_EVENT);
+  const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
+  const fields = own.map(
+    ({ event, json }) => `${event}(${isObject(json) ? Object.keys(json).sort().join(",") : typeof json})`,
+  );
+  return { names: names.join(" "), payloads: [...new Set(fields)].sort().join(" ") };
+};
+
+const vocabularies: Rule = {
+  id: "stream-contracts-differ",
+  level: "must",
+  spec: [93, 94, 95],
+  title: "the three streams speak three different contracts",
+  phase: "streams",
+  needs: { anyOf: ["publishable", "server"] },
+  run: async (context) => {
+    const checks = new Checks("no two streams with the same event names and payload fields");
+    const seen = (await specimens(context)).filter((specimen) => isStream(specimen) && specimen.sse.frames.length > 0);
+    for (const [i, one] of seen.entries()) {
+      for (const other of seen.slice(i + 1)) {
+        const [a, b] = [contractOf(one), contractOf(other)];
+        const same = a.payloads === b.payloads && a.names === b.names;
+        checks.require(
+          !same,
+          other.answer,
+          `another contract than that of the ${one.stream} stream`,
+          `both have the events ${a.names}, with the same fields`,
+        );
+        if (!same && a.names === b.names) checks.note(`${one.stream} and ${other.stream} differ in payloads only`);
+      }
+    }
+    return checks.result("fewer than two streams were opened");
+  },
+};
+
+/** Every error event that came during the whole run: nothing from outside makes one come. */
+const errorEvents = (rule: StreamRule, judge: (checks: Checks, answer: Answer, data: unknown) => void): Rule => ({
+  ...rule,
+  phase: "every-answer",
+  needs: { anyOf: ["publishable", "server"] },
+  run: async (context) => {
+    await specimens(context);
+    const checks = new Checks(rule.title);
+    for (const answer of context.answers) {
+      const kept = answer.exchanged.seen?.kept ?? [];
+      const event = kept.find(({ name }) => name === ERROR_EVENT);
+      if (event === undefined) continue;
+      let data: unknown;
+      try {
+        data = JSON.parse(event.data);
+      } catch {
+        data = undefined;
+      }
+      judge(checks, answer, data);
+    }
+    return checks.result("no error event came, and nothing from outside makes one come");
+  },
+});
+
+const errorEventFields = errorEvents(
+  {
+    id: "stream-error-event",
+    level: "must",
+    spec: [167, 169, 174, 175],
+    title: "an error event carries type error, message, code and partial_text",
+  },
+  (checks, answer, data) => {
+    const fields = isObject(data) ? data : {};
+    const texts = ["message", "code", "partial_text"].filter((name) => typeof fields[name] !== "string");
+    checks.require(
+      fields.type === "error" && texts.length === 0 && fields.code !== "",
+      answer,
+      "{ type: 'error', message, code, partial_text }, the last three texts",
+      `it was ${JSON.stringify(data)?.slice(0, 200)}`,
+    );
+  },
+);
+
+const errorEventIsLast = errorEvents(
+  {
+    id: "stream-nothing-after-error",
+    level: "must",
+    spec: [168],
+    title: "an error event ends its stream: nothing comes after it",
+  },
+  (checks, answer) => {
+    const kept = answer.exchanged.seen?.kept ?? [];
+    const at = kept.findIndex(({ name }) => name === ERROR_EVENT);
+    const late = kept.slice(at + 1).map(({ name }) => name);
+    checks.require(late.length === 0, answer, "the end of the stream", `${late.length} more events came: ${late[0]}`);
+  },
+);
+
+const quotaGoesOn = streamRule(
+  {
+    id: "stream-goes-on-after-quota",
+    level: "should",
+    spec: [170],
+    title: "a quota event is not the end of a stream",
+  },
+  ["control"],
+  (checks, { answer, sse }) => {
+    const at = sse.frames.findIndex(({ event }) => event === "quota");
+    if (at < 0) return checks.note("no quota event came");
+    checks.require(at < sse.frames.length - 1, answer, "more events after quota", "it was the last event");
+  },
+);
+
+const endsCleanly = streamRule(
+  {
+    id: "stream-ends-cleanly",
+    level: "should",
+    spec: [168, 173],
+    title: "a stream ends with its connection whole: not cut, not reset, not silent",
+  },
+  ALL,
+  (checks, { answer, stream, sse }) => {
+    const { ended, error } = answer.exchanged;
+    const whole = ended === "done" || ended === "error_event" || ended === "eof";
+    checks.require(whole, answer, "a whole stream", `it ended ${ended}${error === undefined ? "" : ` (${error})`}`);
+    const last = sse.frames.at(-1)?.event;
+    if (whole && last !== VOCABULARIES[stream].done) checks.note(`${stream}: the last event is ${last}`);
+  },
+);
+
+const LONG_US = 150_000;
+
+const notBuffered = streamRule(
+  {
+    id: "stream-is-not-buffered",
+    level: "should",
+    spec: [8, 178],
+    title: "events arrive while they are made, not all at the end",
+  },
+  ALL,
+  (checks, { answer, sse, stream }) => {
+    const [first, last] = [sse.frames[0], sse.frames.at(-1)];
+    if (first === undefined || last === undefined || sse.frames.length < 4)
+      return checks.note(`${stream}: too few events`);
+    const waitedUs = first.atUs - answer.exchanged.sentUs;
+    const spreadUs = last.atUs - first.atUs;
+    if (waitedUs + spreadUs < LONG_US) return checks.note(`${stream}: too short a stream to tell`);
+    checks.require(
+      spreadUs > (waitedUs + spreadUs) / 20,
+      answer,
+      "events spread over the time of the stream",
+      `${sse.frames.length} events came within ${Math.round(spreadUs / 1000)} ms, after ${Math.round(waitedUs / 1000)} ms of silence`,
+    );
+  },
+);
+
+export const STREAM_RULES: readonly Rule[] = [
+  contentType,
+  framesRule(
+    "stream-frames",
+    "must",
+    ["control"],
+    "every frame of the control stream is event: <name>, then data: <JSON>",
+  ),
+  framesRule(
+    "stream-frames-of-others",
+    "should",
+    ["summary", "button"],
+    "the frames of the other two streams have the same syntax",
+  ),
+  vocabularies,
+  quotaGoesOn,
+  endsCleanly,
+  notBuffered,
+  errorEventFields,
+  errorEventIsLast,
+];

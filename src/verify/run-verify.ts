@@ -1,0 +1,243 @@
+/**
+ * Tries the rules one after the other on a deployment and makes a claim of each. What a rule lacks is told by name and the
+ * rule is skipped; what it makes is taken back before the next begins, on every way out.
+ */
+
+import { createRunClock, type RunClock, wallUs } from "../drivers/run-clock.ts";
+import { SecretError, type Secrets } from "../drivers/secrets.ts";
+import type { Target } from "../drivers/target.ts";
+import { openTransport } from "../drivers/transport.ts";
+import { worldOf } from "../drivers/world-of-target.ts";
+import type { CallLine } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { Answer } from "./answer.ts";
+import { createBudget, type Spending } from "./budget.ts";
+import { selectRules } from "./catalogue.ts";
+import { type Context, createContext } from "./context.ts";
+import { type Crash, crashOf } from "./crash.ts";
+import { createEffects, type EffectJournal } from "./effects.ts";
+import { CannotJudge, type Permission, type Rule, type RuleResult } from "./rule.ts";
+import { createSender } from "./sender.ts";
+import { createThrottle } from "./throttle.ts";
+
+export const RATE_PER_S = 20;
+
+export type VerifyProgress =
+  | { at: "rule"; rule: Rule; number: number; of: number }
+  | { at: "claim"; rule: Rule; claim: Claim };
+
+export type VerifyOptions = {
+  target: Target;
+  secrets: Secrets;
+  seed: number;
+  /** Ids of rules or names of phases. */
+  only?: readonly string[];
+  skip?: readonly string[];
+  /** Calls a second; 20 where absent. */
+  ratePerS?: number;
+  allowWrites?: boolean;
+  allowQuotaBurn?: boolean;
+  allowLoad?: boolean;
+  stage?: string;
+  /** Begins every call's id, by which the reference platform counts. */
+  idPrefix?: string;
+  clock?: RunClock;
+  journal?: EffectJournal;
+  signal?: AbortSignal;
+  onProgress?(progress: VerifyProgress): void;
+  onLine?(line: CallLine): void;
+};
+
+export type VerifyResult = {
+  claims: Claim[];
+  lines: CallLine[];
+  /** Failing cases, one for each failed rule that a call shows. */
+  crashes: Crash[];
+  spent: Spending;
+  /** Names of what was made and could not be taken back. */
+  leftOver: string[];
+  /** Whether it was ended from outside. */
+  stopped: boolean;
+};
+
+/** The deployment does not answer at all. */
+export class TargetUnreachableError extends Error {
+  override name = "TargetUnreachableError";
+}
+
+/** Names in `only` or `skip` that are no rule and no phase. */
+export class UnknownRuleError extends Error {
+  override name = "UnknownRuleError";
+}
+
+const OPTION: Readonly<Record<Permission, string>> = {
+  writes: "--allow-writes",
+  "quota-burn": "--allow-quota-burn",
+  load: "--allow-load",
+};
+
+const isLoopback = (url: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(new URL(url).hostname);
+
+/** What the option allows and the target file does not forbid. A stranger's host has to say so in its file. */
+const permitted = (options: VerifyOptions): { allowed: Set<Permission>; why: Map<Permission, string> } => {
+  const { target } = options;
+  const allowed = new Set<Permission>();
+  const why = new Map<Permission, string>();
+  const stated: Record<Permission, boolean | undefined> = {
+    writes: target.permits?.writes,
+    "quota-burn": target.permits?.quota_burn,
+    load: target.permits?.load_max_rps === undefined ? undefined : target.permits.load_max_rps > 0,
+  };
+  const asked: Record<Permission, boolean | undefined> = {
+    writes: options.allowWrites,
+    "quota-burn": options.allowQuotaBurn,
+    load: options.allowLoad,
+  };
+  for (const permission of Object.keys(OPTION) as Permission[]) {
+    const field = permission === "load" ? "permits.load_max_rps" : `permits.${permission.replace("-", "_")}`;
+    if (asked[permission] !== true) why.set(permission, `needs ${OPTION[permission]}`);
+    else if (stated[permission] ?? isLoopback(target.base_url)) allowed.add(permission);
+    else why.set(permission, `${field} of the target file does not allow it`);
+  }
+  return { allowed, why };
+};
+
+/** What the rule lacks, in words; `null` when it can be tried. */
+const lackOf = (rule: Rule, context: Context, why: ReadonlyMap<Permission, string>): string | null => {
+  const { roles = [], anyOf, permission, tileUrl, spends = {} } = rule.needs;
+  const missing = roles.filter((name) => !context.has(name));
+  const lacks = missing.length === 0 ? [] : [`the role ${missing.join(", ")} is not in the target file`];
+  if (anyOf !== undefined && !anyOf.some(context.has))
+    lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
+  if (tileUrl === true && context.target.tile_url === undefined) lacks.push("tile_url is not in the target file");
+  if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
+  for (const what of ["map_loads", "analyses"] as const) {
+    if ((spends[what] ?? 0) > context.budget.left(what)) lacks.push(`budget.${what} of the target file is used up`);
+  }
+  return lacks.length === 0 ? null : lacks.join("; ");
+};
+
+const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
+  verdict,
+  reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
+  expected,
+  got: "not judged",
+  evidence: [],
+});
+
+const REACH_ATTEMPTS = 3;
+
+/** One call that needs nothing, so that a wrong address is told as such and not as fifty broken rules. */
+const reach = async (context: Context): Promise<void> => {
+  let last: Answer | undefined;
+  for (let i = 0; i < REACH_ATTEMPTS; i++) {
+    last = await context.send({ route: "design.styles", credential: { as: "none" }, origin: "none", once: true });
+    if (last.status !== null) return;
+  }
+  throw new TargetUnreachableError(
+    `${context.target.base_url} does not answer (${last?.exchanged.error ?? last?.exchanged.ended}): is it running, and is the address right?`,
+  );
+};
+
+const tryRule = async (rule: Rule, context: Context, why: ReadonlyMap<Permission, string>): Promise<RuleResult> => {
+  const lack = lackOf(rule, context, why);
+  if (lack !== null) return notJudged("skipped", lack, rule.title);
+  try {
+    return await rule.run(context);
+  } catch (error) {
+    if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
+    if (error instanceof SecretError) throw error;
+    if (context.signal?.aborted === true) return notJudged("inconclusive", "the run was stopped", rule.title);
+    const message = error instanceof Error ? error.message : String(error);
+    return notJudged("inconclusive", `the rule itself failed: ${message}`, rule.title);
+  }
+};
+
+/** Rules about every answer need answers: alone they would have nothing to look at. */
+const withAnswers = (rules: readonly Rule[]): { rule: Rule; told: boolean }[] => {
+  const chosen = rules.map((rule) => ({ rule, told: true }));
+  if (!rules.some(({ phase }) => phase === "every-answer") || rules.some(({ phase }) => phase !== "every-answer"))
+    return chosen;
+  const asking = selectRules(["lattice", "order", "bodies", "meters"], []).rules;
+  return [...asking.map((rule) => ({ rule, told: false })), ...chosen];
+};
+
+/**
+ * Tries the selected rules. Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; for
+ * everything else there is a claim.
+ */
+export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> => {
+  const { target, secrets, seed, signal } = options;
+  const { rules, unknown } = selectRules(options.only, options.skip);
+  if (unknown.length > 0) {
+    throw new UnknownRuleError(`no rule or phase is called ${unknown.join(", ")}; --list shows them all`);
+  }
+  const stage = options.stage ?? "verify";
+  const clock = options.clock ?? createRunClock(wallUs());
+  const { allowed, why } = permitted(options);
+  const lines: CallLine[] = [];
+  const budget = createBudget(target, allowed.has("quota-burn"));
+  const transport = await openTransport(target.transport ?? {}, secrets);
+  const world = worldOf(target);
+  const result: VerifyResult = { claims: [], lines, crashes: [], spent: budget.spent, leftOver: [], stopped: false };
+  const effects = createEffects(options.journal);
+  const context = createContext({
+    target,
+    world,
+    secrets,
+    budget,
+    effects,
+    seed,
+    allowed,
+    ...(signal === undefined ? {} : { signal }),
+    makeSender: (parts) =>
+      createSender({
+        ...parts,
+        target,
+        world,
+        dispatcher: transport.dispatcher,
+        sharedHeaders: transport.headers,
+        clock,
+        stage,
+        idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
+        throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),
+        budget,
+        ...(signal === undefined ? {} : { signal }),
+        onLine: (line) => {
+          lines.push(line);
+          options.onLine?.(line);
+        },
+      }),
+  });
+  const chosen = withAnswers(rules);
+  const of = rules.length;
+  try {
+    await reach(context);
+    for (const { rule, told } of chosen) {
+      if (told) options.onProgress?.({ at: "rule", rule, number: result.claims.length + 1, of });
+      const judged = await tryRule(rule, context, why);
+      await effects.takeBackAll();
+      if (!told) continue;
+      const { failure, ...found } = judged;
+      const replay = `floodgate verify --target FILE --only ${rule.id}${rule.needs.permission === undefined ? "" : ` ${OPTION[rule.needs.permission]}`}`;
+      const claim: Claim = {
+        id: `verify/${rule.id}`,
+        stage,
+        level: rule.level,
+        ...found,
+        spec: [...rule.spec],
+        replay,
+      };
+      result.claims.push(claim);
+      if (judged.verdict === "fail" && failure !== undefined) {
+        result.crashes.push(crashOf(rule, failure, { seed, target: target.base_url, allowed: [...allowed] }));
+      }
+      options.onProgress?.({ at: "claim", rule, claim });
+    }
+  } finally {
+    result.leftOver = await effects.takeBackAll();
+    result.stopped = signal?.aborted === true;
+    await transport.close();
+  }
+  return result;
+};

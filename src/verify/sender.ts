@@ -1,0 +1,207 @@
+/**
+ * The one function through which `verify` sends: paced, counted, recorded. A deployment may be busy with others' traffic,
+ * so an answer of overload, rate or nothing at all is tried again after what `Retry-After` says. If it stays, and a
+ * neighbouring call passes meanwhile, the answer belongs to this call and is judged; otherwise it says nothing.
+ */
+import type { Dispatcher } from "undici";
+import { routeOf } from "../contract/routes.ts";
+import { type CallContext, lineOf } from "../drivers/call-line.ts";
+import { type Exchanged, exchange, type Timeouts } from "../drivers/exchange.ts";
+import type { ObservedLine } from "../drivers/observed-line.ts";
+import type { RunClock } from "../drivers/run-clock.ts";
+import type { Target } from "../drivers/target.ts";
+import type { World } from "../workload/world.ts";
+import {
+  type Answer,
+  type Chunk,
+  isAdmitted,
+  isObject,
+  isTransient,
+  type Named,
+  nameAnswer,
+  parseJson,
+} from "./answer.ts";
+import type { Budget } from "./budget.ts";
+import { buildRequest, type Probe, stepOfProbe } from "./probe.ts";
+import { retryAfterMs } from "./retry-after.ts";
+import { type Throttle, wait } from "./throttle.ts";
+
+export const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
+
+const ATTEMPTS = 4;
+const WAIT_MAX_MS = 5_000;
+const WAIT_FIRST_MS = 300;
+/** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
+const PATIENCE_MS = 60_000;
+const CONFIRMATIONS = 2;
+
+export type SenderParts = {
+  target: Target;
+  world: World;
+  dispatcher: Dispatcher;
+  sharedHeaders: Readonly<Record<string, string>>;
+  clock: RunClock;
+  stage: string;
+  idPrefix: string;
+  throttle: Throttle;
+  budget: Budget;
+  timeouts?: Timeouts;
+  signal?: AbortSignal;
+  /** `null` for a probe without a credential. */
+  secretOf(probe: Probe): Promise<string | null>;
+  originOf(probe: Probe): string | undefined;
+  /** A call that is surely let in and meets the same limits; `null` where there is none. */
+  neighbourOf(probe: Probe): Probe | null;
+  onLine(line: ObservedLine): void;
+};
+
+export type Sender = {
+  send(probe: Probe): Promise<Answer>;
+  /** Everything that came, in order: for rules about every answer. */
+  readonly answers: readonly Answer[];
+};
+
+/** A dispatcher that notes every piece of the answer's body as it passes. */
+const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[]): Dispatcher => {
+  const decoder = new TextDecoder();
+  const dispatch: Dispatcher["dispatch"] = (options, handler) => {
+    const seen: Dispatcher.DispatchHandler = Object.create(handler) as Dispatcher.DispatchHandler;
+    for (const name of ["onRequestStart", "onResponseStart", "onResponseEnd", "onResponseError"] as const) {
+      // biome-ignore lint/complexity/noBannedTypes: four signatures, passed through unchanged
+      (seen as Record<string, Function | undefined>)[name] = (handler[name] as Function | undefined)?.bind(handler);
+    }
+    seen.onResponseData = (controller, chunk) => {
+      chunks.push({ atUs: clock.nowUs(), text: decoder.decode(chunk, { stream: true }) });
+      handler.onResponseData?.(controller, chunk);
+    };
+    return dispatcher.dispatch(options, seen);
+  };
+  return { dispatch } as Dispatcher;
+};
+
+const headersOfAnswer = (exchanged: Exchanged): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(exchanged.headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(", ") : value]],
+    ),
+  );
+
+const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "none", legacy: false };
+
+/** A stream that we left ourselves was answered; half of any other answer is none. */
+const nameOf = (exchanged: Exchanged, text: string): Named => {
+  const { status, ended, seen, aborted } = exchanged;
+  if (status === null) return UNANSWERED;
+  if (seen !== null) {
+    return {
+      outcome: ended === "error_event" ? "200 error event" : `${status}`,
+      subcode: null,
+      envelope: "none",
+      legacy: false,
+    };
+  }
+  if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
+  return nameAnswer(status, text);
+};
+
+const isMint = (probe: Probe): boolean => probe.route === "sdk.sessions" && probe.product === "tile";
+
+export const createSender = (parts: SenderParts): Sender => {
+  const { target, world, clock, throttle, budget, signal } = parts;
+  const answers: Answer[] = [];
+  let sent = 0;
+  let patienceMs = PATIENCE_MS;
+
+  const attempt = async (probe: Probe): Promise<Answer> => {
+    const secret = await parts.secretOf(probe);
+    if (probe.anyway === true) budget.spent.requests += 1;
+    else {
+      if (probe.atOnce !== true) await throttle.turn();
+      signal?.throwIfAborted();
+      budget.take("requests");
+    }
+    const n = sent++;
+    const id = probe.requestId ?? `${parts.idPrefix}-${n}`;
+    const step = stepOfProbe(world, n, probe);
+    const origin = parts.originOf(probe);
+    const built = buildRequest(target, step, probe, { id, secret, origin, shared: parts.sharedHeaders });
+    const stream = probe.route === "-" ? undefined : routeOf(probe.route).stream;
+    const chunks: Chunk[] = [];
+    const leave =
+      probe.leaveAfterMs !== undefined
+        ? { abort: { afterMs: probe.leaveAfterMs } }
+        : probe.wholeStream === true
+          ? {}
+          : { abort: { afterEvents: 1 } };
+    const exchanged = await exchange(
+      probe.wholeStream === true ? tapped(parts.dispatcher, clock, chunks) : parts.dispatcher,
+      { ...built.request, ...(stream === undefined ? {} : { stream, keepEvents: true, ...leave }) },
+      clock,
+      parts.timeouts ?? VERIFY_TIMEOUTS,
+    );
+    const context: CallContext = { id, stage: parts.stage, driver: "verify", intendedUs: exchanged.sentUs };
+    const line = lineOf(step, exchanged, context, clock.errorUs);
+    const body = parseJson(exchanged.text);
+    const named = nameOf(exchanged, exchanged.text);
+    const answer: Answer = {
+      ...named,
+      id,
+      probe,
+      request: built.sent,
+      line,
+      exchanged,
+      status: exchanged.status,
+      headers: headersOfAnswer(exchanged),
+      text: exchanged.text,
+      body,
+      fields: isObject(body) ? body : {},
+      chunks,
+      transient: isTransient(named.outcome),
+    };
+    // What was let in unasked is spent all the same.
+    if (isAdmitted(answer) && isMint(probe)) budget.spent.map_loads += 1;
+    if (isAdmitted(answer) && probe.route === "design.analyze") budget.spent.analyses += 1;
+    answers.push(answer);
+    parts.onLine(line);
+    return answer;
+  };
+
+  const waitFor = async (answer: Answer, k: number): Promise<boolean> => {
+    const told = answer.headers["retry-after"];
+    const askedMs = told === undefined ? undefined : retryAfterMs(told, Date.now());
+    const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
+    if (patienceMs < waitMs) return false;
+    patienceMs -= waitMs;
+    throttle.slower();
+    throttle.pause(waitMs);
+    await wait(waitMs, signal);
+    return true;
+  };
+
+  /** Whether only this call is refused so, while its neighbour is let in. */
+  const isItsOwn = async (probe: Probe): Promise<Answer | null> => {
+    const neighbour = parts.neighbourOf(probe);
+    if (neighbour === null) return null;
+    let last: Answer | null = null;
+    for (let round = 0; round < CONFIRMATIONS; round++) {
+      if (!isAdmitted(await attempt(neighbour))) return null;
+      last = await attempt(probe);
+      if (!last.transient) return last;
+    }
+    return last === null ? null : { ...last, transient: false };
+  };
+
+  const send = async (probe: Probe): Promise<Answer> => {
+    let answer = await attempt(probe);
+    if (!answer.transient || probe.once === true) return answer;
+    const slow = /timeout/.test(answer.exchanged.error ?? "");
+    for (let k = 0; k < (slow ? 1 : ATTEMPTS - 1); k++) {
+      if (!(await waitFor(answer, k))) return answer;
+      answer = await attempt(probe);
+      if (!answer.transient) return answer;
+    }
+    return (await isItsOwn(probe)) ?? answer;
+  };
+
+  return { send, answers };
+};

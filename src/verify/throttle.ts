@@ -1,0 +1,57 @@
+/**
+ * The pace of `verify`: calls leave evenly spaced, never in a burst, because the deployment may be somebody's production.
+ * Whoever meets a limit pauses everybody; each time that happens the pace is lowered.
+ */
+
+const SLOWEST_PER_S = 1;
+const SLOWER_BY = 0.7;
+
+export type Throttle = {
+  /** Resolves when the next call may leave; rejects when the run was stopped. */
+  turn(): Promise<void>;
+  /** Nobody leaves for so long. */
+  pause(ms: number): void;
+  slower(): void;
+  readonly ratePerS: number;
+};
+
+/** A wait that a stop cuts short. */
+export const wait = (ms: number, signal?: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const stopped = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stopped);
+      resolve();
+    }, ms);
+    if (signal?.aborted === true) stopped();
+    else signal?.addEventListener("abort", stopped, { once: true });
+  });
+
+export const createThrottle = (ratePerS: number, signal?: AbortSignal): Throttle => {
+  let rate = ratePerS;
+  let nextMs = performance.now();
+  let pausedUntilMs = nextMs;
+  return {
+    get ratePerS() {
+      return rate;
+    },
+    turn: async () => {
+      signal?.throwIfAborted();
+      const dueMs = Math.max(nextMs, performance.now());
+      nextMs = dueMs + 1000 / rate;
+      for (let waitMs = dueMs - performance.now(); waitMs > 0; waitMs = pausedUntilMs - performance.now()) {
+        await wait(waitMs, signal);
+      }
+    },
+    pause: (ms) => {
+      pausedUntilMs = Math.max(pausedUntilMs, performance.now() + ms);
+      nextMs = Math.max(nextMs, pausedUntilMs);
+    },
+    slower: () => {
+      rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY);
+    },
+  };
+};
