@@ -107,6 +107,7 @@ describe("options that cannot be", () => {
     ],
     ["an API with a store of its own", "api", { ...SECRETS, keys: "memory" }, /expected --keys http/],
     ["a store that nobody knows", "all", { keys: "postgres://x" }, /expected --keys sqlite:PATH or memory/],
+    ["a session longer than the specification's maximum", "all", { sessionLifetimeS: 1_801 }, /1 to 1800 seconds/],
     ["a path that is missing", "all", { limiter: "sqlite:" }, /expected --limiter sqlite:PATH/],
   ] as [string, Role, RoleOptions, RegExp][])(
     "%s is refused in a sentence, and nothing is left listening",

@@ -58,3 +58,10 @@ export const cutConnection = (response: ServerResponse, mode: "truncate" | "rese
   else if (mode === "reset") response.req.socket.resetAndDestroy();
   else response.req.socket.destroySoon();
 };
+
+/** Ends the connection once the answer has left; one of HTTP/2 serves other calls too, and stays. */
+export const closeWhenSent = (response: ServerResponse): void => {
+  if ((response as unknown as { stream?: unknown }).stream !== undefined) return;
+  const { socket } = response.req;
+  response.once("finish", () => socket.end());
+};

@@ -6,7 +6,7 @@
 import type { ServerResponse } from "node:http";
 import { type ERROR_CODES, KEEP_ALIVE } from "../../contract/streams.ts";
 import type { Inference, Job } from "../inference.ts";
-import { cutConnection } from "./connection-watch.ts";
+import { closeWhenSent, cutConnection } from "./connection-watch.ts";
 import type { FailPlan } from "./deployment.ts";
 import type { Frame, StreamVoice } from "./stream-script.ts";
 
@@ -175,6 +175,8 @@ export class StreamRun implements Job {
   }
 
   #fail(code: (typeof ERROR_CODES)[number], message: string, before = ""): void {
+    // Nothing may follow a failure, not even on the connection (item 168).
+    closeWhenSent(this.#owner.response);
     this.#finish("200 error", before + this.#owner.voice.failure({ message, code, partial_text: this.#said }));
   }
 

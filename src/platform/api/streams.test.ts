@@ -106,6 +106,17 @@ describe("failures inside a stream (items 167-169, 175, 187)", () => {
     expect(events.at(-1)?.data.partial_text).toMatch(/\w/);
   });
 
+  test("the connection is closed after an error, so that nothing can follow it", async () => {
+    await failNext("chat.control", "error_event", 1);
+    const raw = await on.raw();
+    const body = JSON.stringify(MESSAGES);
+    raw.send(
+      `POST /v1${PATHS.control} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${session}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    await raw.closed();
+    expect(raw.heard()).toMatch(/event: error\ndata: \{.*\}\n\n\r\n0\r\n\r\n$/);
+  });
+
   test("partial_text is empty where nothing was said", async () => {
     await failNext("chat.summary", "error_event", 0);
     expect(eventsOf((await post("summary")).text)[0]?.data.partial_text).toBe("");
