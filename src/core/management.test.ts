@@ -131,6 +131,14 @@ describe("two things wrong with a creation: the earlier check of B5 decides", ()
 describe("a change", () => {
   test.each<[string, Organization, KeyRecord | null, KeyUpdate, string]>([
     ["of the name", org(), key(), { name: "second" }, "done"],
+    ["that narrows a key made without origins", org(), key({ allowed_origins: [] }), { scopes: ["ai"] }, "done"],
+    [
+      "that leaves an unacknowledged vendor scope as it was",
+      org(),
+      key({ scopes: ["ai", "vendor"] }),
+      { scopes: ["vendor"] },
+      "done",
+    ],
     ["that narrows, on Free (item 137)", FREE, key(), { scopes: ["ai"], products: ["chat"] }, "done"],
     ["that keeps what the tier no longer admits (item 137)", FREE, key(), { scopes: ["ai", "design", "maps"] }, "done"],
     [

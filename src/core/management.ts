@@ -57,17 +57,22 @@ const scopesAreKnown: ManagementCheck = ({ after }) =>
 const productsAreKnown: ManagementCheck = ({ after }) =>
   after.products.every((product) => (PRODUCTS as readonly string[]).includes(product)) ? null : "unknown_product";
 
-/** Also when a change would take the last origin away (item 139). */
-const livePublishableHasOrigins: ManagementCheck = ({ after }) =>
-  after.kind === "publishable" && after.env === "live" && after.allowed_origins.length === 0
+/** Also when a change would take the last origin away (item 139); one that had none is not worse than before. */
+const livePublishableHasOrigins: ManagementCheck = ({ before, after }) => {
+  const hadOrigins = before === null || before.allowed_origins.length > 0;
+  return after.kind === "publishable" && after.env === "live" && hadOrigins && after.allowed_origins.length === 0
     ? "publishable_live_requires_origins"
     : null;
+};
 
 const kindIsInPlan: ManagementCheck = ({ org, before, after }) =>
   before === null && org.tier === "Free" && after.kind !== "publishable" ? "free_plan_publishable_only" : null;
 
-const vendorIsAcknowledged: ManagementCheck = ({ after }) =>
-  after.scopes.includes("vendor") && !after.vendor_acknowledged ? "vendor_scope_requires_acknowledgement" : null;
+/** For whoever asks for the scope; a change that leaves it as it was asks for nothing (items 137-138). */
+const vendorIsAcknowledged: ManagementCheck = ({ before, after }) => {
+  const isAsked = after.scopes.includes("vendor") && before?.scopes.includes("vendor") !== true;
+  return isAsked && !after.vendor_acknowledged ? "vendor_scope_requires_acknowledgement" : null;
+};
 
 /**
  * Only what is added is held against the tier (items 131, 136, 137): a narrowing passes on any tier. A creation adds what
