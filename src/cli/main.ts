@@ -1,15 +1,19 @@
 /** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
 import { Command, CommanderError } from "commander";
 import { SecretError } from "../drivers/secrets.ts";
+import { TargetFileError } from "../drivers/target-file.ts";
 import { RoleOptionsError } from "../platform/start-role.ts";
 import { TargetBusyError } from "../run/lock.ts";
 import { redact } from "../run/redaction.ts";
 import { ToolError } from "../run/tools.ts";
+import { GuardError } from "../run/verify-target.ts";
+import { TargetUnreachableError, UnknownRuleError } from "../verify/run-verify.ts";
 import { devCommand } from "./dev.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { reportCommand } from "./report.ts";
 import { runCommand } from "./run.ts";
 import { serveCommand } from "./serve.ts";
+import { verifyCommand } from "./verify.ts";
 
 const program = (): Command => {
   const root = new Command("floodgate")
@@ -20,17 +24,19 @@ const program = (): Command => {
       "after",
       "\nExamples:\n  npx floodgate run smoke            the main job, against the embedded deployment\n  npx floodgate serve --tenants 4 --write-target target.json\n\nExit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused by\nthe safety guard, 130/143 stopped by a signal.",
     );
-  for (const command of [runCommand(), reportCommand(), serveCommand(), devCommand()]) root.addCommand(command);
+  for (const command of [runCommand(), verifyCommand(), reportCommand(), serveCommand(), devCommand()])
+    root.addCommand(command);
   return root;
 };
 
+/** Mistakes of the user, by the error that says so. */
+const USAGE = [TargetBusyError, RoleOptionsError, SecretError, TargetFileError, UnknownRuleError];
+
 const exitCodeOf = (error: unknown): number => {
   if (error instanceof CommandError) return error.exitCode;
-  if (error instanceof ToolError) return EXIT.unreachable;
-  if (error instanceof TargetBusyError || error instanceof RoleOptionsError || error instanceof SecretError) {
-    return EXIT.usage;
-  }
-  return EXIT.fail;
+  if (error instanceof GuardError) return EXIT.guarded;
+  if (error instanceof ToolError || error instanceof TargetUnreachableError) return EXIT.unreachable;
+  return USAGE.some((kind) => error instanceof kind) ? EXIT.usage : EXIT.fail;
 };
 
 const exitOverride = (command: Command): void => {
@@ -40,6 +46,12 @@ const exitOverride = (command: Command): void => {
 };
 
 export const main = async (argv: string[]): Promise<void> => {
+  // `floodgate … | head`: who no longer listens is no error.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error;
+    });
+  }
   const root = program();
   exitOverride(root);
   try {

@@ -66,6 +66,8 @@ export type RunDocument = {
   verdict: Verdict;
   exit_code: number;
   coverage: { outcomes_seen: number; outcomes_of: number; claims_judged: number; claims_skipped: number };
+  /** Names of claims or groups that had to be judged; absent in older files. */
+  required?: string[];
   target: { name: string; base_url: string; embedded: boolean };
   environment: {
     node: string;

@@ -19,8 +19,9 @@ export const outcomesSeen = (lines: Iterable<Line>): number => {
 export const verdictOf = (
   claims: readonly Claim[],
   lines: Iterable<Line>,
+  required: readonly string[],
 ): Pick<RunDocument, "verdict" | "exit_code" | "coverage"> => {
-  const { verdict, exit_code } = mergeClaims([...claims], []);
+  const { verdict, exit_code } = mergeClaims([...claims], required);
   return {
     verdict,
     exit_code,
@@ -41,6 +42,9 @@ export type RunFacts = {
   started: Date;
   finished: Date;
   target: Target | undefined;
+  embedded: boolean;
+  /** Names of claims or groups that must have been judged (target file, `required`). */
+  required: readonly string[];
   environment: RunDocument["environment"];
   /** Where something other than the claims decides it: a signal, a missing tool. */
   exitCode: number | null;
@@ -51,6 +55,7 @@ export const composeDocument = (facts: RunFacts, outcomes: readonly StageOutcome
   const follows = verdictOf(
     claims,
     outcomes.flatMap(({ lines }) => lines),
+    facts.required,
   );
   return {
     schema: "floodgate/run@1",
@@ -60,7 +65,8 @@ export const composeDocument = (facts: RunFacts, outcomes: readonly StageOutcome
     duration_ms: finished.getTime() - started.getTime(),
     ...follows,
     exit_code: facts.exitCode ?? follows.exit_code,
-    target: { name: target?.name ?? "embedded", base_url: target?.base_url ?? "", embedded: true },
+    ...(facts.required.length === 0 ? {} : { required: [...facts.required] }),
+    target: { name: target?.name ?? "embedded", base_url: target?.base_url ?? "", embedded: facts.embedded },
     environment,
     calibration: [],
     stages: outcomes.map(({ summary }) => summary),

@@ -65,7 +65,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     const was = recorded.claims[at] ?? null;
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
   });
-  const follows = verdictOf(claims, history);
+  const follows = verdictOf(claims, history, recorded.required ?? []);
   const stopped = recorded.exit_code > 4;
   return {
     document: { ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code },

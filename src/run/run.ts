@@ -169,7 +169,7 @@ const finish = async (run: {
   const document = composeDocument(
     {
       ...{ id: folder.id, profile: options.profile, seed: options.seed, commit: await commitOf(REPOSITORY) },
-      ...{ started, finished: new Date(), target: embedded?.target },
+      ...{ started, finished: new Date(), target: embedded?.target, embedded: true, required: [] },
       environment: describeEnvironment(
         tools,
         outcomes.flatMap(({ notes }) => notes),

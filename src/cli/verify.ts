@@ -1,0 +1,114 @@
+/** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
+import { join } from "node:path";
+import { Command } from "commander";
+import { terminalText } from "../report/terminal.ts";
+import { REPOSITORY } from "../run/environment.ts";
+import { verifyTarget } from "../run/verify-target.ts";
+import { RULES } from "../verify/catalogue.ts";
+import type { VerifyProgress } from "../verify/run-verify.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+import { positive, whole } from "./numbers.ts";
+
+type VerifyCommandOptions = {
+  target?: string;
+  only?: string[];
+  skip?: string[];
+  list?: boolean;
+  rate?: number;
+  requireAll?: boolean;
+  allowWrites?: boolean;
+  allowQuotaBurn?: boolean;
+  allowLoad?: boolean;
+  seed?: number;
+  out?: string;
+  json?: boolean;
+  quiet?: boolean;
+  iOwn?: string[];
+};
+
+const EVERY_MS = 30_000;
+
+const listRules = (json: boolean): void => {
+  if (json) {
+    const rows = RULES.map(({ id, level, spec, title, phase, needs }) => ({ id, level, spec, title, phase, needs }));
+    process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
+    return;
+  }
+  for (const { id, level, phase, title, spec } of RULES) {
+    process.stdout.write(
+      `${id}  ${level}, ${phase}${spec.length === 0 ? "" : `, items ${spec.join(" ")}`}\n    ${title}\n`,
+    );
+  }
+};
+
+/** A line for each claim that is not a pass as it is made, and a sign of life every 30 s. */
+const narrate = (quiet: boolean) => {
+  let said = performance.now();
+  return (progress: VerifyProgress): void => {
+    if (quiet) return;
+    if (progress.at === "claim") {
+      const { verdict, reason, id, level } = progress.claim;
+      if (verdict === "fail" || (verdict === "inconclusive" && level === "must")) {
+        process.stderr.write(`  ${verdict} (${level}): ${id}: ${reason}\n`);
+        said = performance.now();
+      }
+      return;
+    }
+    if (performance.now() - said < EVERY_MS) return;
+    said = performance.now();
+    process.stderr.write(`  … rule ${progress.number} of ${progress.of}: ${progress.rule.id}\n`);
+  };
+};
+
+export const verifyCommand = (): Command =>
+  new Command("verify")
+    .description("black-box conformance of any deployment, rule by rule")
+    .option("--target <file>", "target file of the deployment")
+    .option("--only <id...>", "only these rules or phases")
+    .option("--skip <id...>", "not these rules or phases")
+    .option("--list", "list the rules and end")
+    .option("--rate <n>", "calls a second (default 20)", positive)
+    .option("--require-all", "a skipped rule makes the run inconclusive")
+    .option("--allow-writes", "may make and remove keys")
+    .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
+    .option("--allow-load", "may send short bursts, up to permits.load_max_rps")
+    .option("--i-own <host...>", "hosts that are yours and not loopback")
+    .option("--seed <n>", "of choices", whole(0))
+    .option("--out <dir>", "the run folder (default: a new one under reports/runs)")
+    .option("--json", "print the content of run.json (or of --list) on stdout")
+    .option("--quiet", "no progress")
+    .action(async (options: VerifyCommandOptions) => {
+      if (options.list === true) return listRules(options.json === true);
+      if (options.target === undefined) {
+        throw new CommandError(
+          EXIT.usage,
+          "verify needs --target FILE; `floodgate serve --write-target FILE` writes one to try",
+        );
+      }
+      const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31);
+      const { only, skip, rate, out } = options;
+      const { document, folder, result } = await verifyTarget({
+        ...{ targetFile: options.target, seed, reports: join(REPOSITORY, "reports"), owned: options.iOwn ?? [] },
+        ...(out === undefined ? {} : { out }),
+        ...(only === undefined ? {} : { only }),
+        ...(skip === undefined ? {} : { skip }),
+        ...(rate === undefined ? {} : { ratePerS: rate }),
+        requireAll: options.requireAll === true,
+        allowWrites: options.allowWrites === true,
+        allowQuotaBurn: options.allowQuotaBurn === true,
+        allowLoad: options.allowLoad === true,
+        events: {
+          folder: (path) => process.stderr.write(`floodgate verify, seed ${seed}\nrun folder: ${path}\n`),
+          warning: (text) => process.stderr.write(`warning: ${text}\n`),
+          progress: narrate(options.quiet === true),
+          signalled: (signal) =>
+            process.stderr.write(`\n${signal}: stopping; what was made is removed, then the report is written\n`),
+        },
+      });
+      const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
+      process.stderr.write(`${terminalText(document, { folder: folder.path, colour })}\n`);
+      const { requests, map_loads, analyses } = result.spent;
+      process.stderr.write(`Spent: ${requests} requests, ${map_loads} map loads, ${analyses} analyses.\n`);
+      if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+      process.exitCode = document.exit_code;
+    });

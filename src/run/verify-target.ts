@@ -1,0 +1,154 @@
+/**
+ * `verify` as a run: guard, lock, run folder, rules, reports. The rules themselves are in verify/; what is here is what
+ * surrounds them: a journal of what is made on the target, an end on every signal, and files that can be read later.
+ */
+import { randomBytes } from "node:crypto";
+import { createRunClock, wallUs } from "../drivers/run-clock.ts";
+import { createSecrets } from "../drivers/secrets.ts";
+import type { Target } from "../drivers/target.ts";
+import { readTargetFile } from "../drivers/target-file.ts";
+import { measureStage } from "../history/measure.ts";
+import type { RunDocument } from "../history/run-document.ts";
+import { runVerify, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
+import { composeDocument } from "./compose-document.ts";
+import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
+import { Journal } from "./journal.ts";
+import { inOrder } from "./judge-stage.ts";
+import { lockTarget } from "./lock.ts";
+import { redactor } from "./redaction.ts";
+import { doubt, judgeSecrets } from "./run-claims.ts";
+import { makeRunFolder, type RunFolder } from "./run-folder.ts";
+import type { StageOutcome } from "./stage.ts";
+import { listenForStop } from "./stop-signals.ts";
+import { guardTarget } from "./target-guard.ts";
+import { writeHistory, writeReports } from "./write-reports.ts";
+
+export type VerifyRunOptions = {
+  targetFile: string;
+  seed: number;
+  reports: string;
+  out?: string;
+  owned: readonly string[];
+  only?: readonly string[];
+  skip?: readonly string[];
+  ratePerS?: number;
+  requireAll: boolean;
+  allowWrites: boolean;
+  allowQuotaBurn: boolean;
+  allowLoad: boolean;
+  events: {
+    folder(path: string): void;
+    warning(text: string): void;
+    progress(progress: VerifyProgress): void;
+    signalled(signal: NodeJS.Signals, times: number): void;
+  };
+};
+
+/** Refused by the safety guard: every reason, in sentences. */
+export class GuardError extends Error {
+  override name = "GuardError";
+  constructor(reasons: readonly string[]) {
+    super(`refused by the safety guard:\n${reasons.map((reason) => `  ${reason}`).join("\n")}`);
+  }
+}
+
+/** Calls that a whole pass makes at the most; the budget of the target file bounds it further. */
+const CALLS_AT_MOST = 1_200;
+const EXIT_OF_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 };
+
+/** Every literal secret of a target file is masked from here on; references are masked when they are read. */
+const registerSecrets = (target: Target): void => {
+  const values = [
+    ...Object.values(target.credentials ?? {}).map((role) => ("token" in role ? role.token : role.key)),
+    ...(target.tenants ?? []).flatMap(({ publishable, server }) => [publishable?.key, server?.key]),
+    ...Object.values(target.transport?.headers ?? {}),
+  ];
+  for (const value of values) if (value !== undefined && !/^(env|file|exec):/.test(value)) redactor.register(value);
+};
+
+const outcomeOf = (result: VerifyResult, durationMs: number): StageOutcome => {
+  const lines = inOrder(result.lines);
+  const { summary, measurements } = measureStage(lines, { stage: "verify", durationMs });
+  return {
+    summary: { ...summary, driver: "verify" },
+    lines,
+    facts: {
+      ...{ stage: "verify", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false },
+    },
+    claims: result.claims,
+    // A lattice of single calls says nothing about the deployment's speed.
+    measurements: measurements.filter(({ name }) => name === "achieved_rate"),
+    faults: [],
+    notes: [],
+  };
+};
+
+const writeCrashes = async (folder: RunFolder, result: VerifyResult): Promise<void> => {
+  for (const crash of result.crashes) await folder.writeJson(`crashes/${crash.rule}.json`, crash);
+};
+
+/** Throws what a user has to mend (target file, guard, lock, unreachable); for everything else there is a document. */
+export const verifyTarget = async (
+  options: VerifyRunOptions,
+): Promise<{ document: RunDocument; folder: RunFolder; result: VerifyResult }> => {
+  const { seed, events } = options;
+  const { target, folder: from, warnings } = await readTargetFile(options.targetFile);
+  registerSecrets(target);
+  const guard = guardTarget(target, options.owned, { load: options.allowLoad, faults: false, requests: CALLS_AT_MOST });
+  if (!guard.ok) throw new GuardError(guard.reasons);
+  for (const warning of warnings) events.warning(warning);
+  const lock = lockTarget(target.base_url);
+  const stop = listenForStop((signal, times) => events.signalled(signal, times));
+  try {
+    const started = new Date();
+    const { reports, out } = options;
+    const folder = makeRunFolder({ profile: "verify", now: started, reports, ...(out === undefined ? {} : { out }) });
+    events.folder(folder.path);
+    const journal = new Journal(folder.pathOf("journal.ndjson"));
+    const began = performance.now();
+    const result = await runVerify({
+      ...{ target, secrets: createSecrets(from), seed, clock: createRunClock(wallUs()) },
+      idPrefix: `${randomBytes(3).toString("hex")}.verify.c`,
+      ...(options.only === undefined ? {} : { only: options.only }),
+      ...(options.skip === undefined ? {} : { skip: options.skip }),
+      ...(options.ratePerS === undefined ? {} : { ratePerS: options.ratePerS }),
+      ...{ allowWrites: options.allowWrites, allowQuotaBurn: options.allowQuotaBurn, allowLoad: options.allowLoad },
+      journal: {
+        about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
+        done: (id, detail) => journal.done(id, detail === undefined ? {} : { detail }),
+        undone: (id, detail) => journal.undone(id, detail),
+      },
+      signal: stop.signal,
+      onProgress: events.progress,
+    }).finally(() => journal.close());
+    const by = stop.stoppedBy();
+    const replay = `npx floodgate verify --target ${options.targetFile} --seed ${seed}`;
+    const doubts = [
+      ...(by === null ? [] : [doubt("run/completed", `stopped by ${by}`, "every rule is tried", replay)]),
+      ...result.leftOver.map((name) =>
+        doubt("run/cleaned-up", `${name} is still there`, "what was made is gone", replay),
+      ),
+    ];
+    const outcome = outcomeOf(result, performance.now() - began);
+    await writeHistory(folder, [outcome]);
+    await writeCrashes(folder, result);
+    const claims = [...doubts, ...result.claims, ...judgeSecrets(folder.path, replay)];
+    const required = [...(target.required ?? []).filter((name) => name.startsWith("verify"))];
+    if (options.requireAll) required.push(...result.claims.map(({ id }) => id));
+    const document = composeDocument(
+      {
+        ...{ id: folder.id, profile: "verify", seed, commit: await commitOf(REPOSITORY) },
+        ...{ started, finished: new Date(), target, embedded: false, required },
+        environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
+        exitCode: by === null ? null : (EXIT_OF_SIGNAL[by] ?? 143),
+      },
+      [outcome],
+      claims,
+    );
+    await writeReports(folder, document);
+    return { document, folder, result };
+  } finally {
+    stop.release();
+    lock.release();
+  }
+};
