@@ -1,0 +1,88 @@
+/**
+ * The proof that a verdict means something: every mutant is condemned on its stage by a judge that was meant to, and the
+ * healthy platform is condemned by none and acquitted by those that each stage exists for.
+ */
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { INVARIANTS } from "../src/invariants/catalogue.ts";
+import { MUTANTS } from "../src/mutants/catalogue.ts";
+import { type Mutant, nobody } from "../src/mutants/mutant.ts";
+import { HEALTHY } from "../src/platform/parts.ts";
+import { MINI_STAGE_NAMES, MINI_STAGES, type MiniStageName } from "../src/run/mutant-stages.ts";
+import { stageOf, type Trial, tryOn } from "../src/run/mutant-trials.ts";
+
+const IDS = INVARIANTS.map(({ id }) => id);
+const LIMIT_MS = 60_000;
+
+const told = ({ mutant, stage, verdict, intended, told }: Trial): string =>
+  `${mutant} on ${stage}: ${verdict}. Meant to judge: ${intended.join(", ")}.\n${told.join("\n")}`;
+
+describe("the catalogue of mutants", () => {
+  test("names each mutant once, after its file", () => {
+    const names = MUTANTS.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+    const folder = fileURLToPath(new URL("../src/mutants", import.meta.url));
+    const others = ["mutant.ts", "catalogue.ts", "order-surgery.ts", "answer-surgery.ts"];
+    const files = readdirSync(folder).filter((file) => !others.includes(file));
+    expect(files.sort()).toEqual(names.map((name) => `${name}.ts`).sort());
+  });
+
+  test("has a mutant for every invariant, on a stage that a judge of it can see", () => {
+    const covered = new Set(MUTANTS.filter((mutant) => stageOf(mutant) !== null).flatMap(({ kills }) => kills));
+    expect(IDS.filter((id) => !covered.has(id))).toEqual([]);
+  });
+
+  test("says of every mutant who must kill it, in names that exist", () => {
+    const unknown = MUTANTS.flatMap(({ name, kills }) =>
+      kills
+        .filter((id) => !IDS.includes(id) && !id.startsWith("verify/") && id !== "gate")
+        .map((id) => `${name}: ${id}`),
+    );
+    expect(unknown).toEqual([]);
+    expect(MUTANTS.filter(({ kills }) => kills.length === 0)).toEqual([]);
+  });
+
+  test("spoils something in every mutant, and leaves the healthy parts as they were", () => {
+    const before = { ...HEALTHY };
+    for (const mutant of MUTANTS) {
+      const spoilt = mutant.spoil(HEALTHY);
+      const touched = (Object.keys(HEALTHY) as (keyof typeof HEALTHY)[]).filter(
+        (part) => spoilt[part] !== HEALTHY[part],
+      );
+      expect(touched.length, mutant.name).toBeGreaterThan(0);
+    }
+    expect(HEALTHY).toEqual(before);
+  });
+
+  test("lets no stage prove what its judges are not asked", () => {
+    const proved = new Set(MINI_STAGE_NAMES.flatMap((stage) => MINI_STAGES[stage].proves));
+    expect([...proved].filter((id) => !IDS.includes(id))).toEqual([]);
+    expect(IDS.filter((id) => !proved.has(id))).toEqual([]);
+  });
+});
+
+describe("the healthy platform", { concurrent: true }, () => {
+  test.each(MINI_STAGE_NAMES)(
+    "is condemned by nobody on %s, and acquitted by those who judge it there",
+    async (stage) => {
+      const trial = await tryOn(nobody, stage);
+      if (trial.verdict !== "acquitted") throw new Error(told(trial));
+    },
+    LIMIT_MS,
+  );
+});
+
+describe("a mutant is killed by a judge that was meant to", { concurrent: true }, () => {
+  const tried = MUTANTS.map((mutant) => [mutant.name, stageOf(mutant), mutant] as const).filter(
+    (row): row is readonly [string, MiniStageName, Mutant] => row[1] !== null,
+  );
+  test.each(tried)(
+    "%s, on %s",
+    async (_, stage, mutant) => {
+      const trial = await tryOn(mutant, stage);
+      if (trial.verdict !== "killed") throw new Error(told(trial));
+    },
+    LIMIT_MS,
+  );
+});

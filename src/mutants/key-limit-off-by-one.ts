@@ -1,0 +1,16 @@
+/** `>` where `>=` was meant. */
+import type { Mutant } from "./mutant.ts";
+
+export const keyLimitOffByOne: Mutant = {
+  name: "key-limit-off-by-one",
+  harm: "each organization has one key more than its plan",
+  kills: ["verify/key-limit"],
+  stage: "verify",
+  spoil: (healthy) => ({
+    ...healthy,
+    keyDecisions: {
+      ...healthy.keyDecisions,
+      decideCreation: (org, liveKeys, request) => healthy.keyDecisions.decideCreation(org, liveKeys - 1, request),
+    },
+  }),
+};

@@ -1,0 +1,49 @@
+/**
+ * A mutant is a copy of the platform with one behaviour spoilt on purpose. It exists to prove that a judge which passes the
+ * healthy platform would have failed this one (design.md section 3). It wraps the parts of a role from outside; the platform
+ * knows nothing of it.
+ */
+import type { Parts } from "../platform/parts.ts";
+
+/**
+ * Where a mutant is tried first: the cheapest stage on which it has to be caught. All but the last two are small stages in
+ * one process (`run/mutant-stages.ts`); `verify` is the black-box check, `gate` a comparison of two measured deployments.
+ */
+export type MutantStage =
+  | "answers"
+  | "edge-of-quota"
+  | "month-edge"
+  | "overload"
+  | "past-capacity"
+  | "noisy"
+  | "rate-edge"
+  | "patient-client"
+  | "two-replicas"
+  | "limiter-refused"
+  | "limiter-reply-lost"
+  | "keys-refused"
+  | "record-changes"
+  | "streams"
+  | "deploy"
+  | "verify"
+  | "gate";
+
+export type Mutant = {
+  /** What it does, as a verb; the file's name. */
+  name: string;
+  /** Who is harmed and how, in one sentence for a stranger. */
+  harm: string;
+  /** Who must catch it, any one of them: ids of invariants, `verify/<rule>`, or `gate`. */
+  kills: readonly string[];
+  stage: MutantStage;
+  spoil(healthy: Parts): Parts;
+};
+
+/** Spoils nothing: whatever condemns it is a false positive. */
+export const nobody: Mutant = {
+  name: "nobody",
+  harm: "none: this is the healthy platform",
+  kills: [],
+  stage: "answers",
+  spoil: (healthy) => healthy,
+};

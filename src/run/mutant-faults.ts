@@ -1,0 +1,58 @@
+/** A fault of one link beside the calls of a small stage, told as an experiment tells it: asked for, seen to bite, healed. */
+import { httpProbe, observeLink } from "../chaos/link-probe.ts";
+import { waitUntil } from "../chaos/waiting.ts";
+import type { FaultLine } from "../history/line.ts";
+import type { LinkFault } from "../platform/api/faulty-link-for-tests.ts";
+import type { Bench } from "./mutant-bench.ts";
+
+/** What `chaos/catalogue.ts` calls each fault of the in-process link. */
+const NAMES = {
+  refused: "accepted-then-closed",
+  silent: "request-lost",
+  reset: "reset",
+  "reply-lost": "reply-lost",
+} as const satisfies Partial<Record<LinkFault, string>>;
+
+const PROBE_MS = 300;
+const DEADLINE_MS = 5_000;
+
+/** Breaks the link, plays `during`, heals it. `beforeHealing` is the last thing that happens while it is broken. */
+export const whileBroken = async (
+  bench: Bench,
+  link: "limiter" | "keys",
+  fault: keyof typeof NAMES,
+  during: () => Promise<void>,
+): Promise<void> => {
+  const { links, stage, clock } = bench;
+  if (links === null) throw new Error(`${stage} needs links that can be broken`);
+  const faulty = links[link];
+  const tell = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
+    bench.add({
+      type: "fault",
+      stage,
+      experiment: `${link}-${NAMES[fault]}`,
+      link,
+      fault: NAMES[fault],
+      stream: "both",
+      phase,
+      at_us: clock.nowUs(),
+      ...more,
+    });
+  const passes = async (): Promise<boolean> =>
+    (await observeLink(httpProbe(new URL(faulty.url).host, "/health", PROBE_MS))).ended === "complete";
+  const until = async (what: string, condition: () => Promise<boolean>): Promise<void> => {
+    const { met } = await waitUntil(condition, { forMs: DEADLINE_MS, pollMs: 10 });
+    if (!met) throw new Error(`${stage}: the link to the ${link} did not get ${what} within 5 s`);
+  };
+
+  bench.tell({ faults: true });
+  tell("injecting");
+  faulty.inject(fault);
+  await until("broken", async () => !(await passes()));
+  tell("injected", { took_effect: true });
+  await during();
+  tell("healing");
+  faulty.heal();
+  await until("whole again", passes);
+  tell("healed");
+};

@@ -1,0 +1,105 @@
+/**
+ * Tries mutants: each on its stage, the healthy platform on every stage. What a judge could not decide because the machine
+ * was busy is tried again; what it condemned or acquitted stands.
+ */
+import type { Claim } from "../history/run-document.ts";
+import { type Mutant, nobody } from "../mutants/mutant.ts";
+import { HEALTHY, type Parts } from "../platform/parts.ts";
+import { REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
+import { MINI_STAGES, type MiniStageName, runMiniStage } from "./mutant-stages.ts";
+
+export type Trial = {
+  mutant: string;
+  stage: MiniStageName;
+  /** Who was to condemn it; for the healthy platform, who was to acquit it. */
+  intended: readonly string[];
+  /** Invariants that condemned it. */
+  by: string[];
+  /** `false-positive` and `unproved` are said of the healthy platform alone. */
+  verdict: "killed" | "survived" | "undecided" | "acquitted" | "false-positive" | "unproved";
+  /** What the judges said that decided it, a line each. */
+  told: string[];
+  attempts: number;
+  durationMs: number;
+};
+
+const ATTEMPTS = 3;
+/** Stages tried at once: most of their time is spent waiting. */
+const AT_ONCE = 4;
+
+/** The healthy platform of the small stages: records are kept for less long, so that a change need not be waited for. */
+const base = (): Parts => ({ ...HEALTHY, keyCache: { ...HEALTHY.keyCache, maxAgeMs: REVOCATION_BUDGET_MS } });
+
+const invariantOf = ({ id }: Claim): string => id.slice(0, id.indexOf("/"));
+
+const said = (claim: Claim): string => `${invariantOf(claim)}: ${claim.verdict}: ${claim.reason}: ${claim.got}`;
+
+type Judged = Pick<Trial, "verdict" | "by" | "told">;
+
+const judgeHealthy = (claims: readonly Claim[], proves: readonly string[]): Judged => {
+  const condemned = claims.filter(({ verdict }) => verdict === "fail");
+  const by = condemned.map(invariantOf);
+  if (condemned.length > 0) return { verdict: "false-positive", by, told: condemned.map(said) };
+  const open = claims.filter((claim) => proves.includes(invariantOf(claim)) && claim.verdict !== "pass");
+  return { verdict: open.length > 0 ? "unproved" : "acquitted", by, told: open.map(said) };
+};
+
+const judgeSpoilt = (claims: readonly Claim[], intended: readonly string[]): Judged => {
+  const condemned = claims.filter(({ verdict }) => verdict === "fail");
+  const by = condemned.map(invariantOf);
+  if (by.some((id) => intended.includes(id))) return { verdict: "killed", by, told: condemned.map(said) };
+  const due = claims.filter((claim) => intended.includes(invariantOf(claim)));
+  const open = due.some(({ verdict }) => verdict === "inconclusive");
+  return { verdict: open ? "undecided" : "survived", by, told: [...due, ...condemned].map(said) };
+};
+
+export const tryOn = async (mutant: Mutant, stage: MiniStageName): Promise<Trial> => {
+  const beganMs = performance.now();
+  const healthy = mutant.name === nobody.name;
+  const intended = healthy ? MINI_STAGES[stage].proves : mutant.kills;
+  for (let attempts = 1; ; attempts += 1) {
+    const judged = await runMiniStage(stage, mutant.spoil(base())).then(
+      (claims) => (healthy ? judgeHealthy(claims, intended) : judgeSpoilt(claims, intended)),
+      (error: unknown): Judged => ({
+        verdict: healthy ? "unproved" : "undecided",
+        by: [],
+        told: [error instanceof Error ? error.message : String(error)],
+      }),
+    );
+    const open = judged.verdict === "undecided" || judged.verdict === "unproved";
+    if (open && attempts < ATTEMPTS) continue;
+    const durationMs = Math.round(performance.now() - beganMs);
+    return { mutant: mutant.name, stage, intended, ...judged, attempts, durationMs };
+  }
+};
+
+/** Those that a small stage can try; the others are for `verify` and the gate. */
+export const stageOf = ({ stage }: Mutant): MiniStageName | null =>
+  stage === "verify" || stage === "gate" ? null : stage;
+
+/** Mutants on their own stages and the healthy platform on each of these; long stages first, so that none is left over. */
+export const tryAll = async (
+  mutants: readonly Mutant[],
+  stages: readonly MiniStageName[],
+  onTrial: (trial: Trial) => void = () => {},
+): Promise<Trial[]> => {
+  const work: { mutant: Mutant; stage: MiniStageName }[] = stages.map((stage) => ({ mutant: nobody, stage }));
+  for (const mutant of mutants) {
+    const stage = stageOf(mutant);
+    if (stage !== null) work.push({ mutant, stage });
+  }
+  const trials: Trial[] = [];
+  const next = work.values();
+  const worker = async (): Promise<void> => {
+    for (const { mutant, stage } of next) {
+      const trial = await tryOn(mutant, stage);
+      trials.push(trial);
+      onTrial(trial);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return trials;
+};
+
+/** Whether a trial is what it should be. */
+export const isRight = ({ verdict }: Trial): boolean => verdict === "killed" || verdict === "acquitted";
