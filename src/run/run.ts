@@ -19,6 +19,7 @@ import { PROFILES } from "./stages.ts";
 import { listenForStop, type StopSignals } from "./stop-signals.ts";
 import { Supervisor } from "./supervision.ts";
 import { findTool, ToolError } from "./tools.ts";
+import { runVerifyStage } from "./verify-stage.ts";
 import { writeHistory, writeReports } from "./write-reports.ts";
 
 export type RunEvents = {
@@ -70,7 +71,7 @@ const playStages = async (context: StageContext, options: RunOptions, progress: 
   for (const [at, plan] of plans.entries()) {
     if (context.signal.aborted) return;
     options.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${plan.driver})`);
-    const outcome = await runStage(context, plan);
+    const outcome = plan.driver === "verify" ? await runVerifyStage(context) : await runStage(context, plan);
     progress.outcomes.push(outcome);
     options.events.stage(outcome, at, plans.length);
   }

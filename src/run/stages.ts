@@ -13,7 +13,8 @@ export type StageExperiment = {
 
 export type StagePlan = {
   name: string;
-  driver: "open-loop" | "k6";
+  /** `verify`: the black-box rules in place of a story. */
+  driver: "open-loop" | "k6" | "verify";
   /** A name of workload/catalogue.ts; k6 runs `scenarios/<story>.ts`. */
   story: string;
   ratePerS?: number;
@@ -47,6 +48,7 @@ const broken = (link: StageExperiment["link"], fault: string): StagePlan => ({
 });
 
 export const SMOKE: readonly StagePlan[] = [
+  { name: "verify", driver: "verify", story: "-", judges: [], reaches: [] },
   {
     name: "smoke",
     driver: "open-loop",

@@ -7,20 +7,18 @@ import { createRunClock, wallUs } from "../drivers/run-clock.ts";
 import { createSecrets } from "../drivers/secrets.ts";
 import type { Target } from "../drivers/target.ts";
 import { readTargetFile } from "../drivers/target-file.ts";
-import { measureStage } from "../history/measure.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { runVerify, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
 import { composeDocument } from "./compose-document.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
 import { Journal } from "./journal.ts";
-import { inOrder } from "./judge-stage.ts";
 import { lockTarget } from "./lock.ts";
 import { redactor } from "./redaction.ts";
 import { doubt, judgeSecrets } from "./run-claims.ts";
 import { makeRunFolder, type RunFolder } from "./run-folder.ts";
-import type { StageOutcome } from "./stage.ts";
 import { listenForStop } from "./stop-signals.ts";
 import { guardTarget } from "./target-guard.ts";
+import { effectJournal, verifyOutcome, writeCrashes } from "./verify-stage.ts";
 import { writeHistory, writeReports } from "./write-reports.ts";
 
 export type VerifyRunOptions = {
@@ -66,27 +64,6 @@ const registerSecrets = (target: Target): void => {
   for (const value of values) if (value !== undefined && !/^(env|file|exec):/.test(value)) redactor.register(value);
 };
 
-const outcomeOf = (result: VerifyResult, durationMs: number): StageOutcome => {
-  const lines = inOrder(result.lines);
-  const { summary, measurements } = measureStage(lines, { stage: "verify", durationMs });
-  return {
-    summary: { ...summary, driver: "verify" },
-    lines,
-    facts: {
-      ...{ stage: "verify", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false },
-    },
-    claims: result.claims,
-    // A lattice of single calls says nothing about the deployment's speed.
-    measurements: measurements.filter(({ name }) => name === "achieved_rate"),
-    faults: [],
-    notes: [],
-  };
-};
-
-const writeCrashes = async (folder: RunFolder, result: VerifyResult): Promise<void> => {
-  for (const crash of result.crashes) await folder.writeJson(`crashes/${crash.rule}.json`, crash);
-};
-
 /** Throws what a user has to mend (target file, guard, lock, unreachable); for everything else there is a document. */
 export const verifyTarget = async (
   options: VerifyRunOptions,
@@ -113,11 +90,7 @@ export const verifyTarget = async (
       ...(options.skip === undefined ? {} : { skip: options.skip }),
       ...(options.ratePerS === undefined ? {} : { ratePerS: options.ratePerS }),
       ...{ allowWrites: options.allowWrites, allowQuotaBurn: options.allowQuotaBurn, allowLoad: options.allowLoad },
-      journal: {
-        about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
-        done: (id, detail) => journal.done(id, detail === undefined ? {} : { detail }),
-        undone: (id, detail) => journal.undone(id, detail),
-      },
+      journal: effectJournal(journal),
       signal: stop.signal,
       onProgress: events.progress,
     }).finally(() => journal.close());
@@ -129,7 +102,7 @@ export const verifyTarget = async (
         doubt("run/cleaned-up", `${name} is still there`, "what was made is gone", replay),
       ),
     ];
-    const outcome = outcomeOf(result, performance.now() - began);
+    const outcome = verifyOutcome(result, performance.now() - began);
     await writeHistory(folder, [outcome]);
     await writeCrashes(folder, result);
     const claims = [...doubts, ...result.claims, ...judgeSecrets(folder.path, replay)];
