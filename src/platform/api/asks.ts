@@ -95,7 +95,7 @@ const taken = (incoming: IncomingCall, asked: Take, answer: TakeAnswer): void =>
       incoming.context.settlement.undo(asked, "client-left");
       return;
     }
-    incoming.charged(asked);
+    if (asked.meter !== null) incoming.charged(asked);
   }
   incoming.call.taken = answer;
   incoming.go();

@@ -31,7 +31,7 @@ export const watchConnection = (watcher: Watcher, request: IncomingMessage, resp
   response.on("error", ignore);
   if (response.socket !== null) {
     (response as Owned)[OWNER] = watcher;
-    response.once("close", onClose);
+    response.on("close", onClose);
     return;
   }
   // The answer to a pipelined request has no socket before its turn, and would not hear of the end.

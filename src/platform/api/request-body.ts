@@ -100,13 +100,22 @@ export const collectBody = (request: IncomingMessage, done: (body: Buffer | null
       chunks.push(chunk);
       return;
     }
-    request.off("data", onData).off("end", onEnd);
+    letGo();
     // What still comes is read and thrown away, as far as the server's own time limit allows.
     request.resume();
     done(null);
   };
-  const onEnd = (): void => done(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+  const onEnd = (): void => {
+    letGo();
+    done(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+  };
+  // A stream may live for minutes: it need not keep its request's bytes.
+  const letGo = (): void => {
+    request.off("data", onData).off("end", onEnd);
+  };
   request.on("data", onData).on("end", onEnd);
   // Without a listener, a client that leaves in the middle would be an uncaught error.
-  request.on("error", () => {});
+  request.on("error", ignore);
 };
+
+const ignore = (): void => {};

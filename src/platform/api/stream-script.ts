@@ -63,15 +63,24 @@ const terminalFrame = ({ kind, sessionId, body }: StreamRequest): Frame => {
   return { wire: writeEvent(done, { type: done, ...fields }), text: "" };
 };
 
+/** Whole scripts that are the same for every call, by kind, length and last frame. */
+const SHARED = new Map<string, readonly Frame[]>();
+
 /** `quota` comes in the middle of a control stream, an action first, where the caller asked for actions. */
 export const streamScript = (request: StreamRequest): readonly Frame[] => {
-  const frames = contentFrames(request.kind, request.tokens);
-  if (request.kind === "control") {
-    frames.splice(Math.floor(frames.length / 2), 0, quotaFrame(request.quota));
-    if (request.body.auto_actions) frames.unshift(ACTION);
+  const { kind, tokens, body, quota } = request;
+  const terminal = terminalFrame(request);
+  if (kind !== "control") {
+    const name = `${kind} ${tokens} ${terminal.wire}`;
+    const shared = SHARED.get(name) ?? contentFrames(kind, tokens).concat(terminal);
+    SHARED.set(name, shared);
+    return shared;
   }
-  frames.push(terminalFrame(request));
-  return frames;
+  const frames = contentFrames(kind, tokens);
+  const half = Math.floor(frames.length / 2);
+  const first = body.auto_actions ? [ACTION] : [];
+  // Joined at once, so that the list is no longer than it must be while the stream lives.
+  return first.concat(frames.slice(0, half), quotaFrame(quota), frames.slice(half), terminal);
 };
 
 export const HEALTHY_VOICE: StreamVoice = {

@@ -66,6 +66,8 @@ const stream: Work = (call) => {
     sessionId: typeof body.session_id === "string" ? body.session_id : call.requestId,
     quota: { limit: context.chatTurnLimit, used: Math.min(used, context.chatTurnLimit) },
   });
+  // A stream may live for minutes, and has no more use for what was asked.
+  call.call.body = undefined;
   const failure = context.deployment.takeFailure(route.name);
   call.beginStream(new StreamRun(call, frames, tokens, failure), STREAM_HEADERS);
 };
