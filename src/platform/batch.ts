@@ -23,6 +23,12 @@ export type Batcher<Item, Answer> = {
   close(): void;
 };
 
+/**
+ * A batch that was sent less than this ago is mostly answered at once, and until then more questions gather for the next
+ * one: under load that makes few large batches of many small ones. On a slow link nothing waits longer than this.
+ */
+const LINGER_MS = 2;
+
 type Batch = { waiting: number; abort: AbortController };
 
 type Question<Item, Answer> = {
@@ -37,7 +43,9 @@ type Question<Item, Answer> = {
 export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>): Batcher<Item, Answer> => {
   let queue: Question<Item, Answer>[] = [];
   const running = new Set<Batch>();
+  let sentMs = 0;
   let scheduled = false;
+  let lingering: NodeJS.Timeout | undefined;
   let closed = false;
 
   const settle = (question: Question<Item, Answer>, finish: () => void): void => {
@@ -88,8 +96,14 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
 
   const flush = (): void => {
     scheduled = false;
+    clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
     while (queue.length > 0 && running.size < settings.maxInFlight) {
+      if (running.size > 0 && queue.length < settings.maxItems && performance.now() - sentMs < LINGER_MS) {
+        lingering = setTimeout(flush, LINGER_MS);
+        return;
+      }
+      sentMs = performance.now();
       void dispatch(queue.splice(0, settings.maxItems));
     }
   };

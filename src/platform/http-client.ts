@@ -3,7 +3,7 @@
  * retried. An aborted request takes its connection with it, so that after a heal no dead connection is met again.
  */
 import { connect as connectSocket } from "node:net";
-import { Pool } from "undici";
+import { type Dispatcher, Pool } from "undici";
 
 export type JsonClient = {
   /** Rejects unless the answer is 2xx and JSON. */
@@ -25,6 +25,8 @@ export class ServiceRefusal extends Error {
 
 /** The most that is read of one answer: a broken peer must not fill the memory. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+
+type Heard = { status: number; text: string };
 
 const detailOf = (text: string): string => {
   try {
@@ -69,35 +71,56 @@ export const createJsonClient = (
     },
   });
 
-  const text = async (body: AsyncIterable<Buffer>): Promise<string> => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of body) {
-      bytes += chunk.length;
-      if (bytes > MAX_ANSWER_BYTES) throw new Error(`expected an answer of at most ${MAX_ANSWER_BYTES} bytes`);
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks).toString("utf8");
-  };
+  /** undici's handlers rather than its streams, which would cost as much as the rest of a request. */
+  const ask = (method: string, path: string, body: string | null, signal?: AbortSignal): Promise<Heard> =>
+    new Promise((resolve, reject) => {
+      let controller: Dispatcher.DispatchController | undefined;
+      let status = 0;
+      let bytes = 0;
+      const chunks: Buffer[] = [];
+      const abort = (): void => {
+        controller?.abort(signal?.reason);
+        reject(signal?.reason);
+      };
+      if (signal?.aborted) return abort();
+      signal?.addEventListener("abort", abort);
+      const headers = { "content-type": "application/json" };
+      pool.dispatch(
+        { method: method as "POST", path, headers, body },
+        {
+          onRequestStart: (started) => {
+            controller = started;
+            if (signal?.aborted) abort();
+          },
+          onResponseStart: (_controller, code) => {
+            status = code;
+          },
+          onResponseData: (answering, chunk) => {
+            bytes += chunk.length;
+            if (bytes <= MAX_ANSWER_BYTES) chunks.push(chunk);
+            else answering.abort(new Error(`expected an answer of at most ${MAX_ANSWER_BYTES} bytes`));
+          },
+          onResponseEnd: () => {
+            signal?.removeEventListener("abort", abort);
+            resolve({ status, text: Buffer.concat(chunks).toString("utf8") });
+          },
+          onResponseError: (_controller, error) => {
+            signal?.removeEventListener("abort", abort);
+            reject(error);
+          },
+        },
+      );
+    });
 
   return {
     request: async (method, path, body, signal) => {
-      const answer = await pool.request({
-        method: method as "POST",
-        path,
-        headers: { "content-type": "application/json" },
-        body: body === undefined ? null : JSON.stringify(body),
-        ...(signal === undefined ? {} : { signal }),
-      });
-      const received = await text(answer.body);
-      if (answer.statusCode < 200 || answer.statusCode > 299) {
-        throw new ServiceRefusal(answer.statusCode, detailOf(received));
-      }
-      return received === "" ? undefined : JSON.parse(received);
+      const { status, text } = await ask(method, path, body === undefined ? null : JSON.stringify(body), signal);
+      if (status < 200 || status > 299) throw new ServiceRefusal(status, detailOf(text));
+      return text === "" ? undefined : JSON.parse(text);
     },
     lines: async function* (path) {
       const answer = await pool.request({ method: "GET", path });
-      if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await text(answer.body)));
+      if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await answer.body.text()));
       let rest = "";
       answer.body.setEncoding("utf8");
       for await (const chunk of answer.body as AsyncIterable<string>) {

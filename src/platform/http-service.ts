@@ -31,6 +31,8 @@ export type HttpService = { url: string; close(): Promise<void> };
 /** Longer than any client of ours keeps an idle connection, so that none is closed under a request. */
 const KEEP_ALIVE_MS = 60_000;
 const CLOSE_GRACE_MS = 2_000;
+/** As the API's: a burst of connections waits rather than being turned away. */
+const BACKLOG = 4096;
 
 const decodeSegment = (segment: string): string => {
   try {
@@ -114,7 +116,8 @@ export const startHttpService = async (options: {
     });
   });
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(options.port, options.host, () => {
+    const { port, host } = options;
+    server.once("error", reject).listen({ port, host, backlog: BACKLOG }, () => {
       server.off("error", reject);
       resolve();
     });
