@@ -8,9 +8,11 @@ import { seedAndWriteTarget } from "./write-target.ts";
 
 const port = whole(0, 65_535);
 
-/** `R:B`, calls a second and burst; `off` for no limit. */
-const rateLimit = (text: string): { perS: number; burst: number } | null => {
-  if (text === "off") return null;
+type RateLimit = { perS: number; burst: number };
+
+/** `R:B`, calls a second and burst; `off` for no limit, as a word: of a `null`, commander makes an empty text. */
+const rateLimit = (text: string): RateLimit | "off" => {
+  if (text === "off") return text;
   const match = /^(\d+(?:\.\d+)?):(\d+)$/.exec(text);
   if (match === null || Number(match[1]) <= 0 || Number(match[2]) < 1) {
     throw new InvalidArgumentError(`expected R:B, calls a second and burst, e.g. 50:100, or "off"; got "${text}".`);
@@ -20,6 +22,7 @@ const rateLimit = (text: string): { perS: number; burst: number } | null => {
 
 type ServeOptions = {
   role: Role;
+  host: string;
   port: number;
   controlPort?: number;
   keys?: string;
@@ -31,7 +34,7 @@ type ServeOptions = {
   globalInFlight?: number;
   orgInFlight?: number;
   shedding: "fixed" | "adaptive";
-  rateLimit?: { perS: number; burst: number } | null;
+  rateLimit?: RateLimit | "off";
   logLevel: NonNullable<RoleOptions["logLevel"]>;
   seed: number;
   tenants?: number;
@@ -46,6 +49,7 @@ const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   const slots = options.slots ?? options.globalInFlight ?? DEFAULT_SLOTS;
   const { FLOODGATE_SESSION_SECRET: sessionSecret, FLOODGATE_ADMIN_SECRET: adminSecret } = process.env;
   return {
+    host: options.host,
     port: options.port,
     shedding: options.shedding,
     logLevel: options.logLevel,
@@ -61,7 +65,7 @@ const roleOptionsOf = (options: ServeOptions): RoleOptions => {
     ...(options.controlPort === undefined ? {} : { controlPort: options.controlPort }),
     ...(options.keys === undefined ? {} : { keys: options.keys }),
     ...(options.limiter === undefined ? {} : { limiter: options.limiter }),
-    ...(options.rateLimit === undefined ? {} : { rateLimit: options.rateLimit }),
+    ...(options.rateLimit === undefined ? {} : { rateLimit: options.rateLimit === "off" ? null : options.rateLimit }),
     ...(sessionSecret === undefined ? {} : { sessionSecret }),
     ...(adminSecret === undefined ? {} : { adminSecret }),
   };
@@ -82,6 +86,7 @@ export const serveCommand = (): Command =>
   new Command("serve")
     .description("the reference platform; prints one line of JSON with its URLs when it listens")
     .addOption(new Option("--role <role>", "which part").choices(ROLES).default("all"))
+    .option("--host <address>", "where the role listens; the control plane stays on loopback", "127.0.0.1")
     .option("--port <n>", "0 lets the system choose", port, 0)
     .option("--control-port <n>", "control plane on loopback; off unless given", port)
     .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")

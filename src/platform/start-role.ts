@@ -141,6 +141,8 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
 const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Closers): Promise<Running> => {
   checkLifetime(options.sessionLifetimeS);
   const host = options.host ?? "127.0.0.1";
+  // In one process only the API is for others; nobody but it has business with the two services.
+  const serviceHost = role === "all" ? "127.0.0.1" : host;
   const clock = shiftableClock();
   const controls: ControlPart[] = [];
   const urls: Urls = {};
@@ -162,7 +164,12 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
       (path) => sqliteLimiterStore(path, {}, limiterDecisions),
     );
     const port = role === "limiter" ? options.port : options.limiterPort;
-    const service = await startLimiterService({ store: parts.limiterStore(store), host, port: port ?? 0, clock });
+    const service = await startLimiterService({
+      store: parts.limiterStore(store),
+      host: serviceHost,
+      port: port ?? 0,
+      clock,
+    });
     closers.add(service.close);
     controls.push(service.control);
     urls.limiter = service.url;
@@ -187,7 +194,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     }
     const service = await startKeyService({
       store: parts.keyStore(store),
-      host,
+      host: serviceHost,
       port: (role === "keys" ? options.port : options.keysPort) ?? 0,
       clock,
       ...defined({ adminSecret, limiter: meters }),
