@@ -64,7 +64,8 @@ const importsOf = (text: string): string[] =>
 /** What is wrong with one file, in sentences. Pure, so that a planted breach can be judged without touching the tree. */
 const breachesOf = ({ path, text }: Source): string[] => {
   const room = roomOf(path);
-  const isTest = path.endsWith(".test.ts");
+  // What only tests load may reach where tests reach.
+  const isTest = /(?:\.test|\.cases|-for-tests)\.ts$/.test(path);
   const breaches: string[] = [];
   for (const specifier of isTest ? [] : importsOf(text)) {
     if (specifier.startsWith(".")) {
