@@ -3,15 +3,15 @@ import type { Mutant } from "./mutant.ts";
 
 export const foreignOrgKeyVisible: Mutant = {
   name: "foreign-org-key-visible",
-  harm: "any admin can revoke any customer's keys",
-  kills: ["verify/keys-of-another-organization"],
+  harm: "any admin reads any customer's keys, by asking to change nothing in them",
+  kills: ["verify/key-of-another-organization"],
   stage: "verify",
   spoil: (healthy) => ({
     ...healthy,
     keyDecisions: {
       ...healthy.keyDecisions,
-      decideRevocation: (org, key) =>
-        healthy.keyDecisions.decideRevocation(key === null ? org : { ...org, id: key.org_id }, key),
+      decideUpdate: (org, key, request) =>
+        key !== null && key.org_id !== org.id ? key : healthy.keyDecisions.decideUpdate(org, key, request),
     },
   }),
 };

@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const givesServerKeysToFree: Mutant = {
   name: "gives-server-keys-to-free",
   harm: "a Free organization makes a server key by calling the API itself",
-  kills: ["verify/free-plan-publishable-only"],
+  kills: ["verify/keys-free-plan-publishable-only"],
   stage: "verify",
   spoil: (healthy) => ({
     ...healthy,

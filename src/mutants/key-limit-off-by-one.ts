@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const keyLimitOffByOne: Mutant = {
   name: "key-limit-off-by-one",
   harm: "each organization has one key more than its plan",
-  kills: ["verify/key-limit"],
+  kills: ["verify/keys-limit-reached"],
   stage: "verify",
   spoil: (healthy) => ({
     ...healthy,

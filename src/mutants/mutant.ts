@@ -6,8 +6,8 @@
 import type { Parts } from "../platform/parts.ts";
 
 /**
- * Where a mutant is tried first: the cheapest stage on which it has to be caught. All but the last two are small stages in
- * one process (`run/mutant-stages.ts`); `verify` is the black-box check, `gate` a comparison of two measured deployments.
+ * Where a mutant is tried first: the cheapest stage on which it has to be caught. All but `gate`, a comparison of two measured
+ * deployments, are small stages in one process (`run/mutant-stages.ts`); `verify` is the black-box check on such a one.
  */
 export type MutantStage =
   | "answers"

@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const sendsANullStyle: Mutant = {
   name: "sends-a-null-style",
   harm: "embeds that test for the key's presence load the style `null`",
-  kills: ["verify/basemap-absent-when-not-stored"],
+  kills: ["verify/session-basemap-style-absent"],
   stage: "verify",
   spoil: (healthy) => ({
     ...healthy,

@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const vendorWithoutAcknowledgement: Mutant = {
   name: "vendor-without-acknowledgement",
   harm: "keys reach a vendor's data for which nobody has signed",
-  kills: ["verify/vendor-needs-acknowledgement"],
+  kills: ["verify/keys-vendor-needs-acknowledgement"],
   stage: "verify",
   spoil: (healthy) => ({
     ...healthy,

@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const widensBeyondTheTier: Mutant = {
   name: "widens-beyond-the-tier",
   harm: "a Free organization makes a small key and then asks for everything",
-  kills: ["verify/widening-beyond-the-tier"],
+  kills: ["verify/keys-widening-beyond-tier"],
   stage: "verify",
   spoil: (healthy) => ({
     ...healthy,

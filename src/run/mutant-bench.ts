@@ -12,6 +12,7 @@ import { createSecrets } from "../drivers/secrets.ts";
 import type { Target } from "../drivers/target.ts";
 import { worldOf } from "../drivers/world-of-target.ts";
 import type { Line } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
 import type { Limits, StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import { type FaultyLink, faultyLink } from "../platform/api/faulty-link-for-tests.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
@@ -37,6 +38,7 @@ export type BenchOptions = {
 
 export type Bench = {
   stage: string;
+  target: Target;
   world: World;
   clock: RunClock;
   running: Running;
@@ -54,6 +56,9 @@ export type Bench = {
   operate(method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown>;
   add(line: Line): void;
   mark(name: string, more?: { org?: string; detail?: string }): void;
+  /** What was judged in the play itself. */
+  claim(claims: readonly Claim[]): void;
+  claims: Claim[];
   /** Facts that only the play knows. */
   tell(facts: Partial<StageFacts>): void;
   /** The deployment is about to end by itself: its witnesses will not be asked. */
@@ -79,6 +84,7 @@ export const openBench = async (stage: string, parts: Parts, options: BenchOptio
   const secrets = { sessionSecret: `session-${stage}`.padEnd(32, "s"), adminSecret: `admin-${stage}`.padEnd(32, "a") };
   const lines: Line[] = [];
   const told: Partial<StageFacts> = {};
+  const judged: Claim[] = [];
   let log = "";
   let lookups = 0;
   let closed = false;
@@ -174,6 +180,8 @@ export const openBench = async (stage: string, parts: Parts, options: BenchOptio
       schema: "floodgate/target@1",
       name: stage,
       base_url: api.urls.api as string,
+      key_management_url: api.urls.api as string,
+      tile_url: `${api.urls.api}/maps/tiles/{z}/{x}/{y}`,
       control: { keys: control, limiter: control, api: [api.urls.control?.api as string] },
       shedding: "fixed",
       limits,
@@ -220,9 +228,12 @@ export const openBench = async (stage: string, parts: Parts, options: BenchOptio
 
     return {
       stage,
+      target: targetOf(first),
       world,
       clock,
       running: first,
+      claims: judged,
+      claim: (claims) => void judged.push(...claims),
       links,
       lookups: () => lookups,
       send: (step, id) => send(step, id),

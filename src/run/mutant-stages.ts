@@ -9,16 +9,17 @@ import type { MutantStage } from "../mutants/mutant.ts";
 import type { Parts } from "../platform/parts.ts";
 import { inOrder, judgeStage } from "./judge-stage.ts";
 import { type Bench, type BenchOptions, openBench } from "./mutant-bench.ts";
+import { verify } from "./mutant-play-verify.ts";
 import { answers, monthEdge, quotaEdge } from "./mutant-plays-decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost } from "./mutant-plays-faults.ts";
 import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./mutant-plays-load.ts";
 import { deploy, recordChanges, streams } from "./mutant-plays-streams.ts";
 
-export type MiniStageName = Exclude<MutantStage, "verify" | "gate">;
+export type MiniStageName = Exclude<MutantStage, "gate">;
 
 export type MiniStage = {
   about: string;
-  /** Invariants that pass on the healthy platform, or the stage proves nothing. */
+  /** Invariants (and rules, as `verify/<rule>`) that pass on the healthy platform, or the stage proves nothing. */
   proves: readonly string[];
   options: BenchOptions;
   play(bench: Bench): Promise<void>;
@@ -40,6 +41,7 @@ export const MINI_STAGES: Readonly<Record<MiniStageName, MiniStage>> = {
   "record-changes": recordChanges,
   streams,
   deploy,
+  verify,
 };
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MiniStageName[];
@@ -51,7 +53,8 @@ export const runMiniStage = async (name: MiniStageName, parts: Parts): Promise<C
   try {
     await stage.play(bench);
     const { facts, lines } = await bench.finish();
-    return judgeStage(INVARIANTS, facts, inOrder(lines), `npx floodgate dev mutants --stage ${name}`);
+    const replay = `npx floodgate dev mutants --stage ${name}`;
+    return [...bench.claims, ...judgeStage(INVARIANTS, facts, inOrder(lines), replay)];
   } finally {
     await bench.close();
   }

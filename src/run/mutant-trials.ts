@@ -30,25 +30,26 @@ const AT_ONCE = 4;
 /** The healthy platform of the small stages: records are kept for less long, so that a change need not be waited for. */
 const base = (): Parts => ({ ...HEALTHY, keyCache: { ...HEALTHY.keyCache, maxAgeMs: REVOCATION_BUDGET_MS } });
 
-const invariantOf = ({ id }: Claim): string => id.slice(0, id.indexOf("/"));
+/** `verify/<rule>`, or the invariant's id without the stage. */
+const judgeOf = ({ id }: Claim): string => (id.startsWith("verify/") ? id : id.slice(0, id.indexOf("/")));
 
-const said = (claim: Claim): string => `${invariantOf(claim)}: ${claim.verdict}: ${claim.reason}: ${claim.got}`;
+const said = (claim: Claim): string => `${judgeOf(claim)}: ${claim.verdict}: ${claim.reason}: ${claim.got}`;
 
 type Judged = Pick<Trial, "verdict" | "by" | "told">;
 
 const judgeHealthy = (claims: readonly Claim[], proves: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
-  const by = condemned.map(invariantOf);
+  const by = condemned.map(judgeOf);
   if (condemned.length > 0) return { verdict: "false-positive", by, told: condemned.map(said) };
-  const open = claims.filter((claim) => proves.includes(invariantOf(claim)) && claim.verdict !== "pass");
+  const open = claims.filter((claim) => proves.includes(judgeOf(claim)) && claim.verdict !== "pass");
   return { verdict: open.length > 0 ? "unproved" : "acquitted", by, told: open.map(said) };
 };
 
 const judgeSpoilt = (claims: readonly Claim[], intended: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
-  const by = condemned.map(invariantOf);
+  const by = condemned.map(judgeOf);
   if (by.some((id) => intended.includes(id))) return { verdict: "killed", by, told: condemned.map(said) };
-  const due = claims.filter((claim) => intended.includes(invariantOf(claim)));
+  const due = claims.filter((claim) => intended.includes(judgeOf(claim)));
   const open = due.some(({ verdict }) => verdict === "inconclusive");
   return { verdict: open ? "undecided" : "survived", by, told: [...due, ...condemned].map(said) };
 };
@@ -73,9 +74,8 @@ export const tryOn = async (mutant: Mutant, stage: MiniStageName): Promise<Trial
   }
 };
 
-/** Those that a small stage can try; the others are for `verify` and the gate. */
-export const stageOf = ({ stage }: Mutant): MiniStageName | null =>
-  stage === "verify" || stage === "gate" ? null : stage;
+/** `null`: no small stage can try it, only the gate. */
+export const stageOf = ({ stage }: Mutant): MiniStageName | null => (stage === "gate" ? null : stage);
 
 /** Mutants on their own stages and the healthy platform on each of these; long stages first, so that none is left over. */
 export const tryAll = async (
