@@ -1,6 +1,7 @@
 /** `floodgate dev …`: for those who work on Floodgate. */
 import { Command } from "commander";
 import { buildTools } from "../run/tools.ts";
+import { mutantsCommand } from "./dev-mutants.ts";
 
 export const devCommand = (): Command => {
   const dev = new Command("dev").description("for those who work on Floodgate");
@@ -11,5 +12,6 @@ export const devCommand = (): Command => {
       const { k6, toxiproxy } = await buildTools((line) => void process.stderr.write(`${line}\n`));
       process.stdout.write(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}\n`);
     });
+  dev.addCommand(mutantsCommand());
   return dev;
 };

@@ -1,5 +1,6 @@
 /** `serve --write-target`: seeds the demo organizations and tenants and writes the target file that names them. */
 import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
@@ -10,7 +11,7 @@ const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
 export const seedAndWriteTarget = async (
   running: Running,
-  options: { tenants: number; path: string; adminSecret: string; role: RoleOptions },
+  options: { tenants: number; path: string; adminSecret: string; role: RoleOptions; tlsCert?: string | undefined },
 ): Promise<void> => {
   const { administration, urls } = running;
   if (administration === undefined || urls.api === undefined) {
@@ -35,6 +36,10 @@ export const seedAndWriteTarget = async (
     base_url: urls.api,
     key_management_url: urls.api,
     tile_url: `${urls.api}/maps/tiles/{z}/{x}/{y}`,
+    // A certificate of one's own making is known to nobody else.
+    ...(options.tlsCert === undefined
+      ? {}
+      : { transport: { ca: `file:${resolve(options.tlsCert)}`, protocol: options.role.http2 === true ? "h2" : "h1" } }),
     ...(control === undefined
       ? {}
       : { control: { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] } }),
