@@ -73,7 +73,7 @@ describe("the healthy platform", { concurrent: true }, () => {
   );
 });
 
-describe("a mutant is killed by a judge that was meant to", { concurrent: true }, () => {
+describe("a mutant is killed by every judge that was meant to", { concurrent: true }, () => {
   const tried = MUTANTS.map((mutant) => [mutant.name, stageOf(mutant), mutant] as const).filter(
     (row): row is readonly [string, MiniStageName, Mutant] => row[1] !== null,
   );

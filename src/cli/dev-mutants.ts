@@ -46,7 +46,7 @@ const table = (rows: readonly (readonly string[])[]): string => {
 /** What to say of a trial: on a mutant's own stage a verdict, elsewhere only whether anybody saw it. */
 const verdictOf = (trial: Trial, own: boolean): string => {
   if (own) return trial.verdict;
-  return trial.verdict === "killed" ? "seen" : trial.by.length > 0 ? "seen by others" : "not seen";
+  return trial.by.length > 0 ? "seen" : "not seen";
 };
 
 const trialRow = (trial: Trial, own: boolean): string[] => {
@@ -81,7 +81,7 @@ const exitCodeOf = (own: readonly Trial[]): number => {
 
 const listMutants = (mutants: readonly Mutant[]): void => {
   for (const { name, stage, kills, harm } of mutants) {
-    process.stdout.write(`${name}  on ${stage}, by ${kills.join(" or ")}\n    ${harm}\n`);
+    process.stdout.write(`${name}  on ${stage}, by ${kills.join(" and ")}\n    ${harm}\n`);
   }
 };
 

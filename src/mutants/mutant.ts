@@ -33,7 +33,7 @@ export type Mutant = {
   name: string;
   /** Who is harmed and how, in one sentence for a stranger. */
   harm: string;
-  /** Who must catch it, any one of them: ids of invariants, `verify/<rule>`, or `gate`. */
+  /** Who must catch it, each of them: ids of invariants, `verify/<rule>`, or `gate`. */
   kills: readonly string[];
   stage: MutantStage;
   spoil(healthy: Parts): Parts;

@@ -6,7 +6,7 @@ import { movedBefore } from "./order-surgery.ts";
 export const swapsQuotaAndOrigin: Mutant = {
   name: "swaps-quota-and-origin",
   harm: "anybody who copies a public key from a page can use up its owner's allowance from anywhere",
-  kills: ["first-failing-check-decides", "refused-is-not-charged"],
+  kills: ["first-failing-check-decides"],
   stage: "answers",
   spoil: (healthy) => ({
     ...healthy,

@@ -6,12 +6,12 @@ import type { Claim } from "../history/run-document.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
-import { MINI_STAGES, type MiniStageName, runMiniStage } from "./mutant-stages.ts";
+import { MINI_STAGE_NAMES, MINI_STAGES, type MiniStageName, runMiniStage } from "./mutant-stages.ts";
 
 export type Trial = {
   mutant: string;
   stage: MiniStageName;
-  /** Who was to condemn it; for the healthy platform, who was to acquit it. */
+  /** Who was to condemn it, each of them; for the healthy platform, who was to acquit it. */
   intended: readonly string[];
   /** Invariants that condemned it. */
   by: string[];
@@ -48,8 +48,8 @@ const judgeHealthy = (claims: readonly Claim[], proves: readonly string[]): Judg
 const judgeSpoilt = (claims: readonly Claim[], intended: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
   const by = condemned.map(judgeOf);
-  if (by.some((id) => intended.includes(id))) return { verdict: "killed", by, told: condemned.map(said) };
-  const due = claims.filter((claim) => intended.includes(judgeOf(claim)));
+  if (intended.every((id) => by.includes(id))) return { verdict: "killed", by, told: condemned.map(said) };
+  const due = claims.filter((claim) => intended.includes(judgeOf(claim)) && claim.verdict !== "fail");
   const open = due.some(({ verdict }) => verdict === "inconclusive");
   return { verdict: open ? "undecided" : "survived", by, told: [...due, ...condemned].map(said) };
 };
@@ -77,29 +77,40 @@ export const tryOn = async (mutant: Mutant, stage: MiniStageName): Promise<Trial
 /** `null`: no small stage can try it, only the gate. */
 export const stageOf = ({ stage }: Mutant): MiniStageName | null => (stage === "gate" ? null : stage);
 
-/** Mutants on their own stages and the healthy platform on each of these; long stages first, so that none is left over. */
-export const tryAll = async (
-  mutants: readonly Mutant[],
-  stages: readonly MiniStageName[],
-  onTrial: (trial: Trial) => void = () => {},
-): Promise<Trial[]> => {
-  const work: { mutant: Mutant; stage: MiniStageName }[] = stages.map((stage) => ({ mutant: nobody, stage }));
+/** `own`: the stage on which it has to be caught; elsewhere it is only looked who else sees it. */
+export type Attempt = { mutant: Mutant; stage: MiniStageName; own: boolean };
+
+/** The healthy platform on every stage that is visited, each mutant on its own one, `everywhere` on all of them. */
+export const planTrials = (mutants: readonly Mutant[], everywhere: boolean): Attempt[] => {
+  const attempts: Attempt[] = [];
   for (const mutant of mutants) {
-    const stage = stageOf(mutant);
-    if (stage !== null) work.push({ mutant, stage });
+    const own = stageOf(mutant);
+    if (own === null) continue;
+    attempts.push({ mutant, stage: own, own: true });
+    if (!everywhere) continue;
+    for (const stage of MINI_STAGE_NAMES) if (stage !== own) attempts.push({ mutant, stage, own: false });
   }
+  const visited = MINI_STAGE_NAMES.filter((name) => attempts.some(({ stage }) => stage === name));
+  return [...visited.map((stage) => ({ mutant: nobody, stage, own: true })), ...attempts];
+};
+
+/** In the order of the attempts, whatever the order in which they ended. */
+export const tryAll = async (
+  attempts: readonly Attempt[],
+  onTrial: (trial: Trial, attempt: Attempt) => void = () => {},
+): Promise<Trial[]> => {
   const trials: Trial[] = [];
-  const next = work.values();
+  const next = attempts.entries();
   const worker = async (): Promise<void> => {
-    for (const { mutant, stage } of next) {
-      const trial = await tryOn(mutant, stage);
-      trials.push(trial);
-      onTrial(trial);
+    for (const [at, attempt] of next) {
+      const trial = await tryOn(attempt.mutant, attempt.stage);
+      trials[at] = trial;
+      onTrial(trial, attempt);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   return trials;
 };
 
-/** Whether a trial is what it should be. */
+/** Whether a trial on a mutant's own stage is what it should be. */
 export const isRight = ({ verdict }: Trial): boolean => verdict === "killed" || verdict === "acquitted";
