@@ -4,10 +4,10 @@
  * `x-harness-choice`.
  */
 import type { TSchema } from "typebox";
-import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
-import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
+import { ROUTE_NAMES, type Route, type RouteName, routeOf, type Surface } from "../../contract/routes.ts";
 import { type AnyRefusalName, refusalOf } from "../../contract/subcodes.ts";
 import { ANSWERS, DESCRIBED, REQUESTS } from "../schemas.ts";
+import { streamContent } from "./openapi-streams.ts";
 
 type Json = Record<string, unknown>;
 
@@ -145,25 +145,6 @@ const SUMMARIES: Readonly<Record<RouteName, string>> = {
   "keys.delete": "Revokes a key",
 };
 
-/** One event of a stream. More names may come with no new version (item 15), so none is left out by a closed list. */
-const streamContent = (kind: Stream): Json => {
-  const { content, done, quota } = VOCABULARIES[kind];
-  const names = [...content, ...(quota ? ["quota"] : []), done, ERROR_EVENT];
-  return {
-    "text/event-stream": {
-      schema: {
-        type: "object",
-        required: ["event", "data"],
-        properties: {
-          event: { type: "string", examples: names, description: `${done} and ${ERROR_EVENT} end the stream.` },
-          data: { type: "string", contentMediaType: "application/json" },
-        },
-        ...CHOICE,
-      },
-    },
-  };
-};
-
 const success = (name: RouteName, route: Route): Json => {
   const { status, schema } = ANSWERS[name];
   const content = schema === null ? {} : { content: { "application/json": { schema } } };
@@ -176,6 +157,22 @@ const success = (name: RouteName, route: Route): Json => {
   };
 };
 
+/** Item 71. Elsewhere a call from a browser carries it too, and one from a server does not. */
+const ORIGIN: Json = {
+  name: "Origin",
+  in: "header",
+  required: true,
+  description: "One of the key's allowed origins.",
+  schema: { type: "string" },
+};
+
+/** Who may call; each credential in either of two headers (item 143). */
+const SECURITY: Readonly<Record<Surface, Json[]>> = {
+  exchange: [{ publishable: [] }, { publishableApiKey: [] }],
+  runtime: [{ bearer: [] }, { apiKey: [] }],
+  management: [{ admin: [] }],
+};
+
 const parametersOf = (name: RouteName, route: Route): Json[] => {
   const request = REQUESTS[name];
   const schema = request?.schema as (TSchema & { properties?: Json; required?: string[] }) | undefined;
@@ -185,6 +182,7 @@ const parametersOf = (name: RouteName, route: Route): Json[] => {
     required: where === "path" || (schema?.required ?? []).includes(field),
     schema: fieldSchema,
   });
+  if (route.surface === "exchange") return [ORIGIN];
   const fields = Object.entries(schema?.properties ?? {});
   if (request?.in === "query") return fields.map(([field, of]) => described("query", field, of));
   if (request?.in === "params") return fields.map(([field, of]) => described("path", field, of));
@@ -197,12 +195,13 @@ const operation = (name: RouteName): Json => {
   const route = routeOf(name);
   const request = REQUESTS[name];
   const parameters = parametersOf(name, route);
-  const isManagement = route.surface === "management";
   return {
     operationId: name,
     summary: SUMMARIES[name],
-    ...(route.extension === true ? { ...CHOICE, description: "An extension: not in the specification." } : {}),
-    security: isManagement ? [{ admin: [] }] : [{ bearer: [] }, { apiKey: [] }],
+    ...(route.extension === true
+      ? { ...CHOICE, "x-extension": true, description: "An extension: not in the specification." }
+      : {}),
+    security: SECURITY[route.surface],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(request?.in === "body"
       ? {
@@ -235,6 +234,8 @@ export const openApiDocument = (): string => {
     paths,
     components: {
       securitySchemes: {
+        publishable: { type: "http", scheme: "bearer", description: "A publishable key; only the exchange takes it." },
+        publishableApiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." },
         bearer: { type: "http", scheme: "bearer", description: "A server key or a session token." },
         apiKey: { type: "apiKey", in: "header", name: "X-Api-Key", description: "The same." },
         admin: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "An organization admin's token." },
