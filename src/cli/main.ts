@@ -1,42 +1,48 @@
 /** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
 import { Command, CommanderError } from "commander";
-import { SecretError } from "../drivers/secrets.ts";
-import { TargetFileError } from "../drivers/target-file.ts";
-import { RoleOptionsError } from "../platform/start-role.ts";
-import { TargetBusyError } from "../run/lock.ts";
-import { redact } from "../run/redaction.ts";
-import { ToolError } from "../run/tools.ts";
-import { GuardError } from "../run/verify-target.ts";
-import { TargetUnreachableError, UnknownRuleError } from "../verify/run-verify.ts";
-import { devCommand } from "./dev.ts";
+import { maskSecrets } from "../contract/credentials.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
-import { reportCommand } from "./report.ts";
-import { runCommand } from "./run.ts";
-import { serveCommand } from "./serve.ts";
-import { verifyCommand } from "./verify.ts";
 
-const program = (): Command => {
+/** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  run: async () => (await import("./run.ts")).runCommand(),
+  verify: async () => (await import("./verify.ts")).verifyCommand(),
+  report: async () => (await import("./report.ts")).reportCommand(),
+  serve: async () => (await import("./serve.ts")).serveCommand(),
+  dev: async () => (await import("./dev.ts")).devCommand(),
+};
+
+const EXAMPLES = `
+Examples:
+  npx floodgate run smoke      the main job, against the embedded deployment
+  npx floodgate serve --tenants 10 --write-target target.json
+  npx floodgate verify --target target.json
+
+Exit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused
+by the safety guard, 130/143 stopped by a signal.`;
+
+const program = async (asked: string | undefined): Promise<Command> => {
   const root = new Command("floodgate")
     .description(
       "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
     )
-    .addHelpText(
-      "after",
-      "\nExamples:\n  npx floodgate run smoke            the main job, against the embedded deployment\n  npx floodgate serve --tenants 4 --write-target target.json\n\nExit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused by\nthe safety guard, 130/143 stopped by a signal.",
-    );
-  for (const command of [runCommand(), verifyCommand(), reportCommand(), serveCommand(), devCommand()])
-    root.addCommand(command);
+    .addHelpText("after", EXAMPLES);
+  const names = asked !== undefined && asked in COMMANDS ? [asked] : Object.keys(COMMANDS);
+  for (const name of names) root.addCommand(await (COMMANDS[name] as () => Promise<Command>)());
   return root;
 };
 
-/** Mistakes of the user, by the error that says so. */
-const USAGE = [TargetBusyError, RoleOptionsError, SecretError, TargetFileError, UnknownRuleError];
-
-const exitCodeOf = (error: unknown): number => {
-  if (error instanceof CommandError) return error.exitCode;
-  if (error instanceof GuardError) return EXIT.guarded;
-  if (error instanceof ToolError || error instanceof TargetUnreachableError) return EXIT.unreachable;
-  return USAGE.some((kind) => error instanceof kind) ? EXIT.usage : EXIT.fail;
+/** Errors of the floors below that are somebody's mistake or absence, by name: their files are loaded on demand. */
+const EXIT_OF: Readonly<Record<string, number>> = {
+  GuardError: EXIT.guarded,
+  ToolError: EXIT.unreachable,
+  TargetUnreachableError: EXIT.unreachable,
+  TargetBusyError: EXIT.usage,
+  RoleOptionsError: EXIT.usage,
+  SecretError: EXIT.usage,
+  TargetFileError: EXIT.usage,
+  UnknownRuleError: EXIT.usage,
+  NoRunError: EXIT.usage,
 };
 
 const exitOverride = (command: Command): void => {
@@ -52,9 +58,9 @@ export const main = async (argv: string[]): Promise<void> => {
       if (error.code !== "EPIPE") throw error;
     });
   }
-  const root = program();
-  exitOverride(root);
   try {
+    const root = await program(argv[0]);
+    exitOverride(root);
     await root.parseAsync(argv, { from: "user" });
   } catch (error) {
     if (error instanceof CommanderError) {
@@ -62,12 +68,9 @@ export const main = async (argv: string[]): Promise<void> => {
       process.exitCode = error.exitCode === 0 ? EXIT.pass : EXIT.usage;
       return;
     }
-    const message = redact(error instanceof Error ? error.message : String(error));
-    process.stderr.write(`floodgate: ${message}\n`);
-    const expected = exitCodeOf(error);
-    if (expected === EXIT.fail && process.env.FLOODGATE_DEBUG !== undefined && error instanceof Error) {
-      process.stderr.write(`${redact(error.stack ?? "")}\n`);
-    }
-    process.exitCode = expected;
+    const { name, message, stack = "" } = error instanceof Error ? error : new Error(String(error));
+    process.stderr.write(`floodgate: ${maskSecrets(message)}\n`);
+    if (process.env.FLOODGATE_DEBUG !== undefined) process.stderr.write(`${maskSecrets(stack)}\n`);
+    process.exitCode = error instanceof CommandError ? error.exitCode : (EXIT_OF[name] ?? EXIT.fail);
   }
 };

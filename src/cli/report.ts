@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { terminalText } from "../report/terminal.ts";
-import { judgeAgain, NoRunError } from "../run/judge-again.ts";
+import { judgeAgain } from "../run/judge-again.ts";
 import { openRunFolder } from "../run/run-folder.ts";
 import { writeReports } from "../run/write-reports.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT } from "./exit-codes.ts";
 
 type ReportOptions = { json?: boolean };
 
@@ -36,12 +36,7 @@ export const reportCommand = (): Command =>
     .action(async (runs: string[], options: ReportOptions) => {
       const codes: number[] = [];
       for (const run of runs) {
-        try {
-          codes.push(await reportOne(run, options));
-        } catch (error) {
-          if (error instanceof NoRunError) throw new CommandError(EXIT.usage, error.message);
-          throw error;
-        }
+        codes.push(await reportOne(run, options));
       }
       process.exitCode = ORDER.find((code) => codes.includes(code)) ?? codes[0] ?? EXIT.usage;
     });

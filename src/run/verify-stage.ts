@@ -39,13 +39,13 @@ export const writeCrashes = async (folder: RunFolder, result: VerifyResult): Pro
 /** Faster than a stranger's deployment would be asked: it is ours, and its keys bear it. */
 const RATE_PER_S = 50;
 
-/** All rules that need no load, on the embedded deployment: load has stages of its own. */
+/** All rules that need neither load nor allowances, on the embedded deployment: those have stages of their own. */
 export const runVerifyStage = async (context: StageContext): Promise<StageOutcome> => {
   const { target, secrets, seed, run, epochUs, journal, folder, signal } = context;
   const began = performance.now();
   const result = await runVerify({
     ...{ target, secrets, seed, clock: createRunClock(epochUs), signal, journal: effectJournal(journal) },
-    ...{ idPrefix: `${run}.verify.c`, ratePerS: RATE_PER_S, allowWrites: true, allowQuotaBurn: true },
+    ...{ idPrefix: `${run}.verify.c`, ratePerS: RATE_PER_S, allowWrites: true },
     onProgress: (progress) => {
       if (progress.at === "rule") context.onProgress(`verify: rule ${progress.number} of ${progress.of}`);
     },

@@ -1,0 +1,94 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+
+const ENTRY = new URL("./floodgate.mjs", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "floodgate-cli-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const run = (
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<{ code: number | null; out: string; err: string }> =>
+  new Promise((resolve) => {
+    const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, ...env }, stdio: "pipe" });
+    let [out, err] = ["", ""];
+    child.stdout.on("data", (text) => {
+      out += text;
+    });
+    child.stderr.on("data", (text) => {
+      err += text;
+    });
+    child.on("close", (code) => resolve({ code, out, err }));
+  });
+
+describe("the command line", () => {
+  test.each<[string, string[], number, RegExp]>([
+    ["a command that there is not", ["lood"], 2, /unknown command/],
+    ["an option that there is not", ["run", "--fast"], 2, /unknown option/],
+    ["a number that is none", ["serve", "--port", "x"], 2, /expected a whole number from 0 to 65535, got "x"/],
+    ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
+    ["verify without a target", ["verify"], 2, /needs --target FILE/],
+    ["a target file that is not there", ["verify", "--target", "/nowhere.json"], 2, /expected a readable file/],
+    ["a folder that is no run's", ["report", "/tmp"], 2, /is no whole run folder/],
+    ["tenants that nobody would know", ["serve", "--tenants", "3"], 2, /needs --write-target/],
+    ["half a TLS identity", ["serve", "--tls-cert", "x.pem"], 2, /belong together/],
+    ["a capacity change that is none", ["serve", "--capacity-change", "soon"], 2, /expected S:slots=N or S:service=F/],
+    ["a role without its secret", ["serve", "--role", "api"], 2, /FLOODGATE_ADMIN_SECRET/],
+  ])("%s is told in a sentence, with exit code 2 or what fits", async (_what, args, code, message) => {
+    const { code: came, err, out } = await run(args, { FLOODGATE_SESSION_SECRET: "", FLOODGATE_ADMIN_SECRET: "" });
+    expect(err).toMatch(message);
+    expect(err).not.toMatch(/\n\s+at /);
+    expect(out).toBe("");
+    expect(came).toBe(code);
+  });
+
+  test("a foreign host is refused by the guard with exit code 5", async () => {
+    const { writeFileSync } = await import("node:fs");
+    const file = join(folder, "foreign.json");
+    const target = {
+      schema: "floodgate/target@1",
+      base_url: "https://maps.example/v1",
+      credentials: { server: { key: "svc_sk_live_0123456789abcdef" } },
+    };
+    writeFileSync(file, JSON.stringify(target));
+    const { code, err } = await run(["verify", "--target", file]);
+    expect([code, err]).toEqual([5, expect.stringContaining("say --i-own maps.example")]);
+    expect(err).not.toContain("0123456789abcdef");
+  });
+
+  test("help goes to stdout with exit code 0", async () => {
+    const { code, out } = await run(["--help"]);
+    expect([code, out]).toEqual([0, expect.stringContaining("Exit codes:")]);
+  });
+
+  test("serve says one line of JSON, writes a target file for its owner alone, and ends with its stdin", async () => {
+    const file = join(folder, "target.json");
+    const child = spawn(
+      process.execPath,
+      [ENTRY, "serve", "--tenants", "3", "--write-target", file, "--control-port", "0"],
+      {
+        env: { ...process.env, FLOODGATE_END_WITH_STDIN: "1" },
+        stdio: ["pipe", "pipe", "ignore"],
+      },
+    );
+    const exited = new Promise((resolve) => child.on("exit", resolve));
+    const line = await new Promise<string>((resolve) => child.stdout.once("data", (text) => resolve(String(text))));
+    const urls = JSON.parse(line) as { api: string; control: { api: string } };
+    const target = JSON.parse(readFileSync(file, "utf8")) as {
+      tenants: unknown[];
+      credentials: { server: { key: string } };
+    };
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(target.tenants).toHaveLength(3);
+    const answer = await fetch(`${urls.api}/design/styles`, {
+      headers: { "x-api-key": target.credentials.server.key },
+    });
+    expect(answer.status).toBe(200);
+    await answer.text();
+    child.stdin.end();
+    expect(await exited).toBe(0);
+  });
+});

@@ -1,0 +1,81 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import type { CallLine } from "../history/line.ts";
+import { measureStage } from "../history/measure.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { composeDocument } from "./compose-document.ts";
+import { describeEnvironment } from "./environment.ts";
+import { judgeAgain, NoRunError } from "./judge-again.ts";
+import { judgeStage } from "./judge-stage.ts";
+import { judgeSecrets } from "./run-claims.ts";
+import { openRunFolder } from "./run-folder.ts";
+import { writeHistory, writeReports } from "./write-reports.ts";
+
+const folders: string[] = [];
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+});
+
+const call = (n: number, outcome: string): CallLine => ({
+  ...{ type: "call", id: `r.s.c-${n}`, stage: "s", driver: "open-loop", org: "-", route: "design.styles" },
+  ...{ intended_us: n * 1_000, sent_us: n * 1_000, first_us: n * 1_000 + 300, done_us: n * 1_000 + 400 },
+  ...{ outcome, clock_error_us: 50, envelope: "none" },
+  facts: { credential: "none", origin: "none", body: "none" },
+});
+
+/** A run folder as a run leaves it, from lines that a judge has something to say about. */
+const recordRun = async (outcomes: string[]): Promise<string> => {
+  const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
+  folders.push(path);
+  const folder = openRunFolder(path);
+  const lines = outcomes.map((outcome, n) => call(n, outcome));
+  const facts: StageFacts = {
+    ...{ stage: "s", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false, ledger: [] },
+  };
+  const judges = INVARIANTS.filter(({ id }) => id === "first-failing-check-decides" || id === "envelope-fits-subcode");
+  const { summary, measurements } = measureStage(lines, { stage: "s" });
+  const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1");
+  const outcome = { summary, lines, facts, claims, measurements, faults: [], notes: [] };
+  await writeHistory(folder, [outcome]);
+  const all = [...claims, ...judgeSecrets(path, "npx floodgate run smoke --seed 1")];
+  const about = {
+    ...{ id: "r", profile: "smoke", seed: 1, commit: null, started: new Date(0), finished: new Date(1_000) },
+    ...{ target: undefined, embedded: true, required: [], exitCode: null },
+    environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
+  };
+  await writeReports(folder, composeDocument(about, [outcome], all));
+  return path;
+};
+
+test("the same history gets the same verdict, byte for byte", async () => {
+  const folder = await recordRun(["401", "401", "401"]);
+  const { document, changed } = judgeAgain(folder);
+  expect(changed).toEqual([]);
+  await writeReports(openRunFolder(folder), document);
+  expect(JSON.stringify(judgeAgain(folder).document)).toBe(JSON.stringify(document));
+  expect(document.verdict).toBe("pass");
+});
+
+test("a wrong answer in the history is condemned again", async () => {
+  const { document, changed } = judgeAgain(await recordRun(["401", "200"]));
+  expect(changed).toEqual([]);
+  expect([document.verdict, document.exit_code]).toEqual(["fail", 1]);
+});
+
+test("a history that was changed afterwards gets another verdict, and is told", async () => {
+  const folder = await recordRun(["401", "401"]);
+  await openRunFolder(folder).writeText("history.ndjson", `${JSON.stringify(call(0, "200"))}\n`);
+  const { document, changed } = judgeAgain(folder);
+  expect(document.verdict).toBe("fail");
+  expect(changed.map(({ id }) => id)).toContain("first-failing-check-decides/s");
+});
+
+test("a folder that is no run's is refused by name", () => {
+  const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
+  folders.push(path);
+  expect(() => judgeAgain(path)).toThrow(NoRunError);
+  expect(() => judgeAgain(path)).toThrow(/lacks run.json, history.ndjson/);
+});
