@@ -25,6 +25,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   chaos: ["contract", "workload", "history", "invariants", "drivers"],
   verify: ["contract", "workload", "history", "invariants", "drivers"],
   mutants: ["platform", "core", "contract"],
+  bench: ["platform", "core", "contract", "history", "drivers", "run"],
   run: [
     ...["contract", "workload", "core", "history", "invariants", "gate", "capacity", "simulation", "report"],
     ...["platform", "drivers", "chaos", "verify", "mutants"],

@@ -1,0 +1,55 @@
+/** A route of the platform against a bare Fastify route, under the same closed loop. */
+import type { Settings } from "./bench.ts";
+import { type Child, startChild } from "./child-process.ts";
+import { type Block, inTurn } from "./comparison.ts";
+import { watchHost } from "./host-watch.ts";
+import type { Load, LoadResult } from "./load-process.ts";
+
+export type LoadSide = {
+  server: Child;
+  call: Omit<Load, "connections" | "durationS">;
+  /** The status that every answer must have. */
+  expected: number;
+};
+
+/** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
+const SATURATED = 0.93;
+
+const runBlock = async (
+  loader: Child,
+  { server, call, expected }: LoadSide,
+  { connections, blockS }: Settings,
+  alsoOurs?: number,
+): Promise<Block> => {
+  const hostDoubts = await watchHost(alsoOurs);
+  const before = await server.usage();
+  const beganMs = performance.now();
+  const result = (await loader.ask({ ...call, connections, durationS: blockS } satisfies Load)) as LoadResult;
+  const elapsedUs = (performance.now() - beganMs) * 1000;
+  const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
+  const doubts = await hostDoubts();
+  const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
+  const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
+  if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
+  if (result.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push("the client was the bottleneck");
+  return { value: result.ratePerS, cpuUsEach: cpuUs / answers, doubts };
+};
+
+/** Ends the load's process; the servers are the caller's. */
+export const compareLoads = async (
+  settings: Settings,
+  ours: LoadSide,
+  bare: LoadSide,
+  alsoOurs?: number,
+): Promise<{ ours: Block; against: Block }[]> => {
+  const loader = await startChild("load-process.ts", null);
+  try {
+    return await inTurn(
+      settings.rounds,
+      () => runBlock(loader, ours, settings, alsoOurs),
+      () => runBlock(loader, bare, settings, alsoOurs),
+    );
+  } finally {
+    await loader.end();
+  }
+};

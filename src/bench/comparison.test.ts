@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { type Block, compare, inTurn, median } from "./comparison.ts";
+
+const block = (value: number, more: Partial<Block> = {}): Block => ({ value, cpuUsEach: null, doubts: [], ...more });
+const about = { name: "read", what: "a read", unit: "calls/s", target: { atLeast: 0.5 } } as const;
+
+describe("a comparison", () => {
+  test("the figure is the median of the ratios of pairs, not the ratio of the medians", () => {
+    const row = compare(about, [
+      { ours: block(50), against: block(100) },
+      { ours: block(10), against: block(40) },
+      { ours: block(90), against: block(100) },
+    ]);
+    expect([row.ratio, row.ratioMin, row.ratioMax, row.rounds]).toEqual([0.5, 0.25, 0.9, 3]);
+  });
+
+  test("a target is reached at its edge and missed below it", () => {
+    expect(compare(about, [{ ours: block(50), against: block(100) }]).verdict).toBe("reached");
+    expect(compare(about, [{ ours: block(49), against: block(100) }]).verdict).toBe("missed");
+    const atMost = { ...about, target: { atMost: 1.3 } };
+    expect(compare(atMost, [{ ours: block(131), against: block(100) }]).verdict).toBe("missed");
+    expect(compare({ ...about, target: null }, [{ ours: block(1), against: block(100) }]).verdict).toBe("told");
+  });
+
+  test("a doubt of one block is a doubt of the row, told once with how often it came", () => {
+    const doubts = ["the client was the bottleneck"];
+    const row = compare(about, [
+      { ours: block(1, { doubts }), against: block(1) },
+      { ours: block(1), against: block(1, { doubts }) },
+    ]);
+    expect(row.doubts).toEqual(["the client was the bottleneck (2 blocks)"]);
+  });
+
+  test("CPU time is compared where both sides have one", () => {
+    const pair = { ours: block(1, { cpuUsEach: 20 }), against: block(1, { cpuUsEach: 10 }) };
+    expect(compare(about, [pair]).cpuRatio).toBe(0.5);
+    expect(compare(about, [{ ...pair, against: block(1) }]).cpuRatio).toBeNull();
+  });
+
+  test("blocks alternate, and the first of each side is not counted", async () => {
+    const said: string[] = [];
+    const side = (name: string) => async () => {
+      said.push(name);
+      return block(said.length);
+    };
+    const pairs = await inTurn(2, side("ours"), side("bare"));
+    expect(said.join(" ")).toBe("bare ours bare ours bare ours");
+    expect(pairs.map(({ ours, against }) => [against.value, ours.value])).toEqual([
+      [3, 4],
+      [5, 6],
+    ]);
+  });
+
+  test("the median of an even number lies between the two in the middle", () => {
+    expect(median([4, 1, 3, 2])).toBe(2.5);
+    expect(median([3, 1, 2])).toBe(2);
+  });
+});

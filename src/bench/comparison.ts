@@ -1,0 +1,92 @@
+/**
+ * Two sides measured in turn, A B A B …, in short blocks: what the machine does meanwhile meets both alike, so each pair
+ * gives a ratio, and the median of the ratios is the figure. Absolute figures of a shared machine decide nothing.
+ */
+
+/** One block. Higher is better, unless the row says otherwise. */
+export type Block = {
+  value: number;
+  /** CPU time of the server under test for one call or event, in microseconds; `null` where it means nothing. */
+  cpuUsEach: number | null;
+  /** Why this block could not be trusted. */
+  doubts: string[];
+};
+
+export type Target = { atLeast: number } | { atMost: number };
+
+export type Row = {
+  name: string;
+  what: string;
+  unit: string;
+  /** `null`: told, not judged. */
+  target: Target | null;
+  ratio: number;
+  ratioMin: number;
+  ratioMax: number;
+  rounds: number;
+  /** Medians. `against` is bare's, or the figure asked for. */
+  ours: number;
+  against: number;
+  /** Bare's CPU time for one over ours, where both were measured: what is left of the ratio when nobody else runs. */
+  cpuRatio: number | null;
+  verdict: "reached" | "missed" | "told";
+  /** The row could not be trusted, for these reasons. */
+  doubts: string[];
+};
+
+export const median = (values: readonly number[]): number => {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+};
+
+const reaches = (target: Target, ratio: number): boolean =>
+  "atLeast" in target ? ratio >= target.atLeast : ratio <= target.atMost;
+
+/** The same doubt in many blocks is one doubt, with how often it came. */
+const gather = (doubts: readonly string[]): string[] => {
+  const counts = new Map<string, number>();
+  for (const doubt of doubts) counts.set(doubt, (counts.get(doubt) ?? 0) + 1);
+  return [...counts].map(([doubt, n]) => `${doubt} (${n} ${n === 1 ? "block" : "blocks"})`);
+};
+
+export const compare = (
+  about: Pick<Row, "name" | "what" | "unit" | "target">,
+  pairs: readonly { ours: Block; against: Block }[],
+): Row => {
+  const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
+  const cpu = pairs.flatMap(({ ours, against }) =>
+    ours.cpuUsEach === null || against.cpuUsEach === null ? [] : [against.cpuUsEach / ours.cpuUsEach],
+  );
+  const ratio = median(ratios);
+  const { target } = about;
+  return {
+    ...about,
+    ratio,
+    ratioMin: Math.min(...ratios),
+    ratioMax: Math.max(...ratios),
+    rounds: pairs.length,
+    ours: median(pairs.map(({ ours }) => ours.value)),
+    against: median(pairs.map(({ against }) => against.value)),
+    cpuRatio: cpu.length === 0 ? null : median(cpu),
+    verdict: target === null ? "told" : reaches(target, ratio) ? "reached" : "missed",
+    doubts: gather(pairs.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts])),
+  };
+};
+
+/** One uncounted block each, then the rounds. */
+export const inTurn = async (
+  rounds: number,
+  ours: () => Promise<Block>,
+  against: () => Promise<Block>,
+): Promise<{ ours: Block; against: Block }[]> => {
+  const pairs: { ours: Block; against: Block }[] = [];
+  await against();
+  await ours();
+  for (let round = 0; round < rounds; round += 1) {
+    const bare = await against();
+    pairs.push({ ours: await ours(), against: bare });
+  }
+  return pairs;
+};

@@ -1,0 +1,95 @@
+/** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way. */
+import { randomBytes } from "node:crypto";
+import { request } from "undici";
+import type { RoleOptions, Urls } from "../platform/start-role.ts";
+import { type Child, startChild } from "./child-process.ts";
+
+export const ORIGIN = "https://app.example";
+
+export type Deployment = {
+  /** `{base_url}`. */
+  url: string;
+  /** Secrets of a full-scope server key and a full-scope publishable key of one Pro organization. */
+  serverKey: string;
+  publishableKey: string;
+  api: Child;
+  /** `undefined` when the limiter is Redis. */
+  limiter: Child | undefined;
+  keys: Child;
+  patch(body: Record<string, unknown>): Promise<void>;
+  end(): Promise<void>;
+};
+
+/** High enough to refuse nothing; the limiter decides every call all the same. */
+const RATE = { perS: 1e9, burst: 1e9 };
+const CAP = 1_000_000;
+
+const post = async (url: string, method: "POST" | "PATCH", body: unknown): Promise<Record<string, unknown>> => {
+  const answer = await request(url, { method, body: JSON.stringify(body) });
+  const text = await answer.body.text();
+  if (answer.statusCode > 299) throw new Error(`${method} ${url} was answered ${answer.statusCode}: ${text}`);
+  return JSON.parse(text);
+};
+
+export const startDeployment = async (
+  options: {
+    /** Store of the limiter service, or `redis://…`; default `memory`. */
+    limiter?: string;
+    api?: RoleOptions;
+    nodeArguments?: string[];
+  } = {},
+): Promise<Deployment> => {
+  const children: Child[] = [];
+  const end = async (): Promise<void> => {
+    for (const child of children.reverse()) await child.end();
+  };
+  const secrets = { sessionSecret: randomBytes(32).toString("hex"), adminSecret: randomBytes(32).toString("hex") };
+  const start = async (role: string, roleOptions: RoleOptions, nodeArguments: string[] = []): Promise<Child> => {
+    const child = await startChild(
+      "role-process.ts",
+      { role, options: { controlPort: 0, ...secrets, ...roleOptions } },
+      { nodeArguments },
+    );
+    children.push(child);
+    return child;
+  };
+  try {
+    const store = options.limiter ?? "memory";
+    const limiter = store.startsWith("redis:") ? undefined : await start("limiter", { limiter: store });
+    const limiterUrl = limiter === undefined ? store : ((limiter.made as Urls).limiter as string);
+    const keys = await start("keys", { keys: "memory", limiter: limiterUrl });
+    const api = await start(
+      "api",
+      {
+        keys: (keys.made as Urls).keys as string,
+        limiter: limiterUrl,
+        rateLimit: RATE,
+        globalInFlight: CAP,
+        orgInFlight: CAP,
+        ...options.api,
+      },
+      options.nodeArguments,
+    );
+    const urls = api.made as Urls;
+    const operator = (keys.made as Urls).control?.keys as string;
+    const { id } = await post(`${operator}/orgs`, "POST", { tier: "Pro", map_load_allowance: 1_000_000_000 });
+    const key = async (fields: Record<string, unknown>): Promise<string> =>
+      (await post(`${operator}/keys`, "POST", { org_id: id, scopes: ["ai", "design", "maps"], ...fields }))
+        .key as string;
+    return {
+      url: urls.api as string,
+      serverKey: await key({ kind: "server" }),
+      publishableKey: await key({ kind: "publishable", allowed_origins: [ORIGIN] }),
+      api,
+      limiter,
+      keys,
+      patch: async (body) => {
+        await post(`${urls.control?.api}/deployment`, "PATCH", body);
+      },
+      end,
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+};

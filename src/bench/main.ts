@@ -1,0 +1,94 @@
+/** `npm run bench`: the benchmarks side by side; the table on stderr, the figures as JSON in a file or on stdout. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { dirname, join } from "node:path";
+import { Command, InvalidArgumentError } from "commander";
+import { commitOf, REPOSITORY } from "../run/environment.ts";
+import type { Settings } from "./bench.ts";
+import { BENCHES } from "./catalogue.ts";
+import type { Row } from "./comparison.ts";
+import { tableOf } from "./table.ts";
+
+type Options = {
+  quick?: true;
+  only?: string[];
+  rounds?: number;
+  soak?: true;
+  connections: number;
+  out?: string;
+  json?: true;
+};
+
+const FULL = { rounds: 11, blockS: 2 };
+const QUICK = { rounds: 3, blockS: 1 };
+const SOAK_CALLS = 1_000_000;
+const EXIT_MISSED = 1;
+const EXIT_USAGE = 2;
+
+const positive = (text: string): number => {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError("expected a whole number above 0.");
+  return value;
+};
+
+const measure = async (options: Options) => {
+  const names = BENCHES.map(({ name }) => name);
+  const unknown = (options.only ?? []).filter((name) => !names.includes(name));
+  if (unknown.length > 0) throw new InvalidArgumentError(`expected one of ${names.join(", ")}, got ${unknown.join()}.`);
+  const { rounds, blockS } = options.quick ? QUICK : FULL;
+  const { connections } = options;
+  const settings: Settings = { rounds: options.rounds ?? rounds, blockS, connections, soakCalls: SOAK_CALLS };
+  const wanted = BENCHES.filter(({ name, isLong }) =>
+    options.only === undefined ? isLong !== true || options.soak === true : options.only.includes(name),
+  );
+  const rows: Row[] = [];
+  const skipped: { name: string; reason: string }[] = [];
+  const startedAt = new Date();
+  for (const bench of wanted) {
+    process.stderr.write(`${bench.name}: ${bench.what}\n`);
+    const came = await bench.run(settings);
+    if (typeof came === "string") skipped.push({ name: bench.name, reason: came });
+    else rows.push(...came);
+  }
+  const environment = { node: process.versions.node, cores: cpus().length, cpu: cpus()[0]?.model ?? "unknown" };
+  const commit = await commitOf(REPOSITORY);
+  return {
+    schema: "floodgate/bench@1",
+    started_at: startedAt.toISOString(),
+    commit,
+    environment,
+    settings,
+    rows,
+    skipped,
+  };
+};
+
+const run = async (options: Options): Promise<void> => {
+  const result = await measure(options);
+  const stamp = result.started_at.replace(/[-:]|\.\d+/g, "");
+  const file = options.out ?? join(REPOSITORY, "reports/runs", `bench-${stamp}.json`);
+  mkdirSync(dirname(file), { recursive: true });
+  const text = `${JSON.stringify(result, null, 2)}\n`;
+  writeFileSync(file, text);
+  process.stderr.write(`\n${tableOf(result.rows, result.skipped)}\n${file}\n`);
+  if (options.json) process.stdout.write(text);
+  if (result.rows.some(({ verdict }) => verdict === "missed")) process.exitCode = EXIT_MISSED;
+};
+
+const program = new Command("bench")
+  .description("speed and memory of the platform, as ratios of bare servers measured in the same run")
+  .option("--quick", "about a minute in all: fewer and shorter blocks")
+  .option("--only <name...>", `of ${BENCHES.map(({ name }) => name).join(", ")}`)
+  .option("--rounds <n>", "pairs of blocks", positive)
+  .option("--connections <n>", "of the closed loop", positive, 64)
+  .option("--soak", `also memory over ${SOAK_CALLS} calls`)
+  .option("--out <file>", "where the JSON goes (default: reports/runs/bench-<time>.json)")
+  .option("--json", "the JSON on stdout too");
+
+try {
+  program.parse();
+  await run(program.opts<Options>());
+} catch (error) {
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = error instanceof InvalidArgumentError ? EXIT_USAGE : EXIT_MISSED;
+}

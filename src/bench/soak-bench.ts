@@ -1,0 +1,94 @@
+/**
+ * Memory over many calls: a process that forgets what it need not keep stops growing. Charges go to SQLite, so what the
+ * ledger keeps by design (this month and the last) lies on disk and not in the limiter's memory.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Bench, Settings } from "./bench.ts";
+import { type Child, startChild } from "./child-process.ts";
+import { type Block, compare, median, type Row } from "./comparison.ts";
+import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
+import type { Load, LoadResult } from "./load-process.ts";
+
+const MIB = 1024 * 1024;
+/** The first share of the calls warms up: compilers, caches with a bound, the heap's own size. */
+const WARM_SHARE = 0.5;
+/** Growth from the middle to the end that still counts as none, since resident memory breathes with the collector. */
+const NO_GROWTH = 1.1;
+
+type Sample = { calls: number; rssBytes: Record<string, number> };
+
+const callsOf = (deployment: Deployment): Omit<Load, "connections" | "durationS">[] => {
+  const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
+  const json = { "content-type": "application/json" };
+  const mint = { ...bearer(deployment.publishableKey), ...json, origin: ORIGIN };
+  const url = (path: string): string => deployment.url + path;
+  return [
+    { method: "GET", url: url("/design/styles"), headers: bearer(deployment.serverKey) },
+    { method: "POST", url: url("/sdk/sessions"), headers: mint, body: '{"product":"tile"}' },
+    { method: "POST", url: url("/maps/loads"), headers: { ...bearer(deployment.serverKey), ...json }, body: "{}" },
+    { method: "GET", url: url("/design/styles"), headers: bearer("garbage") },
+  ];
+};
+
+/** Every kind of call in turn, until there were enough; a sample of every process after each round. */
+const sampleMemory = async (
+  deployment: Deployment,
+  processes: Record<string, Child>,
+  { soakCalls, connections, blockS }: Settings,
+): Promise<{ samples: Sample[]; doubts: string[] }> => {
+  const loader = await startChild("load-process.ts", null);
+  const samples: Sample[] = [];
+  let failed = 0;
+  try {
+    for (let calls = 0; calls < soakCalls; ) {
+      for (const call of callsOf(deployment)) {
+        const question: Load = { ...call, connections, durationS: blockS };
+        const { byStatus } = (await loader.ask(question)) as LoadResult;
+        for (const [status, n] of Object.entries(byStatus)) {
+          calls += n;
+          if (status !== "200" && status !== "401") failed += n;
+        }
+      }
+      const rssBytes: Record<string, number> = {};
+      for (const [name, child] of Object.entries(processes)) rssBytes[name] = (await child.usage()).rssBytes;
+      samples.push({ calls, rssBytes });
+    }
+  } finally {
+    await loader.end();
+  }
+  return { samples, doubts: failed === 0 ? [] : [`${failed} calls were not answered as expected`] };
+};
+
+export const soak: Bench = {
+  name: "soak",
+  what: "resident memory at the end of the calls against that at their middle, half of them charged",
+  isLong: true,
+  run: async (settings) => {
+    const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
+    const deployment = await startDeployment({ limiter: `sqlite:${join(folder, "limiter.db")}` });
+    const { api, keys, limiter } = deployment;
+    const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
+    try {
+      const { samples, doubts } = await sampleMemory(deployment, processes, settings);
+      const last = samples.at(-1)?.calls ?? 0;
+      const within = (from: number, to: number, name: string): number =>
+        median(
+          samples.flatMap(({ calls, rssBytes }) =>
+            calls > last * from && calls <= last * to ? [(rssBytes[name] ?? 0) / MIB] : [],
+          ),
+        );
+      return Object.keys(processes).map((name): Row => {
+        const block = (value: number): Block => ({ value, cpuUsEach: null, doubts });
+        const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));
+        const pair = { ours: block(within(0.85, 1, name)), against: middle };
+        const about = { name: `soak ${name}`, what: `${soak.what}; ${last} calls`, unit: "MiB" };
+        return compare({ ...about, target: { atMost: NO_GROWTH } }, [pair]);
+      });
+    } finally {
+      await deployment.end();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+};

@@ -1,0 +1,69 @@
+/** What runs without a network: ledger appends, and the decisions of the core alone. */
+import type { Bench } from "./bench.ts";
+import { type Child, startChild } from "./child-process.ts";
+import { type Block, compare, inTurn, type Row } from "./comparison.ts";
+import type { DecisionQuestion } from "./decisions-process.ts";
+import { watchHost } from "./host-watch.ts";
+import type { LedgerQuestion } from "./ledger-process.ts";
+
+/** Charges of one transaction: about what a busy link brings in one batch. */
+const BATCH = 64;
+/** Decisions per second that the core is to make. */
+const DECISIONS_PER_S = 1_000_000;
+const DECISION_NAMES = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
+
+const rateOf = async (child: Child, question: unknown): Promise<Block> => {
+  const hostDoubts = await watchHost();
+  const value = (await child.ask(question)) as number;
+  return { value, cpuUsEach: null, doubts: await hostDoubts() };
+};
+
+const ledger: Bench = {
+  name: "ledger",
+  what: `charges a second in batches of ${BATCH}: the limiter's SQLite store against plain inserts of the same rows`,
+  run: async ({ rounds, blockS }) => {
+    const store = await startChild("ledger-process.ts", "store");
+    const bare = await startChild("ledger-process.ts", "bare");
+    try {
+      const question: LedgerQuestion = { durationMs: blockS * 1_000, batch: BATCH };
+      const pairs = await inTurn(
+        rounds,
+        () => rateOf(store, question),
+        () => rateOf(bare, question),
+      );
+      return [compare({ ...ledger, unit: "charges/s", target: null }, pairs)];
+    } finally {
+      await Promise.all([store.end(), bare.end()]);
+    }
+  },
+};
+
+const core: Bench = {
+  name: "core",
+  what: `decisions a second of the core alone, over ${DECISIONS_PER_S}`,
+  run: async ({ rounds, blockS }) => {
+    const child = await startChild("decisions-process.ts", null);
+    const wanted: Block = { value: DECISIONS_PER_S, cpuUsEach: null, doubts: [] };
+    try {
+      const blocks = new Map<string, Block[]>(DECISION_NAMES.map((name) => [name, []]));
+      for (let round = -1; round < rounds; round += 1) {
+        for (const decision of DECISION_NAMES) {
+          const question: DecisionQuestion = { decision, durationMs: (blockS * 1_000) / DECISION_NAMES.length };
+          const block = await rateOf(child, question);
+          if (round >= 0) blocks.get(decision)?.push(block);
+        }
+      }
+      return [...blocks].map(
+        ([name, of]): Row =>
+          compare(
+            { ...core, name: `core ${name}`, unit: "decisions/s", target: { atLeast: 1 } },
+            of.map((ours) => ({ ours, against: wanted })),
+          ),
+      );
+    } finally {
+      await child.end();
+    }
+  },
+};
+
+export const STORE_BENCHES: readonly Bench[] = [ledger, core];

@@ -1,0 +1,158 @@
+/** Streams: events a second and memory for each, against a bare `node:http` that writes the same frames when they are due. */
+import { request } from "undici";
+import { routeOf } from "../contract/routes.ts";
+import type { RoleOptions } from "../platform/start-role.ts";
+import type { BareOptions } from "./bare-process.ts";
+import type { Bench, Settings } from "./bench.ts";
+import { type Child, startChild } from "./child-process.ts";
+import { type Block, compare, inTurn, type Row } from "./comparison.ts";
+import { startDeployment } from "./deployment.ts";
+import { watchHost } from "./host-watch.ts";
+import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
+
+const STREAMS = 1_000;
+const PATH = routeOf("chat.control").path;
+const BODY = JSON.stringify({ messages: [{ role: "user", content: "where is the station?" }] });
+/** Every stream has given events by then, and the phases are spread. */
+const RAMP_MS = 1_000;
+const SATURATED = 0.93;
+/** What a stream costs is looked at once the burst of opening has been swept up. */
+const SETTLE_MS = 1_500;
+/** Flowing: 51,000 events a second in all, so that neither side nor the client is at its end and every event is a write. */
+const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
+
+type Pace = { tokens: number; serviceMs: number };
+type Side = { server: Child; url: string; headers: Record<string, string>; end(): Promise<void> };
+
+const apiOptions = ({ tokens, serviceMs }: Pace): RoleOptions => ({
+  inference: { slots: 1_000_000, tokens, serviceMs },
+  streamLimits: { keepAliveMs: 600_000 },
+});
+
+const startOurs = async (pace: Pace, nodeArguments: string[] = []): Promise<Side> => {
+  const deployment = await startDeployment({ api: apiOptions(pace), nodeArguments });
+  return {
+    server: deployment.api,
+    url: deployment.url + PATH,
+    headers: { authorization: `Bearer ${deployment.serverKey}`, "content-type": "application/json" },
+    end: deployment.end,
+  };
+};
+
+/** The frames that the platform says, taken from one quick stream of it. */
+const framesOf = async (tokens: number): Promise<string[]> => {
+  const { url, headers, end } = await startOurs({ tokens, serviceMs: 10 });
+  try {
+    const answer = await request(url, { method: "POST", headers, body: BODY });
+    const frames = (await answer.body.text()).split(/(?<=\n\n)/);
+    if (frames.length < tokens) throw new Error(`expected at least ${tokens} events, got ${frames.length}`);
+    return frames;
+  } finally {
+    await end();
+  }
+};
+
+const startBare = async (frames: string[], durationMs: number, nodeArguments: string[] = []): Promise<Side> => {
+  const headers = ["Content-Type", "text/event-stream", "Cache-Control", "no-store", "X-Accel-Buffering", "no"];
+  const options: BareOptions = { kind: "streams", headers, frames, durationMs };
+  const server = await startChild("bare-process.ts", options, { nodeArguments });
+  const { url } = server.made as { url: string };
+  return { server, url: url + PATH, headers: { "content-type": "application/json" }, end: server.end };
+};
+
+const opening = ({ url, headers }: Side, streams: number, rampMs: number): StreamQuestion => ({
+  ...{ do: "open", url, headers, body: BODY, streams, rampMs },
+});
+
+const countEvents = async (client: Child, side: Side, durationMs: number): Promise<Block> => {
+  const opened = (await client.ask(opening(side, STREAMS, RAMP_MS))) as StreamsOpened;
+  const hostDoubts = await watchHost();
+  const before = await side.server.usage();
+  const beganMs = performance.now();
+  const counted = (await client.ask({ do: "count", durationMs } satisfies StreamQuestion)) as StreamCount;
+  const elapsedUs = (performance.now() - beganMs) * 1000;
+  const cpuUs = (await side.server.usage()).cpuUs - before.cpuUs;
+  const doubts = await hostDoubts();
+  await client.ask({ do: "close" } satisfies StreamQuestion);
+  if (opened.begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
+  if (counted.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push("the client was the bottleneck");
+  return { value: counted.eventsPerS, cpuUsEach: cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6), doubts };
+};
+
+const eventsPerSecond = async (settings: Settings): Promise<Row[]> => {
+  const frames = await framesOf(PACE.flowing.tokens);
+  const ours = await startOurs(PACE.flowing);
+  const bare = await startBare(frames, PACE.flowing.serviceMs);
+  const client = await startChild("stream-client-process.ts", null);
+  try {
+    const durationMs = settings.blockS * 1_000;
+    const pairs = await inTurn(
+      settings.rounds,
+      () => countEvents(client, ours, durationMs),
+      () => countEvents(client, bare, durationMs),
+    );
+    const target = { atLeast: 0.8 };
+    const ofCpu = ({ cpuUsEach, doubts }: Block): Block => ({ value: 1e6 / (cpuUsEach ?? 0), cpuUsEach, doubts });
+    return [
+      compare({ ...events, unit: "events/s", target }, pairs),
+      compare(
+        { ...events, name: "events of a core", unit: "events/CPU s", target },
+        pairs.map(({ ours, against }) => ({ ours: ofCpu(ours), against: ofCpu(against) })),
+      ),
+    ];
+  } finally {
+    for (const { end } of [client, ours, bare]) await end();
+  }
+};
+
+/** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */
+const weighStream = async (client: Child, start: () => Promise<Side>): Promise<Block> => {
+  const side = await start();
+  try {
+    const weigh = async (): Promise<number> => {
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+      await side.server.ask(null);
+      return (await side.server.usage()).rssBytes;
+    };
+    await client.ask(opening(side, STREAMS / 5, 100));
+    await client.ask({ do: "close" } satisfies StreamQuestion);
+    const before = await weigh();
+    await client.ask(opening(side, STREAMS, 300));
+    const after = await weigh();
+    await client.ask({ do: "close" } satisfies StreamQuestion);
+    return { value: (after - before) / STREAMS / 1024, cpuUsEach: null, doubts: [] };
+  } finally {
+    await side.end();
+  }
+};
+
+const memoryPerStream = async ({ rounds }: Settings): Promise<Row[]> => {
+  const { tokens, serviceMs } = PACE.held;
+  const frames = await framesOf(tokens);
+  const client = await startChild("stream-client-process.ts", null);
+  const withGc = ["--expose-gc"];
+  try {
+    const pairs: { ours: Block; against: Block }[] = [];
+    for (let round = 0; round < Math.min(rounds, 5); round += 1) {
+      const against = await weighStream(client, () => startBare(frames, serviceMs, withGc));
+      pairs.push({ against, ours: await weighStream(client, () => startOurs(PACE.held, withGc)) });
+    }
+    return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
+  } finally {
+    await client.end();
+  }
+};
+
+const events: Bench = {
+  name: "events",
+  what: `events a second, and for a second of CPU time, over ${STREAMS} streams against bare node:http at the same pace`,
+  run: eventsPerSecond,
+};
+
+const memory: Bench = {
+  name: "stream-memory",
+  what: `resident memory that each of ${STREAMS} open streams adds, against bare node:http`,
+  run: memoryPerStream,
+};
+
+export const STREAM_BENCHES: readonly Bench[] = [events, memory];

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { compare } from "./comparison.ts";
+import { short, tableOf } from "./table.ts";
+
+const block = (value: number, doubts: string[] = []) => ({ value, cpuUsEach: 12, doubts });
+
+test("the widest row keeps to 80 columns, and says what was missed and what is not to be trusted", () => {
+  const about = { name: "core runtime-session", what: "", unit: "calls/s", target: { atLeast: 0.5 } };
+  const row = compare(about, [
+    { ours: block(12_345_678), against: block(99_999_999, ["other processes used the CPU"]) },
+  ]);
+  const lines = tableOf([row], [{ name: "read-redis", reason: "there is no redis-server here" }]).split("\n");
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  expect(lines[1]).toMatch(/0\.12 +0\.12 +0\.12 +1\.00 +12\.35M +100\.00M MISSED$/);
+  expect(lines[2]).toBe("  not to be trusted: other processes used the CPU (1 block)");
+  expect(lines[3]).toMatch(/^read-redis +SKIPPED: there is no redis-server here$/);
+});
+
+test("figures keep three digits that mean something", () => {
+  expect([1.25, 123.4, 9_999, 12_345, 2_071_234].map(short)).toEqual(["1.3", "123", "9999", "12.3k", "2.07M"]);
+});

@@ -1,0 +1,40 @@
+/** The rows as a table of 80 columns: ratios with their spread first, what they are made of after. */
+import type { Row, Target } from "./comparison.ts";
+
+const COLUMNS = [21, 8, 7, 6, 6, 6, 9, 9] as const;
+const HEAD = ["bench", "target", "ratio", "min", "max", "cpu", "ours", "against"];
+
+const line = (cells: readonly string[]): string =>
+  cells
+    .map((cell, at) => (at === 0 ? cell.padEnd(COLUMNS[0]) : cell.padStart(COLUMNS[at] ?? 0)))
+    .join("")
+    .trimEnd();
+
+const targetText = (target: Target | null): string =>
+  target === null ? "-" : "atLeast" in target ? `>= ${target.atLeast}` : `<= ${target.atMost}`;
+
+/** Three digits that mean something; `M` and `k` where there are more. */
+export const short = (value: number): string => {
+  if (!Number.isFinite(value)) return "-";
+  if (value >= 1e6) return `${(value / 1e6).toFixed(2)}M`;
+  if (value >= 1e4) return `${(value / 1e3).toFixed(1)}k`;
+  return value >= 100 ? value.toFixed(0) : value.toFixed(1);
+};
+
+const rowText = (row: Row): string[] => {
+  const figures = [row.ratio, row.ratioMin, row.ratioMax, row.cpuRatio ?? Number.NaN];
+  const cells = figures.map((value) => (Number.isFinite(value) ? value.toFixed(2) : "-"));
+  const mark = row.verdict === "missed" ? " MISSED" : row.doubts.length > 0 ? " ?" : "";
+  const text = [line([row.name, targetText(row.target), ...cells, short(row.ours), short(row.against)]) + mark];
+  for (const doubt of row.doubts) text.push(`  not to be trusted: ${doubt}`);
+  return text;
+};
+
+export const tableOf = (rows: readonly Row[], skipped: readonly { name: string; reason: string }[]): string =>
+  [
+    line(HEAD),
+    ...rows.flatMap(rowText),
+    ...skipped.map(({ name, reason }) => `${name.padEnd(COLUMNS[0])} SKIPPED: ${reason}`),
+    "ratio: ours over against, median of the rounds. cpu: bare's CPU time for one call",
+    "over ours; it moves less than the ratio when others use the machine.",
+  ].join("\n");
