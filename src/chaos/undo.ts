@@ -12,6 +12,8 @@ export type Undo =
   | { how: "signal"; pid: number; start: string; signal: "SIGCONT" }
   /** A process of ours that is still there, with its group. */
   | { how: "end-process"; pid: number; start: string; pgid: number; end_last: boolean }
+  /** A folder of ours that holds secrets, after the processes that write into it. */
+  | { how: "remove-folder"; path: string }
   | { how: "nothing" };
 
 /** The journal as an experiment sees it. `about` returns only when the entry is on disk. */

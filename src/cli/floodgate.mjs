@@ -3,6 +3,7 @@
 // newer; where Node is older, the one that `npm ci` brought along runs it.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
+import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 
 const [major, minor] = process.versions.node.split(".").map(Number);
@@ -27,6 +28,6 @@ if (major > 22 || (major === 22 && minor >= 18)) {
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   child.on("exit", (code, signal) => {
-    process.exitCode = code ?? (signal === "SIGINT" ? 130 : 143);
+    process.exitCode = code ?? 128 + constants.signals[signal];
   });
 }

@@ -8,6 +8,7 @@ import { runProfile } from "../run/run.ts";
 import { PROFILES } from "../run/stages.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { narrator } from "./narrator.ts";
+import { whenNpmIsGone } from "./npm-parent.ts";
 import { whole } from "./numbers.ts";
 
 type RunCommandOptions = { seed?: number; out?: string; json?: boolean; quiet?: boolean };
@@ -33,6 +34,7 @@ export const runCommand = (): Command =>
         // Listening to the launcher must not keep a finished run alive.
         process.channel?.unref();
       }
+      whenNpmIsGone(() => process.kill(process.pid, "SIGTERM"));
       const { document, folder } = await runProfile({
         ...{ profile, seed, reports: join(REPOSITORY, "reports"), events: say },
         ...(options.out === undefined ? {} : { out: options.out }),

@@ -49,6 +49,8 @@ export type K6Options = {
   keepIn?: string;
   onLine(line: ObservedLine): void;
   onSpawn?(child: ChildProcess): void;
+  /** Told of the folder that credentials are about to be put in; it is removed at the end. */
+  onFolder?(path: string): void;
 };
 
 export type K6Result = {
@@ -81,6 +83,7 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
   const { profile, world, story } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const folder = await mkdtemp(join(tmpdir(), "floodgate-k6-"));
+  options.onFolder?.(folder);
   await chmod(folder, 0o700);
   const path = (name: string): string => join(folder, name);
   const firstCall = options.firstCall ?? 0;

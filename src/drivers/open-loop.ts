@@ -47,6 +47,8 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
     env: {},
     stdio: ["pipe", "pipe", "pipe"],
+    // A Ctrl-C goes to the runner's whole group; the driver is told by the runner, so that it can finish its calls.
+    detached: true,
   });
   options.onSpawn?.(child);
   const say = (message: ToProcess): void => {

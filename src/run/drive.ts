@@ -15,6 +15,8 @@ export type Drive = {
   onLine(line: CallLine): void;
   onProgress?(text: string): void;
   onSpawn?(child: ChildProcess): void;
+  /** Of a folder that credentials are about to be put in. */
+  onFolder?(path: string): void;
   signal: AbortSignal;
 };
 
@@ -104,6 +106,7 @@ export const driveK6 = async (drive: K6Drive): Promise<Driven> => {
         child = spawned;
         drive.onSpawn?.(spawned);
       },
+      ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),
     });
     return {
       problems: result.problems,

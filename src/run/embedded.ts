@@ -5,7 +5,6 @@
  */
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { startToxiproxy, type ToxiproxyServer } from "../chaos/toxiproxy-server.ts";
 import type { Target } from "../drivers/target.ts";
@@ -54,7 +53,7 @@ export const startEmbedded = async (options: {
   const { supervisor, redactor, folder, settings, seed } = options;
   const data = folder.pathOf("platform");
   mkdirSync(data, { recursive: true, mode: 0o700 });
-  supervisor.registerUndo("remove the embedded platform's stores", () => rm(data, { recursive: true, force: true }));
+  supervisor.ownFolder("the embedded platform's stores", data);
   const secrets = {
     FLOODGATE_SESSION_SECRET: randomBytes(32).toString("hex"),
     FLOODGATE_ADMIN_SECRET: randomBytes(32).toString("hex"),

@@ -5,7 +5,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { ToolError, type ToolRecipe } from "./tool-recipe.ts";
+import { ToolError, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 /** The user's environment without what would change the binary. */
 export const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
@@ -28,7 +28,7 @@ export const goBuild = async (
   out: string,
   cwd: string,
   env: NodeJS.ProcessEnv,
-  signal?: AbortSignal,
+  { signal, onSpawn }: Pick<ToolOptions, "signal" | "onSpawn">,
 ): Promise<void> => {
   // go leaves its compilers and its work folder behind when it is stopped; a group and a folder of its own let us end all of it.
   const work = `${out}.work`;
@@ -40,6 +40,7 @@ export const goBuild = async (
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
   });
+  const forget = go.pid === undefined ? undefined : onSpawn?.(go.pid);
   const release = endWithUs(go, signal);
   try {
     await new Promise<void>((resolve, reject) => {
@@ -58,6 +59,7 @@ export const goBuild = async (
     });
   } finally {
     release();
+    forget?.();
     await rm(work, { recursive: true, force: true, maxRetries: 3 });
   }
 };

@@ -11,6 +11,12 @@ export const inOrder = (lines: readonly Line[]): Line[] =>
     .sort((a, b) => a.at - b.at || a.index - b.index)
     .map(({ line }) => line);
 
+/** What is missing of a stage that was cut off looks like a broken promise, so nothing of it can fail. */
+export const ofCutOffStage = (claim: Claim): Claim =>
+  claim.verdict === "fail"
+    ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
+    : claim;
+
 export const judgeStage = (
   invariants: readonly Invariant[],
   facts: StageFacts,

@@ -14,14 +14,14 @@ export type GroupId = ProcessId & { pgid: number };
 
 const isLinux = process.platform === "linux";
 
-type Stat = { state: string; pgid: number; start: string };
+type Stat = { state: string; parent: number; pgid: number; start: string };
 
 const statOf = (pid: number): Stat | null => {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
     // The name of the command is in parentheses and may hold blanks and parentheses itself.
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    return { state: fields[0] ?? "", pgid: Number(fields[2]), start: fields[19] ?? "" };
+    return { state: fields[0] ?? "", parent: Number(fields[1]), pgid: Number(fields[2]), start: fields[19] ?? "" };
   } catch {
     return null;
   }
@@ -41,6 +41,9 @@ export const startTimeOf = (pid: number): string | null => {
     return null;
   }
 };
+
+/** 0 when it is not known (Linux only) or has none. */
+export const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
 
 /** As `startTimeOf`, also for a child of ours that has ended and was not waited for yet: for right after a spawn. */
 export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : startTimeOf(pid)) ?? "gone";

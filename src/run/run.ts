@@ -87,9 +87,11 @@ const runWithin = async (
 ): Promise<void> => {
   const { seed, events } = options;
   await supervisor.within(async (signal) => {
-    const toxiproxyTool = await findTool("toxiproxy", { progress: events.progress, signal });
+    events.step("looking for k6 and toxiproxy; what is missing is built, which takes two minutes once");
+    const onSpawn = (pid: number) => supervisor.adopt("the Go compiler", pid);
+    const toxiproxyTool = await findTool("toxiproxy", { progress: events.progress, signal, onSpawn });
     progress.tools.toxiproxy = toxiproxyTool.version;
-    const k6 = await findTool("k6", { progress: events.progress, signal });
+    const k6 = await findTool("k6", { progress: events.progress, signal, onSpawn });
     progress.tools.k6 = k6.version;
     events.step("starting the embedded deployment: key service, limiter, toxiproxy, API");
     const tenants = [...loadTenants(LOAD_TENANTS), ...quotaTenants()];

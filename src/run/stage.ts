@@ -21,7 +21,7 @@ import type { Embedded } from "./embedded.ts";
 import { REPOSITORY } from "./environment.ts";
 import { type ExperimentSeen, experimentBeside, faultRecords, RECOVERY_DEADLINE_MS } from "./experiment-beside.ts";
 import type { Journal } from "./journal.ts";
-import { inOrder, judgeStage } from "./judge-stage.ts";
+import { inOrder, judgeStage, ofCutOffStage } from "./judge-stage.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { StagePlan } from "./stages.ts";
 import type { Supervisor } from "./supervision.ts";
@@ -109,11 +109,11 @@ const drivePlan = async (
     secrets: context.secrets,
     onLine: (line) => void lines.push(line),
     onProgress: (text) => context.onProgress(`${plan.name}: ${text}`),
-    onSpawn: (child) => {
-      forgets.push(
-        context.supervisor.registerUndo(`end the ${plan.driver} driver`, async () => void child.kill("SIGKILL")),
-      );
+    onSpawn: ({ pid }) => {
+      // One that could not be spawned has no number; the driver tells of it.
+      if (pid !== undefined) forgets.push(context.supervisor.adopt(`the ${plan.driver} driver`, pid));
     },
+    onFolder: (path) => void forgets.push(context.supervisor.ownFolder(`${plan.name}: what k6 is handed`, path)),
     signal: context.signal,
   };
   try {
@@ -177,6 +177,7 @@ export const runStage = async (context: StageContext, plan: StagePlan): Promise<
           },
           seen: null,
         };
+  const isCutOff = context.signal.aborted;
   const facts: StageFacts = {
     stage: plan.name,
     started_at_ms: context.epochUs / 1000,
@@ -197,11 +198,13 @@ export const runStage = async (context: StageContext, plan: StagePlan): Promise<
       : {}),
   });
   const judges = INVARIANTS.filter(({ id }) => plan.judges.includes(id));
+  const reached = reachedClaim(plan, summary, driven.problems, seen, replay);
+  const claims = [reached, ...judgeStage(judges, facts, ordered, replay)];
   return {
     summary: { ...summary, driver: plan.driver },
     lines: ordered,
     facts,
-    claims: [reachedClaim(plan, summary, driven.problems, seen, replay), ...judgeStage(judges, facts, ordered, replay)],
+    claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements,
     faults: faultRecords(seen?.lines ?? []),
     notes: driven.notes,

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -30,6 +30,35 @@ const WAITS = "console.log('up'); setInterval(() => {}, 1000);";
 const STUBBORN = `process.on("SIGTERM", () => {}); ${WAITS}`;
 const open = () => openEffects(readJournal(journal.path).entries).filter(({ name }) => name !== RUN_ITSELF);
 const sleeper = (name: string) => ({ name, command: "sleep", args: ["600"], ends: "by-signal" }) as const;
+
+describe("what others started and made", () => {
+  test("an adopted process is ended with the run, and struck off when it has ended by itself", async () => {
+    const children = ["600", "0"].map((s) => spawn("sleep", [s], { detached: true, stdio: "ignore" }));
+    const [long, short] = children as [(typeof children)[0], (typeof children)[0]];
+    const pid = long.pid as number;
+    supervisor.adopt("long", pid);
+    const forget = supervisor.adopt("short", short.pid as number);
+    expect(open()).toMatchObject([
+      { kind: "child", name: "short" },
+      { kind: "child", name: "long", undo: { how: "end-process", pid, pgid: pid, start: startTimeOf(pid) } },
+    ]);
+    forget();
+    expect(open().map(({ name }) => name)).toEqual(["long"]);
+    expect(await supervisor.close()).toEqual([]);
+    expect(startTimeOf(pid)).toBeNull();
+    expect(open()).toEqual([]);
+  });
+
+  test("a folder of secrets is written down before it is filled, and removed with the run", async () => {
+    const path = mkdtempSync(join(tmpdir(), "floodgate-owned-"));
+    supervisor.ownFolder("secrets", path);
+    expect(open()).toMatchObject([{ kind: "folder", name: "secrets", undo: { how: "remove-folder", path } }]);
+    writeFileSync(join(path, "secret"), "x");
+    expect(await supervisor.close()).toEqual([]);
+    expect(existsSync(path)).toBe(false);
+    expect(open()).toEqual([]);
+  });
+});
 
 describe("a child", () => {
   test("is written down with number, start time and group, and struck off when it has ended", async () => {

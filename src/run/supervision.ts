@@ -4,12 +4,13 @@
  * others need last, watchdog. What could not be taken back is told, and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
 import { pause } from "../chaos/waiting.ts";
 import { type ChildSpec, type Started, startChild } from "./child.ts";
 import type { Exit } from "./child-output.ts";
 import { ChildSignals } from "./child-signals.ts";
 import { type Journal, RUN_ITSELF } from "./journal.ts";
-import { birthOf, type Ended, endGroup, isGroupAlive, RUN_MARK } from "./processes.ts";
+import { birthOf, type Ended, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { UndoStack } from "./undo-stack.ts";
 import { startWatchdog, type Watchdog } from "./watchdog-start.ts";
@@ -131,6 +132,40 @@ export class Supervisor {
   /** Runs at the end of the run whatever happens; the returned function forgets it. Several run the newest first. */
   registerUndo(name: string, undo: () => Promise<void>, deadlineMs?: number): () => void {
     return this.#undos.add(name, undo, deadlineMs);
+  }
+
+  /**
+   * A process that somebody else started, as leader of a group of its own: ended hard with the run, also by the watchdog.
+   * To be called in the turn in which it was started. The returned function forgets it, for when it has ended.
+   */
+  adopt(name: string, pid: number): () => void {
+    const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
+    try {
+      const undo = { how: "end-process", ...group, end_last: false } as const;
+      const id = this.#journal.about({ kind: "child", name, undo });
+      return this.#untilUndone(id, `end ${name}`, async () => void (await endGroup(group, 0)));
+    } catch (error) {
+      // What cannot be written down must not run.
+      signalGroup(group, "SIGKILL");
+      throw error;
+    }
+  }
+
+  /** A folder that is empty and will hold secrets: removed with the run, also by the watchdog. The same way to forget. */
+  ownFolder(name: string, path: string): () => void {
+    const id = this.#journal.about({ kind: "folder", name, undo: { how: "remove-folder", path } });
+    return this.#untilUndone(id, `remove ${name}`, () => rm(path, { recursive: true, force: true, maxRetries: 3 }));
+  }
+
+  #untilUndone(id: string, name: string, undo: () => Promise<void>): () => void {
+    const forget = this.registerUndo(name, async () => {
+      await undo();
+      this.#journal.undone(id, "with the run");
+    });
+    return () => {
+      forget();
+      this.#journal.undone(id, "over by itself");
+    };
   }
 
   async stop(child: Child): Promise<Ended> {

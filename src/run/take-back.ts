@@ -27,7 +27,7 @@ const openForNotes = (path: string): number => {
   return descriptor;
 };
 
-/** Faults and load at the same time, then what carries the links. Never rejects because of one effect. */
+/** Faults and load at the same time, then what carries the links and what they wrote. Never rejects because of one effect. */
 export const takeBackAll = async (path: string, by: "watchdog" | "heal", limits: UndoLimits): Promise<TakenBack[]> => {
   if (!existsSync(path)) return [];
   // What nobody can take back (a session, a key) stays open, for people to see.
@@ -51,7 +51,8 @@ export const takeBackAll = async (path: string, by: "watchdog" | "heal", limits:
       return { kind, name, did: null, trouble };
     }
   };
-  const isLast = ({ undo }: OpenEffect): boolean => undo.how === "end-process" && undo.end_last;
+  const isLast = ({ undo }: OpenEffect): boolean =>
+    undo.how === "remove-folder" || (undo.how === "end-process" && undo.end_last);
   try {
     const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(takeBack));
     return [...first, ...(await Promise.all(effects.filter(isLast).map(takeBack)))];

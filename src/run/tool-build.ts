@@ -108,7 +108,7 @@ const build = async (
     options.reminderMs ?? REMINDER_MS,
   );
   try {
-    await goBuild(recipe, part, join(root, "src", "native"), env, options.signal);
+    await goBuild(recipe, part, join(root, "src", "native"), env, options);
     const answer = await askVersion(part, recipe, env);
     if ("because" in answer)
       throw new ToolError(`The ${recipe.name} just built is not ${recipe.expected}: ${answer.because}.`);

@@ -25,6 +25,8 @@ export interface ToolOptions {
   progress?: (line: string) => void;
   /** Stops a build that is under way. */
   signal?: AbortSignal;
+  /** Told of the compiler, which leads a group of its own; the returned function is called when it has ended. */
+  onSpawn?: (pid: number) => () => void;
   /** How often a long build says so; default 30 000. */
   reminderMs?: number;
 }

@@ -3,6 +3,8 @@
  * watchdog and by `chaos --heal`.
  */
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { heal } from "../chaos/healing.ts";
 import { openToxiproxy } from "../chaos/toxiproxy.ts";
 import type { Undo } from "../chaos/undo.ts";
@@ -55,6 +57,11 @@ export const carryOut = async (undo: Undo, { signal, callMs, graceMs }: UndoLimi
       const ended = await endGroup(undo, graceMs);
       if (ended === "still there") throw new Error(`process ${undo.pid} is still there after SIGKILL`);
       return ended;
+    }
+    case "remove-folder": {
+      if (!existsSync(undo.path)) return "was gone";
+      await rm(undo.path, { recursive: true, force: true, maxRetries: 3 });
+      return "removed";
     }
     case "command": {
       for (const command of undo.commands) await runCommand(command.replace(/^exec:/, ""), signal);

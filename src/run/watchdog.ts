@@ -5,6 +5,7 @@
  *
  * Run as `node watchdog.ts JOURNAL MARK`, started by watchdog-start.ts in a session of its own.
  */
+import { rmSync } from "node:fs";
 import { pause } from "../chaos/waiting.ts";
 import { openEffects, readJournal } from "./journal.ts";
 import { markedProcesses, signalGroup, signalProcess } from "./processes.ts";
@@ -43,8 +44,10 @@ const rescue = async (): Promise<void> => {
 /** When time is up: no more manners. */
 const cutOff = (): void => {
   try {
-    for (const { undo } of openEffects(readJournal(journalPath).entries))
+    for (const { undo } of openEffects(readJournal(journalPath).entries)) {
       if (undo.how === "end-process") signalGroup(undo, "SIGKILL");
+      if (undo.how === "remove-folder") rmSync(undo.path, { recursive: true, force: true });
+    }
   } catch {
     // No journal: the marks are all there is.
   }
