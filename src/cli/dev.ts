@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { buildTools } from "../run/tools.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
+import { replayCommand } from "./dev-replay.ts";
 
 export const devCommand = (): Command => {
   const dev = new Command("dev").description("for those who work on Floodgate");
@@ -13,5 +14,6 @@ export const devCommand = (): Command => {
       process.stdout.write(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}\n`);
     });
   dev.addCommand(mutantsCommand());
+  dev.addCommand(replayCommand());
   return dev;
 };

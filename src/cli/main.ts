@@ -43,6 +43,7 @@ const EXIT_OF: Readonly<Record<string, number>> = {
   TargetFileError: EXIT.usage,
   UnknownRuleError: EXIT.usage,
   NoRunError: EXIT.usage,
+  CrashFileError: EXIT.usage,
 };
 
 const exitOverride = (command: Command): void => {

@@ -1,0 +1,35 @@
+/** `floodgate dev replay FILE`: one recorded failing case again: fixed, failing or unclear. */
+import { Command } from "commander";
+import { createSecrets } from "../drivers/secrets.ts";
+import { readTargetFile } from "../drivers/target-file.ts";
+import { guardTarget } from "../run/target-guard.ts";
+import { GuardError } from "../run/verify-target.ts";
+import { readCrash, replayCrash } from "../verify/replay.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+
+const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
+/** A rule makes some dozen calls at the most. */
+const CALLS_AT_MOST = 200;
+
+type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };
+
+export const replayCommand = (): Command =>
+  new Command("replay")
+    .description("one recorded failing case again: fixed, failing or unclear")
+    .argument("<file>", "a file of a run's crashes/")
+    .option("--target <file>", "target file of the deployment")
+    .option("--i-own <host...>", "hosts that are yours and not loopback")
+    .option("--json", "print the result as JSON on stdout")
+    .action(async (file: string, options: ReplayOptions) => {
+      if (options.target === undefined) throw new CommandError(EXIT.usage, "dev replay needs --target FILE");
+      const crash = await readCrash(file);
+      const { target, folder } = await readTargetFile(options.target);
+      const load = crash.allowed.includes("load");
+      const guard = guardTarget(target, options.iOwn ?? [], { load, faults: false, requests: CALLS_AT_MOST });
+      if (!guard.ok) throw new GuardError(guard.reasons);
+      const replayed = await replayCrash(crash, target, createSecrets(folder));
+      const { verdict, reason, expected, got } = replayed;
+      if (options.json === true) process.stdout.write(`${JSON.stringify(replayed, null, 2)}\n`);
+      process.stderr.write(`${verdict}: ${crash.rule}: ${reason}\n  expected: ${expected}\n  got: ${got}\n`);
+      process.exitCode = EXIT_OF[verdict];
+    });
