@@ -11,6 +11,7 @@ import { LOAD_RULES } from "./rules/load.ts";
 import { MANAGEMENT_RULES } from "./rules/management.ts";
 import { METER_RULES } from "./rules/meters.ts";
 import { MINTING_RULES } from "./rules/minting.ts";
+import { MIXED_RULES } from "./rules/mixed-calls.ts";
 import { ORDER_RULES } from "./rules/order.ts";
 import { ORGANIZATION_RULES } from "./rules/organizations.ts";
 import { ORIGIN_RULES } from "./rules/origins.ts";
@@ -26,6 +27,7 @@ const ALL: readonly Rule[] = [
   ...CAPABILITY_RULES,
   ...RUNTIME_RULES,
   ...ORDER_RULES,
+  ...MIXED_RULES,
   ...BODY_RULES,
   ...STREAM_RULES,
   ...METER_RULES,

@@ -22,6 +22,10 @@ export type Accepts = {
   readonly tolerates?: readonly string[];
 };
 
+/** Issuing sessions is switched off here (items 161-162): an operator's choice, and nothing to judge the exchange by. */
+export const isSessionsOff = (answer: Answer): boolean =>
+  answer.probe.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
+
 export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
   outcomes.includes(answer.outcome) || (outcomes.includes(ANY_SUCCESS) && /^2\d\d$/.test(answer.outcome));
 
@@ -64,7 +68,7 @@ export class Checks {
       this.unclear(`${tell(answer)} (overload, rate or no answer says nothing about this)`);
       return false;
     }
-    if (answer.probe.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome)) {
+    if (isSessionsOff(answer)) {
       this.#off = answer.outcome;
       return false;
     }

@@ -19,9 +19,9 @@ import type { CredentialRef } from "../workload/step.ts";
 import type { World } from "../workload/world.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import type { Budget } from "./budget.ts";
-import { tell } from "./checks.ts";
+import { isSessionsOff, tell } from "./checks.ts";
 import type { Effects } from "./effects.ts";
-import { exchangeProbe, type Probe, role, stepOfProbe } from "./probe.ts";
+import { exchangeProbe, FORMS, type Form, type Probe, role, stepOfProbe } from "./probe.ts";
 import { CannotJudge, type Permission, type Role } from "./rule.ts";
 import type { Sender } from "./sender.ts";
 
@@ -46,6 +46,8 @@ export type Context = {
   kindOf(name: KeyRole): Promise<"publishable" | "server">;
   permits(what: Permission): boolean;
   send(probe: Probe): Promise<Answer>;
+  /** Headers in which the exchange takes a publishable key; which ones is not stated for it (item 143). */
+  exchangeForms(): Promise<readonly Form[]>;
   /** A few at a time, in order of the list. */
   each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void>;
   /** The answer of the exchange, kept: each product is minted once for each role. */
@@ -100,7 +102,7 @@ export const createContext = (parts: ContextParts): Context => {
     if (product === "tile" && budget.left("map_loads") < 1) {
       return Promise.reject(new CannotJudge("skipped", "budget.map_loads of the target file is used up"));
     }
-    const answer = sender.send(exchangeProbe(of, "listed", product));
+    const answer = send(exchangeProbe(of, "listed", product));
     minted.set(name, { answer, atMs: Date.now() });
     // What overload refused is asked for again by the next who needs it.
     answer.then(
@@ -114,7 +116,8 @@ export const createContext = (parts: ContextParts): Context => {
     const answer = await mint(of, product);
     const { session_token: token, expires_in: expiresIn } = answer.fields;
     if (!isAdmitted(answer) || typeof token !== "string") {
-      throw new CannotJudge("inconclusive", `no session could be minted: ${tell(answer)}`);
+      const off = isSessionsOff(answer);
+      throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${tell(answer)}`);
     }
     const entry = minted.get(`${of} ${product}`);
     const lifeMs = typeof expiresIn === "number" && expiresIn > 0 ? expiresIn * 1000 : 900_000;
@@ -152,6 +155,31 @@ export const createContext = (parts: ContextParts): Context => {
     },
   });
 
+  const once: Context["once"] = <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const found = kept.get(name);
+    if (found !== undefined) return found as Promise<T>;
+    const started = work();
+    kept.set(name, started);
+    return started;
+  };
+
+  const exchangeForms: Context["exchangeForms"] = () =>
+    once("exchange forms", async () => {
+      if (!has("publishable")) return FORMS;
+      const taken: Form[] = [];
+      for (const form of FORMS) {
+        const answer = await sender.send(exchangeProbe("publishable", "listed", "editor", { form }));
+        if (answer.status !== 401) taken.push(form);
+      }
+      return taken.length === 0 ? FORMS : taken;
+    });
+
+  const send: Context["send"] = async (probe) => {
+    if (probe.route !== "sdk.sessions" || probe.form !== undefined) return sender.send(probe);
+    const [form] = await exchangeForms();
+    return sender.send(form === undefined ? probe : { ...probe, form });
+  };
+
   return {
     target,
     budget,
@@ -164,7 +192,8 @@ export const createContext = (parts: ContextParts): Context => {
     secretOf,
     kindOf: async (name) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
     permits: (what) => parts.allowed.has(what),
-    send: sender.send,
+    send,
+    exchangeForms,
     each: async (items, work) => {
       const queue = [...items].reverse();
       const workers = Array.from({ length: Math.min(AT_A_TIME, items.length) }, async () => {
@@ -173,13 +202,7 @@ export const createContext = (parts: ContextParts): Context => {
       await Promise.all(workers);
     },
     mint,
-    once: <T>(name: string, work: () => Promise<T>): Promise<T> => {
-      const found = kept.get(name);
-      if (found !== undefined) return found as Promise<T>;
-      const started = work();
-      kept.set(name, started);
-      return started;
-    },
+    once,
   };
 };
 

@@ -30,7 +30,33 @@ export type Crash = {
   got: string;
   /** Outcomes that the last call may have; `null`: the whole rule has to be tried again. */
   accepts: string[] | null;
+  /** What to put into each variable of the curl lines. */
+  variables: Record<string, string>;
   curl: string;
+};
+
+const KNOWN_VARIABLES: Readonly<Record<string, string>> = {
+  $GARBAGE: "any text that is no key",
+  $UNKNOWN_SERVER: "a well-formed server key that nobody issued",
+  $UNKNOWN_PUBLISHABLE: "a well-formed publishable key that nobody issued",
+  $UNKNOWN_SESSION: "a well-formed session token that nobody issued",
+  $TAMPERED_SESSION: "a session token with its signature, its algorithm or its end changed",
+  $CREATED_KEY: "the key in the answer to the creation",
+  $CREATED_ID: "the id in the answer to the creation",
+  $CREATED_SESSION: "session_token in the answer of the exchange to the created key",
+};
+
+const meaningOf = (variable: string): string => {
+  const known = KNOWN_VARIABLES[variable];
+  if (known !== undefined) return known;
+  const session = /^\$SESSION_(\w+)_(CHAT|EDITOR|VIEWER|TILE)$/.exec(variable);
+  if (session !== null) {
+    const [, of = "", product = ""] = session;
+    return `session_token of POST /sdk/sessions with $KEY_${of}, its Origin and product ${product.toLowerCase()}`;
+  }
+  const [, kind = "", name = ""] = /^\$(KEY|TOKEN|HEADER)_(\w+)$/.exec(variable) ?? [];
+  if (kind === "HEADER") return `the header ${name.toLowerCase().replaceAll("_", "-")} of the target file`;
+  return `credentials.${name.toLowerCase()} of the target file`;
 };
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -75,6 +101,8 @@ export const crashOf = (
   run: { seed: number; target: string; allowed: readonly Permission[] },
 ): Crash => {
   const steps = withoutId(failure.steps.map(stepOf), failure.steps);
+  const curl = steps.map(curlOf).join("\n");
+  const used = [...new Set(curl.match(/\$[A-Z][A-Z0-9_]*/g) ?? [])];
   return {
     schema: CRASH_SCHEMA,
     rule: rule.id,
@@ -87,6 +115,7 @@ export const crashOf = (
     expected: failure.expected,
     got: maskSecrets(failure.got),
     accepts: failure.accepts === null ? null : [...failure.accepts],
-    curl: steps.map(curlOf).join("\n"),
+    variables: Object.fromEntries(used.map((variable) => [variable, meaningOf(variable)])),
+    curl,
   };
 };

@@ -80,12 +80,12 @@ const crowd = (context: Context): Pick<Probe, "credential" | "origin">[] => {
   return [...(own === null ? [] : [own]), ...tenants];
 };
 
-/** Streams opened at the same moment. `leaveAfterMs`: their clients leave, having read a little. */
+/** Streams opened at the same moment. `leaving`: their clients leave early, half of them at the head, half at an event. */
 export const wave = (
   context: Context,
   size: number,
   callers: readonly Pick<Probe, "credential" | "origin">[],
-  leaveAfterMs?: number,
+  leaving = false,
 ): Promise<Answer[]> =>
   Promise.all(
     Array.from({ length: size }, (_, i) =>
@@ -94,7 +94,7 @@ export const wave = (
         ...(callers[i % callers.length] as (typeof callers)[number]),
         atOnce: true,
         once: true,
-        ...(leaveAfterMs === undefined ? { wholeStream: true as const } : { leaveAfterMs }),
+        ...(leaving ? (i % 2 === 0 ? { leaveAfterMs: 0 } : {}) : { wholeStream: true as const }),
       }),
     ),
   );

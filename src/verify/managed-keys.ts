@@ -85,16 +85,23 @@ export const createKey = async (
   more: Partial<Probe> = {},
 ): Promise<Creation> => {
   const effect = context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
-  const answer = await context.send(createProbe(admin, body, more));
+  let answer: Answer;
+  try {
+    answer = await context.send(createProbe(admin, body, more));
+  } catch (error) {
+    // Nothing is thrown once a call has left.
+    effect.over("not sent");
+    throw error;
+  }
   if (!isAdmitted(answer)) {
     if (!answer.transient) effect.over(`refused: ${answer.outcome}`);
     return { answer, key: null };
   }
   const key = madeIn(answer, admin);
   if (key !== null) {
-    effect.happened(`id ${key.id}`, async () =>
-      isGone(await context.send(deleteProbe(admin, key.id, { anyway: true, once: true }))),
-    );
+    // By whoever made it: where a wrong caller could make it, the right one may not see it.
+    const by = { credential: more.credential ?? adminCredential(admin), anyway: true, once: true } as const;
+    effect.happened(`id ${key.id}`, async () => isGone(await context.send(deleteProbe(admin, key.id, by))));
   }
   return { answer, key };
 };
@@ -114,6 +121,26 @@ export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", 
     product,
     what: "a key made by this run",
     ...more,
+  });
+
+/** Subcodes that only a deployment gives which has read the fields of a creation. */
+const READ_FIELDS = new Set([
+  ...["unknown_scope", "unknown_product", "publishable_live_requires_origins", "free_plan_publishable_only"],
+  ...["vendor_scope_requires_acknowledgement", "tier_capability_not_allowed", "key_limit_reached"],
+]);
+
+/** Whether the deployment has shown that it reads bodies as they are written here; asks in ways that create nothing. */
+export const readsOurBodies = (context: Context, admin: AdminRole): Promise<boolean> =>
+  context.once(`bodies of ${admin}`, async () => {
+    const shown = (answer: Answer): boolean =>
+      answer.probe.route === "keys.create" && (isAdmitted(answer) || READ_FIELDS.has(answer.subcode ?? ""));
+    if (context.answers.some(shown)) return true;
+    const wrong: KeyBody[] = [
+      { kind: "publishable", env: "live", scopes: ["maps"], allowed_origins: [] },
+      { kind: "publishable", env: "live", products: ["floodgate-no-such-product"], allowed_origins: [KEY_ORIGIN] },
+    ];
+    for (const body of wrong) if (shown((await createKey(context, admin, body)).answer)) return true;
+    return false;
   });
 
 /** Says that key management is not where or what it is expected to be; that is no fault of the target. */

@@ -139,15 +139,18 @@ const reach = async (context: Context): Promise<void> => {
   );
 };
 
+const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
+
 const tryRule = async (rule: Rule, context: Context, why: ReadonlyMap<Permission, string>): Promise<RuleResult> => {
   const lack = lackOf(rule, context, why);
   if (lack !== null) return notJudged("skipped", lack, rule.title);
+  if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
   try {
     return await rule.run(context);
   } catch (error) {
     if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
     if (error instanceof SecretError) throw error;
-    if (context.signal?.aborted === true) return notJudged("inconclusive", "the run was stopped", rule.title);
+    if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
     const message = error instanceof Error ? error.message : String(error);
     return notJudged("inconclusive", `the rule itself failed: ${message}`, rule.title);
   }

@@ -24,6 +24,7 @@ import {
 import type { Budget } from "./budget.ts";
 import { buildRequest, type Probe, stepOfProbe } from "./probe.ts";
 import { retryAfterMs } from "./retry-after.ts";
+import { CannotJudge } from "./rule.ts";
 import { type Throttle, wait } from "./throttle.ts";
 
 export const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
@@ -34,6 +35,8 @@ const WAIT_FIRST_MS = 300;
 /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
 const PATIENCE_MS = 60_000;
 const CONFIRMATIONS = 2;
+/** So many calls one after the other without any answer: nobody is there any more. */
+const SILENCE_MAX = 12;
 
 export type SenderParts = {
   target: Target;
@@ -111,8 +114,10 @@ export const createSender = (parts: SenderParts): Sender => {
   const answers: Answer[] = [];
   let sent = 0;
   let patienceMs = PATIENCE_MS;
+  let silent = 0;
 
   const attempt = async (probe: Probe): Promise<Answer> => {
+    if (silent >= SILENCE_MAX) throw new CannotJudge("inconclusive", "the target has stopped answering");
     const secret = await parts.secretOf(probe);
     if (probe.anyway === true) budget.spent.requests += 1;
     else {
@@ -158,6 +163,7 @@ export const createSender = (parts: SenderParts): Sender => {
       chunks,
       transient: isTransient(named.outcome),
     };
+    silent = exchanged.status === null ? silent + 1 : 0;
     // What was let in unasked is spent all the same.
     if (isAdmitted(answer) && isMint(probe)) budget.spent.map_loads += 1;
     if (isAdmitted(answer) && probe.route === "design.analyze") budget.spent.analyses += 1;
@@ -172,8 +178,11 @@ export const createSender = (parts: SenderParts): Sender => {
     const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
     if (patienceMs < waitMs) return false;
     patienceMs -= waitMs;
-    throttle.slower();
-    throttle.pause(waitMs);
+    // What says that there were too many is obeyed by everybody; the rest concerns this call.
+    if (answer.status === 429) {
+      throttle.slower();
+      throttle.pause(waitMs);
+    }
     await wait(waitMs, signal);
     return true;
   };
@@ -191,16 +200,23 @@ export const createSender = (parts: SenderParts): Sender => {
     return last === null ? null : { ...last, transient: false };
   };
 
+  /** Whose answers of which name were found to be their own: nothing is waited for a second time. */
+  const ownBefore = new Set<string>();
+
   const send = async (probe: Probe): Promise<Answer> => {
     let answer = await attempt(probe);
+    if (!answer.transient) throttle.faster();
     if (!answer.transient || probe.once === true) return answer;
+    const kind = `${answer.outcome} ${probe.secret?.variable ?? JSON.stringify(probe.credential)}`;
     const slow = /timeout/.test(answer.exchanged.error ?? "");
-    for (let k = 0; k < (slow ? 1 : ATTEMPTS - 1); k++) {
+    for (let k = 0; k < (slow ? 1 : ATTEMPTS - 1) && !ownBefore.has(kind); k++) {
       if (!(await waitFor(answer, k))) return answer;
       answer = await attempt(probe);
       if (!answer.transient) return answer;
     }
-    return (await isItsOwn(probe)) ?? answer;
+    const own = await isItsOwn(probe);
+    if (own !== null && own.outcome === answer.outcome) ownBefore.add(kind);
+    return own ?? answer;
   };
 
   return { send, answers };

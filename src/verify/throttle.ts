@@ -5,6 +5,7 @@
 
 const SLOWEST_PER_S = 1;
 const SLOWER_BY = 0.7;
+const FASTER_BY = 1.03;
 
 export type Throttle = {
   /** Resolves when the next call may leave; rejects when the run was stopped. */
@@ -12,6 +13,8 @@ export type Throttle = {
   /** Nobody leaves for so long. */
   pause(ms: number): void;
   slower(): void;
+  /** A call was judged: back towards the pace that was asked for. */
+  faster(): void;
   readonly ratePerS: number;
 };
 
@@ -52,6 +55,9 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal): Throttle
     },
     slower: () => {
       rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY);
+    },
+    faster: () => {
+      rate = Math.min(ratePerS, rate * FASTER_BY);
     },
   };
 };

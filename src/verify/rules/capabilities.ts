@@ -6,6 +6,7 @@ import { outcomeOf } from "../../contract/subcodes.ts";
 import type { KeyRole } from "../../drivers/target.ts";
 import { type Cell, tableRule } from "../cells.ts";
 import { ANY_SUCCESS } from "../checks.ts";
+import type { Context } from "../context.ts";
 import { exchangeProbe, FORMS, role } from "../probe.ts";
 import { RUNTIME_ROUTES, type Rule } from "../rule.ts";
 
@@ -18,10 +19,17 @@ const AI = RUNTIME_ROUTES.filter((route) => !route.startsWith("design."));
 const DESIGN = RUNTIME_ROUTES.filter((route) => route.startsWith("design."));
 
 /** Both headers, so that each rule meets them. */
-const mints = (of: KeyRole, products: readonly ("chat" | "editor")[], accepts: readonly string[]): Cell[] =>
-  products.flatMap((product) =>
-    FORMS.map((form): Cell => ({ probe: exchangeProbe(of, "listed", product, { form }), accepts })),
+const mints = async (
+  context: Context,
+  of: KeyRole,
+  products: readonly ("chat" | "editor")[],
+  accepts: readonly string[],
+): Promise<Cell[]> => {
+  const forms = await context.exchangeForms();
+  return products.flatMap((product) =>
+    forms.map((form): Cell => ({ probe: exchangeProbe(of, "listed", product, { form }), accepts })),
   );
+};
 
 const exchangeScope = tableRule({
   id: "exchange-insufficient-scope",
@@ -30,7 +38,7 @@ const exchangeScope = tableRule({
   title: "a key that never had the scope ai cannot mint a chat session: 403 insufficient_scope",
   phase: "lattice",
   needs: { roles: ["publishable_no_ai"] },
-  cells: () => mints("publishable_no_ai", ["chat"], [SCOPE]),
+  cells: (context) => mints(context, "publishable_no_ai", ["chat"], [SCOPE]),
 });
 
 const exchangeOtherScope = tableRule({
@@ -40,7 +48,7 @@ const exchangeOtherScope = tableRule({
   title: "a key without ai still mints the session that its other scopes allow",
   phase: "lattice",
   needs: { roles: ["publishable_no_ai"] },
-  cells: () => mints("publishable_no_ai", ["editor"], [ANY_SUCCESS]),
+  cells: (context) => mints(context, "publishable_no_ai", ["editor"], [ANY_SUCCESS]),
 });
 
 const exchangeProduct = tableRule({
@@ -50,7 +58,7 @@ const exchangeProduct = tableRule({
   title: "a key restricted to tile cannot mint another product: 403 product_not_allowed",
   phase: "lattice",
   needs: { roles: ["publishable_tile_only"] },
-  cells: () => mints("publishable_tile_only", ["chat", "editor"], [PRODUCT]),
+  cells: (context) => mints(context, "publishable_tile_only", ["chat", "editor"], [PRODUCT]),
 });
 
 const exchangeTier = tableRule({
@@ -60,7 +68,7 @@ const exchangeTier = tableRule({
   title: "a full key of an organization downgraded to Free mints nothing but tile: 403 tier_capability_not_allowed",
   phase: "lattice",
   needs: { roles: ["publishable_downgraded"] },
-  cells: () => mints("publishable_downgraded", ["chat", "editor"], [TIER]),
+  cells: (context) => mints(context, "publishable_downgraded", ["chat", "editor"], [TIER]),
 });
 
 const restrictedTile = (id: string, of: KeyRole, spec: readonly number[], title: string): Rule =>

@@ -15,6 +15,24 @@ const LIMITS =
   /^(2\d\d( error event)?|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|indeterminate)$/;
 const needs = { permission: "load", anyOf: ["server", "publishable"] } as const;
 
+/**
+ * What is neither served nor told in a limit's words. A 503 means that the key service is down, which load may bring about;
+ * where calls are also limited in the right words it is not taken for a limit.
+ */
+const misfits = (answers: readonly Answer[]): Answer[] => {
+  const count = (fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
+  const down = count(({ status, outcome }) => status === 503 && outcome === "503");
+  const limited = count(({ status, outcome }) => status === 429 && LIMITS.test(outcome));
+  return answers.filter(({ outcome }) => !LIMITS.test(outcome) && (outcome !== "503" || down >= limited));
+};
+
+const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
+  const wrong = new Set(misfits(answers));
+  for (const answer of answers) {
+    checks.require(!wrong.has(answer), answer, "2xx or a limit's own subcode", told(answer));
+  }
+};
+
 type LoadRule = Omit<Rule, "phase" | "needs"> & { needs?: Rule["needs"] };
 const loadRule = (rule: LoadRule): Rule => ({ needs, ...rule, phase: "load" });
 
@@ -28,9 +46,11 @@ const edgeIsTold = loadRule({
   run: async (context) => {
     const checks = new Checks("2xx or a limit's own subcode, Retry-After with rate_limited");
     const { answers, limited } = await rateEdge(context);
-    if (limited.length === 0) return checks.result(`${notMet("rate limit", context)}`);
+    requireLimits(checks, answers);
+    if (limited.length === 0 && !checks.failed) {
+      return new Checks(edgeIsTold.title).result(notMet("rate limit", context));
+    }
     for (const answer of answers) {
-      checks.require(LIMITS.test(answer.outcome), answer, "2xx or a limit's own subcode", told(answer));
       if (answer.subcode !== "rate_limited") continue;
       const text = answer.headers["retry-after"];
       const readable = text !== undefined && retryAfterMs(text, Date.now()) !== undefined;
@@ -87,8 +107,8 @@ const overloadIsTold = loadRule({
   run: async (context) => {
     const checks = new Checks("2xx or a limit's own subcode, in a flat body");
     const { reached, answers, size } = await overload(context);
+    requireLimits(checks, answers);
     for (const answer of answers) {
-      checks.require(LIMITS.test(answer.outcome), answer, "2xx or a limit's own subcode", told(answer));
       if (!SHED.test(answer.outcome)) continue;
       checks.require(
         answer.envelope === "flat",
@@ -123,28 +143,32 @@ const overloadSparesOthers = loadRule({
 
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
-const latencyMs = ({ exchanged }: Answer): number =>
+const firstByteMs = ({ exchanged }: Answer): number =>
   ((exchanged.firstUs ?? exchanged.doneUs) - exchanged.sentUs) / 1000;
+const wholeMs = ({ exchanged }: Answer): number => (exchanged.doneUs - exchanged.sentUs) / 1000;
+/** What a burst from one host does to both kinds alike. */
+const BURST_MS = 150;
 
 const refusalsAreCheap = loadRule({
   id: "refusals-are-cheap",
   level: "should",
   spec: [220],
-  title: "a call that is shed is answered sooner than one that is served",
+  title: "a call that is shed costs far less time than one that is served",
   run: async (context) => {
-    const checks = new Checks("the median refusal is no slower than the median first event");
+    const checks = new Checks("the median refusal takes at most half the time of a served call");
     const { reached, answers, size } = await overload(context);
     if (!reached) return checks.result(`no cap was met with ${size} streams at once`);
     const shed = answers.filter(({ outcome }) => SHED.test(outcome));
     const served = answers.filter(isAdmitted);
-    const [a, b] = [median(shed.map(latencyMs)), median(served.map(latencyMs))];
     const last = shed.at(-1);
     if (last === undefined || served.length === 0) return checks.result("nothing to compare");
+    const tookMs = median(shed.map(firstByteMs));
+    const mayMs = Math.max(BURST_MS, median(served.map(wholeMs)) / 2);
     checks.require(
-      a <= Math.max(b, 1) * 1.5 + 20,
+      tookMs <= mayMs,
       last,
-      `at most about ${b.toFixed(0)} ms`,
-      `it was ${a.toFixed(0)} ms`,
+      `at most about ${mayMs.toFixed(0)} ms`,
+      `the median was ${tookMs.toFixed(0)} ms`,
     );
     return checks.result();
   },
@@ -152,7 +176,6 @@ const refusalsAreCheap = loadRule({
 
 const RECOVER_WITHIN_MS = 12_000;
 const LOOK_EVERY_MS = 1_000;
-const LEAVE_AFTER_MS = 60;
 const REFUSALS_MAX = 120;
 const AT_A_TIME = 8;
 
@@ -181,7 +204,7 @@ const slotsComeBack = loadRule({
     if (!reached || caller === null || capacity === 0) {
       return checks.result(`no cap was met with ${size} streams at once`);
     }
-    await wave(context, Math.min(capacity, rateAllowed(context)), [caller], LEAVE_AFTER_MS);
+    await wave(context, Math.min(capacity, rateAllowed(context)), [caller], true);
     await refuseMany(context, Math.min(capacity + 8, REFUSALS_MAX));
     const half = Math.max(1, Math.floor(capacity / 2));
     const endMs = performance.now() + RECOVER_WITHIN_MS;

@@ -2,10 +2,10 @@
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { type Cell, tableRule } from "../cells.ts";
-import { ANY_SUCCESS, Checks } from "../checks.ts";
+import { ANY_SUCCESS, Checks, isSessionsOff } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { exchangeProbe } from "../probe.ts";
-import type { Rule } from "../rule.ts";
+import { CannotJudge, type Rule } from "../rule.ts";
 
 const EXCEEDED = outcomeOf("map_load_quota_exceeded");
 const HARD_STOP = outcomeOf("map_load_hard_stop");
@@ -69,8 +69,8 @@ const hardStop: Rule = {
 
 const hardStopElsewhere = tableRule({
   id: "quota-concerns-tile-only",
-  level: "should",
-  spec: [80, 205],
+  level: "must",
+  spec: [80, 205, 225],
   title: "an organization past its map loads still mints other products",
   phase: "meters",
   needs: { roles: ["publishable_hard_stop"] },
@@ -87,6 +87,7 @@ const readUsed = async (context: Context, checks: Checks): Promise<{ used: numbe
   const answer = await context.send(tileOf("publishable_exhausted"));
   const used = usedIn(answer);
   if (answer.outcome === EXCEEDED && used !== undefined) return { used, answer };
+  if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
   checks.unclear(`used could not be read: ${told(answer)}`);
   return null;
 };

@@ -19,8 +19,8 @@ const originRequired = tableRule({
   title: "the exchange answers a call without an Origin with 403 origin_required",
   phase: "lattice",
   needs: { roles: ["publishable"] },
-  cells: () =>
-    pairwise({ product: PRODUCTS_ASKED, form: FORMS }).map(
+  cells: async (context) =>
+    pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(
       ({ product, form }): Cell => ({
         probe: exchangeProbe("publishable", "none", product, { form }),
         accepts: [NO_ORIGIN],
@@ -35,8 +35,8 @@ const originMismatch = tableRule({
   title: "the exchange answers an Origin outside the key's allowlist with 403 session_origin_mismatch",
   phase: "lattice",
   needs: { roles: ["publishable"] },
-  cells: () =>
-    pairwise({ product: PRODUCTS_ASKED, form: FORMS }).map(
+  cells: async (context) =>
+    pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(
       ({ product, form }): Cell => ({
         probe: exchangeProbe("publishable", "foreign", product, { form }),
         accepts: [MISMATCH],

@@ -54,7 +54,7 @@ const streamRule = (
       else if (specimen.answer.transient) checks.unclear(told(specimen.answer));
       else checks.note(`${specimen.stream}: no stream (${told(specimen.answer)})`);
     }
-    return checks.result("no stream was opened");
+    return checks.result("no stream showed it");
   },
 });
 

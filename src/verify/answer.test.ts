@@ -1,0 +1,32 @@
+import { describe, expect, test } from "vitest";
+import { isTransient, nameAnswer } from "./answer.ts";
+
+const named = (status: number, body: unknown): [string, string] => {
+  const { outcome, envelope } = nameAnswer(status, typeof body === "string" ? body : JSON.stringify(body));
+  return [outcome, envelope];
+};
+
+describe("an answer", () => {
+  test.each([
+    ["a subcode in its own envelope", 403, { detail: "ip_not_allowed" }, "403 ip_not_allowed", "detail"],
+    ["fields beside it", 403, { detail: "ip_not_allowed", request_id: 1 }, "403 ip_not_allowed", "detail"],
+    ["the flat body", 429, { error: "org_overloaded" }, "429 org_overloaded", "flat"],
+    ["the flat body inside a detail", 429, { detail: { error: "org_overloaded" } }, "429 org_overloaded", "wrapped"],
+    ["both envelopes", 429, { detail: "org_overloaded", error: "x" }, "429 org_overloaded", "both"],
+    ["the older name", 403, { detail: "origin_not_allowed" }, "403 session_origin_mismatch", "detail"],
+    ["a 401 without a body", 401, "", "401", "none"],
+    ["a 401 with words of its own", 401, { error: "unauthorized" }, "401", "flat"],
+    ["a list of errors under 422", 422, { detail: [{ msg: "x" }] }, "422 malformed_body", "detail"],
+    ["a subcode of key creation", 422, { detail: "unknown_scope" }, "422 unknown_scope", "detail"],
+    ["a route failure", 200, { error: "no way" }, "200 error", "flat"],
+    ["a balancer's page", 502, "<html>", "edge 502", "other"],
+    ["a name that is no object's own", 403, { detail: "constructor" }, "403 constructor", "detail"],
+  ])("%s is named by its status and subcode", (_what, status, body, outcome, envelope) => {
+    expect(named(status, body)).toEqual([outcome, envelope]);
+  });
+
+  test("overload, rate and lost dependencies say nothing about another check; a used-up allowance does", () => {
+    expect(["429 rate_limited", "503", "edge 502", "indeterminate"].every(isTransient)).toBe(true);
+    expect(["429 map_load_quota_exceeded", "401", "500", "edge 500"].some(isTransient)).toBe(false);
+  });
+});

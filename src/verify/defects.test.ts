@@ -1,0 +1,145 @@
+import { describe, expect, test } from "vitest";
+import { createSecrets } from "../drivers/secrets.ts";
+import { runVerify } from "./run-verify.ts";
+import { startTwin } from "./twin-for-tests.ts";
+
+/** A defect, and the rule that names it. */
+const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
+  ["wraps-the-flat-body", "envelope-fits-subcode"],
+  ["flattens-the-detail", "envelope-fits-subcode"],
+  ["both-envelopes", "envelope-fits-subcode"],
+  ["flat-hard-stop", "envelope-fits-subcode"],
+  ["detail-on-401", "unauthenticated-has-no-detail"],
+  ["403-for-nobody", "missing-credential"],
+  ["open-catalogs", "missing-credential"],
+  ["503-for-unknown", "invalid-credential"],
+  ["any-signature", "forged-session"],
+  ["alg-none", "forged-session"],
+  ["serves-revoked", "revoked-key"],
+  ["serves-expired", "expired-key"],
+  ["ignores-x-api-key", "either-header"],
+  ["500-on-malformed", "no-server-errors"],
+  ["500-on-broken-json", "malformed-runtime-body"],
+  ["streams-malformed", "malformed-runtime-body"],
+  ["400-on-malformed", "malformed-exchange-body"],
+  ["mints-anything", "wrong-product-is-refused"],
+  ["mints-for-an-hour", "session-lifetime-is-bounded"],
+  ["expires-in-an-hour", "session-expires-in"],
+  ["expires-in-text", "session-expires-in"],
+  ["token-without-env", "session-token-format"],
+  ["echoes-chat", "session-product"],
+  ["null-style", "session-basemap-style-absent"],
+  ["forgets-the-style", "session-basemap-style"],
+  ["exchanges-server-keys", "exchange-wrong-kind"],
+  ["wrong-kind-is-401", "exchange-wrong-kind"],
+  ["renews-sessions", "exchange-with-a-session"],
+  ["no-origin-is-fine", "exchange-origin-required"],
+  ["any-origin", "exchange-origin-mismatch"],
+  ["invents-a-subcode", "subcode-is-in-the-catalogue"],
+  ["matches-by-prefix", "origin-lookalikes"],
+  ["matches-by-suffix", "origin-lookalikes"],
+  ["session-from-anywhere", "session-origin-mismatch"],
+  ["origin-before-kind", "exchange-order-kind-before-origin"],
+  ["product-before-origin", "exchange-order-origin-before-product"],
+  ["quota-before-origin", "exchange-order-origin-before-quota"],
+  ["mints-without-scope", "exchange-insufficient-scope"],
+  ["product-for-scope", "exchange-insufficient-scope"],
+  ["mints-any-product", "exchange-product-not-allowed"],
+  ["remembers-the-old-tier", "exchange-tier-capability"],
+  ["scope-for-tier", "exchange-tier-capability"],
+  ["forgets-a-scope", "runtime-insufficient-scope"],
+  ["tier-for-scope", "runtime-insufficient-scope"],
+  ["serves-publishable-keys", "publishable-key-at-runtime"],
+  ["publishable-as-403", "publishable-key-at-runtime"],
+  ["server-key-in-any-browser", "server-key-in-browser"],
+  ["cors-for-server-keys", "server-key-is-blocked-by-cors"],
+  ["any-address", "ip-not-allowed"],
+  ["tile-without-retry-after", "tile-restriction-says-3600"],
+  ["restricts-tiles-with-403", "status-fits-subcode"],
+  ["wrong-meter", "quota-body-fields"],
+  ["used-as-text", "quota-exceeded"],
+  ["quota-as-403", "quota-exceeded"],
+  ["charges-every-mint", "quota-concerns-tile-only"],
+  ["charges-the-refused", "refused-mint-is-not-charged"],
+  ["never-counts", "quota-exceeded"],
+  ["never-hard-stops", "hard-stop"],
+  ["never-hard-stops", "soft-band-and-hard-stop"],
+  ["quota-code-at-hard-stop", "soft-band-and-hard-stop"],
+  ["stops-at-the-soft-band", "soft-band-and-hard-stop"],
+  ["admits-one-too-many", "allowance-is-exact"],
+  ["stops-one-early", "allowance-is-exact"],
+  ["checks-then-charges", "allowance-is-exact"],
+  ["trusts-the-client-id", "allowance-is-exact"],
+  ["route-failure-as-400", "route-failures-are-200"],
+  ["route-failure-as-404", "route-failures-are-200"],
+  ["route-failure-as-422", "route-failures-are-200"],
+  ["route-error-object", "route-failures-are-200"],
+  ["catalog-as-text", "answers-are-json"],
+  ["refuses-as-text", "refusals-are-json"],
+  ["stream-as-text", "stream-content-type"],
+  ["nameless-events", "stream-frames"],
+  ["ends-with-done-text", "stream-frames"],
+  ["speaks-control-everywhere", "stream-contracts-differ"],
+  ["buffers", "stream-is-not-buffered"],
+  ["error-events,error-without-partial-text", "stream-error-event"],
+  ["error-events,talks-after-error", "stream-nothing-after-error"],
+  ["any-scope", "keys-unknown-scope"],
+  ["422-for-scope", "keys-unknown-scope"],
+  ["any-product-name", "keys-unknown-product"],
+  ["no-origins-needed", "keys-live-publishable-needs-origins"],
+  ["server-keys-for-free", "keys-free-plan-publishable-only"],
+  ["no-plan-needed", "keys-plan-required"],
+  ["vendor-without-word", "keys-vendor-needs-acknowledgement"],
+  ["no-key-limit", "keys-limit-reached"],
+  ["key-limit-as-403", "keys-limit-reached"],
+  ["platform-key-manages", "keys-not-with-a-platform-key"],
+  ["widens-beyond-tier", "keys-widening-beyond-tier"],
+  ["patch-does-nothing", "key-is-narrowed-and-widened"],
+  ["delete-does-nothing", "deleted-key-is-dead"],
+  ["any-admin-will-do", "key-of-another-organization"],
+];
+
+const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
+  ["hides-retry-after", "rate-limit-is-told"],
+  ["limits-with-503", "rate-limit-is-told"],
+  ["sheds-with-503", "overload-is-told"],
+  ["sheds-with-detail", "overload-is-told"],
+  ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
+];
+
+const verdictOf = async (defects: string, rule: string): Promise<string> => {
+  const twin = await startTwin({ defects: defects.split(","), streamMs: rule === "stream-is-not-buffered" ? 400 : 40 });
+  const live = twin.liveKeys();
+  try {
+    const { claims, crashes } = await runVerify({
+      target: twin.target,
+      secrets: createSecrets("."),
+      seed: 7,
+      ratePerS: 400,
+      only: [rule],
+      allowWrites: true,
+      allowQuotaBurn: true,
+      allowLoad: true,
+    });
+    expect(claims).toHaveLength(1);
+    const claim = claims[0];
+    if (claim?.verdict === "fail") expect(crashes.map((crash) => crash.rule)).toEqual([rule]);
+    // A key that a broken deployment made against the rules is gone again as well.
+    if (defects !== "delete-does-nothing") expect(twin.liveKeys()).toBe(live);
+    return `${claim?.verdict} ${claim?.verdict === "fail" ? "" : claim?.reason}`.trim();
+  } finally {
+    await twin.close();
+  }
+};
+
+describe("a deployment with one defect", () => {
+  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
+    expect(await verdictOf(defects, rule)).toBe("fail");
+  });
+});
+
+describe("a deployment with one defect under load", () => {
+  test.each(LOAD_DEFECTS)("%s fails the rule %s", { timeout: 90_000 }, async (defects, rule) => {
+    expect(await verdictOf(defects, rule)).toBe("fail");
+  });
+});

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createSecrets } from "../drivers/secrets.ts";
+import { type Reference, startReference } from "./reference-for-tests.ts";
+import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
+
+let reference: Reference;
+beforeAll(async () => {
+  reference = await startReference();
+});
+afterAll(() => reference.close());
+
+const verify = (more: Partial<VerifyOptions> = {}): Promise<VerifyResult> =>
+  runVerify({ target: reference.target, secrets: createSecrets("."), seed: 3, ratePerS: 300, ...more });
+
+const told = ({ claims }: VerifyResult, verdict: string): string[] =>
+  claims.filter((claim) => claim.verdict === verdict).map(({ id, reason, got }) => `${id}: ${reason}; ${got}`);
+
+describe("the reference platform", () => {
+  test("passes every rule that can be judged, with everything allowed; a second run names what the first has spent", {
+    timeout: 120_000,
+  }, async () => {
+    const everything = { allowWrites: true, allowQuotaBurn: true, allowLoad: true };
+    const first = await verify(everything);
+    expect(told(first, "fail")).toEqual([]);
+    expect(told(first, "inconclusive")).toEqual([]);
+    // Nothing from outside makes an error event or a lost key service, and a short stream does not tell buffering.
+    const unseen = ["stream-error-event", "stream-nothing-after-error", "key-service-down-has-no-detail"];
+    const skipped = first.claims
+      .filter(({ verdict }) => verdict === "skipped")
+      .map(({ id }) => id.slice("verify/".length));
+    expect(skipped.filter((id) => id !== "stream-is-not-buffered")).toEqual(unseen);
+    expect(first.leftOver).toEqual([]);
+
+    const again = await verify({ allowQuotaBurn: true, only: ["quota-burn", "meters"] });
+    expect(told(again, "fail")).toEqual([]);
+    const spent = told(again, "skipped");
+    expect(spent).toHaveLength(2);
+    expect(spent.join()).toMatch(/allowance of publishable_expendable is spent for this month \(5 of 5\)/);
+    expect(spent.join()).toMatch(/allowance of publishable_expendable_paid is spent/);
+  });
+
+  test("with a publishable and a server key alone, the calls would fit into 30 seconds at 20 a second", async () => {
+    const { publishable, server } = reference.target.credentials ?? {};
+    const { tile_url: _, ...rest } = reference.target;
+    const target = {
+      ...rest,
+      credentials: { publishable: publishable as object as never, server: server as object as never },
+    };
+    const result = await verify({ target });
+    expect(told(result, "fail")).toEqual([]);
+    expect(result.spent.requests).toBeLessThan(600);
+    expect(told(result, "skipped").join("\n")).toMatch(/the role publishable_no_ai is not in the target file/);
+    expect(told(result, "pass").length).toBeGreaterThan(50);
+  });
+});

@@ -1,0 +1,65 @@
+/**
+ * Tries a recorded failing case again on a deployment (`dev replay FILE`): the same calls, or the whole rule where one
+ * call does not tell. Fixed, failing, or unclear; never fixed only because nothing could be seen.
+ */
+import { readFile } from "node:fs/promises";
+import type { Secrets } from "../drivers/secrets.ts";
+import type { Target } from "../drivers/target.ts";
+import { ruleOf } from "./catalogue.ts";
+import { CRASH_SCHEMA, type Crash } from "./crash.ts";
+import { runVerify } from "./run-verify.ts";
+
+export type Replayed = {
+  verdict: "fixed" | "failing" | "unclear";
+  reason: string;
+  expected: string;
+  got: string;
+};
+
+export class CrashFileError extends Error {
+  override name = "CrashFileError";
+}
+
+export const readCrash = async (file: string): Promise<Crash> => {
+  let crash: Partial<Crash>;
+  try {
+    crash = JSON.parse(await readFile(file, "utf8")) as Partial<Crash>;
+  } catch (error) {
+    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message.split("\n")[0]}`);
+  }
+  if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string") {
+    throw new CrashFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);
+  }
+  return crash as Crash;
+};
+
+const VERDICT = { pass: "fixed", fail: "failing", inconclusive: "unclear", skipped: "unclear" } as const;
+
+/**
+ * The rule of the crash file, with its seed and what was allowed then: chains of calls, sessions and made keys need the
+ * rule's own hands, and the same seed makes the same calls.
+ */
+export const replayCrash = async (crash: Crash, target: Target, secrets: Secrets): Promise<Replayed> => {
+  if (ruleOf(crash.rule) === undefined) {
+    return {
+      verdict: "unclear",
+      reason: `there is no rule ${crash.rule} any more`,
+      expected: crash.expected,
+      got: "not tried",
+    };
+  }
+  const { claims } = await runVerify({
+    target,
+    secrets,
+    seed: crash.seed,
+    only: [crash.rule],
+    allowWrites: crash.allowed.includes("writes"),
+    allowQuotaBurn: crash.allowed.includes("quota-burn"),
+    allowLoad: crash.allowed.includes("load"),
+    stage: "replay",
+  });
+  const [claim] = claims;
+  if (claim === undefined)
+    return { verdict: "unclear", reason: "nothing was judged", expected: crash.expected, got: "-" };
+  return { verdict: VERDICT[claim.verdict], reason: claim.reason, expected: claim.expected, got: claim.got };
+};

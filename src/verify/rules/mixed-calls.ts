@@ -1,0 +1,107 @@
+/**
+ * Calls put together by chance from every role, origin, route and header (items 68-81, 145-156): the tables of the other
+ * rules cover what somebody thought of. What fits is worked out by the order of checks as the judges of a history know
+ * it (invariants/legal-answers.ts), every reading allowed. The seed of the run decides, so a replay makes the same calls.
+ */
+import { PRODUCT_SCOPE, type Product, type RouteName } from "../../contract/routes.ts";
+import type { KeyRole } from "../../drivers/target.ts";
+import { legalAnswers } from "../../invariants/legal-answers.ts";
+import { pick, whole } from "../../workload/random.ts";
+import type { CredentialRef, OriginRef } from "../../workload/step.ts";
+import { type Answer, isAdmitted, told } from "../answer.ts";
+import { Checks, isSessionsOff, tell } from "../checks.ts";
+import { type Context, scopeOf } from "../context.ts";
+import { FORMS, type Probe, role } from "../probe.ts";
+import { RUNTIME_ROUTES, type Rule } from "../rule.ts";
+
+const CALLS = 90;
+
+const PUBLISHABLE: readonly KeyRole[] = [
+  ...(["publishable", "publishable_other_org", "publishable_no_ai", "publishable_tile_only"] as const),
+  ...(["publishable_downgraded", "publishable_exhausted", "publishable_hard_stop", "publishable_basemap"] as const),
+];
+const SERVER: readonly KeyRole[] = ["server", "server_no_design", "server_foreign_ip", "server_downgraded"];
+/** Roles whose sessions are there to be had without a map load, and for what. */
+const SESSIONS: readonly { of: KeyRole; product: Product }[] = [
+  { of: "publishable", product: "chat" },
+  { of: "publishable", product: "editor" },
+  { of: "publishable_no_ai", product: "editor" },
+  { of: "publishable_other_org", product: "chat" },
+];
+const ORIGINS: readonly OriginRef[] = ["listed", "none", "foreign"];
+
+/** Not the metered one: what comes by chance must not be charged. */
+const ROUTES = RUNTIME_ROUTES.filter((route) => route !== "design.analyze");
+const BODY_NOT_SHOWN: ReadonlySet<RouteName | "-"> = new Set([
+  ...(["chat.summary", "chat.button", "chat.route", "poi.enrich", "design.apply"] as const),
+]);
+
+const credentialsOf = (context: Context): CredentialRef[] => [
+  { as: "none" },
+  { as: "garbage" },
+  { as: "unknown" },
+  ...PUBLISHABLE.filter(context.has).map((name): CredentialRef => ({ as: "publishable", of: role(name) })),
+  ...SERVER.filter(context.has).map((name): CredentialRef => ({ as: "server", of: role(name) })),
+  ...SESSIONS.filter(({ of }) => context.has(of)).map(
+    ({ of, product }): CredentialRef => ({ as: "session", of: role(of), product }),
+  ),
+];
+
+const scopeFor = ({ product }: { product: Product }): string | null => PRODUCT_SCOPE[product];
+
+/** The i-th call of a seed. */
+const probeOf = (
+  context: Context,
+  credentials: readonly CredentialRef[],
+  forms: readonly Probe["form"][],
+  i: number,
+): Probe => {
+  const { seed } = context;
+  const credential = pick(seed, i, 1, credentials);
+  const origin = pick(seed, i, 2, ORIGINS);
+  if (whole(seed, i, 3, 5) < 2) {
+    const product = pick(seed, i, 4, ["chat", "editor", "viewer"] as const);
+    return { route: "sdk.sessions", credential, origin, product, form: pick(seed, i, 5, forms) as "bearer" };
+  }
+  // Whether a session opens the routes of another scope is A16, and another rule's.
+  const routes =
+    credential.as === "session" ? ROUTES.filter((route) => scopeOf(route) === scopeFor(credential)) : ROUTES;
+  return { route: pick(seed, i, 4, routes), credential, origin, form: pick(seed, i, 5, FORMS) };
+};
+
+const isOpen = ({ probe, outcome, status }: Answer): boolean =>
+  BODY_NOT_SHOWN.has(probe.route) &&
+  (outcome === "422 malformed_body" || (probe.route === "poi.enrich" && status === 404));
+
+const judge = (checks: Checks, answer: Answer): void => {
+  const legal = legalAnswers(answer.line, { ours: false, stateUnsettled: false });
+  if (legal === null || isSessionsOff(answer)) return;
+  const outcome = answer.outcome === "200 error event" ? "200 error" : answer.outcome;
+  if (legal.has(outcome) || (legal.has("200") && isAdmitted(answer)) || isOpen(answer)) {
+    if (answer.transient) checks.unclear(told(answer));
+    else checks.fine();
+  } else if (answer.transient) checks.unclear(told(answer));
+  else {
+    const accepts = [...legal];
+    checks.breach({ expected: accepts.join(" or "), got: tell(answer), steps: [answer], accepts });
+  }
+};
+
+const mixed: Rule = {
+  id: "mixed-calls",
+  level: "must",
+  spec: [68, 69, 70, 71, 72, 74, 81, 145, 147, 149, 151, 153, 156],
+  title: "any call is answered by a check that it fails, and let in only when it fails none",
+  phase: "order",
+  needs: {},
+  run: async (context) => {
+    const checks = new Checks("an answer that the specification allows this call");
+    const credentials = credentialsOf(context);
+    const forms = await context.exchangeForms();
+    const probes = Array.from({ length: CALLS }, (_, i) => probeOf(context, credentials, forms, i));
+    await context.each(probes, async (probe) => judge(checks, await context.send(probe)));
+    return checks.result();
+  },
+};
+
+export const MIXED_RULES: readonly Rule[] = [mixed];

@@ -1,0 +1,154 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findSecrets } from "../contract/credentials.ts";
+import { createSecrets } from "../drivers/secrets.ts";
+import { RULES, selectRules } from "./catalogue.ts";
+import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
+import {
+  runVerify,
+  TargetUnreachableError,
+  UnknownRuleError,
+  type VerifyOptions,
+  type VerifyResult,
+} from "./run-verify.ts";
+import { startTwin, type Twin } from "./twin-for-tests.ts";
+
+let twin: Twin;
+beforeAll(async () => {
+  twin = await startTwin();
+});
+afterAll(() => twin.close());
+
+const secrets = createSecrets(".");
+const verify = (more: Partial<VerifyOptions> = {}): Promise<VerifyResult> =>
+  runVerify({ target: twin.target, secrets, seed: 5, ratePerS: 400, ...more });
+
+describe("the catalogue", () => {
+  test("has ids that are unique and kebab-case, a sentence and item numbers for each rule", () => {
+    const ids = RULES.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const { id, spec, title } of RULES) {
+      expect(id).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
+      expect(spec.length).toBeGreaterThan(0);
+      expect(spec.every((item) => item >= 1 && item <= 234)).toBe(true);
+      expect(title.length).toBeGreaterThan(15);
+    }
+  });
+
+  test("is chosen from by rule, by claim id and by phase", () => {
+    expect(selectRules(["verify/hard-stop", "order"], ["mixed-calls"]).rules.map(({ id }) => id)).toContain(
+      "hard-stop",
+    );
+    expect(selectRules([], ["load"]).rules.some(({ phase }) => phase === "load")).toBe(false);
+    expect(selectRules(["no-such"], []).unknown).toEqual(["no-such"]);
+  });
+});
+
+describe("a run of verify", () => {
+  test("skips by the name of the role, the option or the budget that is missing", async () => {
+    const { publishable_no_ai: _, ...credentials } = twin.target.credentials ?? {};
+    const target = { ...twin.target, credentials, budget: { map_loads: 0 }, permits: { writes: false } };
+    const only = ["exchange-insufficient-scope", "tile-foreign-origin", "keys-plan-required", "allowance-is-exact"];
+    const { claims } = await verify({ target, only, allowWrites: true });
+    const reasons = Object.fromEntries(claims.map(({ id, verdict, reason }) => [id.slice(7), `${verdict} ${reason}`]));
+    expect(reasons["exchange-insufficient-scope"]).toMatch(/^skipped .*the role publishable_no_ai/);
+    expect(reasons["tile-foreign-origin"]).toMatch(/^skipped .*budget.map_loads/);
+    expect(reasons["keys-plan-required"]).toMatch(/^skipped .*permits.writes of the target file/);
+    expect(reasons["allowance-is-exact"]).toMatch(/^skipped .*--allow-quota-burn/);
+  });
+
+  test("never sends more than the budget allows", async () => {
+    const target = { ...twin.target, budget: { requests: 25 } };
+    const { lines, claims, spent } = await verify({ target, only: ["lattice"] });
+    expect(lines.length).toBeLessThanOrEqual(25);
+    expect(spent.requests).toBe(25);
+    expect(claims.some(({ reason }) => /budget.requests of the target file/.test(reason))).toBe(true);
+  });
+
+  test("writes a line for every call, with the facts that judges read, and no secret in lines, claims or crash files", async () => {
+    const broken = await startTwin({ defects: ["any-origin", "detail-on-401", "any-signature"] });
+    try {
+      const { lines, claims, crashes, spent } = await verify({
+        target: broken.target,
+        only: ["lattice", "every-answer"],
+      });
+      expect(lines).toHaveLength(spent.requests);
+      expect(new Set(lines.map(({ id }) => id)).size).toBe(lines.length);
+      expect(lines.every(({ facts }) => facts !== undefined)).toBe(true);
+      expect(crashes.length).toBeGreaterThan(2);
+      expect(findSecrets(JSON.stringify([lines, claims, crashes]))).toEqual([]);
+      const crash = crashes.find(({ rule }) => rule === "exchange-origin-mismatch");
+      expect(crash?.curl).toMatch(/^curl -sS -i -X POST '.*\/sdk\/sessions' .*\$KEY_PUBLISHABLE/);
+      expect(crash?.variables.$KEY_PUBLISHABLE).toBe("credentials.publishable of the target file");
+    } finally {
+      await broken.close();
+    }
+  });
+
+  test("judges rules about every answer alone by making calls for them", async () => {
+    const { claims } = await verify({ only: ["envelope-fits-subcode"] });
+    expect(claims.map(({ id, verdict }) => [id, verdict])).toEqual([["verify/envelope-fits-subcode", "pass"]]);
+  });
+
+  test("takes back the keys it made when it is stopped in the middle, and journals them first", async () => {
+    const stop = new AbortController();
+    const journal: string[] = [];
+    const live = twin.liveKeys();
+    const result = await verify({
+      only: ["key-is-created", "key-is-narrowed-and-widened"],
+      allowWrites: true,
+      signal: stop.signal,
+      journal: {
+        about: ({ kind, name }) => {
+          journal.push(`about ${kind} ${name} with ${twin.liveKeys() - live} keys made`);
+          return String(journal.length);
+        },
+        done: (_id, detail) => {
+          journal.push(`done ${detail?.replace(/\S+$/, "…")}`);
+          // The key is there now; whatever comes next is not sent any more.
+          stop.abort(new Error("stopped by hand"));
+        },
+        undone: (_id, detail) => journal.push(`undone ${detail}`),
+      },
+    });
+    expect(journal).toEqual([
+      "about key key floodgate-verify of admin_pro with 0 keys made",
+      "done id …",
+      "undone taken back",
+    ]);
+    expect(twin.liveKeys()).toBe(live);
+    expect(result.stopped).toBe(true);
+    expect(result.leftOver).toEqual([]);
+    expect(result.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive"]);
+  });
+
+  test("says that a target is not there, and that a rule is not known", async () => {
+    const target = { ...twin.target, base_url: "http://127.0.0.1:9/v1" };
+    await expect(verify({ target })).rejects.toThrow(TargetUnreachableError);
+    await expect(verify({ only: ["no-such-rule"] })).rejects.toThrow(UnknownRuleError);
+  });
+});
+
+describe("the replay of a crash file", () => {
+  test("says failing while the defect is there, fixed when it is gone, unclear when it cannot be tried", async () => {
+    const broken = await startTwin({ defects: ["any-origin"] });
+    const folder = await mkdtemp(join(tmpdir(), "floodgate-crash-"));
+    try {
+      const { crashes } = await verify({ target: broken.target, only: ["exchange-origin-mismatch"] });
+      const file = join(folder, "crash.json");
+      await writeFile(file, JSON.stringify(crashes[0]));
+      const crash = await readCrash(file);
+      expect((await replayCrash(crash, broken.target, secrets)).verdict).toBe("failing");
+      expect((await replayCrash(crash, twin.target, secrets)).verdict).toBe("fixed");
+      const { credentials: _, ...without } = twin.target;
+      expect((await replayCrash(crash, without, secrets)).verdict).toBe("unclear");
+      await writeFile(file, "{}");
+      await expect(readCrash(file)).rejects.toThrow(CrashFileError);
+    } finally {
+      await rm(folder, { recursive: true });
+      await broken.close();
+    }
+  });
+});

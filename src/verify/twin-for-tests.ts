@@ -1,0 +1,645 @@
+/**
+ * A second deployment of the same API for the tests of `verify`: written from the specification alone, sharing nothing with
+ * the reference platform, so that the rules are not fitted to one implementation. It speaks every other reading of
+ * spec-checklist.md part C (`variants`) and can be wrong in one way at a time (`defects`).
+ */
+import { createHmac, randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Target } from "../drivers/target.ts";
+
+type Org = { id: string; tier: "Free" | "Pro" | null; limit: number; used: number; keyLimit: number; style?: string };
+type Key = {
+  id: string;
+  secret: string;
+  org: string;
+  kind: "pk" | "sk";
+  scopes: string[];
+  products: string[];
+  origins: string[];
+  ipOk: boolean;
+  state: "valid" | "revoked" | "expired";
+};
+type Reply = { status: number; body?: unknown; text?: string; headers?: Record<string, string> };
+
+export type Twin = {
+  target: Target;
+  /** Keys that are neither revoked nor expired. */
+  liveKeys(): number;
+  close(): Promise<void>;
+};
+export type TwinOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
+
+const ORIGIN = "https://shop.example";
+const OTHER_ORIGIN = "https://elsewhere.example";
+const SCOPES = ["ai", "design", "maps"];
+const SCOPE_OF: Record<string, string | null> = { chat: "ai", editor: "design", viewer: null, tile: "maps" };
+const FREE_PRODUCTS = ["tile"];
+const FREE_SCOPES = ["maps"];
+const NEEDS: Record<string, string> = {
+  "POST /chat/control/stream": "ai",
+  "POST /chat/summary/stream": "ai",
+  "POST /chat/button/stream": "ai",
+  "POST /chat/control/route": "ai",
+  "GET /retrieval/poi/enrich": "ai",
+  "POST /design/analyze": "design",
+  "POST /design/apply-direct": "design",
+  "GET /design/styles": "design",
+  "GET /design/samples": "design",
+  "GET /design/themes": "design",
+};
+
+const b64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
+  const is = (name: string): boolean => variants.includes(name);
+  const has = (name: string): boolean => defects.includes(name);
+  const secret = randomBytes(16).toString("hex");
+  const orgs = new Map<string, Org>();
+  const keys = new Map<string, Key>();
+  const admins = new Map<string, string>();
+  const loads = new Set<string>();
+  const inFlight = new Map<string, number>();
+  const buckets = new Map<string, { tokens: number; atMs: number }>();
+  let total = 0;
+  let ids = 0;
+
+  const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
+    orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
+    return id;
+  };
+  const addKey = (of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
+    const key: Key = {
+      id: `k${ids++}`,
+      secret: `svc_${kind}_${is("no-env-in-keys") ? "" : "live_"}${randomBytes(12).toString("hex")}`,
+      org: of,
+      kind,
+      scopes: SCOPES,
+      products: [],
+      origins: [ORIGIN],
+      ipOk: true,
+      state: "valid",
+      ...more,
+    };
+    keys.set(key.id, key);
+    return key;
+  };
+  const byS = (text: string): Key | undefined => [...keys.values()].find((key) => key.secret === text);
+
+  // ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const extra = is("extra-fields") ? { request_id: "r-1", doc: "https://docs.example" } : {};
+  const detail = (status: number, code: string, headers: Record<string, string> = {}): Reply => ({
+    status,
+    headers,
+    body: has("flattens-the-detail") ? { error: code } : { detail: code, ...extra },
+  });
+  const flat = (code: string, fields: object = {}, headers: Record<string, string> = {}): Reply => ({
+    status: 429,
+    headers,
+    body: has("wraps-the-flat-body")
+      ? { detail: { error: code, ...fields } }
+      : has("both-envelopes")
+        ? { detail: code, error: code, ...fields }
+        : { error: code, ...fields, ...extra },
+  });
+  const unauthenticated = (): Reply => {
+    if (has("detail-on-401")) return { status: 401, body: { detail: "Not authenticated" } };
+    if (has("403-for-nobody")) return detail(403, "forbidden");
+    if (is("empty-401")) return { status: 401 };
+    if (is("message-401")) return { status: 401, body: { message: "no", error: "unauthorized" } };
+    return { status: 401, body: {} };
+  };
+  const malformed = (): Reply => {
+    if (has("500-on-malformed")) return { status: 500, text: "Internal Server Error" };
+    if (has("400-on-malformed")) return detail(400, "bad_request");
+    return is("fastapi-422")
+      ? { status: 422, body: { detail: [{ loc: ["body"], msg: "field required", type: "missing" }] } }
+      : detail(422, "malformed_body");
+  };
+
+  // ── credentials ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const sign = (text: string): string => createHmac("sha256", secret).update(text).digest("base64url");
+  const mintToken = (key: Key, product: string): string => {
+    const nowS = Math.floor(Date.now() / 1000);
+    const lifeS = has("mints-for-an-hour") ? 3600 : 900;
+    const claims = is("opaque-token") ? { h: randomBytes(8).toString("hex") } : { exp: nowS + lifeS };
+    const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: ids++ })}`;
+    return `svc_sess_live_${body}.${sign(body)}`;
+  };
+  const readToken = (token: string): { key: Key; product: string } | null => {
+    const [head = "", payload = "", signature = ""] = token.replace(/^svc_sess_[^_]*_/, "").split(".");
+    try {
+      const { alg } = JSON.parse(Buffer.from(head, "base64url").toString()) as { alg: string };
+      const good =
+        signature === sign(`${head}.${payload}`) || has("any-signature") || (has("alg-none") && alg === "none");
+      const { k, p } = JSON.parse(Buffer.from(payload, "base64url").toString()) as { k: string; p: string };
+      const key = keys.get(k);
+      return good && key !== undefined ? { key, product: p } : null;
+    } catch {
+      return null;
+    }
+  };
+  const credentialIn = (req: IncomingMessage): string | null => {
+    const bearer = /^Bearer\s+(\S+)$/i.exec(String(req.headers.authorization ?? ""))?.[1];
+    const api = has("ignores-x-api-key") ? undefined : (req.headers["x-api-key"] as string | undefined);
+    return bearer ?? api ?? null;
+  };
+  const isListed = (key: Key, origin: string): boolean =>
+    key.origins.some((listed) =>
+      has("matches-by-prefix")
+        ? origin.startsWith(listed)
+        : has("matches-by-suffix")
+          ? origin.endsWith(new URL(listed).hostname)
+          : origin === listed,
+    );
+
+  // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const RATE_PER_S = 60;
+  const BURST = 90;
+  const rateLimited = (key: Key): boolean => {
+    if (is("no-rate-limit")) return false;
+    const nowMs = performance.now();
+    const bucket = buckets.get(key.id) ?? { tokens: BURST, atMs: nowMs };
+    bucket.tokens = Math.min(BURST, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * RATE_PER_S);
+    bucket.atMs = nowMs;
+    buckets.set(key.id, bucket);
+    if (bucket.tokens < 1) return true;
+    bucket.tokens -= 1;
+    return false;
+  };
+  const limited = (): Reply => {
+    const headers: Record<string, string> = has("hides-retry-after") ? {} : { "Retry-After": "1" };
+    if (has("limits-with-503")) return { status: 503, body: {}, headers };
+    if (is("retry-after-date")) headers["Retry-After"] = new Date(Date.now() + 1000).toUTCString();
+    return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
+  };
+  const ORG_CAP = 12;
+  const GLOBAL_CAP = 40;
+
+  // ── map loads ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const quotaBody = (of: Org): object => ({
+    meter: has("wrong-meter") ? "tiles" : "map_loads",
+    limit: of.limit,
+    used: has("used-as-text") ? String(of.used) : of.used,
+  });
+  const capOf = (of: Org): number => {
+    if (of.tier === "Free" || is("stops-paid-at-allowance")) return of.limit;
+    if (has("stops-at-the-soft-band")) return of.limit;
+    return of.limit * 5 + (is("over-means-over") ? 1 : 0);
+  };
+  /** `null`: let in and charged. */
+  const charge = async (of: Org, id: string): Promise<Reply | null> => {
+    const cap = capOf(of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
+    const endless = (has("never-hard-stops") && of.tier === "Pro") || has("never-counts");
+    if (of.used < cap || endless) {
+      if (has("checks-then-charges")) await new Promise((resolve) => setTimeout(resolve, 15));
+      if (is("mints-are-free")) return null;
+      if (!(has("trusts-the-client-id") && loads.has(id))) of.used += 1;
+      loads.add(id);
+      return null;
+    }
+    if (has("charges-the-refused")) of.used += 1;
+    if (of.tier === "Free" || is("stops-paid-at-allowance") || has("quota-code-at-hard-stop")) {
+      return has("quota-as-403")
+        ? detail(403, "map_load_quota_exceeded")
+        : flat("map_load_quota_exceeded", quotaBody(of));
+    }
+    return has("flat-hard-stop") ? flat("map_load_hard_stop") : detail(429, "map_load_hard_stop");
+  };
+
+  // ── the exchange ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  type Check = () => Reply | null | Promise<Reply | null>;
+  const exchange = async (req: IncomingMessage, text: string): Promise<Reply> => {
+    const credential = credentialIn(req);
+    const origin = req.headers.origin;
+    let body: { product?: unknown } = {};
+    let broken = false;
+    try {
+      body = JSON.parse(text) as typeof body;
+    } catch {
+      broken = true;
+    }
+    const known = typeof body === "object" && body !== null && !Array.isArray(body);
+    const product = known ? body.product : undefined;
+    const isProduct = typeof product === "string" && product in SCOPE_OF;
+    if (is("sessions-disabled")) return detail(403, "sessions_disabled");
+    if (credential === null && is("anonymous-viewer") && product === "viewer") {
+      return {
+        status: 200,
+        body: { session_token: `svc_sess_live_${b64({})}.${b64({})}.x`, expires_in: 900, product },
+      };
+    }
+    if (credential === null) return unauthenticated();
+    if (is("prefix-first") && !/^svc_pk_/.test(credential) && /^svc_/.test(credential))
+      return detail(403, "publishable_key_required");
+    const session = credential.startsWith("svc_sess_") ? readToken(credential) : null;
+    const key = session?.key ?? byS(credential);
+    if (key === undefined) return unauthenticated();
+    if (key.state !== "valid" && !has(`serves-${key.state}`)) return unauthenticated();
+    const of = orgs.get(key.org) as Org;
+    const kind: Check = () => {
+      if (key.kind === "pk" && session === null) return null;
+      if (has("exchanges-server-keys")) return null;
+      if (has("renews-sessions") && session !== null) return null;
+      if (is("browser-first") && key.kind === "sk" && origin !== undefined) return detail(403, "server_key_in_browser");
+      return has("wrong-kind-is-401") ? unauthenticated() : detail(403, "publishable_key_required");
+    };
+    const from: Check = () => {
+      if (origin === undefined) return has("no-origin-is-fine") ? null : detail(403, "origin_required");
+      if (isListed(key, origin) || has("any-origin")) return null;
+      if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
+      return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
+    };
+    const shape: Check = () => (broken || !isProduct ? (has("mints-anything") && !broken ? null : malformed()) : null);
+    const may: Check = () => {
+      if (!isProduct) return null;
+      const needed = SCOPE_OF[product] as string | null;
+      if (needed !== null && !key.scopes.includes(needed) && !has("mints-without-scope")) {
+        return detail(403, has("product-for-scope") ? "product_not_allowed" : "insufficient_scope");
+      }
+      const free = of.tier !== "Pro" && !FREE_PRODUCTS.includes(product);
+      if (free && is("tier-first")) return detail(403, "tier_capability_not_allowed");
+      const restricted =
+        key.products.length > 0 ? !key.products.includes(product) : product === "viewer" && !is("viewer-mints");
+      if (restricted && !has("mints-any-product")) return detail(403, "product_not_allowed");
+      if (!free || has("remembers-the-old-tier")) return null;
+      return detail(403, has("scope-for-tier") ? "insufficient_scope" : "tier_capability_not_allowed");
+    };
+    const rate: Check = () => (rateLimited(key) ? limited() : null);
+    const meter: Check = () =>
+      product === "tile" || has("charges-every-mint") ? charge(of, String(req.headers["x-request-id"])) : null;
+    const order: Check[] = has("origin-before-kind")
+      ? [from, kind, shape, may, rate, meter]
+      : has("product-before-origin")
+        ? [kind, shape, may, from, rate, meter]
+        : has("quota-before-origin")
+          ? [kind, meter, from, shape, may, rate]
+          : is("body-first")
+            ? [shape, kind, from, may, rate, meter]
+            : [kind, from, shape, may, rate, meter];
+    for (const check of order) {
+      const refusal = await check();
+      if (refusal !== null) return refusal;
+    }
+    const style = has("forgets-the-style") ? undefined : of.style;
+    return {
+      status: is("201-on-mint") ? 201 : 200,
+      headers: { "Access-Control-Allow-Origin": origin ?? "*" },
+      body: {
+        session_token: has("token-without-env")
+          ? mintToken(key, String(product)).replace("live_", "")
+          : mintToken(key, String(product)),
+        expires_in: has("expires-in-text")
+          ? "900"
+          : has("expires-in-an-hour")
+            ? 3600
+            : is("float-expiry")
+              ? 899.5
+              : 900,
+        product: has("echoes-chat") ? "chat" : product,
+        ...(style === undefined ? (has("null-style") ? { basemap_style_id: null } : {}) : { basemap_style_id: style }),
+        ...extra,
+      },
+    };
+  };
+
+  // ── runtime ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const admitRuntime = (req: IncomingMessage, route: string, tile: boolean): Reply | { key: Key } => {
+    const credential = credentialIn(req);
+    const origin = req.headers.origin;
+    if (credential === null && has("open-catalogs") && route === "GET /design/themes")
+      return { key: [...keys.values()][0] as Key };
+    if (credential === null) return unauthenticated();
+    if (is("prefix-first") && credential.startsWith("svc_pk_")) return detail(401, "publishable_requires_session");
+    const session = credential.startsWith("svc_sess_") ? readToken(credential) : null;
+    const key = session?.key ?? byS(credential);
+    if (key === undefined) return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
+    const frozen = session !== null && is("frozen-tokens");
+    if (key.state !== "valid" && !frozen && !has(`serves-${key.state}`)) return unauthenticated();
+    if (session === null && key.kind === "pk") {
+      if (has("serves-publishable-keys")) return { key };
+      if (is("origin-required-at-runtime") && origin === undefined) return detail(403, "origin_required");
+      return detail(has("publishable-as-403") ? 403 : 401, "publishable_requires_session");
+    }
+    if (session === null && origin !== undefined && !has("server-key-in-any-browser")) {
+      const cors = has("cors-for-server-keys") ? { "Access-Control-Allow-Origin": "*" } : {};
+      return detail(403, "server_key_in_browser", cors);
+    }
+    if (!key.ipOk && !has("any-address")) return detail(403, "ip_not_allowed");
+    if (session !== null && origin === undefined && is("sessions-need-origin")) return detail(403, "origin_required");
+    if (session !== null && origin !== undefined && !isListed(key, origin) && !has("session-from-anywhere")) {
+      if (!tile || is("tile-as-403"))
+        return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
+      const restricted = flat(
+        "tile_access_restricted",
+        {},
+        has("tile-without-retry-after") ? {} : { "Retry-After": "3600" },
+      );
+      return has("restricts-tiles-with-403") ? { ...restricted, status: 403 } : restricted;
+    }
+    const needed = tile ? "maps" : (NEEDS[route] as string);
+    const of = orgs.get(key.org) as Org;
+    const unscoped = has("forgets-a-scope") && route === "GET /design/samples";
+    if (!key.scopes.includes(needed) && !unscoped) {
+      return detail(403, has("tier-for-scope") ? "tier_capability_not_allowed" : "insufficient_scope");
+    }
+    if (session !== null && !is("sessions-are-wide") && SCOPE_OF[session.product] !== needed) {
+      return detail(403, is("product-for-session") ? "product_not_allowed" : "insufficient_scope");
+    }
+    const lax = is("server-keys-on-free") && key.kind === "sk";
+    if (of.tier !== "Pro" && !lax && !frozen && (key.kind === "sk" || !FREE_SCOPES.includes(needed))) {
+      return detail(403, "tier_capability_not_allowed");
+    }
+    return { key };
+  };
+
+  const stream = (res: ServerResponse, route: string, done: () => void): void => {
+    const kind = has("speaks-control-everywhere")
+      ? "control"
+      : (route.split("/")[2] as "control" | "summary" | "button");
+    const NL = is("crlf") ? "\r\n" : "\n";
+    const name = { control: "token", summary: "summary_delta", button: "chunk" }[kind];
+    const last = { control: "done", summary: "summary_done", button: "end" }[kind];
+    const field = { control: "text", summary: "delta", button: "content" }[kind];
+    const frame = (event: string, data: unknown): string =>
+      has("nameless-events")
+        ? `data: ${JSON.stringify(data)}${NL}${NL}`
+        : `event: ${event}${NL}data: ${JSON.stringify(data)}${NL}${NL}`;
+    const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w${i} ` }));
+    if (kind === "control") frames.splice(3, 0, frame("quota", { limit: 10, used: 1, remaining: 9 }));
+    if (is("extra-events"))
+      frames.splice(1, 0, `: ping${NL}${NL}`, frame("heartbeat", { n: 1 }), frame("citation", { url: "x" }));
+    if (has("ends-with-done-text")) frames.push(`data: [DONE]${NL}${NL}`);
+    else if (has("error-events")) {
+      frames.push(
+        frame(
+          "error",
+          has("error-without-partial-text")
+            ? { type: "error", message: "m", code: "c" }
+            : { type: "error", message: "m", code: "c", partial_text: "w0" },
+        ),
+      );
+      if (has("talks-after-error")) frames.push(frame(name, { type: name, [field]: "more" }));
+    } else frames.push(frame(last, { type: last }));
+    const type = has("stream-as-text")
+      ? "text/plain"
+      : is("charset")
+        ? "text/event-stream; charset=utf-8"
+        : "text/event-stream";
+    res.writeHead(200, { "Content-Type": type });
+    res.flushHeaders();
+    let i = 0;
+    let over = false;
+    const finish = (): void => {
+      if (over) return;
+      over = true;
+      clearInterval(timer);
+      done();
+    };
+    const everyMs = streamMs / frames.length;
+    const pieces = is("tiny-chunks") ? frames.flatMap((text) => text.match(/[\s\S]{1,7}/g) ?? []) : frames;
+    const perTick = Math.ceil(pieces.length / frames.length);
+    const timer = setInterval(() => {
+      if (has("buffers") && i * 1.0 < pieces.length - perTick) {
+        i += perTick;
+        return;
+      }
+      const text = has("buffers") ? pieces.join("") : pieces.slice(i, i + perTick).join("");
+      i += perTick;
+      if (is("tiny-chunks")) for (const piece of text.match(/[\s\S]{1,7}/g) ?? []) res.write(piece);
+      else res.write(text);
+      if (i < pieces.length) return;
+      finish();
+      res.end();
+    }, everyMs);
+    res.on("close", () => {
+      if (has("keeps-the-slot-of-a-gone-client") && !over) {
+        over = true;
+        clearInterval(timer);
+        return;
+      }
+      finish();
+    });
+  };
+
+  const route200 = (body: { places?: unknown[]; profile?: unknown }): Reply => {
+    const fail = (message: string): Reply => {
+      if (has("route-failure-as-400")) return { status: 400, body: { error: message } };
+      if (has("route-failure-as-422")) return { status: 422, body: { error: message } };
+      if (has("route-failure-as-404")) return detail(404, "no_route");
+      return { status: 200, body: { error: has("route-error-object") ? { message } : message } };
+    };
+    if (!Array.isArray(body.places) || body.places.length < 2) return fail("too few places");
+    return body.profile === "walking" ? { status: 200, body: { legs: [1] } } : fail("unknown profile");
+  };
+
+  const runtime = (
+    req: IncomingMessage,
+    res: ServerResponse,
+    route: string,
+    text: string,
+    tile: boolean,
+    done: () => void,
+  ): Reply | null => {
+    const admitted = admitRuntime(req, route, tile);
+    if (!("key" in admitted)) {
+      const swallow = is("route-swallows") && route === "POST /chat/control/route";
+      return swallow ? { status: 200, body: { error: "refused" } } : admitted;
+    }
+    const { key } = admitted;
+    const others = inFlight.get(key.org) ?? 0;
+    if (others >= ORG_CAP) {
+      if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
+      if (has("sheds-with-detail")) return detail(429, "org_overloaded");
+      return flat("org_overloaded", {}, { "Retry-After": "1" });
+    }
+    let body: Record<string, unknown> = {};
+    if (req.method === "POST") {
+      try {
+        body = JSON.parse(text) as typeof body;
+      } catch {
+        return has("500-on-broken-json") ? { status: 500, body: { detail: "Internal Server Error" } } : malformed();
+      }
+    }
+    if (route === "POST /chat/control/stream" && !Array.isArray(body.messages)) {
+      if (has("streams-malformed")) {
+        stream(res, route, done);
+        return null;
+      }
+      return malformed();
+    }
+    if (rateLimited(key)) return limited();
+    if (route.endsWith("/stream")) {
+      inFlight.set(key.org, others + 1);
+      total += 1;
+      stream(res, route, () => {
+        inFlight.set(key.org, (inFlight.get(key.org) ?? 1) - 1);
+        total -= 1;
+        done();
+      });
+      return null;
+    }
+    if (route === "POST /chat/control/route") return route200(body);
+    if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };
+    return { status: 200, body: { items: [{ id: "svc-morning", name: "Morning" }], ...extra } };
+  };
+
+  // ── key management ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const manage = (req: IncomingMessage, method: string, id: string | undefined, text: string): Reply => {
+    const credential = credentialIn(req) ?? "";
+    const adminOf = admins.get(credential) ?? (has("platform-key-manages") ? byS(credential)?.org : undefined);
+    if (adminOf === undefined)
+      return is("detail-on-management-401") ? { status: 401, body: { detail: "not an admin" } } : unauthenticated();
+    const of = orgs.get(adminOf) as Org;
+    const body = (text === "" ? {} : JSON.parse(text)) as Partial<{
+      kind: string;
+      scopes: string[];
+      products: string[];
+      allowed_origins: string[];
+      acknowledge_vendor: boolean;
+    }>;
+    const key = id === undefined ? undefined : keys.get(id);
+    if (id !== undefined && (key === undefined || (key.org !== of.id && !has("any-admin-will-do"))))
+      return detail(404, "Not Found");
+    if (method === "DELETE") {
+      if (!has("delete-does-nothing")) (key as Key).state = "revoked";
+      return { status: 204 };
+    }
+    if (of.tier === null && !has("no-plan-needed")) return detail(403, "plan_required");
+    const scopes = body.scopes ?? key?.scopes ?? [];
+    const products = body.products ?? key?.products ?? [];
+    if (scopes.some((scope) => ![...SCOPES, "vendor"].includes(scope)) && !has("any-scope"))
+      return detail(422, has("422-for-scope") ? "malformed_body" : "unknown_scope");
+    if (products.some((product) => !(product in SCOPE_OF)) && !has("any-product-name"))
+      return detail(422, "unknown_product");
+    const origins = body.allowed_origins ?? key?.origins ?? [];
+    const publishable = (body.kind ?? (key?.kind === "sk" ? "server" : "publishable")) === "publishable";
+    if (publishable && origins.length === 0 && !has("no-origins-needed"))
+      return detail(422, "publishable_live_requires_origins");
+    if (of.tier === "Free" && !publishable && !has("server-keys-for-free"))
+      return detail(403, "free_plan_publishable_only");
+    if (scopes.includes("vendor") && body.acknowledge_vendor !== true && !has("vendor-without-word"))
+      return detail(403, "vendor_scope_requires_acknowledgement");
+    const widens =
+      of.tier === "Free" &&
+      (scopes.some((s) => !FREE_SCOPES.includes(s)) || products.some((p) => !FREE_PRODUCTS.includes(p)));
+    if (widens && !has("widens-beyond-tier")) return detail(403, "tier_capability_not_allowed");
+    if (key !== undefined) {
+      if (!has("patch-does-nothing")) Object.assign(key, { scopes, products, origins });
+      return { status: 200, body: { id: key.id, scopes, products } };
+    }
+    const live = [...keys.values()].filter((one) => one.org === of.id && one.state === "valid").length;
+    if (live >= of.keyLimit && !has("no-key-limit"))
+      return has("key-limit-as-403") ? detail(403, "key_limit_reached") : detail(409, "key_limit_reached");
+    const made = addKey(of.id, publishable ? "pk" : "sk", { scopes, products, origins });
+    return {
+      status: is("200-on-create") ? 200 : 201,
+      body: is("nested-key")
+        ? { api_key: { id: made.id, scopes }, secret: made.secret }
+        : { id: made.id, key: made.secret, scopes, products },
+    };
+  };
+
+  // ── the listener ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const write = (res: ServerResponse, reply: Reply): void => {
+    const text = reply.text ?? (reply.body === undefined ? "" : JSON.stringify(reply.body));
+    const type =
+      reply.text !== undefined || has("refuses-as-text")
+        ? "text/plain"
+        : is("charset")
+          ? "application/json; charset=utf-8"
+          : "application/json";
+    const headers: Record<string, string> = { ...(text === "" ? {} : { "content-type": type }), ...reply.headers };
+    const named = Object.entries(headers).map(([name, value]) => [
+      is("upper-headers") ? name.toUpperCase() : name,
+      value,
+    ]);
+    res.writeHead(reply.status, Object.fromEntries(named) as Record<string, string>);
+    res.end(text);
+  };
+  const answer = async (req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
+    const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
+    const route = `${req.method} ${path}`;
+    const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
+    if (total >= GLOBAL_CAP) return write(res, flat("b2b_overloaded"));
+    if (route === "POST /sdk/sessions") return write(res, await exchange(req, text));
+    if (route in NEEDS || tile) {
+      const reply = runtime(req, res, route, text, tile, () => {});
+      if (reply !== null) write(res, reply);
+      return;
+    }
+    const managed = /^\/shared-api\/api-keys(?:\/([^/]+))?$/.exec(path);
+    if (managed !== null && !is("keys-live-elsewhere"))
+      return write(res, manage(req, req.method ?? "", managed[1], text));
+    write(res, { status: 404, body: { detail: "Not Found" } });
+  };
+  const server = createServer((req, res) => {
+    let text = "";
+    req.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+    req.on("end", () => {
+      void answer(req, res, text);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+
+  const pk = (key: Key, origin = ORIGIN) => ({ key: key.secret, origin, org: key.org });
+  const admin = (of: string) => {
+    const token = `${b64({ alg: "RS256" })}.${b64({ org: of })}.${randomBytes(12).toString("base64url")}`;
+    admins.set(token, of);
+    return { token, org: of };
+  };
+  const a = org("acme", "Pro");
+  const target: Target = {
+    schema: "floodgate/target@1",
+    name: "twin",
+    base_url: base,
+    tile_url: `${base}/tiles/{z}/{x}/{y}`,
+    permits: { writes: true, quota_burn: true, load_max_rps: 150 },
+    limits: { revocation_budget_ms: 0 },
+    credentials: {
+      publishable: pk(addKey(a, "pk")),
+      server: { key: addKey(a, "sk").secret, org: a },
+      publishable_other_org: pk(addKey(org("bolt", "Pro"), "pk", { origins: [OTHER_ORIGIN] }), OTHER_ORIGIN),
+      publishable_no_ai: pk(addKey(a, "pk", { scopes: ["design", "maps"] })),
+      publishable_tile_only: pk(addKey(a, "pk", { products: ["tile"] })),
+      publishable_downgraded: pk(addKey(org("down", "Free"), "pk")),
+      publishable_exhausted: { ...pk(addKey(org("full", "Free", { limit: 4, used: 4 }), "pk")), limit: 4 },
+      publishable_hard_stop: { ...pk(addKey(org("stop", "Pro", { limit: 4, used: 20 }), "pk")), limit: 4 },
+      publishable_expendable: { ...pk(addKey(org("burn", "Free", { limit: 6 }), "pk")), limit: 6, tier: "Free" },
+      publishable_expendable_paid: { ...pk(addKey(org("band", "Pro", { limit: 4 }), "pk")), limit: 4, tier: "Pro" },
+      publishable_basemap: {
+        ...pk(addKey(org("look", "Pro", { style: "svc-noon" }), "pk")),
+        basemap_style_id: "svc-noon",
+      },
+      server_no_design: { key: addKey(a, "sk", { scopes: ["ai", "maps"] }).secret, org: a },
+      server_foreign_ip: { key: addKey(a, "sk", { ipOk: false }).secret, org: a },
+      server_downgraded: { key: addKey("down", "sk").secret, org: "down" },
+      revoked: pk(addKey(a, "pk", { state: "revoked" })),
+      expired: pk(addKey(a, "pk", { state: "expired" })),
+      admin_pro: admin(org("mgmt", "Pro")),
+      admin_free: admin(org("free", "Free", { keyLimit: 3 })),
+      admin_no_plan: admin(org("none", null)),
+      admin_key_limit: admin(org("most", "Pro", { keyLimit: 0 })),
+    },
+  };
+  return {
+    target,
+    liveKeys: () => [...keys.values()].filter(({ state }) => state === "valid").length,
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+};

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "vitest";
+import { createSecrets } from "../drivers/secrets.ts";
+import { runVerify } from "./run-verify.ts";
+import { startTwin } from "./twin-for-tests.ts";
+
+/** Readings that do not exclude each other share a server. */
+const VARIANTS: readonly (readonly string[])[] = [
+  [],
+  ["extra-fields", "extra-events", "crlf", "tiny-chunks", "upper-headers", "charset", "201-on-mint"],
+  ["legacy-origin-name", "flat-limiter", "retry-after-date", "fastapi-422", "empty-401"],
+  ["message-401", "frozen-tokens", "origin-required-at-runtime", "browser-first"],
+  ["stops-paid-at-allowance", "tile-as-403", "server-keys-on-free", "product-for-session"],
+  ["over-means-over", "sessions-are-wide", "body-first", "anonymous-viewer", "viewer-mints"],
+  ["sessions-need-origin", "opaque-token", "float-expiry", "prefix-first"],
+  ["keys-live-elsewhere", "mints-are-free"],
+  ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
+  ["sessions-disabled"],
+];
+
+describe("a conforming deployment that is not ours", () => {
+  test.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
+    "passes every must that can be judged: %s",
+    { timeout: 60_000 },
+    async (_name, variants) => {
+      const twin = await startTwin({ variants });
+      try {
+        const { claims, leftOver } = await runVerify({
+          target: twin.target,
+          secrets: createSecrets("."),
+          seed: 7,
+          ratePerS: 400,
+          allowWrites: true,
+          allowQuotaBurn: true,
+        });
+        const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
+        expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
+        expect(leftOver).toEqual([]);
+        const judged = claims.filter(({ verdict }) => verdict === "pass").length;
+        expect(judged).toBeGreaterThan(variants.includes("sessions-disabled") ? 25 : 90);
+      } finally {
+        await twin.close();
+      }
+    },
+  );
+
+  test("under load as well", { timeout: 90_000 }, async () => {
+    const twin = await startTwin();
+    try {
+      const { claims } = await runVerify({
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        only: ["load"],
+        allowLoad: true,
+      });
+      expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
+      expect(claims.find(({ id }) => id === "verify/overload-is-told")?.verdict).toBe("pass");
+      expect(claims.find(({ id }) => id === "verify/slots-come-back")?.verdict).toBe("pass");
+    } finally {
+      await twin.close();
+    }
+  });
+});
