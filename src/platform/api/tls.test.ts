@@ -28,7 +28,8 @@ describe.skipIf(!hasOpenssl)("TLS with a given certificate, HTTP/2 beside HTTP/1
     const made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"];
     execFileSync("openssl", [...made, "-keyout", keyPath, "-out", certPath, ...subject], { stdio: "ignore" });
     ca = readFileSync(certPath, "utf8");
-    on = await startDeployment({ tls: { cert: ca, key: readFileSync(keyPath) }, http2: true });
+    const listenerLimits = { headTimeoutMs: 1_000, requestTimeoutMs: 1_500 };
+    on = await startDeployment({ tls: { cert: ca, key: readFileSync(keyPath) }, http2: true, listenerLimits });
     secret = (await on.serverKey(await on.org())).secret;
   });
   afterAll(async () => {
@@ -96,6 +97,44 @@ describe.skipIf(!hasOpenssl)("TLS with a given certificate, HTTP/2 beside HTTP/1
     expect((await stays.heard).text).toContain("event: end");
     await on.quiet();
     session.close();
+  });
+
+  test("a body that trickles ends its own stream, and its slot comes back", async () => {
+    const session = connect(new URL(on.api).origin, { ca });
+    const headers = { ":method": "POST", ":path": "/v1/chat/control/stream", authorization: `Bearer ${secret}` };
+    const stream = session.request(headers);
+    let code: number | undefined;
+    stream
+      .on("error", () => {})
+      .on("close", () => {
+        code = stream.rstCode;
+      });
+    stream.write('{"messages":');
+    await until("the call to be in flight", async () => (await on.gauges()).in_flight === 1);
+    await until("the stream to be closed", () => code !== undefined);
+    expect(code).toBe(8);
+    expect((await ask(session, "GET", "/design/styles").heard).status).toBe(200);
+    await on.quiet();
+    session.close();
+  });
+
+  test("a head of more than 16 KiB gets no answer but the end of its stream", async () => {
+    const session = connect(new URL(on.api).origin, { ca });
+    const of = (bytes: number) =>
+      new Promise<number | "closed">((resolve) => {
+        const stream = session.request({ ":path": "/v1/nothing", "x-long": "x".repeat(bytes) });
+        stream.on("response", (headers) => resolve(Number(headers[":status"])));
+        stream.on("error", () => {}).on("close", () => resolve("closed"));
+        stream.resume();
+      });
+    expect(await of(15_000)).toBe(404);
+    expect(await of(17_000)).toBe("closed");
+    session.destroy();
+  });
+
+  test("a connection that says nothing is closed, before and after the handshake", async () => {
+    const silent = await on.raw();
+    await silent.closed();
   });
 
   test("an ordered reset ends its own stream only", async () => {

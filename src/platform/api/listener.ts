@@ -1,0 +1,89 @@
+/**
+ * What a connection may take of the listener (item 232): the size of a head, the time for a head, a request, a handshake; and
+ * what is answered to a request that never became one.
+ */
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+
+/** Item 232, and what a slow client may take (slow-loris). */
+export type ListenerLimits = {
+  headBytesMax: number;
+  /** For the head of a request to arrive. */
+  headTimeoutMs: number;
+  /** For the whole request to arrive: a body that trickles holds slots no longer than this. */
+  requestTimeoutMs: number;
+  keepAliveTimeoutMs: number;
+};
+
+export const LISTENER_LIMITS: ListenerLimits = {
+  headBytesMax: 16_384,
+  headTimeoutMs: 10_000,
+  requestTimeoutMs: 15_000,
+  keepAliveTimeoutMs: 72_000,
+};
+
+/** How often Node looks for requests past their time limit. */
+const TIMEOUT_CHECK_MS = 1_000;
+
+export type TlsOptions = { cert: string | Buffer; key: string | Buffer };
+
+/** RFC 9113, 7: the code of an HTTP/2 stream that nobody wants any more. */
+const CANCEL = 8;
+
+const STATUS_TEXT: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large",
+};
+
+/** A request that never became one. Where an earlier call on the connection is still running, its answer is not spoilt. */
+export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void => {
+  if (socket.destroyed) return;
+  if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage) {
+    socket.destroy();
+    return;
+  }
+  const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+  const body = JSON.stringify({ detail: STATUS_TEXT[status] });
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_TEXT[status]}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  );
+  // A client that neither reads nor closes is not waited for.
+  setTimeout(() => socket.destroy(), 1_000).unref();
+};
+
+/** Node limits the time of requests over HTTP/1.1 only. */
+const endSlowRequest = (request: IncomingMessage, timeoutMs: number): void => {
+  const { stream } = request as unknown as { stream?: { endAfterHeaders: boolean; close(code: number): void } };
+  if (stream === undefined || stream.endAfterHeaders) return;
+  const timer = setTimeout(() => stream.close(CANCEL), timeoutMs);
+  const arrived = (): void => clearTimeout(timer);
+  request.once("end", arrived).once("close", arrived);
+};
+
+/** For a listener that speaks HTTP/2, once it is made. */
+export const limitHttp2Requests = (
+  listener: { on(event: "request", heard: (request: IncomingMessage) => void): unknown },
+  { requestTimeoutMs }: ListenerLimits,
+): void => {
+  listener.on("request", (request) => endSlowRequest(request, requestTimeoutMs));
+};
+
+/** Options of Fastify for the kind of listener that is asked for. */
+export const listenerOptions = (
+  limits: ListenerLimits,
+  { tls, http2 }: { tls?: TlsOptions; http2?: boolean },
+): Record<string, unknown> => {
+  const http = {
+    maxHeaderSize: limits.headBytesMax,
+    headersTimeout: limits.headTimeoutMs,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    noDelay: true,
+  };
+  const settings = { maxHeaderListSize: limits.headBytesMax };
+  if (tls === undefined) return http2 === true ? { http2: true, http: { settings } } : { http };
+  const https = { ...http, ...tls, handshakeTimeout: limits.headTimeoutMs };
+  return http2 === true ? { http2: true, https: { ...https, settings, allowHTTP1: true } } : { https };
+};
