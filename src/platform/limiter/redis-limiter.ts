@@ -1,6 +1,6 @@
 /**
- * The limiter in Redis, for replicas that share their counts there. One script call a take, those of one turn of the event
- * loop in one pipeline. ioredis would queue while Redis is away and send again what was in flight when a connection broke;
+ * The limiter in Redis, for replicas that share their counts there. One script call a batch, because a command for each
+ * take would cost more than deciding it. ioredis would queue while Redis is away and send again what was in flight when a connection broke;
  * both are switched off, because a call that waits or counts twice is just the fault that we look for.
  *
  * How durable counts are is up to Redis: `appendonly yes` and `appendfsync always` lose nothing that was answered.
@@ -13,15 +13,13 @@ import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.
 import { readTakeAnswer } from "./wire.ts";
 
 const MAX_ITEMS = 256;
-/** Pipelines under way: on one connection the next need not wait for the last. */
-const MAX_PIPELINES = 64;
+/** Script calls under way: on one connection the next need not wait for the last. */
+const MAX_CALLS = 64;
 const CONNECT_TIMEOUT_MS = 250;
 const RECONNECT_MS = 50;
 /** For what no call waits for: the ledger, reading and setting meters. */
 const OPERATOR_BUDGET_MS = 5_000;
 const PAGE_LINES = 500;
-
-type Reply = [error: Error | null, result: unknown];
 
 const takeArguments = ({ charge_id, request_id, org, key, rate, meter }: Take): (string | number)[] => [
   charge_id,
@@ -36,9 +34,7 @@ const takeArguments = ({ charge_id, request_id, org, key, rate, meter }: Take): 
 ];
 
 const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
-  const [error, result] = reply as Reply;
-  if (error !== null) throw error;
-  const [verdict, figure, window] = result as [string, string, string];
+  const [verdict, figure, window] = reply as [string, string, string];
   const answer = readTakeAnswer(take, {
     charge_id: take.charge_id,
     verdict,
@@ -50,9 +46,7 @@ const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
 };
 
 const readRefundReply = (_refund: Refund, reply: unknown): void => {
-  const [error, result] = reply as Reply;
-  if (error !== null) throw error;
-  if (result !== "refunded") throw new Error("expected a confirmed refund");
+  if (reply !== "refunded") throw new Error("expected a confirmed refund");
 };
 
 /** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
@@ -91,25 +85,19 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
       signal.addEventListener("abort", done);
     });
 
-  const runAll = async (script: RedisScript, calls: (string | number)[][]): Promise<Reply[]> => {
-    const pipeline = redis.pipeline();
-    for (const call of calls) pipeline.evalsha(script.sha, 0, prefix, ...call);
-    const replies = ((await pipeline.exec()) ?? []) as Reply[];
-    const unknown = replies.flatMap(([error], at) => (error?.message.startsWith("NOSCRIPT") ? [at] : []));
-    if (unknown.length === 0) return replies;
-    // Redis has forgotten the script, so those calls have not run: they are the only ones sent again.
-    const again = redis.pipeline().script("LOAD", script.source);
-    for (const at of unknown) again.evalsha(script.sha, 0, prefix, ...(calls[at] as (string | number)[]));
-    const later = (((await again.exec()) ?? []) as Reply[]).slice(1);
-    unknown.forEach((at, i) => {
-      replies[at] = later[i] as Reply;
-    });
-    return replies;
+  const run = async (script: RedisScript, args: (string | number)[]): Promise<unknown> => {
+    try {
+      return await redis.evalsha(script.sha, 0, prefix, ...args);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
+      // Redis has forgotten the script, so nothing has run: the one case in which anything is sent again.
+      return redis.eval(script.source, 0, prefix, ...args);
+    }
   };
 
   const batcher = <Item, Answer>(
     script: RedisScript,
-    callOf: (item: Item) => (string | number)[],
+    argumentsOf: (item: Item) => (string | number)[],
     read: (item: Item, reply: unknown) => Answer,
   ) =>
     createBatcher<Item, Answer>({
@@ -123,8 +111,9 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
         };
         signal.addEventListener("abort", giveUp);
         try {
-          const replies = await runAll(script, items.map(callOf));
-          if (replies.some(([error]) => error === null)) answeredMs = performance.now();
+          const replies = await run(script, items.flatMap(argumentsOf));
+          answeredMs = performance.now();
+          if (!Array.isArray(replies)) throw new Error("expected a list of answers");
           return replies;
         } finally {
           signal.removeEventListener("abort", giveUp);
@@ -137,7 +126,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
           { cause },
         ),
       maxItems: MAX_ITEMS,
-      maxInFlight: MAX_PIPELINES,
+      maxInFlight: MAX_CALLS,
     });
 
   const takes = batcher<Take, TakeAnswer>(TAKE, takeArguments, readTakeReply);
@@ -147,11 +136,9 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
     readRefundReply,
   );
 
-  const operate = async (script: RedisScript, ...call: (string | number)[]): Promise<unknown> => {
+  const operate = async (script: RedisScript, ...args: (string | number)[]): Promise<unknown> => {
     await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));
-    const [error, result] = (await runAll(script, [call]))[0] as Reply;
-    if (error !== null) throw error;
-    return result;
+    return run(script, args);
   };
 
   return {

@@ -1,5 +1,5 @@
 /**
- * The limiter's decisions as Lua, so that a take is one round trip and one atomic step inside Redis. The same meaning as
+ * The limiter's decisions as Lua, so that a batch is one round trip and one atomic step inside Redis. The same meaning as
  * `table-store.ts`; one suite holds both to it. Time is Redis's own, so that replicas agree.
  *
  * Keys are named inside the scripts, so this is for a single Redis (with replicas for reading, if any), not for a cluster.
@@ -54,59 +54,65 @@ const script = (body: string): RedisScript => {
 };
 
 /**
- * ARGV: prefix, charge_id, request_id, org, key, rate per second or "", burst, meter or "", amount, cap or "".
- * Answers `{verdict, used or wait_ms or "", window}`, numbers as text: Redis would cut a float to an integer.
+ * ARGV: prefix, then for each take of the batch charge_id, request_id, org, key, rate per second or "", burst, meter or "",
+ * amount, cap or "". Answers `{verdict, used or wait_ms or "", window}` for each, in order; numbers as text: Redis would
+ * cut a float to an integer.
  */
 export const TAKE = script(`
-local id, request_id, org, key = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local per_s, burst = tonumber(ARGV[6]), tonumber(ARGV[7])
-local meter, amount, cap = ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
+local function take(id, request_id, org, key, per_s, burst, meter, amount, cap)
+  if meter ~= '' then
+    local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
+    if known[1] == '1' then return { 'refunded', '', window } end
+    if known[1] then return { 'taken', known[2], known[3] } end
+  end
 
-if meter ~= '' then
-  local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
-  if known[1] == '1' then return { 'refunded', '', window } end
-  if known[1] then return { 'taken', known[2], known[3] } end
+  local tat
+  if per_s then
+    local interval_ms = 1000 / per_s
+    local tolerance_ms = interval_ms * (burst - 1)
+    tat = math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
+    -- Redis keeps the host's clock, which may be set back; no bucket is emptier than empty.
+    tat = math.min(tat, steady_ms + tolerance_ms + interval_ms)
+    local wait_ms = tat - tolerance_ms - steady_ms
+    if wait_ms > rounding_ms then return { 'rate_limited', string.format('%.17g', wait_ms), window } end
+    tat = tat + interval_ms
+  end
+
+  local used = ''
+  if meter ~= '' then
+    local name = meter_key(org, meter, window)
+    local before = tonumber(redis.call('GET', name) or '0')
+    if cap and before + amount > cap then return { 'over_cap', count(before), window } end
+    used = count(redis.call('INCRBY', name, amount))
+    redis.call('PEXPIRE', name, keep_ms)
+    redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
+      'window', window, 'used', used, 'refunded', '0')
+    redis.call('PEXPIRE', charge_key(id), keep_ms)
+    write_line('charge', id, request_id, org, key, meter, amount, window)
+  end
+  if tat then
+    -- Gone once the bucket is full again.
+    redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tat), 'PX', math.max(1, math.ceil(tat - steady_ms)))
+  end
+  return { 'taken', used, window }
 end
 
-local tat
-if per_s then
-  local interval_ms = 1000 / per_s
-  local tolerance_ms = interval_ms * (burst - 1)
-  tat = math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
-  -- Redis keeps the host's clock, which may be set back; no bucket is emptier than empty.
-  tat = math.min(tat, steady_ms + tolerance_ms + interval_ms)
-  local wait_ms = tat - tolerance_ms - steady_ms
-  if wait_ms > rounding_ms then return { 'rate_limited', string.format('%.17g', wait_ms), window } end
-  tat = tat + interval_ms
+local answers = {}
+for at = 2, #ARGV, 9 do
+  answers[#answers + 1] = take(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]),
+    tonumber(ARGV[at + 5]), ARGV[at + 6], tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]))
 end
-
-local used = ''
-if meter ~= '' then
-  local name = meter_key(org, meter, window)
-  local before = tonumber(redis.call('GET', name) or '0')
-  if cap and before + amount > cap then return { 'over_cap', count(before), window } end
-  used = count(redis.call('INCRBY', name, amount))
-  redis.call('PEXPIRE', name, keep_ms)
-  redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
-    'window', window, 'used', used, 'refunded', '0')
-  redis.call('PEXPIRE', charge_key(id), keep_ms)
-  write_line('charge', id, request_id, org, key, meter, amount, window)
-end
-if tat then
-  -- Gone once the bucket is full again.
-  redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tat), 'PX', math.max(1, math.ceil(tat - steady_ms)))
-end
-return { 'taken', used, window }
+return answers
 `);
 
-/** ARGV: prefix, charge_id, request_id. Answers "refunded". */
+/** ARGV: prefix, then for each refund of the batch charge_id, request_id. Answers "refunded" for each. */
 export const REFUND = script(`
-local id, request_id = ARGV[2], ARGV[3]
-local known = redis.call('HMGET', charge_key(id), 'refunded', 'org', 'key', 'meter', 'amount', 'window')
-if known[1] == '1' then return 'refunded' end
-redis.call('HSET', charge_key(id), 'refunded', '1')
-redis.call('PEXPIRE', charge_key(id), keep_ms)
-if known[1] then
+local function refund(id, request_id)
+  local known = redis.call('HMGET', charge_key(id), 'refunded', 'org', 'key', 'meter', 'amount', 'window')
+  if known[1] == '1' then return end
+  redis.call('HSET', charge_key(id), 'refunded', '1')
+  redis.call('PEXPIRE', charge_key(id), keep_ms)
+  if not known[1] then return end
   local org, key, meter, amount, month = known[2], known[3], known[4], tonumber(known[5]), known[6]
   local name = meter_key(org, meter, month)
   -- An operator may have set the meter lower since.
@@ -114,7 +120,13 @@ if known[1] then
   redis.call('SET', name, count(left), 'PX', keep_ms)
   write_line('refund', id, request_id, org, key, meter, amount, month)
 end
-return 'refunded'
+
+local answers = {}
+for at = 2, #ARGV, 2 do
+  refund(ARGV[at], ARGV[at + 1])
+  answers[#answers + 1] = 'refunded'
+end
+return answers
 `);
 
 /** ARGV: prefix, org, meter. Answers the count as text. */
