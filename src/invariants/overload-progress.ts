@@ -17,9 +17,14 @@ export class OverloadProgress {
   readonly #served = new Heap<CallLine>();
   readonly #waiting = new Heap<CallLine>();
   #nowUs = Number.NEGATIVE_INFINITY;
+  /** The last moment at which it was full. */
+  #fullAtUs = Number.NEGATIVE_INFINITY;
   /** How long as many calls as the caps hold were waiting or being served and did get their answer, in microseconds. */
   fullUs = 0;
-  /** Definite answers, other than sheds, that came while it was full. */
+  /**
+   * Definite answers, other than sheds, of calls that met it full. Counted over the whole of a call, because where all take
+   * equally long a full platform empties and fills in one stroke, and only the first to come out would find it full.
+   */
   came = 0;
   /** Calls sent while it was full, and those of them that got no answer at all though nobody cut them off. */
   sent = 0;
@@ -70,15 +75,19 @@ export class OverloadProgress {
     while (this.#waiting.least < us) this.#waiting.pop();
     while (this.#served.least < us) {
       this.#advance(this.#served.least);
-      if (this.#served.size >= this.#full) this.came += 1;
-      this.#served.pop();
+      const call = this.#served.pop() as CallLine;
+      // Who left took nothing out.
+      if (call.aborted !== true && call.sent_us <= this.#fullAtUs) this.came += 1;
     }
     if (us !== Number.POSITIVE_INFINITY) this.#advance(us);
   }
 
   #advance(us: number): void {
     const began = this.#nowUs !== Number.NEGATIVE_INFINITY;
-    if (began && this.#served.size >= this.#full) this.fullUs += us - this.#nowUs;
+    if (began && this.#served.size >= this.#full) {
+      this.fullUs += us - this.#nowUs;
+      this.#fullAtUs = us;
+    }
     this.#nowUs = us;
   }
 }

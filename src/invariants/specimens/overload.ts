@@ -130,6 +130,14 @@ export const shedsAboveTheCap: Specimens = {
       name: "clocks that may be off",
       lines: [...above(3).map((line) => ({ ...line, clock_error_us: 40_000 })), shed("x", 60)],
     },
+    {
+      name: "a full platform that empties and fills in one stroke",
+      facts: { limits: { replicas: 1, slots: 16, service_ms: 100, global_in_flight: 16 } },
+      lines: inOrder(
+        ...many(30, (at) => streams(16, 100 * at, { done_us: (100 * at + 95) * 1000 })).flat(),
+        ...many(25, (at) => shed(`x${at}`, 50 + 100 * at)),
+      ),
+    },
   ],
   bad: [
     { name: "never sheds", lines: above(14), says: /let in beside 4 streams; the caps add up to 4/ },
@@ -157,7 +165,7 @@ export const shedsAboveTheCap: Specimens = {
       name: "collapses: nothing comes out",
       facts: { limits: { replicas: 1, slots: 4, service_ms: 10, global_in_flight: 4 } },
       lines: inOrder(...streams(4, 0, { done_us: 5_000_000 }), ...many(50, (at) => shed(`x${at}`, 100 + 90 * at))),
-      says: /1 calls came out of the full platform/,
+      says: /4 calls came out of the full platform/,
     },
   ],
   thin: [
