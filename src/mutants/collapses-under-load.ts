@@ -1,8 +1,8 @@
 /** Work that gets slower for all the more of it there is. */
 import type { Mutant } from "./mutant.ts";
 
-/** From when on the machine is full. */
-const FULL_AT = 12;
+/** How many calls it takes until the machine crawls. */
+const CRAWLS_FROM = 4;
 const CRAWL_FACTOR = 40;
 
 export const collapsesUnderLoad: Mutant = {
@@ -12,6 +12,6 @@ export const collapsesUnderLoad: Mutant = {
   stage: "past-capacity",
   spoil: (healthy) => ({
     ...healthy,
-    serviceMs: (drawnMs, n) => healthy.serviceMs(drawnMs, n) * (n < FULL_AT ? 1 : CRAWL_FACTOR),
+    serviceMs: (drawnMs, n) => healthy.serviceMs(drawnMs, n) * (n < CRAWLS_FROM ? 1 : CRAWL_FACTOR),
   }),
 };

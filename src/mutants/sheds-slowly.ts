@@ -1,7 +1,7 @@
 /** A refusal that goes the whole way before it is one. */
 import type { Mutant } from "./mutant.ts";
 
-const SLOW_MS = 300;
+const SLOW_MS = 400;
 
 export const shedsSlowly: Mutant = {
   name: "sheds-slowly",

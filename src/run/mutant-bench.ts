@@ -63,6 +63,8 @@ export type Bench = {
   tell(facts: Partial<StageFacts>): void;
   /** The deployment is about to end by itself: its witnesses will not be asked. */
   silence(): void;
+  /** Ends what is still under way, as clients that leave. */
+  hangUp(): Promise<void>;
   /** Leaves no call under way, reads the witnesses and closes everything. */
   finish(): Promise<{ facts: StageFacts; lines: Line[] }>;
   close(): Promise<void>;
@@ -220,6 +222,10 @@ export const openBench = async (stage: string, parts: Parts, options: BenchOptio
     };
     const controls = replicas.map((replica) => replica.control);
 
+    const hangUp = async (): Promise<void> => {
+      for (const { wire } of replicas) await wire.close();
+    };
+
     /** Nobody is connected any more and nothing is to be settled: a slot still held then is held for nobody. */
     const isQuiet = async (): Promise<boolean> => {
       const gauges = await readGauges(controls);
@@ -267,11 +273,12 @@ export const openBench = async (stage: string, parts: Parts, options: BenchOptio
       tell: (facts) => {
         Object.assign(told, facts);
       },
+      hangUp,
       silence: () => {
         silent = true;
       },
       finish: async () => {
-        for (const { wire } of replicas) await wire.close();
+        await hangUp();
         const drained = silent || (await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 })).met;
         const witnesses = silent
           ? {}
