@@ -53,6 +53,20 @@ describe("a runtime call", () => {
       "tier_capability_not_allowed",
     ],
     ["without a plan has nothing (item 158)", snapshot(ALL, [], null), "maps", "tile", "tier_capability_not_allowed"],
+    [
+      "needs the tier for its scope, also where no session says a product",
+      snapshot(ALL, [], "Free"),
+      "ai",
+      null,
+      "tier_capability_not_allowed",
+    ],
+    [
+      "needs the tier for the session's product, also where the route has no scope",
+      snapshot(ALL, ["viewer"], "Free"),
+      null,
+      "viewer",
+      "tier_capability_not_allowed",
+    ],
     ["on a route without a scope needs none", snapshot([], [], "Pro", "server"), null, null, null],
   ])("%s", (_, seen, scope, product, refusal) => {
     expect(scopeRefusal(seen, scope, product)).toBe(refusal);

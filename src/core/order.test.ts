@@ -356,3 +356,17 @@ describe("slots", () => {
     expect(call.shedder.inFlight()).toBe(0);
   });
 });
+
+describe("a refusal asks for nothing that stands behind it", () => {
+  const asksOf = (world: World): string[] => decide(world).asked.map(({ ask }) => ask);
+  test.each<[promise: string, world: World, asks: string[]]>([
+    ["a full replica asks nothing", { caps: { globalInFlight: 0 } }, []],
+    ["a bad session does not look for its key", runtime({ session: null }), ["session"]],
+    ["a foreign origin is not waited for with its body", { origin: EVIL }, ["key"]],
+    ["a full organization sheds before the body", runtime({ caps: { orgInFlight: 0 } }), ["session", "key-by-id"]],
+    ["a malformed body takes nothing from the limiter", { malformed: true }, ["key", "body"]],
+    ["a full organization takes nothing from the limiter", { caps: { orgInFlight: 0 } }, ["key", "body"]],
+  ])("%s", (_, world, asks) => {
+    expect(asksOf(world)).toEqual(asks);
+  });
+});
