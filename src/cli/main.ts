@@ -53,10 +53,10 @@ const exitOverride = (command: Command): void => {
 };
 
 export const main = async (argv: string[]): Promise<void> => {
-  // `floodgate … | head`: who no longer listens is no error.
+  // `floodgate … | head`, a closed terminal: who no longer listens is no error, least of all in the middle of a fault.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
+      if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
     });
   }
   try {

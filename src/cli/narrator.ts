@@ -42,8 +42,10 @@ export const narrator = (options: { quiet: boolean; profile: string; seed: numbe
         ({ verdict, level }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"),
       );
       const passed = claims.filter(({ verdict }) => verdict === "pass").length;
+      const skipped = claims.filter(({ verdict }) => verdict === "skipped").length;
+      const without = skipped === 0 ? "" : `, ${skipped} skipped`;
       const told = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
-      say(`  ${summary.calls.sent} calls, ${passed} of ${claims.length} claims passed${told}`);
+      say(`  ${summary.calls.sent} calls, ${passed} of ${claims.length} claims passed${without}${told}`);
     },
     signalled: (signal, times, pending) => {
       wipe();

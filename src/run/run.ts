@@ -87,7 +87,7 @@ const runWithin = async (
 ): Promise<void> => {
   const { seed, events } = options;
   await supervisor.within(async (signal) => {
-    events.step("looking for k6 and toxiproxy; what is missing is built, which takes two minutes once");
+    events.step("looking for k6 and toxiproxy; building what is missing takes two minutes");
     const onSpawn = (pid: number) => supervisor.adopt("the Go compiler", pid);
     const toxiproxyTool = await findTool("toxiproxy", { progress: events.progress, signal, onSpawn });
     progress.tools.toxiproxy = toxiproxyTool.version;
