@@ -92,10 +92,8 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
     skipped === 0
       ? ""
       : ` ${many(skipped, "claim was", "claims were")} skipped and ${skipped === 1 ? "says" : "say"} nothing.`;
-  return merged(
-    "pass",
-    `Every claim that must hold and was judged holds (${many(judged, "claim", "claims")} judged).${rest}`,
-  );
+  const held = claims.filter((c) => c.level === "must" && c.verdict === "pass").length;
+  return merged("pass", `Every claim that must hold and was judged holds (${many(held, "claim", "claims")}).${rest}`);
 };
 
 /**
