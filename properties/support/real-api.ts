@@ -4,7 +4,7 @@
  * next call; how long they may be remembered is another property's matter.
  */
 import { Agent, request } from "undici";
-import { type FaultyLink, type LinkFault, startFaultyLink } from "../../src/platform/faulty-link.cases.ts";
+import { type FaultyLink, type LinkFault, startFaultyLink } from "../../src/platform/faulty-link.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { type RoleOptions, startRole } from "../../src/platform/start-role.ts";
 

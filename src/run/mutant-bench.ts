@@ -14,7 +14,7 @@ import { worldOf } from "../drivers/world-of-target.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Limits, StageFacts, TenantFacts } from "../history/stage-facts.ts";
-import { type FaultyLink, faultyLink } from "../platform/api/faulty-link-for-tests.ts";
+import { type FaultyLink, startFaultyLink } from "../platform/faulty-link.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import type { Parts } from "../platform/parts.ts";
@@ -136,16 +136,19 @@ export const openBench = async (stage: string, parts: Parts, options: BenchOptio
           ? {}
           : {
               links: async (services: { keys: string; limiter: string }) => {
-                links = { keys: await faultyLink(services.keys), limiter: await faultyLink(services.limiter) };
+                links = {
+                  keys: await startFaultyLink(services.keys),
+                  limiter: await startFaultyLink(services.limiter),
+                };
                 return { keys: links.keys.url, limiter: links.limiter.url };
               },
             }),
       },
       counting,
     );
-    closers.push(first.close, () => {
-      links?.keys.close();
-      links?.limiter.close();
+    closers.push(first.close, async () => {
+      await links?.keys.close();
+      await links?.limiter.close();
     });
     const apis = [first];
     if (replicaCount === 2) {

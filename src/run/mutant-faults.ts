@@ -2,16 +2,16 @@
 import { httpProbe, observeLink } from "../chaos/link-probe.ts";
 import { waitUntil } from "../chaos/waiting.ts";
 import type { FaultLine } from "../history/line.ts";
-import type { LinkFault } from "../platform/api/faulty-link-for-tests.ts";
+import type { LinkFault } from "../platform/faulty-link.ts";
 import type { Bench } from "./mutant-bench.ts";
 
-/** What `chaos/catalogue.ts` calls each fault of the in-process link. */
+/** What the plays call a fault, and what the link and `chaos/catalogue.ts` call it. */
 const NAMES = {
   refused: "accepted-then-closed",
   silent: "request-lost",
   reset: "reset",
   "reply-lost": "reply-lost",
-} as const satisfies Partial<Record<LinkFault, string>>;
+} as const satisfies Record<string, LinkFault>;
 
 const PROBE_MS = 300;
 const DEADLINE_MS = 5_000;
@@ -47,12 +47,13 @@ export const whileBroken = async (
 
   bench.tell({ faults: true });
   tell("injecting");
-  faulty.inject(fault);
+  faulty.setFault(NAMES[fault]);
   await until("broken", async () => !(await passes()));
   tell("injected", { took_effect: true });
   await during();
   tell("healing");
-  faulty.heal();
+  faulty.setFault("none");
+  faulty.cut();
   await until("whole again", passes);
   tell("healed");
 };

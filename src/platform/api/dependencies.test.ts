@@ -1,8 +1,8 @@
 /** The limiter or the key service is away, slow or mad: closed, fast, settled afterwards (items 213, 216; B4; P12). */
 import { afterEach, describe, expect, test } from "vitest";
+import { type FaultyLink, LINK_FAULTS, startFaultyLink } from "../faulty-link.ts";
 import type { Links } from "../start-role.ts";
 import { type Deployment, ORIGIN, outcomeOf, startDeployment, until } from "./api-for-tests.ts";
-import { type FaultyLink, faultyLink } from "./faulty-link-for-tests.ts";
 
 const open: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -18,7 +18,7 @@ const rig = async (): Promise<Rig> => {
     limiterBudgetMs: 120,
     keyServiceBudgetMs: 250,
     links: async (services): Promise<Links> => {
-      [limiter, keys] = [await faultyLink(services.limiter), await faultyLink(services.keys)];
+      [limiter, keys] = [await startFaultyLink(services.limiter), await startFaultyLink(services.keys)];
       return { limiter: limiter.url, keys: keys.url };
     },
   });
@@ -28,15 +28,13 @@ const rig = async (): Promise<Rig> => {
   return { on, limiter: limiter as FaultyLink, keys: keys as FaultyLink, secret, org };
 };
 
-const FAULTS = ["refused", "silent", "reset", "nonsense", "reply-lost"] as const;
-
 describe("the limiter", () => {
-  test.each(FAULTS)("%s: refused with limiter_unavailable, and normal again once it is healed", async (fault) => {
+  test.each(LINK_FAULTS)("%s: refused with limiter_unavailable, and normal again once it is healed", async (fault) => {
     const { on, limiter, secret, org } = await rig();
     const load = (i: number) =>
       on.call({ method: "POST", path: "/maps/loads", credential: secret, headers: { "x-request-id": `fault.x.${i}` } });
     expect((await load(0)).status).toBe(200);
-    limiter.inject(fault);
+    limiter.setFault(fault);
     for (let i = 1; i <= 3; i += 1) {
       const heard = await load(i);
       expect([heard.status, heard.json]).toEqual([429, { detail: "limiter_unavailable" }]);
@@ -45,7 +43,7 @@ describe("the limiter", () => {
     // A catalog is not metered, and is closed all the same.
     expect(outcomeOf(await on.call({ path: "/design/styles", credential: secret }))).toBe("429 limiter_unavailable");
     expect((await on.gauges()).unsettled).toBe(3);
-    limiter.heal();
+    limiter.setFault("none");
     await until("an admitted call", async () => (await load(9)).status === 200);
     await on.quiet();
     const admitted = (await on.ask("GET", "/counts?run=fault")).json["200"][org];
@@ -57,23 +55,23 @@ describe("the limiter", () => {
 
   test("a stop waits until every refund is confirmed", async () => {
     const { on, limiter, secret } = await rig();
-    limiter.inject("refused");
+    limiter.setFault("accepted-then-closed");
     await on.call({ method: "POST", path: "/maps/loads", credential: secret });
     expect((await on.gauges()).unsettled).toBe(1);
     const stopped = on.running.api?.close();
-    setTimeout(() => limiter.heal(), 200);
+    setTimeout(() => limiter.setFault("none"), 200);
     await stopped;
     expect(on.running.api?.gauges().unsettled).toBe(0);
   });
 });
 
 describe("the key service", () => {
-  test.each(FAULTS)("%s: 503 without a detail, never 401, and normal again once it is healed", async (fault) => {
+  test.each(LINK_FAULTS)("%s: 503 without a detail, never 401, and normal again once it is healed", async (fault) => {
     const { on, keys, org } = await rig();
     const [first, second] = [await on.key(org), await on.key(org)];
     const mint = (secret: string) =>
       on.call({ method: "POST", path: "/sdk/sessions", body: { product: "chat" }, credential: secret, origin: ORIGIN });
-    keys.inject(fault);
+    keys.setFault(fault);
     for (const secret of [first.secret, second.secret, "svc_pk_live_unknown0000000000"]) {
       const heard = await mint(secret);
       expect([heard.status, heard.text]).toEqual([503, "{}"]);
@@ -89,7 +87,7 @@ describe("the key service", () => {
       credential: admin,
     });
     expect([managed.status, managed.text]).toEqual([503, "{}"]);
-    keys.heal();
+    keys.setFault("none");
     await until("a mint", async () => (await mint(first.secret)).status === 200);
     expect((await mint(second.secret)).status).toBe(200);
     expect((await mint("svc_pk_live_unknown0000000000")).status).toBe(401);
@@ -100,7 +98,7 @@ describe("the key service", () => {
     const { on, keys, secret } = await rig();
     const styles = () => on.call({ path: "/design/styles", credential: secret });
     expect((await styles()).status).toBe(200);
-    keys.inject("refused");
+    keys.setFault("accepted-then-closed");
     expect((await styles()).status).toBe(200);
     await until("the cache to be too old", async () => (await styles()).status === 503);
   });
@@ -110,13 +108,13 @@ describe("both at once", () => {
   test("the first that is asked decides, and both heal", async () => {
     const { on, keys, limiter, org } = await rig();
     const { secret } = await on.serverKey(org);
-    keys.inject("silent");
-    limiter.inject("silent");
+    keys.setFault("request-lost");
+    limiter.setFault("request-lost");
     const styles = () => on.call({ path: "/design/styles", credential: secret });
     expect(outcomeOf(await styles())).toBe("503");
-    keys.heal();
+    keys.setFault("none");
     await until("the key service to answer", async () => outcomeOf(await styles()) === "429 limiter_unavailable");
-    limiter.heal();
+    limiter.setFault("none");
     await until("the limiter to answer", async () => (await styles()).status === 200);
   });
 });

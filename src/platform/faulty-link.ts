@@ -1,18 +1,38 @@
-/** A TCP link for tests that can be broken in every way that a call may meet, and healed. */
+/**
+ * A TCP link inside one process that can be broken in every way that a call may meet, and healed: enough to try the platform
+ * and its judges on. Experiments on a whole deployment use toxiproxy.
+ */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-export type LinkFault = "none" | "request-lost" | "reply-lost" | "reset" | "truncated-reply";
+/**
+ * The words of the experiments. `request-lost`: taken and never answered. `reply-lost`: the question arrives, the answer does
+ * not. `nonsense`: a well-formed answer that means nothing.
+ */
+export const LINK_FAULTS = [
+  "accepted-then-closed",
+  "request-lost",
+  "reply-lost",
+  "reset",
+  "truncated-reply",
+  "nonsense",
+] as const;
+export type LinkFault = (typeof LINK_FAULTS)[number] | "none";
 
 export type FaultyLink = {
   url: string;
-  /** Applies to connections that are open and to new ones. */
+  /** For connections that are open and for new ones. `none` leaves those open that have lost something. */
   setFault(fault: LinkFault): void;
+  /** Resets what is open: nothing that was left unanswered is answered late. */
+  cut(): void;
   /** Stops listening and resets what is open: connections are refused. */
   refuse(): Promise<void>;
   listenAgain(): Promise<void>;
   close(): Promise<void>;
 };
 
+const NONSENSE = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"x":1}';
+
+/** `target`: any URL with host and port. */
 export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
   const { hostname, port: targetPort } = new URL(target);
   let fault: LinkFault = "none";
@@ -24,12 +44,17 @@ export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
     return socket.on("error", () => {}).on("close", () => open.delete(socket));
   };
   const accept = (client: Socket): void => {
-    const service = connect(Number(targetPort), hostname);
-    for (const socket of [client, service]) track(socket);
+    track(client);
+    if (fault === "accepted-then-closed") {
+      client.destroy();
+      return;
+    }
+    const service = track(connect(Number(targetPort), hostname));
     client.on("close", () => service.destroy());
     service.on("close", () => client.destroy());
     client.on("data", (chunk) => {
-      if (fault === "reset") client.resetAndDestroy();
+      if (fault === "reset" || fault === "accepted-then-closed") client.resetAndDestroy();
+      else if (fault === "nonsense") client.write(NONSENSE);
       else if (fault !== "request-lost") service.write(chunk);
     });
     service.on("data", (chunk: Buffer) => {
@@ -44,10 +69,13 @@ export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
         resolve();
       });
     });
+  const cut = (): void => {
+    for (const socket of open) socket.resetAndDestroy();
+  };
   const stop = (): Promise<void> =>
     new Promise((resolve) => {
       server.close(() => resolve());
-      for (const socket of open) socket.resetAndDestroy();
+      cut();
     });
   await listen();
   return {
@@ -55,6 +83,7 @@ export const startFaultyLink = async (target: string): Promise<FaultyLink> => {
     setFault: (next) => {
       fault = next;
     },
+    cut,
     refuse: stop,
     listenAgain: listen,
     close: stop,
