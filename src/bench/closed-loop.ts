@@ -18,13 +18,14 @@ const SATURATED = 0.93;
 const runBlock = async (
   loader: Child,
   { server, call, expected }: LoadSide,
-  { connections, blockS }: Settings,
+  connections: number,
+  durationS: number,
   alsoOurs?: number,
 ): Promise<Block> => {
   const hostDoubts = await watchHost(alsoOurs);
   const before = await server.usage();
   const beganMs = performance.now();
-  const result = (await loader.ask({ ...call, connections, durationS: blockS } satisfies Load)) as LoadResult;
+  const result = (await loader.ask({ ...call, connections, durationS } satisfies Load)) as LoadResult;
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
   const doubts = await hostDoubts();
@@ -45,9 +46,9 @@ export const compareLoads = async (
   const loader = await startChild("load-process.ts", null);
   try {
     return await inTurn(
-      settings.rounds,
-      () => runBlock(loader, ours, settings, alsoOurs),
-      () => runBlock(loader, bare, settings, alsoOurs),
+      settings,
+      (durationS) => runBlock(loader, ours, settings.connections, durationS, alsoOurs),
+      (durationS) => runBlock(loader, bare, settings.connections, durationS, alsoOurs),
     );
   } finally {
     await loader.end();

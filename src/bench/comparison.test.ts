@@ -43,7 +43,7 @@ describe("a comparison", () => {
       said.push(name);
       return block(said.length);
     };
-    const pairs = await inTurn(2, side("ours"), side("bare"));
+    const pairs = await inTurn({ rounds: 2, blockS: 1 }, side("ours"), side("bare"));
     expect(said.join(" ")).toBe("bare ours bare ours bare ours");
     expect(pairs.map(({ ours, against }) => [against.value, ours.value])).toEqual([
       [3, 4],

@@ -21,15 +21,15 @@ const rateOf = async (child: Child, question: unknown): Promise<Block> => {
 const ledger: Bench = {
   name: "ledger",
   what: `charges a second in batches of ${BATCH}: the limiter's SQLite store against plain inserts of the same rows`,
-  run: async ({ rounds, blockS }) => {
+  run: async (settings) => {
     const store = await startChild("ledger-process.ts", "store");
     const bare = await startChild("ledger-process.ts", "bare");
     try {
-      const question: LedgerQuestion = { durationMs: blockS * 1_000, batch: BATCH };
+      const question = (durationS: number): LedgerQuestion => ({ durationMs: durationS * 1_000, batch: BATCH });
       const pairs = await inTurn(
-        rounds,
-        () => rateOf(store, question),
-        () => rateOf(bare, question),
+        settings,
+        (durationS) => rateOf(store, question(durationS)),
+        (durationS) => rateOf(bare, question(durationS)),
       );
       return [compare({ ...ledger, unit: "charges/s", target: null }, pairs)];
     } finally {

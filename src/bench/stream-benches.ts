@@ -85,11 +85,10 @@ const eventsPerSecond = async (settings: Settings): Promise<Row[]> => {
   const bare = await startBare(frames, PACE.flowing.serviceMs);
   const client = await startChild("stream-client-process.ts", null);
   try {
-    const durationMs = settings.blockS * 1_000;
     const pairs = await inTurn(
-      settings.rounds,
-      () => countEvents(client, ours, durationMs),
-      () => countEvents(client, bare, durationMs),
+      settings,
+      (durationS) => countEvents(client, ours, durationS * 1_000),
+      (durationS) => countEvents(client, bare, durationS * 1_000),
     );
     const target = { atLeast: 0.8 };
     const ofCpu = ({ cpuUsEach, doubts }: Block): Block => ({ value: 1e6 / (cpuUsEach ?? 0), cpuUsEach, doubts });
@@ -133,7 +132,7 @@ const memoryPerStream = async ({ rounds }: Settings): Promise<Row[]> => {
   const withGc = ["--expose-gc"];
   try {
     const pairs: { ours: Block; against: Block }[] = [];
-    for (let round = 0; round < Math.min(rounds, 5); round += 1) {
+    for (let round = 0; round < Math.ceil(rounds / 3); round += 1) {
       const against = await weighStream(client, () => startBare(frames, serviceMs, withGc));
       pairs.push({ against, ours: await weighStream(client, () => startOurs(PACE.held, withGc)) });
     }

@@ -35,6 +35,6 @@ export const tableOf = (rows: readonly Row[], skipped: readonly { name: string; 
     line(HEAD),
     ...rows.flatMap(rowText),
     ...skipped.map(({ name, reason }) => `${name.padEnd(COLUMNS[0])} SKIPPED: ${reason}`),
-    "ratio: ours over against, median of the rounds. cpu: bare's CPU time for one call",
+    "ratio: ours over against, median of the rounds. cpu: bare's CPU time for one,",
     "over ours; it moves less than the ratio when others use the machine.",
   ].join("\n");
