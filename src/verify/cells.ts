@@ -14,8 +14,9 @@ export const tableRule = ({ cells, ...rule }: Table): Rule => ({
   ...rule,
   run: async (context) => {
     const checks = new Checks(rule.title);
+    const open = rule.level === "must" ? {} : { open: true as const };
     await context.each(await cells(context), async (cell) => {
-      checks.expect(await context.send(cell.probe), cell);
+      checks.expect(await context.send({ ...cell.probe, ...open }), cell);
     });
     return checks.result();
   },

@@ -33,6 +33,8 @@ export type Probe = {
   readonly headers?: Readonly<Record<string, string>>;
   /** What is known of the caller beyond its role. */
   readonly facts?: Partial<StepFacts>;
+  /** The specification leaves the answer open: the line says nothing that another judge could hold against it. */
+  readonly open?: true;
   /** The whole stream is read, with the time of each piece; otherwise it is left after the first event. */
   readonly wholeStream?: true;
   /** Leave the stream after so long. */

@@ -107,6 +107,14 @@ const nameOf = (exchanged: Exchanged, text: string): Named => {
   return nameAnswer(status, text);
 };
 
+/** What other judges may hold against the call. Item 189: a 401 or 503 without `detail` is one, whatever else it says. */
+const lineFor = (probe: Probe, named: Named, line: ObservedLine): ObservedLine => {
+  const { facts, ...bare } = line;
+  const plain = named.outcome === "401" || named.outcome === "503";
+  const told = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};
+  return probe.open === true || facts === undefined ? { ...bare, ...told } : { ...bare, ...told, facts };
+};
+
 const isMint = (probe: Probe): boolean => probe.route === "sdk.sessions" && probe.product === "tile";
 
 export const createSender = (parts: SenderParts): Sender => {
@@ -145,9 +153,9 @@ export const createSender = (parts: SenderParts): Sender => {
       parts.timeouts ?? VERIFY_TIMEOUTS,
     );
     const context: CallContext = { id, stage: parts.stage, driver: "verify", intendedUs: exchanged.sentUs };
-    const line = lineOf(step, exchanged, context, clock.errorUs);
-    const body = parseJson(exchanged.text);
     const named = nameOf(exchanged, exchanged.text);
+    const line = lineFor(probe, named, lineOf(step, exchanged, context, clock.errorUs));
+    const body = parseJson(exchanged.text);
     const answer: Answer = {
       ...named,
       id,

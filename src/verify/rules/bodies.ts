@@ -54,7 +54,9 @@ const wrongProduct = (id: string, level: "must" | "should", title: string): Rule
     const answers = await context.once("wrong products", async () => {
       const all = [];
       for (const { what, body } of WRONG_PRODUCTS) {
-        all.push(await context.send(exchangeProbe("publishable", "listed", "chat", { body: json(body), what })));
+        all.push(
+          await context.send(exchangeProbe("publishable", "listed", "chat", { body: json(body), what, open: true })),
+        );
       }
       return all;
     });

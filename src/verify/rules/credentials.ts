@@ -71,6 +71,7 @@ const invalidCredential = tableRule({
     ...pairwise({ route: PLAIN_ROUTES, nobody: NOBODIES, origin: ORIGINS, form: FORMS }).map(
       ({ route, nobody, origin, form }, i): Cell => ({
         probe: {
+          ...(earlier(nobody.kind, route, origin).length > 0 ? { open: true as const } : {}),
           route,
           credential: { as: nobody.kind === "garbage" ? "garbage" : "unknown" },
           secret: nobody.secret,

@@ -25,7 +25,7 @@ const gap = ({ id, spec, title, needs = {}, probe, read = ({ outcome }) => outco
   phase: "gaps",
   needs,
   run: async (context) => {
-    const answer = await context.send(probe(context));
+    const answer = await context.send({ ...probe(context), open: true });
     return {
       verdict: answer.transient ? "inconclusive" : "pass",
       reason: "recorded, not judged: the specification leaves it open",

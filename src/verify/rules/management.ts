@@ -145,7 +145,7 @@ const platformKey: Rule = {
         : []),
     ] as const;
     for (const caller of callers) {
-      const { answer } = await createKey(context, admin, publishable, caller);
+      const { answer } = await createKey(context, admin, publishable, { ...caller, open: true });
       const otherwise = notAsExpected(answer);
       if (otherwise !== null && answer.status !== 422) return checks.result(otherwise);
       if (answer.transient) checks.unclear(told(answer));

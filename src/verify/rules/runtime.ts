@@ -77,7 +77,7 @@ const FAILING: readonly { what: string; body: unknown }[] = [
 const routeProbe = (context: Context, what: string, body: unknown): Probe | null => {
   const caller = callersOf(context, "ai")[0];
   if (caller === undefined) return null;
-  return { route: "chat.route", ...caller, body: { text: JSON.stringify(body), is: "ok" }, what };
+  return { route: "chat.route", ...caller, body: { text: JSON.stringify(body), is: "ok" }, what, open: true };
 };
 
 /** A refusal in the words of a route failure, or one that only a handler gives: its status should have been 200. */
