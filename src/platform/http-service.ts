@@ -22,8 +22,11 @@ export type ServiceRoute = {
 /** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
 export type ControlPart = {
   routes: ServiceRoute[];
-  /** Applies the fields it knows, ignores the others, and tells its settings as they are now. */
-  patchDeployment(body: Record<string, unknown>): Record<string, unknown> | Promise<Record<string, unknown>>;
+  /**
+   * Reads the fields it knows and ignores the others; throws where one does not fit. What it returns applies them and tells
+   * the settings as they are then.
+   */
+  readDeployment(body: Record<string, unknown>): () => Record<string, unknown> | Promise<Record<string, unknown>>;
 };
 
 export type HttpService = { url: string; close(): Promise<void> };
@@ -137,7 +140,7 @@ export const startHttpService = async (options: {
   };
 };
 
-/** One control plane for the parts of one process; `PATCH /deployment` goes to each of them. */
+/** One control plane for the parts of one process; `PATCH /deployment` goes to each of them, or to none. */
 export const startControlPlane = (options: {
   host?: string;
   port: number;
@@ -155,10 +158,10 @@ export const startControlPlane = (options: {
           if (typeof body !== "object" || body === null || Array.isArray(body)) {
             throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
           }
+          // All parts read before any applies: a change that one of them refuses changes nothing.
+          const changes = options.parts.map((part) => part.readDeployment(body as Record<string, unknown>));
           const now: Record<string, unknown> = {};
-          for (const part of options.parts) {
-            Object.assign(now, await part.patchDeployment(body as Record<string, unknown>));
-          }
+          for (const apply of changes) Object.assign(now, await apply());
           return { status: 200, body: now };
         },
       },

@@ -31,31 +31,33 @@ export const apiControl = (context: ApiContext, gauges: () => object): ControlPa
     },
     { method: "GET", path: "/gauges", handle: () => ({ status: 200, body: gauges() }) },
   ],
-  patchDeployment: (body) => {
+  readDeployment: (body) => {
     const offset = readClockOffset(body);
     if (!patchBody.Check(body)) {
       const wrong = patchBody.Errors(body)[0];
       throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
     }
-    const { deployment, shedder, clock } = context;
-    if (offset !== undefined) clock.setOffsetMs(offset);
-    if (body.sessions !== undefined) deployment.view.sessions = body.sessions as typeof deployment.view.sessions;
-    if (body.global_in_flight !== undefined) shedder.setCaps({ globalInFlight: body.global_in_flight });
-    if (body.org_in_flight !== undefined) shedder.setCaps({ orgInFlight: body.org_in_flight });
-    if (body.fail_next !== undefined) {
-      const { route, mode, after_events, count } = body.fail_next;
-      deployment.orderFailure({
-        route: route as RouteName,
-        mode: mode as FailMode,
-        count,
-        ...(after_events === undefined ? {} : { after_events }),
-      });
-    }
-    context.log.info(body, "the deployment was changed");
-    return {
-      sessions: deployment.view.sessions,
-      clock_offset_ms: clock.offsetMs(),
-      failures_left: deployment.failuresLeft(),
+    return () => {
+      const { deployment, shedder, clock } = context;
+      if (offset !== undefined) clock.setOffsetMs(offset);
+      if (body.sessions !== undefined) deployment.view.sessions = body.sessions as typeof deployment.view.sessions;
+      if (body.global_in_flight !== undefined) shedder.setCaps({ globalInFlight: body.global_in_flight });
+      if (body.org_in_flight !== undefined) shedder.setCaps({ orgInFlight: body.org_in_flight });
+      if (body.fail_next !== undefined) {
+        const { route, mode, after_events, count } = body.fail_next;
+        deployment.orderFailure({
+          route: route as RouteName,
+          mode: mode as FailMode,
+          count,
+          ...(after_events === undefined ? {} : { after_events }),
+        });
+      }
+      context.log.info(body, "the deployment was changed");
+      return {
+        sessions: deployment.view.sessions,
+        clock_offset_ms: clock.offsetMs(),
+        failures_left: deployment.failuresLeft(),
+      };
     };
   },
 });

@@ -130,10 +130,12 @@ export const keyControl = (options: {
         },
       },
     ],
-    patchDeployment: (body) => {
+    readDeployment: (body) => {
       const offset = readClockOffset(body);
-      if (offset !== undefined) clock.setOffsetMs(offset);
-      return { clock_offset_ms: clock.offsetMs() };
+      return () => {
+        if (offset !== undefined) clock.setOffsetMs(offset);
+        return { clock_offset_ms: clock.offsetMs() };
+      };
     },
   };
 };

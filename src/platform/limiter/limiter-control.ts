@@ -12,13 +12,15 @@ export const limiterControl = (limiter: Pick<Limiter, "ledger" | "setClockOffset
         handle: ({ query }) => ({ status: 200, lines: limiter.ledger(query.get("run") ?? "") }),
       },
     ],
-    patchDeployment: async (body) => {
+    readDeployment: (body) => {
       const offset = readClockOffset(body);
-      if (offset !== undefined) {
-        await limiter.setClockOffset(offset);
-        offsetMs = offset;
-      }
-      return { clock_offset_ms: offsetMs };
+      return async () => {
+        if (offset !== undefined) {
+          await limiter.setClockOffset(offset);
+          offsetMs = offset;
+        }
+        return { clock_offset_ms: offsetMs };
+      };
     },
   };
 };
