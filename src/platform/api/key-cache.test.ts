@@ -84,6 +84,20 @@ describe("remembered key records (item 142)", () => {
     expect(cache.kept("key-by-id", "key_a")).toBeUndefined();
   });
 
+  test("nobody joins a question that was asked before a change made here", async () => {
+    const { cache, asked } = rig();
+    const before = cache.find("key", SECRET);
+    cache.forget("key_a");
+    const after = cache.find("key", SECRET);
+    expect(asked).toHaveLength(2);
+    asked[0]?.resolve(snapshot("key_a"));
+    await before;
+    const joined = cache.find("key", SECRET);
+    expect(asked).toHaveLength(2);
+    asked[1]?.resolve(null);
+    expect([await after, await joined]).toEqual([null, null]);
+  });
+
   test("without single flight each asks for itself", () => {
     const { cache, asked } = rig({ maxAgeMs: 1_000, singleFlight: false });
     void cache.find("key", SECRET);

@@ -64,7 +64,9 @@ export const createKeyCache = (
 
   const fly = (question: KeyAsk, name: string, leftMs: number): Promise<KeySnapshot | null> => {
     const flightName = nameOf(question, name);
-    const flight = ask(question, name, leftMs).finally(() => flights.delete(flightName));
+    const flight = ask(question, name, leftMs).finally(() => {
+      if (flights.get(flightName) === flight) flights.delete(flightName);
+    });
     flights.set(flightName, flight);
     return flight;
   };
@@ -90,6 +92,8 @@ export const createKeyCache = (
     },
     forget: (id) => {
       changes += 1;
+      // Nobody joins a question that may be answered as of before the change.
+      flights.clear();
       for (const [name, { snapshot }] of kept) if (snapshot.key.id === id) kept.delete(name);
     },
   };
