@@ -4,7 +4,8 @@
  * (interface.md section 4, `serve`).
  */
 import { randomBytes } from "node:crypto";
-import { type ApiOptions, type ApiService, type Gauges, startApiService } from "./api/api-service.ts";
+import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
+import type { Gauges } from "./api/gauges.ts";
 import { shiftableClock } from "./clock.ts";
 import { type ControlPart, type HttpService, startControlPlane } from "./http-service.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";

@@ -1,6 +1,5 @@
 /** One API replica: its parts put together, its listener, its control plane, and its end. */
 import type { AddressInfo, Socket } from "node:net";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { DestinationStream, Logger } from "pino";
 import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
 import type { Rate } from "../../core/rate-limit.ts";
@@ -17,12 +16,14 @@ import { apiControl } from "./control.ts";
 import { OutcomeCounts } from "./counts.ts";
 import { DeploymentState } from "./deployment.ts";
 import { freshIds } from "./fresh-id.ts";
+import { type Gauges, readGauges, watchLag } from "./gauges.ts";
 import { createKeyCache } from "./key-cache.ts";
 import { LISTENER_LIMITS, type ListenerLimits, type TlsOptions } from "./listener.ts";
 import { createLog, type LogLevel } from "./request-log.ts";
 import { createServer } from "./server.ts";
 import { createSessions, SESSION_LIFETIME_S } from "./sessions.ts";
 import { createSettlement } from "./settlement.ts";
+import { stopApi } from "./stopping.ts";
 import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./stream-run.ts";
 
 export type ApiOptions = {
@@ -57,20 +58,6 @@ export type ApiOptions = {
   stopDeadlineMs?: number;
 };
 
-export type Gauges = {
-  in_flight: number;
-  in_flight_by_org: Record<string, number>;
-  sockets: number;
-  event_loop_lag_ms_p99: number;
-  rss_bytes: number;
-  /** Refunds not confirmed yet. */
-  unsettled: number;
-  inference_running: number;
-  inference_waiting: number;
-  open_streams: number;
-  credential_conflicts: number;
-};
-
 export type ApiService = {
   /** `{base_url}`, with the version segment. */
   url: string;
@@ -85,12 +72,8 @@ export type ApiService = {
 
 const DEFAULT_RATE: Rate = { perS: 50, burst: 100 };
 const DEFAULT_CAPS: Caps = { globalInFlight: 64, orgInFlight: 32 };
-const LAG_RESOLUTION_MS = 10;
 const BACKLOG = 4096;
 const REFUND_BUDGET_MS = 1_000;
-/** How often a stopping service looks whether it is done. */
-const STOP_LOOK_MS = 20;
-const LAST_BYTES_MS = 200;
 
 const makeShedder = (options: ApiOptions, caps: Caps, parts: Parts): Shedder =>
   options.shedding === "adaptive"
@@ -144,8 +127,7 @@ export const startApiService = async (
     managing: 0,
   };
   const server = createServer(context, { ...LISTENER_LIMITS, ...options.listenerLimits }, options);
-  const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS });
-  lag.enable();
+  const lag = watchLag();
   const sockets = new Set<Socket>();
   server.server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -165,64 +147,8 @@ export const startApiService = async (
     inference: context.inference,
     log,
     close: async () => {
-      await stop(context, server, sockets, options.stopDeadlineMs ?? 30_000);
+      await stopApi(context, server, sockets, options.stopDeadlineMs ?? 30_000);
       lag.disable();
     },
   };
-};
-
-const readGauges = (
-  context: ApiContext,
-  lag: ReturnType<typeof monitorEventLoopDelay>,
-  openSockets: number,
-): Gauges => {
-  const lagMs = Math.max(0, lag.percentile(99) / 1e6 - LAG_RESOLUTION_MS);
-  lag.reset();
-  return {
-    in_flight: context.shedder.inFlight(),
-    in_flight_by_org: context.shedder.inFlightByOrganization(),
-    sockets: openSockets,
-    event_loop_lag_ms_p99: Number.isFinite(lagMs) ? Math.round(lagMs * 100) / 100 : 0,
-    rss_bytes: process.memoryUsage.rss(),
-    unsettled: context.settlement.unsettled(),
-    inference_running: context.inference.running,
-    inference_waiting: context.inference.waiting,
-    open_streams: context.openStreams.size,
-    credential_conflicts: context.credentialConflicts,
-  };
-};
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-const stop = async (
-  context: ApiContext,
-  server: ReturnType<typeof createServer>,
-  sockets: Set<Socket>,
-  deadlineMs: number,
-): Promise<void> => {
-  const untilMs = performance.now() + deadlineMs;
-  context.stopping = true;
-  context.log.info({ inFlight: context.shedder.inFlight() }, "the API stops");
-  const listener = server.server;
-  const destroyAll = (): void => {
-    for (const socket of sockets) socket.destroy();
-  };
-  const closed = server.close();
-  if (!context.parts.streamsFinishOnStop) destroyAll();
-  const isBusy = (): boolean => context.shedder.inFlight() > 0 || context.managing > 0;
-  while (isBusy() && performance.now() < untilMs) {
-    listener.closeIdleConnections?.();
-    await pause(STOP_LOOK_MS);
-  }
-  for (const stream of [...context.openStreams]) stream.interrupt();
-  // What was just written still has to leave.
-  listener.closeIdleConnections?.();
-  await Promise.race([closed, pause(LAST_BYTES_MS)]);
-  destroyAll();
-  await closed;
-  const left = await context.settlement.drain(Math.max(1_000, untilMs - performance.now()));
-  if (left > 0) context.log.warn({ unsettled: left }, "refunds are left unconfirmed");
-  context.settlement.close();
-  context.inference.close();
-  context.log.info("the API has stopped");
 };

@@ -10,16 +10,18 @@ import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import { advance } from "../../core/order.ts";
-import type { Inference, Job } from "../inference.ts";
+import type { Inference } from "../inference.ts";
 import type { Take } from "../limiter.ts";
 import type { SlotPolicy } from "../parts.ts";
 import { answerAtOnce, answerLater, reasonOf } from "./asks.ts";
+import { recordCall } from "./call-record.ts";
 import { addressOf, credentialOf, credentialsConflict, requestIdOf } from "./caller.ts";
 import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
 import type { ApiContext } from "./context.ts";
 import { EXPOSED } from "./cors.ts";
 import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./stream-run.ts";
 import type { StreamVoice } from "./stream-script.ts";
+import { TimedJob } from "./timed-job.ts";
 
 /** What is left to do for an admitted call. */
 export type Work = (call: IncomingCall) => void;
@@ -43,7 +45,7 @@ export class IncomingCall implements StreamOwner {
   /** The charge made for this call, to be undone if it comes to nothing. */
   #charge: Take | null = null;
   /** What the inference does for this call. */
-  #job: Job | null = null;
+  #job: TimedJob | null = null;
   #stream: StreamRun | null = null;
 
   constructor(
@@ -147,26 +149,17 @@ export class IncomingCall implements StreamOwner {
   /** Has the inference work for this call, then goes on with `done`. */
   infer(done: () => void): void {
     const { inference } = this.context;
-    const job: Job = {
-      tokens: 0,
-      start: (serviceMs) => {
-        timer = setTimeout(() => {
-          inference.release(job);
-          if (this.#over) return;
-          try {
-            done();
-          } catch (error) {
-            this.#broke(error);
-          }
-        }, Math.ceil(serviceMs));
-      },
-      abandoned: () => clearTimeout(timer),
-    };
-    let timer: NodeJS.Timeout | undefined;
     this.watch();
     if (this.#over) return;
-    this.#job = job;
-    inference.submit(job);
+    this.#job = new TimedJob(inference, () => {
+      if (this.#over) return;
+      try {
+        done();
+      } catch (error) {
+        this.#broke(error);
+      }
+    });
+    inference.submit(this.#job);
   }
 
   /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
@@ -251,22 +244,7 @@ export class IncomingCall implements StreamOwner {
     const { context, call } = this;
     const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
     const org = known ? call.snapshot.org.id : "-";
-    const counted = context.parts.count(outcome, org);
-    if (counted !== null) context.counts.count(this.requestId, counted.outcome, counted.org);
-    if (!context.log.isLevelEnabled("debug")) return;
-    const { requestId, route } = this;
-    const durationMs = performance.now() - this.#beganMs;
-    context.log.debug(
-      context.parts.requestLog({
-        requestId,
-        route: route.name,
-        org,
-        outcome,
-        durationMs,
-        credential: call.credential,
-      }),
-      "call",
-    );
+    recordCall(context, this.requestId, this.route.name, org, outcome, this.#beganMs, call.credential);
   }
 
   /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */

@@ -11,6 +11,7 @@ import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/manag
 import { normalizeOrigin, parseAddress } from "../../core/origin.ts";
 import { jsonHeaders } from "./answer.ts";
 import { reasonOf } from "./asks.ts";
+import { recordCall } from "./call-record.ts";
 import { credentialOf, requestIdOf } from "./caller.ts";
 import type { ApiContext } from "./context.ts";
 import { collectBody, READERS } from "./request-body.ts";
@@ -127,13 +128,7 @@ export const manageKeys = async (
   context.managing -= 1;
   const refused = "refuse" in answer;
   const outcome = refused ? outcomeOf(answer.refuse) : String(answer.status);
-  const counted = context.parts.count(outcome, org);
-  if (counted !== null) context.counts.count(requestId, counted.outcome, counted.org);
-  if (context.log.isLevelEnabled("debug")) {
-    const durationMs = performance.now() - beganMs;
-    const credential = credentialOf(request.headers);
-    context.log.debug(context.parts.requestLog({ requestId, route, org, outcome, durationMs, credential }), "call");
-  }
+  recordCall(context, requestId, route, org, outcome, beganMs, credentialOf(request.headers));
   if (request.socket.destroyed) return;
   if (context.stopping) response.shouldKeepAlive = false;
   const shared = ["X-Request-Id", requestId, "Vary", "Origin", "Cache-Control", "no-store"];

@@ -5,6 +5,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ROUTE_NAMES, routeOf } from "../../contract/routes.ts";
 import { type GapRefusalName, outcomeOf } from "../../contract/subcodes.ts";
+import { countOutcome } from "./call-record.ts";
 import { requestIdOf } from "./caller.ts";
 import type { ApiContext } from "./context.ts";
 import { preflightHeaders } from "./cors.ts";
@@ -52,8 +53,7 @@ export const refuseUnrouted = (
 ): void => {
   const { status, headers, body } = context.parts.writeRefusal({ refuse: name });
   const shared = sharedHeaders(context, request);
-  const counted = context.parts.count(outcomeOf(name), "-");
-  if (counted !== null) context.counts.count(shared[1] as string, counted.outcome, counted.org);
+  countOutcome(context, shared[1] as string, outcomeOf(name), "-");
   if (context.stopping) response.shouldKeepAlive = false;
   context.parts.writeAnswer(response, status, [...headers, ...more, ...shared], body);
 };
@@ -72,7 +72,6 @@ export const answerUnrouted = (context: ApiContext, request: IncomingMessage, re
   const asked = request.headers["access-control-request-headers"];
   const headers = preflightHeaders(request.headers.origin, methods, asked === undefined ? undefined : String(asked));
   const [name, requestId] = sharedHeaders(context, request) as [string, string];
-  const counted = context.parts.count("204", "-");
-  if (counted !== null) context.counts.count(requestId, counted.outcome, counted.org);
+  countOutcome(context, requestId, "204", "-");
   context.parts.writeAnswer(response, 204, [...headers, name, requestId], "");
 };
