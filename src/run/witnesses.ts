@@ -4,18 +4,25 @@
  */
 import { pause } from "../chaos/waiting.ts";
 import type { Target } from "../drivers/target.ts";
-import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import { ROLE_POWERS } from "../workload/world.ts";
 import { readCounts, readGauges, readLedger, readUsed } from "./control.ts";
 
 const DRAIN_DEADLINE_MS = 15_000;
 
-/** Whether nothing was in flight and nothing unsettled before the deadline. */
+/**
+ * Nothing unsettled, and nothing in flight or nobody connected. A slot that is held while nobody is connected is held for
+ * nobody: that is for the judge of leaks, and no reason to wait.
+ */
+const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
+  (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
+
+/** Whether all replicas were drained before the deadline. */
 const drain = async (apis: readonly string[]): Promise<boolean> => {
   const deadline = performance.now() + DRAIN_DEADLINE_MS;
   for (;;) {
     const gauges = await readGauges(apis).catch(() => null);
-    if (gauges?.every(({ in_flight, unsettled }) => in_flight === 0 && (unsettled ?? 0) === 0)) return true;
+    if (gauges?.every(isDrained)) return true;
     if (performance.now() > deadline) return false;
     await pause(50);
   }
