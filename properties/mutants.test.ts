@@ -62,6 +62,33 @@ describe("the catalogue of mutants", () => {
   });
 });
 
+describe("a trial", () => {
+  test("tells a mutant that nobody condemns, with its stage and the judge that missed it", async () => {
+    const harmless: Mutant = {
+      ...nobody,
+      name: "spoils-nothing",
+      stage: "month-edge",
+      kills: ["admits-what-is-allowed"],
+    };
+    const trial = await tryOn(harmless, "month-edge");
+    expect(trial.verdict).toBe("survived");
+    expect(told(trial)).toMatch(/^spoils-nothing on month-edge: survived.*admits-what-is-allowed/);
+  });
+
+  test("does not take one judge's word for another's", async () => {
+    const spoilt = MUTANTS.find(({ name }) => name === "forgets-the-new-month") as Mutant;
+    const kills = ["admits-what-is-allowed", "envelope-fits-subcode"];
+    const trial = await tryOn({ ...spoilt, kills }, "month-edge");
+    expect(trial).toMatchObject({ verdict: "survived", by: ["admits-what-is-allowed"] });
+  });
+
+  test("tells a healthy platform that is condemned as a false positive", async () => {
+    const spoilt = MUTANTS.find(({ name }) => name === "admits-one-too-many") as Mutant;
+    const trial = await tryOn({ ...nobody, spoil: spoilt.spoil }, "edge-of-quota");
+    expect(trial).toMatchObject({ verdict: "false-positive", by: ["admits-at-most-the-allowance"], attempts: 1 });
+  });
+});
+
 describe("the healthy platform", { concurrent: true }, () => {
   test.each(MINI_STAGE_NAMES)(
     "is condemned by nobody on %s, and acquitted by those who judge it there",

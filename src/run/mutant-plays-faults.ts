@@ -3,7 +3,7 @@ import { pause, waitUntil } from "../chaos/waiting.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import type { Step } from "../workload/step.ts";
 import type { World } from "../workload/world.ts";
-import { type Bench, RECOVERY_DEADLINE_MS, REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
+import { type Bench, LIMITER_BUDGET_MS, RECOVERY_DEADLINE_MS, REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
 import { whileBroken } from "./mutant-faults.ts";
 import { callsOf, paid } from "./mutant-plays-load.ts";
 import type { MiniStage } from "./mutant-stages.ts";
@@ -12,6 +12,8 @@ const TENANTS = 3;
 /** More than a judge needs of calls that met a fault. */
 const CALLS = 14;
 const RECORD_MARGIN_MS = 100;
+/** Within the limiter's budget: who waits for a reply must wait still when the link is healed. */
+const CHARGED_MS = 0.7 * LIMITER_BUDGET_MS;
 
 const mixed = (world: World, count: number): Step[] => [
   ...callsOf(world, "maps.loads", Math.ceil(count / 2)),
@@ -61,7 +63,7 @@ export const limiterReplyLost: MiniStage = {
       const before = await used();
       waiting = sendAll(callsOf(world, "maps.loads", 6));
       // They have been charged, and do not know it yet.
-      await waitUntil(async () => (await used()) >= before + 6, { forMs: 200, pollMs: 5 });
+      await waitUntil(async () => (await used()) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
     });
     await waiting;
     await afterRecovery(bench);
