@@ -5,6 +5,7 @@ import { CAPABILITY_RULES } from "./rules/capabilities.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
+import { HOSTILE_RULES } from "./rules/hostile-input.ts";
 import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
 import { KEY_LIFE_RULES } from "./rules/key-life.ts";
 import { LOAD_RULES } from "./rules/load.ts";
@@ -29,6 +30,7 @@ const ALL: readonly Rule[] = [
   ...ORDER_RULES,
   ...MIXED_RULES,
   ...BODY_RULES,
+  ...HOSTILE_RULES,
   ...STREAM_RULES,
   ...METER_RULES,
   ...ORGANIZATION_RULES,

@@ -88,8 +88,8 @@ const lookalikeRule = (id: string, level: "must" | "should", which: "strict" | "
 
 const nullOrigin = tableRule({
   id: "exchange-origin-null",
-  level: "should",
-  spec: [53],
+  level: "must",
+  spec: [53, 72],
   title: "the exchange does not take Origin: null for an allowlisted one",
   phase: "lattice",
   needs: { roles: ["publishable"] },

@@ -92,13 +92,21 @@ const framesRule = (id: string, level: "must" | "should", only: readonly Stream[
     checks.require(fault === null, answer, "event: <name>, then data: <JSON>, in every frame", `there was ${fault}`);
   });
 
-/** Names and the fields of their payloads: what makes up a contract that a client can see. `error` is shared (A10). */
+/** Events of section 6: any stream may carry them, so they make no contract. */
+const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]);
+
+const payloadOf = (json: unknown): string => {
+  if (!isObject(json)) return typeof json;
+  // Where events share one name, a text under `type` tells them apart.
+  const kind = typeof json.type === "string" ? `${json.type}: ` : "";
+  return kind + Object.keys(json).sort().join(",");
+};
+
+/** Names and the fields of their payloads: what makes up a contract that a client can see (A10). */
 const contractOf = ({ sse }: Specimen): { names: string; payloads: string } => {
-  const own = sse.frames.filter(({ event }) => event !== ERROR_EVENT);
+  const own = sse.frames.filter(({ event }) => !SHARED_EVENTS.has(event));
   const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
-  const fields = own.map(
-    ({ event, json }) => `${event}(${isObject(json) ? Object.keys(json).sort().join(",") : typeof json})`,
-  );
+  const fields = own.map(({ event, json }) => `${event}(${payloadOf(json)})`);
   return { names: names.join(" "), payloads: [...new Set(fields)].sort().join(" ") };
 };
 

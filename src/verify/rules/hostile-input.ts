@@ -1,0 +1,98 @@
+/**
+ * What nobody well-meaning sends (items 58, 109, 202, 223): the specification shows no limits of size or depth and no types of
+ * most fields, so whether such a call is let in is the deployment's affair. A server error is not, on any of them.
+ */
+import { told } from "../answer.ts";
+import { Checks } from "../checks.ts";
+import { type Context, callersOf } from "../context.ts";
+import { exchangeProbe, type Probe } from "../probe.ts";
+import type { Rule } from "../rule.ts";
+
+const DEPTH = 3_000;
+/** Below the 8 KiB that HTTP servers commonly take for one header. */
+const LONG = 7_500;
+/** A balancer's own words, and the key service's. */
+const BETWEEN: ReadonlySet<number> = new Set([502, 503, 504]);
+
+const deep = "[".repeat(DEPTH) + "]".repeat(DEPTH);
+const body = (text: string): NonNullable<Probe["body"]> => ({ text, is: "malformed" });
+
+type Hostile = Partial<Probe> & { what: string };
+
+const BODIES: readonly Hostile[] = [
+  { what: "a body that is null", body: body("null") },
+  { what: "a body that is a number", body: body("7") },
+  { what: "a body that is a text", body: body('"chat"') },
+  { what: "an empty body", body: body("") },
+  { what: "a body of nothing but nested lists", body: body(deep) },
+];
+
+const HEADS: readonly Hostile[] = [
+  { what: "a very long Origin", originValue: `https://${"a".repeat(LONG)}.example`, origin: "foreign" },
+  { what: "an Origin that is no URL", originValue: "not a url", origin: "foreign" },
+  { what: "a very long X-Request-Id", headers: { "x-request-id": "r".repeat(LONG) } },
+];
+
+const longKey = (prefix: string): Hostile => ({
+  what: `a key of ${LONG} characters`,
+  credential: { as: "unknown" },
+  secret: { value: prefix + "a".repeat(LONG), variable: "$LONG_KEY" },
+});
+
+const probesOf = (context: Context): Probe[] => {
+  const probes: Probe[] = [];
+  if (context.has("publishable")) {
+    const unknownField = body(`{"product": "chat", "floodgate": ${deep}}`);
+    for (const hostile of [
+      ...BODIES,
+      ...HEADS,
+      { what: "a known product beside a deeply nested field", body: unknownField },
+      longKey("svc_pk_live_"),
+    ]) {
+      probes.push({ ...exchangeProbe("publishable", "listed", "chat"), ...hostile });
+    }
+  }
+  const ai = callersOf(context, "ai")[0];
+  const design = callersOf(context, "design")[0];
+  for (const hostile of BODIES) {
+    if (ai !== undefined) probes.push({ route: "chat.control", ...ai, ...hostile });
+    if (design !== undefined) probes.push({ route: "design.apply", ...design, ...hostile });
+  }
+  if (ai !== undefined) {
+    const path = (query: string): string => `/retrieval/poi/enrich?${query}`;
+    for (const [what, query] of [
+      ["a latitude that is no number", "lat=north&lon=13.4&name=Cafe&category=cafe"],
+      ["a latitude off the earth", "lat=1e999&lon=13.4&name=Cafe&category=cafe"],
+      ["a name that is no UTF-8", "lat=52.5&lon=13.4&name=%ff%fe&category=cafe"],
+      ["a name with a null character", "lat=52.5&lon=13.4&name=%00&category=cafe"],
+    ] as const) {
+      probes.push({ route: "poi.enrich", ...ai, path: path(query), what });
+    }
+    probes.push({ route: "poi.enrich", ...ai, ...longKey("svc_sk_live_") });
+    probes.push({ route: "poi.enrich", ...ai, ...longKey("svc_sess_live_") });
+  }
+  return probes;
+};
+
+const hostileInput: Rule = {
+  id: "hostile-input",
+  level: "must",
+  spec: [58, 202, 223],
+  title: "odd bodies, heads and queries are refused or served, never answered with a server error",
+  phase: "bodies",
+  needs: { anyOf: ["publishable", "server"] },
+  run: async (context) => {
+    const checks = new Checks("no server error");
+    await context.each(probesOf(context), async (probe) => {
+      const answer = await context.send({ ...probe, open: true, once: true });
+      const { status } = answer;
+      // A connection that is closed on such a call is a refusal as well, if a rude one.
+      if (status === null) checks.note(`${probe.what}: ${told(answer)}`);
+      else if (BETWEEN.has(status)) checks.unclear(told(answer));
+      else checks.require(status < 500, answer, "no server error", `it was ${status}`);
+    });
+    return checks.result();
+  },
+};
+
+export const HOSTILE_RULES: readonly Rule[] = [hostileInput];
