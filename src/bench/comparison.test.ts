@@ -31,9 +31,10 @@ describe("a comparison", () => {
     expect(row.doubts).toEqual(["the client was the bottleneck (2 blocks)"]);
   });
 
-  test("CPU time is compared where both sides have one", () => {
+  test("CPU time is compared where both sides have one, in the best block of each", () => {
     const pair = { ours: block(1, { cpuUsEach: 20 }), against: block(1, { cpuUsEach: 10 }) };
-    expect(compare(about, [pair]).cpuRatio).toBe(0.5);
+    const disturbed = { ours: block(1, { cpuUsEach: 50 }), against: block(1, { cpuUsEach: 40 }) };
+    expect(compare(about, [disturbed, pair]).cpuRatio).toBe(0.5);
     expect(compare(about, [{ ...pair, against: block(1) }]).cpuRatio).toBeNull();
   });
 

@@ -27,8 +27,10 @@ export type Row = {
   /** Medians. `against` is bare's, or the figure asked for. */
   ours: number;
   against: number;
-  /** Bare's CPU time for one over ours, where both were measured: what is left of the ratio when nobody else runs. */
+  /** Bare's CPU time for one over ours, each in its least disturbed block: others who run inflate it, never the reverse. */
   cpuRatio: number | null;
+  /** Block by block, in the order of measuring. */
+  pairs: readonly { ours: Block; against: Block }[];
   verdict: "reached" | "missed" | "told";
   /** The row could not be trusted, for these reasons. */
   doubts: string[];
@@ -56,9 +58,9 @@ export const compare = (
   pairs: readonly { ours: Block; against: Block }[],
 ): Row => {
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
-  const cpu = pairs.flatMap(({ ours, against }) =>
-    ours.cpuUsEach === null || against.cpuUsEach === null ? [] : [against.cpuUsEach / ours.cpuUsEach],
-  );
+  const least = (side: "ours" | "against"): number =>
+    Math.min(...pairs.map((pair) => pair[side].cpuUsEach ?? Number.POSITIVE_INFINITY));
+  const cpuRatio = least("against") / least("ours");
   const ratio = median(ratios);
   const { target } = about;
   return {
@@ -69,8 +71,9 @@ export const compare = (
     rounds: pairs.length,
     ours: median(pairs.map(({ ours }) => ours.value)),
     against: median(pairs.map(({ against }) => against.value)),
-    cpuRatio: cpu.length === 0 ? null : median(cpu),
+    cpuRatio: Number.isFinite(cpuRatio) && cpuRatio > 0 ? cpuRatio : null,
     verdict: target === null ? "told" : reaches(target, ratio) ? "reached" : "missed",
+    pairs,
     doubts: gather(pairs.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts])),
   };
 };

@@ -36,5 +36,5 @@ export const tableOf = (rows: readonly Row[], skipped: readonly { name: string; 
     ...rows.flatMap(rowText),
     ...skipped.map(({ name, reason }) => `${name.padEnd(COLUMNS[0])} SKIPPED: ${reason}`),
     "ratio: ours over against, median of the rounds. cpu: bare's CPU time for one,",
-    "over ours; it moves less than the ratio when others use the machine.",
+    "over ours, each in its best block; others on the machine disturb it less.",
   ].join("\n");
