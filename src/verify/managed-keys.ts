@@ -63,19 +63,40 @@ const everyText = (value: unknown): string[] => {
   return isObject(value) ? Object.values(value).flatMap(everyText) : [];
 };
 
+/** A secret without its prefix: that it lacks it is for a rule to say. */
+const secretByName = (value: unknown, id: unknown): string | undefined => {
+  if (!isObject(value)) return undefined;
+  for (const [name, inner] of Object.entries(value)) {
+    const named = /^(key|secret|api_?key|token|value)$/i.test(name) && inner !== id;
+    if (named && typeof inner === "string" && /^[\w-]{16,}$/.test(inner)) return inner;
+    const found = secretByName(inner, id);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+};
+
 /** Id and secret, wherever the answer has them: its shape is not shown either. */
 const madeIn = (answer: Answer, admin: AdminRole): MadeKey | null => {
   const nested = Object.values(answer.fields).find((value) => isObject(value) && ("id" in value || "key_id" in value));
   const record = "id" in answer.fields || "key_id" in answer.fields ? answer.fields : isObject(nested) ? nested : {};
   const id = record.id ?? record.key_id;
-  const secret = everyText(answer.body).find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
+  const whole = everyText(answer.body).find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
+  const secret = whole ?? secretByName(answer.body, id);
   if ((typeof id !== "string" && typeof id !== "number") || secret === undefined) return null;
   return { id: String(id), secret, admin, variable: "$CREATED_KEY" };
 };
 
 export type Creation = { answer: Answer; key: MadeKey | null };
 
-const isGone = (answer: Answer): boolean => isAdmitted(answer) || answer.status === 404 || answer.status === 410;
+/** A rule may have deleted it already; what a second deletion is answered is the deployment's affair. */
+const isGone = (context: Context, answer: Answer): boolean =>
+  isAdmitted(answer) ||
+  answer.status === 404 ||
+  answer.status === 410 ||
+  context.answers.some(
+    (earlier) =>
+      earlier.probe.route === "keys.delete" && earlier.probe.path === answer.probe.path && isAdmitted(earlier),
+  );
 
 /** Sends a creation that may succeed, or should not: whatever comes of it is journalled and taken back in the end. */
 export const createKey = async (
@@ -101,7 +122,7 @@ export const createKey = async (
   if (key !== null) {
     // By whoever made it: where a wrong caller could make it, the right one may not see it.
     const by = { credential: more.credential ?? adminCredential(admin), anyway: true, once: true } as const;
-    effect.happened(`id ${key.id}`, async () => isGone(await context.send(deleteProbe(admin, key.id, by))));
+    effect.happened(`id ${key.id}`, async () => isGone(context, await context.send(deleteProbe(admin, key.id, by))));
   }
   return { answer, key };
 };
