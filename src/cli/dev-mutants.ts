@@ -121,7 +121,7 @@ export const mutantsCommand = (): Command =>
     .description("who must catch each mutant, and who did")
     .argument("[name...]", "only these mutants")
     .option("--stage <name...>", "only mutants of these stages")
-    .option("--everywhere", "each mutant on every stage, to see who else would have caught it (some ten minutes)")
+    .option("--everywhere", "each mutant on every stage, to see who else would have caught it (takes a while)")
     .option("--list", "say what each mutant does and who must catch it, and end")
     .option("--json", "print the trials as JSON on stdout")
     .option("--quiet", "no progress")

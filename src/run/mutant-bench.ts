@@ -1,40 +1,28 @@
 /**
- * A small deployment in this process, loaded through the same wire as any other: what a mutant is tried on. Three services,
- * real links, one or two API replicas; the calls' lines, the marks and the witnesses come out as a stage that can be judged.
+ * What a mutant is tried on: a small deployment, loaded through the same wire as any other. The calls' lines, the marks and
+ * the witnesses come out as a stage that can be judged.
  */
-
 import { pause, waitUntil } from "../chaos/waiting.ts";
-import type { Rate } from "../core/rate-limit.ts";
 import { openWire, type Sent, type Wire } from "../drivers/http.ts";
-import type { ObservedLine } from "../drivers/observed-line.ts";
 import { createRunClock, type RunClock, wallUs } from "../drivers/run-clock.ts";
 import { createSecrets } from "../drivers/secrets.ts";
 import type { Target } from "../drivers/target.ts";
 import { worldOf } from "../drivers/world-of-target.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { Limits, StageFacts, TenantFacts } from "../history/stage-facts.ts";
-import { type FaultyLink, startFaultyLink } from "../platform/faulty-link.ts";
-import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
-import { makeSecret } from "../platform/keys/secret.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
 import type { Parts } from "../platform/parts.ts";
-import { planSeed, type SeedTenant, storeSeed } from "../platform/seed.ts";
-import { type Running, startRole } from "../platform/start-role.ts";
+import type { Running } from "../platform/start-role.ts";
 import type { Step } from "../workload/step.ts";
 import type { World } from "../workload/world.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "./control.ts";
-
-export type BenchOptions = {
-  tenants: SeedTenant[];
-  globalInFlight?: number;
-  orgInFlight?: number;
-  serviceMs?: number;
-  tokens?: number;
-  rate?: Rate;
-  replicas?: 1 | 2;
-  /** Puts links that can be broken between the API and its two services. */
-  breakable?: true;
-};
+import {
+  type DeploymentOptions,
+  type Links,
+  MANY,
+  type SmallDeployment,
+  startSmallDeployment,
+} from "./mutant-deployment.ts";
 
 export type Bench = {
   stage: string;
@@ -42,7 +30,7 @@ export type Bench = {
   world: World;
   clock: RunClock;
   running: Running;
-  links: { limiter: FaultyLink; keys: FaultyLink } | null;
+  links: Links | null;
   /** Look-ups of key records that the key service has answered so far. */
   lookups(): number;
   /** Sends one step now; the replicas take turns. `id` in place of a fresh one, for a client that repeats itself. */
@@ -70,249 +58,130 @@ export type Bench = {
   close(): Promise<void>;
 };
 
-/** Short, so that a change of a record can be waited for. */
-export const REVOCATION_BUDGET_MS = 200;
 export const RECOVERY_DEADLINE_MS = 600;
-/** Longer than the default: a busy machine is not to be taken for a slow limiter. */
-export const LIMITER_BUDGET_MS = 700;
-const MANY = 10_000;
+const IN_FLIGHT_MS = 1_000;
 const DRAIN_MS = 5_000;
+const TIMEOUTS = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
+const DRIVER = "in-process";
 
-type Replica = { running: Running; wire: Wire; control: string };
+type Witnesses = Pick<StageFacts, "counts" | "gauges" | "ledger">;
 
-export const openBench = async (stage: string, parts: Parts, options: BenchOptions): Promise<Bench> => {
+export const openBench = async (stage: string, parts: Parts, options: DeploymentOptions): Promise<Bench> => {
   const epochUs = wallUs();
   const clock = createRunClock(epochUs);
-  const { replicas: replicaCount = 1, serviceMs = 20, tokens = 4, rate } = options;
-  const caps = { globalInFlight: options.globalInFlight ?? MANY, orgInFlight: options.orgInFlight ?? MANY };
-  const secrets = { sessionSecret: `session-${stage}`.padEnd(32, "s"), adminSecret: `admin-${stage}`.padEnd(32, "a") };
-  const lines: Line[] = [];
-  const told: Partial<StageFacts> = {};
-  const judged: Claim[] = [];
-  let log = "";
-  let lookups = 0;
-  let closed = false;
-  let silent = false;
-  const closers: (() => unknown)[] = [];
+  const deployment = await startSmallDeployment(stage, parts, options);
+  const wires: Wire[] = [];
+  const hangUp = async (): Promise<void> => {
+    for (const wire of wires) await wire.close();
+  };
   const close = async (): Promise<void> => {
-    if (closed) return;
-    closed = true;
-    for (const end of closers.reverse()) await end();
+    await hangUp();
+    await deployment.close();
   };
-  // Counted at the service, whatever the mutant has made of its store.
-  const counting: Parts = {
-    ...parts,
-    keyStore: (healthy) => {
-      const store = parts.keyStore(healthy);
-      const counted =
-        <A, B>(look: (name: A) => B) =>
-        (name: A): B => {
-          lookups += 1;
-          return look(name);
-        };
-      return { ...store, byHash: counted(store.byHash), byId: counted(store.byId) };
-    },
-  };
-  const apiOptions = {
-    ...secrets,
-    ...caps,
-    controlPort: 0,
-    rateLimit: rate ?? { perS: MANY, burst: MANY },
-    inference: { slots: Math.min(MANY, caps.globalInFlight), serviceMs, tokens },
-    logLevel: "debug" as const,
-    logTo: {
-      write: (text: string) => {
-        log += text;
-      },
-    },
-    limiterBudgetMs: LIMITER_BUDGET_MS,
-    stopDeadlineMs: 1_500,
-  };
-
   try {
-    let links: Bench["links"] = null;
-    const first = await startRole(
-      "all",
-      {
-        ...apiOptions,
-        ...(options.breakable === undefined
-          ? {}
-          : {
-              links: async (services: { keys: string; limiter: string }) => {
-                links = {
-                  keys: await startFaultyLink(services.keys),
-                  limiter: await startFaultyLink(services.limiter),
-                };
-                return { keys: links.keys.url, limiter: links.limiter.url };
-              },
-            }),
-      },
-      counting,
-    );
-    closers.push(first.close, async () => {
-      await links?.keys.close();
-      await links?.limiter.close();
-    });
-    const apis = [first];
-    if (replicaCount === 2) {
-      const { keys, limiter } = first.urls as { keys: string; limiter: string };
-      const second = await startRole("api", { ...apiOptions, keys, limiter }, counting);
-      closers.push(second.close);
-      apis.push(second);
-    }
-
-    const { keys, limiter } = first.administration as NonNullable<Running["administration"]>;
-    const nowMs = Date.now();
-    const adminToken = (org: string): string => mintAdminToken({ secret: secrets.adminSecret, org, nowMs });
-    const seed = planSeed(options.tenants, { makeSecret, adminToken, nowMs });
-    await storeSeed(seed, keys, limiter);
-    const tenants: Record<string, TenantFacts> = {};
-    for (const { id, tier, map_load_allowance, map_loads_used } of seed.organizations) {
-      tenants[id] = { tier, allowance: map_load_allowance ?? 0, used_at_start: map_loads_used };
-    }
-
-    const limits: Limits = {
-      replicas: replicaCount,
-      slots: Math.min(MANY, caps.globalInFlight),
-      service_ms: serviceMs,
-      global_in_flight: caps.globalInFlight,
-      org_in_flight: caps.orgInFlight,
-      ...(rate === undefined ? {} : { rate_per_s: rate.perS, burst: rate.burst }),
-      limiter_budget_ms: LIMITER_BUDGET_MS,
-      key_service_budget_ms: 1_000,
-      revocation_budget_ms: REVOCATION_BUDGET_MS,
-    };
+    const lines: Line[] = [];
     const idRun = `mutants.${stage}`;
-    const control = first.urls.control?.api as string;
-    const targetOf = (api: Running): Target => ({
-      schema: "floodgate/target@1",
-      name: stage,
-      base_url: api.urls.api as string,
-      key_management_url: api.urls.api as string,
-      tile_url: `${api.urls.api}/maps/tiles/{z}/{x}/{y}`,
-      control: { keys: control, limiter: control, api: [api.urls.control?.api as string] },
-      shedding: "fixed",
-      limits,
-      permits: { writes: true, quota_burn: true },
-      tenants: seed.target.tenants,
-      credentials: seed.target.credentials as NonNullable<Target["credentials"]>,
-    });
-    const world = worldOf(targetOf(first));
-    const onLine = (line: ObservedLine): void => void lines.push(line);
-    const replicas: Replica[] = [];
-    for (const [at, running] of apis.entries()) {
-      const wire = await openWire({
-        target: targetOf(running),
-        secrets: createSecrets("."),
-        world,
-        clock,
-        stage,
-        driver: "in-process",
-        idPrefix: `${idRun}.${at}`,
-        timeouts: { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 },
-        onLine,
-      });
-      closers.push(wire.close);
-      replicas.push({ running, wire, control: running.urls.control?.api as string });
+    const world = worldOf(deployment.targets[0] as Target);
+    for (const [at, target] of deployment.targets.entries()) {
+      const shared = { secrets: createSecrets("."), world, clock, stage, driver: DRIVER, timeouts: TIMEOUTS };
+      const onLine = (line: Line): void => void lines.push(line);
+      wires.push(await openWire({ ...shared, target, idPrefix: `${idRun}.${at}`, onLine }));
     }
-
-    let sent = 0;
-    const send: Bench["send"] = async (step, id, intendedUs = clock.nowUs()) => {
-      const number = sent++;
-      // Every second call changes the replica, so that callers who take turns meet all of them.
-      const { wire } = replicas[(number >> 1) % replicas.length] as Replica;
-      const context = { id: id ?? `${idRun}.c-${number}`, stage, driver: "in-process", intendedUs };
-      const answer = await wire.send(step, context);
-      lines.push(answer.line);
-      return answer;
-    };
-    const controls = replicas.map((replica) => replica.control);
-
-    const hangUp = async (): Promise<void> => {
-      for (const { wire } of replicas) await wire.close();
-    };
-
-    /** Nobody is connected any more and nothing is to be settled: a slot still held then is held for nobody. */
-    const isQuiet = async (): Promise<boolean> => {
-      const gauges = await readGauges(controls);
-      return gauges.every(({ sockets, unsettled }) => (sockets ?? 0) === 0 && (unsettled ?? 0) === 0);
-    };
-
-    return {
-      stage,
-      target: targetOf(first),
-      world,
-      clock,
-      running: first,
-      claims: judged,
-      claim: (claims) => void judged.push(...claims),
-      links,
-      lookups: () => lookups,
-      send: (step, id) => send(step, id),
-      sendAll: async (steps, atOnce = MANY) => {
-        const answers: Sent[] = [];
-        let next = 0;
-        const work = async (): Promise<void> => {
-          while (next < steps.length) {
-            const at = next++;
-            answers[at] = await send(steps[at] as Step);
-          }
-        };
-        await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
-        return answers;
-      },
-      press: (steps, ratePerS) =>
-        Promise.all(
-          steps.map(async (step, at) => {
-            await pause((at * 1000) / ratePerS);
-            return send(step);
-          }),
-        ),
-      untilInFlight: async (calls) => {
-        const reached = async (): Promise<boolean> =>
-          (await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls;
-        await waitUntil(reached, { forMs: 1_000, pollMs: 10 });
-      },
-      operate: (method, path, body) => controlSend(method, `${control}${path}`, body),
-      add: (line) => void lines.push(line),
-      mark: (name, more = {}) => void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
-      tell: (facts) => {
-        Object.assign(told, facts);
-      },
-      hangUp,
-      silence: () => {
-        silent = true;
-      },
-      finish: async () => {
-        await hangUp();
-        const drained = silent || (await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 })).met;
-        const witnesses = silent
-          ? {}
-          : {
-              counts: await readCounts(controls, idRun),
-              gauges: await readGauges(controls),
-              ledger: await readLedger(control, `${idRun}.`),
-            };
-        const facts: StageFacts = {
-          stage,
-          started_at_ms: epochUs / 1000,
-          limits,
-          shedding: "fixed",
-          tenants,
-          faults: false,
-          drained,
-          ...witnesses,
-          recovery_deadline_ms: RECOVERY_DEADLINE_MS,
-          texts: [{ name: "the platform's log", text: log }],
-          ...told,
-        };
-        await close();
-        return { facts, lines };
-      },
-      close,
-    };
+    return { ...benchOf(stage, idRun, epochUs, clock, deployment, wires, world, lines), hangUp, close };
   } catch (error) {
     await close();
     throw error;
   }
+};
+
+const benchOf = (
+  stage: string,
+  idRun: string,
+  epochUs: number,
+  clock: RunClock,
+  deployment: SmallDeployment,
+  wires: readonly Wire[],
+  world: World,
+  lines: Line[],
+): Omit<Bench, "hangUp" | "close"> => {
+  const { apis, targets, limits, tenants, links } = deployment;
+  const controls = apis.map(({ urls }) => urls.control?.api as string);
+  const control = controls[0] as string;
+  const told: Partial<StageFacts> = {};
+  const claims: Claim[] = [];
+  let silent = false;
+  let sent = 0;
+
+  const send: Bench["send"] = async (step, id) => {
+    const number = sent++;
+    // Every second call changes the replica, so that callers who take turns meet all of them.
+    const wire = wires[(number >> 1) % wires.length] as Wire;
+    const context = { id: id ?? `${idRun}.c-${number}`, stage, driver: DRIVER, intendedUs: clock.nowUs() };
+    const answer = await wire.send(step, context);
+    lines.push(answer.line);
+    return answer;
+  };
+
+  /** Nobody is connected any more and nothing is to be settled: a slot still held then is held for nobody. */
+  const isQuiet = async (): Promise<boolean> => {
+    const gauges = await readGauges(controls);
+    return gauges.every(({ sockets, unsettled }) => sockets === 0 && (unsettled ?? 0) === 0);
+  };
+
+  const readWitnesses = async (): Promise<Witnesses & { drained: boolean }> => {
+    if (silent) return { drained: true };
+    const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });
+    const [counts, gauges] = [await readCounts(controls, idRun), await readGauges(controls)];
+    return { drained, counts, gauges, ledger: await readLedger(control, `${idRun}.`) };
+  };
+
+  return {
+    ...{ stage, world, clock, links, claims, send },
+    target: targets[0] as Target,
+    running: apis[0] as Running,
+    lookups: deployment.lookups,
+    sendAll: async (steps, atOnce = MANY) => {
+      const answers: Sent[] = [];
+      const next = steps.entries();
+      const work = async (): Promise<void> => {
+        for (const [at, step] of next) answers[at] = await send(step);
+      };
+      await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
+      return answers;
+    },
+    press: (steps, ratePerS) =>
+      Promise.all(
+        steps.map(async (step, at) => {
+          await pause((at * 1000) / ratePerS);
+          return send(step);
+        }),
+      ),
+    untilInFlight: async (calls) => {
+      const reached = async (): Promise<boolean> =>
+        (await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls;
+      await waitUntil(reached, { forMs: IN_FLIGHT_MS, pollMs: 10 });
+    },
+    operate: (method, path, body) => controlSend(method, `${control}${path}`, body),
+    add: (line) => void lines.push(line),
+    mark: (name, more = {}) => void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
+    claim: (more) => void claims.push(...more),
+    tell: (facts) => void Object.assign(told, facts),
+    silence: () => {
+      silent = true;
+    },
+    finish: async () => {
+      for (const wire of wires) await wire.close();
+      const witnesses = await readWitnesses();
+      await deployment.close();
+      const facts: StageFacts = {
+        ...{ stage, limits, tenants, shedding: "fixed", faults: false },
+        started_at_ms: epochUs / 1000,
+        recovery_deadline_ms: RECOVERY_DEADLINE_MS,
+        texts: [{ name: "the platform's log", text: deployment.log() }],
+        ...witnesses,
+        ...told,
+      };
+      return { facts, lines };
+    },
+  };
 };

@@ -4,7 +4,7 @@ import type { Product } from "../contract/routes.ts";
 import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../workload/step.ts";
 import { smoke, smokeRound } from "../workload/stories/smoke.ts";
 import type { CallerName, World } from "../workload/world.ts";
-import { REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
+import { REVOCATION_BUDGET_MS } from "./mutant-deployment.ts";
 import type { MiniStage } from "./mutant-stages.ts";
 
 const SEED = 1;

@@ -2,7 +2,7 @@
 import { pause } from "../chaos/waiting.ts";
 import { type Step, stepOf } from "../workload/step.ts";
 import type { CallerName, World } from "../workload/world.ts";
-import { REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
+import { REVOCATION_BUDGET_MS } from "./mutant-deployment.ts";
 import { callOf, callsOf, paid } from "./mutant-plays-load.ts";
 import type { MiniStage } from "./mutant-stages.ts";
 

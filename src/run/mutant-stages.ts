@@ -8,7 +8,8 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
 import type { Parts } from "../platform/parts.ts";
 import { inOrder, judgeStage } from "./judge-stage.ts";
-import { type Bench, type BenchOptions, openBench } from "./mutant-bench.ts";
+import { type Bench, openBench } from "./mutant-bench.ts";
+import type { DeploymentOptions } from "./mutant-deployment.ts";
 import { verify } from "./mutant-play-verify.ts";
 import { answers, monthEdge, quotaEdge } from "./mutant-plays-decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost } from "./mutant-plays-faults.ts";
@@ -21,7 +22,7 @@ export type MiniStage = {
   about: string;
   /** Invariants (and rules, as `verify/<rule>`) that pass on the healthy platform, or the stage proves nothing. */
   proves: readonly string[];
-  options: BenchOptions;
+  options: DeploymentOptions;
   play(bench: Bench): Promise<void>;
 };
 

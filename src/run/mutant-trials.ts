@@ -5,7 +5,7 @@
 import type { Claim } from "../history/run-document.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
-import { REVOCATION_BUDGET_MS } from "./mutant-bench.ts";
+import { REVOCATION_BUDGET_MS } from "./mutant-deployment.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES, type MiniStageName, runMiniStage } from "./mutant-stages.ts";
 
 export type Trial = {
