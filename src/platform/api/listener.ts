@@ -82,8 +82,12 @@ export const listenerOptions = (
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     noDelay: true,
   };
-  const settings = { maxHeaderListSize: limits.headBytesMax };
-  if (tls === undefined) return http2 === true ? { http2: true, http: { settings } } : { http };
   const https = { ...http, ...tls, handshakeTimeout: limits.headTimeoutMs };
-  return http2 === true ? { http2: true, https: { ...https, settings, allowHTTP1: true } } : { https };
+  if (http2 !== true) return tls === undefined ? { http } : { https };
+  const settings = { maxHeaderListSize: limits.headBytesMax };
+  return {
+    http2: true,
+    http2SessionTimeout: limits.keepAliveTimeoutMs,
+    ...(tls === undefined ? { http: { settings } } : { https: { ...https, settings, allowHTTP1: true } }),
+  };
 };
