@@ -121,7 +121,14 @@ export const createKey = async (
   const key = madeIn(answer, admin);
   if (key !== null) {
     // By whoever made it: where a wrong caller could make it, the right one may not see it.
-    const by = { credential: more.credential ?? adminCredential(admin), anyway: true, once: true } as const;
+    const { credential = adminCredential(admin), form, secret } = more;
+    const by = {
+      credential,
+      ...(form === undefined ? {} : { form }),
+      ...(secret === undefined ? {} : { secret }),
+      anyway: true,
+      once: true,
+    } as const;
     effect.happened(`id ${key.id}`, async () => isGone(context, await context.send(deleteProbe(admin, key.id, by))));
   }
   return { answer, key };

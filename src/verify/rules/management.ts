@@ -4,7 +4,8 @@ import type { AdminRole } from "../../drivers/target.ts";
 import { isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import { createKey, KEY_ORIGIN, type KeyBody, notAsExpected, readsOurBodies, updateProbe } from "../managed-keys.ts";
-import { role } from "../probe.ts";
+import { forgeries } from "../nobodies.ts";
+import { FORMS, type Probe, role } from "../probe.ts";
 import type { Needs, Rule } from "../rule.ts";
 
 const publishable: KeyBody = {
@@ -126,24 +127,36 @@ const keyLimit = refused({
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 
+/** An administrator's token with one thing changed; none where it is no JWT. */
+const forgedTokens = (token: string): { what: string; value: string }[] =>
+  forgeries(`${AS_SESSION}${token}`).map(({ what, value }) => ({
+    what: what.replace("a session token", "an administrator's token"),
+    value: value.slice(AS_SESSION.length),
+  }));
+const AS_SESSION = "svc_sess_live_";
+
 const platformKey: Rule = {
   id: "keys-not-with-a-platform-key",
   level: "must",
   spec: [125],
-  title: "key management does not take a platform key, or none, for an administrator's token",
+  title: "key management takes neither a platform key nor a forged token for an administrator's",
   phase: "management",
   needs: { ...WRITES, anyOf: PAID },
   run: async (context) => {
     const checks = new Checks("401 or 403");
     const admin = PAID.find(context.has) as AdminRole;
-    const callers = [
+    const callers: Partial<Probe>[] = [
       { credential: { as: "none" }, origin: "none" },
       { credential: { as: "garbage" }, origin: "none" },
-      ...(context.has("server") ? [{ credential: { as: "server", of: role("server") }, origin: "none" } as const] : []),
-      ...(context.has("publishable")
-        ? [{ credential: { as: "publishable", of: role("publishable") }, origin: "none" } as const]
-        : []),
-    ] as const;
+    ];
+    for (const as of ["server", "publishable"] as const) {
+      if (!context.has(as)) continue;
+      for (const form of FORMS) callers.push({ credential: { as, of: role(as) }, origin: "none", form });
+    }
+    for (const { what, value } of forgedTokens(await context.secretOf(admin))) {
+      const secret = { value, variable: "$FORGED_TOKEN" };
+      callers.push({ credential: { as: "unknown" }, origin: "none", secret, what });
+    }
     for (const caller of callers) {
       const { answer } = await createKey(context, admin, publishable, { ...caller, open: true });
       const otherwise = notAsExpected(answer);
@@ -152,7 +165,7 @@ const platformKey: Rule = {
       else {
         const kept = answer.status === 401 || answer.status === 403 || answer.status === 422;
         checks.require(kept, answer, "401 or 403", told(answer));
-        if (kept && answer.outcome !== UNAUTHENTICATED) checks.note(`${answer.outcome} for ${caller.credential.as}`);
+        if (kept && answer.outcome !== UNAUTHENTICATED) checks.note(`${answer.outcome} for ${caller.credential?.as}`);
       }
     }
     return checks.result();
