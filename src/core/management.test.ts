@@ -77,6 +77,13 @@ describe("a creation", () => {
     expect(answer(decideCreation(organization, liveKeys, request))).toBe(expected);
   });
 
+  test("of which little was said stores a live key without a name and without restrictions", () => {
+    expect(decideCreation(org(), 0, { kind: "server" })).toEqual({
+      ...{ org_id: "org_1", kind: "server", env: "live", name: "", scopes: [], products: [] },
+      ...{ allowed_origins: [], allowed_ips: [], vendor_acknowledged: false, status: "valid", expires_at: null },
+    });
+  });
+
   test("stores what was asked for, and is valid", () => {
     const request: KeyCreation = {
       kind: "server",

@@ -25,6 +25,11 @@ describe("a key's rate", () => {
     expect(takes(perS, burst, timesMs)).toBe(expected);
   });
 
+  test("an admitted call waits for nothing, and moves the key on by one interval", () => {
+    expect(takeRate(undefined, 1_000, { perS: 10, burst: 1 })).toEqual({ allowed: true, tatMs: 1_100, waitMs: 0 });
+    expect(takeRate(1_050, 1_000, { perS: 10, burst: 2 })).toEqual({ allowed: true, tatMs: 1_150, waitMs: 0 });
+  });
+
   test("a refusal says how long to wait, and takes nothing", () => {
     expect(takeRate(1_300, 1_000, { perS: 10, burst: 1 })).toEqual({ allowed: false, tatMs: 1_300, waitMs: 300 });
   });
