@@ -30,15 +30,22 @@ const PARALLEL = 64;
 const BACKOFF_MS = { first: 25, most: 1_000 };
 
 export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetMs: number): Settlement => {
-  const waiting: Refund[] = [];
+  // A set, because it gives up its oldest member at a price that does not grow with an outage.
+  const waiting = new Set<Refund>();
   let running = 0;
   let backoffMs = 0;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
   let whenEmpty: (() => void)[] = [];
 
+  const oldest = (): Refund | undefined => {
+    const [refund] = waiting;
+    if (refund !== undefined) waiting.delete(refund);
+    return refund;
+  };
+
   const settled = (): void => {
-    if (waiting.length > 0 || running > 0) return;
+    if (waiting.size > 0 || running > 0) return;
     for (const resolve of whenEmpty) resolve();
     whenEmpty = [];
   };
@@ -49,7 +56,7 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
       await limiter.refund(refund, budgetMs);
       backoffMs = 0;
     } catch {
-      waiting.push(refund);
+      waiting.add(refund);
       // One pace for all: while the limiter is away, asking it more often does not bring it back.
       backoffMs = Math.min(BACKOFF_MS.most, Math.max(BACKOFF_MS.first, backoffMs * 2));
     } finally {
@@ -61,18 +68,18 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
 
   const pump = (): void => {
     if (closed || timer !== undefined) return;
-    if (backoffMs > 0 && waiting.length > 0) {
+    if (backoffMs > 0 && waiting.size > 0) {
       // While backing off, one refund at a time tries whether the limiter is back.
       if (running > 0) return;
       timer = setTimeout(() => {
         timer = undefined;
-        const refund = waiting.shift();
+        const refund = oldest();
         if (refund !== undefined) void send(refund);
       }, backoffMs);
       return;
     }
     while (running < PARALLEL) {
-      const refund = waiting.shift();
+      const refund = oldest();
       if (refund === undefined) return;
       void send(refund);
     }
@@ -81,16 +88,16 @@ export const createSettlement = (limiter: Limiter, policy: RefundPolicy, budgetM
   return {
     undo: ({ charge_id, request_id, org, key, meter }, reason) => {
       if (meter === null || !policy.refunds(reason)) return;
-      waiting.push({ charge_id, request_id, org, key, meter: meter.name, amount: meter.amount });
+      waiting.add({ charge_id, request_id, org, key, meter: meter.name, amount: meter.amount });
       pump();
     },
-    unsettled: () => waiting.length + running,
-    isFull: () => waiting.length + running >= UNSETTLED_MAX,
+    unsettled: () => waiting.size + running,
+    isFull: () => waiting.size + running >= UNSETTLED_MAX,
     drain: async (deadlineMs) => {
-      if (waiting.length + running === 0) return 0;
+      if (waiting.size + running === 0) return 0;
       const expired = new Promise<void>((resolve) => setTimeout(resolve, deadlineMs).unref());
       await Promise.race([new Promise<void>((resolve) => whenEmpty.push(resolve)), expired]);
-      return waiting.length + running;
+      return waiting.size + running;
     },
     close: () => {
       closed = true;
