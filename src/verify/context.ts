@@ -30,6 +30,7 @@ const AT_A_TIME = 4;
 
 /** A session is minted again when this share of its life has gone. */
 const RENEW_AT = 0.6;
+const LIFE_UNSTATED_MS = 900_000;
 
 export type Context = {
   readonly target: Target;
@@ -77,7 +78,7 @@ const nameOf = (ref: CredentialRef): string => ("of" in ref ? ref.of.replace(/^r
 export const createContext = (parts: ContextParts): Context => {
   const { target, world, secrets, budget } = parts;
   const credentials = target.credentials ?? {};
-  const minted = new Map<string, { answer: Promise<Answer>; atMs: number }>();
+  const minted = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
   const kept = new Map<string, Promise<unknown>>();
 
   const has: Context["has"] = (name) => credentials[name] !== undefined;
@@ -103,25 +104,31 @@ export const createContext = (parts: ContextParts): Context => {
       return Promise.reject(new CannotJudge("skipped", "budget.map_loads of the target file is used up"));
     }
     const answer = send(exchangeProbe(of, "listed", product));
-    minted.set(name, { answer, atMs: Date.now() });
-    // What overload refused is asked for again by the next who needs it.
+    const entry = { answer, renewAtMs: Number.POSITIVE_INFINITY };
+    minted.set(name, entry);
     answer.then(
-      ({ transient }) => transient && minted.delete(name),
+      ({ transient, fields }) => {
+        const { expires_in: lifeS } = fields;
+        const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
+        entry.renewAtMs = Date.now() + lifeMs * RENEW_AT;
+        // What overload refused is asked for again by the next who needs it.
+        if (transient) minted.delete(name);
+      },
       () => minted.delete(name),
     );
     return answer;
   };
 
   const session = async (of: KeyRole, product: Product): Promise<string> => {
+    const name = `${of} ${product}`;
+    const known = minted.get(name);
+    if (known !== undefined && Date.now() > known.renewAtMs) minted.delete(name);
     const answer = await mint(of, product);
-    const { session_token: token, expires_in: expiresIn } = answer.fields;
+    const { session_token: token } = answer.fields;
     if (!isAdmitted(answer) || typeof token !== "string") {
       const off = isSessionsOff(answer);
       throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${tell(answer)}`);
     }
-    const entry = minted.get(`${of} ${product}`);
-    const lifeMs = typeof expiresIn === "number" && expiresIn > 0 ? expiresIn * 1000 : 900_000;
-    if (entry !== undefined && Date.now() - entry.atMs > lifeMs * RENEW_AT) minted.delete(`${of} ${product}`);
     return token;
   };
 

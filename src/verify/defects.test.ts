@@ -60,6 +60,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["used-as-text", "quota-exceeded"],
   ["quota-as-403", "quota-exceeded"],
   ["charges-every-mint", "quota-concerns-tile-only"],
+  ["charges-every-mint", "other-products-are-not-charged"],
   ["charges-the-refused", "refused-mint-is-not-charged"],
   ["never-counts", "quota-exceeded"],
   ["never-hard-stops", "hard-stop"],
@@ -104,6 +105,7 @@ const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["limits-with-503", "rate-limit-is-told"],
   ["sheds-with-503", "overload-is-told"],
   ["sheds-with-detail", "overload-is-told"],
+  ["swaps-the-two-overloads", "overload-names-the-cap"],
   ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
 ];
 
@@ -135,6 +137,22 @@ const verdictOf = async (defects: string, rule: string): Promise<string> => {
 describe("a deployment with one defect", () => {
   test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
+  });
+});
+
+describe("a deployment with sessions that end soon", () => {
+  test("is caught when they do not end", { timeout: 60_000 }, async () => {
+    for (const defects of [[], ["never-ends-sessions"]]) {
+      const twin = await startTwin({ variants: ["short-sessions"], defects });
+      const { claims } = await runVerify({
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        only: ["session-ends"],
+      });
+      await twin.close();
+      expect(claims[0]?.verdict).toBe(defects.length === 0 ? "pass" : "fail");
+    }
   });
 });
 

@@ -15,6 +15,13 @@ const IN_FLIGHT_MAX = 48;
 /** So many rate-limited answers are enough to look at. */
 const ENOUGH = 12;
 const WAVES = [8, 16, 32, 64, 128, 256] as const;
+/** Where the caps are stated, a wave between them as well: there only one of the two can be the reason. */
+const wavesFor = (context: Context): number[] => {
+  const { global_in_flight: globalCap, org_in_flight: orgCap } = context.target.limits ?? {};
+  if (globalCap === undefined || orgCap === undefined || orgCap >= globalCap) return [...WAVES];
+  return [...new Set([...WAVES, Math.floor((orgCap + globalCap) / 2)])].sort((a, b) => a - b);
+};
+
 /** A wave meets the caps when so many of it are shed. */
 const SHED_SHARE = 0.05;
 
@@ -107,6 +114,8 @@ export type Overload = {
   /** The largest wave that was tried. */
   size: number;
   answers: Answer[];
+  /** What came in each wave, by its size. */
+  bySize: Map<number, Answer[]>;
   others: Answer[];
   caller: Pick<Probe, "credential" | "origin"> | null;
 };
@@ -118,11 +127,19 @@ export const overload = (context: Context): Promise<Overload> =>
   context.once("overload", async () => {
     const callers = crowd(context);
     const [own] = callers;
-    const found: Overload = { reached: false, capacity: 0, size: 0, answers: [], others: [], caller: own ?? null };
+    const found: Overload = {
+      reached: false,
+      capacity: 0,
+      size: 0,
+      answers: [],
+      bySize: new Map(),
+      others: [],
+      caller: own ?? null,
+    };
     if (own === undefined) return found;
     const other = otherCaller(context);
     if (other !== null) await context.send({ route: "design.themes", ...other });
-    for (const size of WAVES) {
+    for (const size of wavesFor(context)) {
       if (size > rateAllowed(context)) break;
       const streams = wave(context, size, [own]);
       if (other !== null) {
@@ -131,6 +148,7 @@ export const overload = (context: Context): Promise<Overload> =>
       }
       const answers = await streams;
       found.answers.push(...answers);
+      found.bySize.set(size, answers);
       found.size = size;
       const shed = answers.filter(({ outcome }) => SHED.test(outcome)).length;
       if (shed > size * SHED_SHARE) {

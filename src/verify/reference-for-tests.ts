@@ -61,6 +61,8 @@ export const startReference = async (options: RoleOptions = {}, parts: Parts = H
       base_url: api,
       key_management_url: api,
       tile_url: `${api}/maps/tiles/{z}/{x}/{y}`,
+      shedding: "fixed",
+      limits: { global_in_flight: 64, org_in_flight: 32 },
       permits: { writes: true, quota_burn: true, load_max_rps: 200 },
       credentials: {
         publishable: await publishable("org_a"),

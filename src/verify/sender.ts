@@ -126,13 +126,15 @@ export const createSender = (parts: SenderParts): Sender => {
 
   const attempt = async (probe: Probe): Promise<Answer> => {
     if (silent >= SILENCE_MAX) throw new CannotJudge("inconclusive", "the target has stopped answering");
-    const secret = await parts.secretOf(probe);
+    await parts.secretOf(probe);
     if (probe.anyway === true) budget.spent.requests += 1;
     else {
       if (probe.atOnce !== true) await throttle.turn();
       signal?.throwIfAborted();
       budget.take("requests");
     }
+    // Asked for again: what was minted before a long wait may have ended meanwhile.
+    const secret = await parts.secretOf(probe);
     const n = sent++;
     const id = probe.requestId ?? `${parts.idPrefix}-${n}`;
     const step = stepOfProbe(world, n, probe);
@@ -188,7 +190,7 @@ export const createSender = (parts: SenderParts): Sender => {
     patienceMs -= waitMs;
     // What says that there were too many is obeyed by everybody; the rest concerns this call.
     if (answer.status === 429) {
-      throttle.slower();
+      throttle.slower(answer.subcode === "rate_limited" ? "rate" : "overload");
       throttle.pause(waitMs);
     }
     await wait(waitMs, signal);

@@ -22,9 +22,9 @@ describe("the throttle", () => {
 
   test("the pace falls when a limit was met, never below one a second, and comes back", () => {
     const throttle = createThrottle(20);
-    throttle.slower();
+    throttle.slower("rate");
     expect(throttle.ratePerS).toBeLessThan(20);
-    for (let i = 0; i < 50; i++) throttle.slower();
+    for (let i = 0; i < 50; i++) throttle.slower("rate");
     expect(throttle.ratePerS).toBe(1);
     for (let i = 0; i < 500; i++) throttle.faster();
     expect(throttle.ratePerS).toBe(20);

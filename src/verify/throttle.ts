@@ -4,7 +4,7 @@
  */
 
 const SLOWEST_PER_S = 1;
-const SLOWER_BY = 0.7;
+const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;
 
 export type Throttle = {
@@ -12,7 +12,8 @@ export type Throttle = {
   turn(): Promise<void>;
   /** Nobody leaves for so long. */
   pause(ms: number): void;
-  slower(): void;
+  /** A rate limit is our own doing; overload may be others'. */
+  slower(why: keyof typeof SLOWER_BY): void;
   /** A call was judged: back towards the pace that was asked for. */
   faster(): void;
   readonly ratePerS: number;
@@ -53,8 +54,8 @@ export const createThrottle = (ratePerS: number, signal?: AbortSignal): Throttle
       pausedUntilMs = Math.max(pausedUntilMs, performance.now() + ms);
       nextMs = Math.max(nextMs, pausedUntilMs);
     },
-    slower: () => {
-      rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY);
+    slower: (why) => {
+      rate = Math.max(Math.min(SLOWEST_PER_S, ratePerS), rate * SLOWER_BY[why]);
     },
     faster: () => {
       rate = Math.min(ratePerS, rate * FASTER_BY);

@@ -62,6 +62,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const inFlight = new Map<string, number>();
   const buckets = new Map<string, { tokens: number; atMs: number }>();
   let total = 0;
+  let calls = 0;
   let ids = 0;
 
   const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
@@ -122,8 +123,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
 
   const sign = (text: string): string => createHmac("sha256", secret).update(text).digest("base64url");
   const mintToken = (key: Key, product: string): string => {
-    const nowS = Math.floor(Date.now() / 1000);
-    const lifeS = has("mints-for-an-hour") ? 3600 : 900;
+    const nowS = Date.now() / 1000;
+    const lifeS = has("mints-for-an-hour") ? 3600 : is("short-sessions") ? 3 : 900;
     const claims = is("opaque-token") ? { h: randomBytes(8).toString("hex") } : { exp: nowS + lifeS };
     const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: ids++ })}`;
     return `svc_sess_live_${body}.${sign(body)}`;
@@ -134,7 +135,12 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       const { alg } = JSON.parse(Buffer.from(head, "base64url").toString()) as { alg: string };
       const good =
         signature === sign(`${head}.${payload}`) || has("any-signature") || (has("alg-none") && alg === "none");
-      const { k, p } = JSON.parse(Buffer.from(payload, "base64url").toString()) as { k: string; p: string };
+      const { k, p, exp } = JSON.parse(Buffer.from(payload, "base64url").toString()) as {
+        k: string;
+        p: string;
+        exp?: number;
+      };
+      if (exp !== undefined && exp * 1000 < Date.now() && !has("never-ends-sessions")) return null;
       const key = keys.get(k);
       return good && key !== undefined ? { key, product: p } : null;
     } catch {
@@ -157,8 +163,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
 
   // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const RATE_PER_S = 60;
-  const BURST = 90;
+  const RATE_PER_S = is("strict-rate") ? 8 : 60;
+  const BURST = is("strict-rate") ? 4 : 90;
   const rateLimited = (key: Key): boolean => {
     if (is("no-rate-limit")) return false;
     const nowMs = performance.now();
@@ -300,7 +306,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
             ? 3600
             : is("float-expiry")
               ? 899.5
-              : 900,
+              : is("short-sessions")
+                ? 3
+                : 900,
         product: has("echoes-chat") ? "chat" : product,
         ...(style === undefined ? (has("null-style") ? { basemap_style_id: null } : {}) : { basemap_style_id: style }),
         ...extra,
@@ -456,6 +464,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const others = inFlight.get(key.org) ?? 0;
     if (others >= ORG_CAP) {
       if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
+      if (has("swaps-the-two-overloads")) return flat("b2b_overloaded", {}, { "Retry-After": "1" });
       if (has("sheds-with-detail")) return detail(429, "org_overloaded");
       return flat("org_overloaded", {}, { "Retry-After": "1" });
     }
@@ -463,6 +472,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (req.method === "POST") {
       try {
         body = JSON.parse(text) as typeof body;
+        if (typeof body !== "object" || body === null) return malformed();
       } catch {
         return has("500-on-broken-json") ? { status: 500, body: { detail: "Internal Server Error" } } : malformed();
       }
@@ -569,6 +579,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
     const route = `${req.method} ${path}`;
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
+    if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (total >= GLOBAL_CAP) return write(res, flat("b2b_overloaded"));
     if (route === "POST /sdk/sessions") return write(res, await exchange(req, text));
     if (route in NEEDS || tile) {
@@ -606,7 +617,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     base_url: base,
     tile_url: `${base}/tiles/{z}/{x}/{y}`,
     permits: { writes: true, quota_burn: true, load_max_rps: 150 },
-    limits: { revocation_budget_ms: 0 },
+    shedding: "fixed",
+    limits: { revocation_budget_ms: 0, global_in_flight: GLOBAL_CAP, org_in_flight: ORG_CAP },
     credentials: {
       publishable: pk(addKey(a, "pk")),
       server: { key: addKey(a, "sk").secret, org: a },

@@ -15,20 +15,27 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["keys-live-elsewhere", "mints-are-free"],
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
   ["sessions-disabled"],
+  // Others' traffic, and limits that our own pace meets.
+  ["busy"],
+  ["strict-rate"],
+  ["short-sessions"],
 ];
 
 describe("a conforming deployment that is not ours", () => {
   test.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
     "passes every must that can be judged: %s",
-    { timeout: 60_000 },
+    { timeout: 120_000 },
     async (_name, variants) => {
       const twin = await startTwin({ variants });
+      const isSlow = variants.includes("busy") || variants.includes("strict-rate");
       try {
         const { claims, leftOver } = await runVerify({
           target: twin.target,
           secrets: createSecrets("."),
           seed: 7,
           ratePerS: 400,
+          // Waiting for others takes its time; what is waited for is the same in every phase.
+          ...(isSlow ? { only: ["order", "bodies", "meters"] } : {}),
           allowWrites: true,
           allowQuotaBurn: true,
         });
@@ -36,7 +43,7 @@ describe("a conforming deployment that is not ours", () => {
         expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
         expect(leftOver).toEqual([]);
         const judged = claims.filter(({ verdict }) => verdict === "pass").length;
-        expect(judged).toBeGreaterThan(variants.includes("sessions-disabled") ? 25 : 90);
+        expect(judged).toBeGreaterThan(isSlow ? 10 : variants.includes("sessions-disabled") ? 25 : 90);
       } finally {
         await twin.close();
       }

@@ -141,6 +141,31 @@ const overloadSparesOthers = loadRule({
   },
 });
 
+const overloadNamesTheCap = loadRule({
+  id: "overload-names-the-cap",
+  level: "must",
+  spec: [210, 211, 221],
+  title: "one organization over its own cap, below the global one, is told org_overloaded",
+  run: async (context) => {
+    const checks = new Checks("org_overloaded, and no b2b_overloaded, for fewer calls than the global cap");
+    const { global_in_flight: globalCap, org_in_flight: orgCap, replicas = 1 } = context.target.limits ?? {};
+    if (context.target.shedding !== "fixed" || globalCap === undefined || orgCap === undefined) {
+      return checks.result("fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file");
+    }
+    if (replicas > 1) return checks.result("one replica: with more, nobody knows which of them was full");
+    const { bySize } = await overload(context);
+    for (const [size, answers] of bySize) {
+      // One call of another organization comes beside them.
+      if (size <= orgCap || size + 1 >= globalCap) continue;
+      for (const answer of answers.filter(({ outcome }) => SHED.test(outcome))) {
+        const right = answer.subcode === "org_overloaded";
+        checks.require(right, answer, `org_overloaded for ${size} calls of one organization`, told(answer));
+      }
+    }
+    return checks.result("no wave came between the two caps");
+  },
+});
+
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 const firstByteMs = ({ exchanged }: Answer): number =>
@@ -234,6 +259,7 @@ export const LOAD_RULES: readonly Rule[] = [
   rateSparesOthers,
   overloadIsTold,
   overloadSparesOthers,
+  overloadNamesTheCap,
   refusalsAreCheap,
   slotsComeBack,
 ];

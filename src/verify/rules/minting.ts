@@ -1,9 +1,12 @@
 /** What the exchange gives (items 20-34, 224): a token of the stated form, for the stated time, for the product asked for. */
-import { PRODUCTS, type Product } from "../../contract/routes.ts";
+import type { Product } from "../../contract/routes.ts";
+import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Answer, isAdmitted } from "../answer.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
+import { exchangeProbe, role } from "../probe.ts";
 import type { Rule } from "../rule.ts";
+import { wait } from "../throttle.ts";
 
 /** Item 24. */
 const LIFETIME_MAX_S = 1800;
@@ -163,6 +166,56 @@ const basemap: Rule = {
   },
 };
 
+/** Longer than this nobody waits for a token to end. */
+const WAIT_MAX_S = 20;
+const PAST_THE_END_MS = 2_000;
+
+const ends: Rule = {
+  id: "session-ends",
+  level: "must",
+  spec: [23, 32, 61, 164],
+  title: "a session is answered 401 once expires_in has passed, where that is soon enough to wait for",
+  phase: "lattice",
+  needs: { roles: ["publishable"] },
+  run: async (context) => {
+    const checks = new Checks("401 after expires_in");
+    const minted = await context.send(exchangeProbe("publishable", "listed", "chat"));
+    const { session_token: token, expires_in: lifeS } = minted.fields;
+    if (!isAdmitted(minted) || typeof token !== "string" || typeof lifeS !== "number")
+      return checks.result("no session");
+    if (lifeS > WAIT_MAX_S) return checks.result(`sessions live ${lifeS} s, too long to wait for`);
+    await wait(lifeS * 1000 + PAST_THE_END_MS, context.signal);
+    const after = await context.send({
+      route: "poi.enrich",
+      credential: { as: "session", of: role("publishable"), product: "chat" },
+      secret: { value: token, variable: "$ENDED_SESSION" },
+      origin: "listed",
+      facts: { state: "expired" },
+      what: "a session past its end",
+    });
+    checks.expect(after, { accepts: [outcomeOf("unauthenticated")] }, [minted]);
+    return checks.result();
+  },
+};
+
+const mapId: Rule = {
+  id: "exchange-takes-map-id",
+  level: "should",
+  spec: [66, 89],
+  title: "the exchange takes the optional map_id",
+  phase: "lattice",
+  needs: { roles: ["publishable"] },
+  run: async (context) => {
+    const checks = new Checks("200 or 201");
+    const text = JSON.stringify({ product: "chat", map_id: "floodgate-verify" });
+    const answer = await context.send(
+      exchangeProbe("publishable", "listed", "chat", { body: { text, is: "ok" }, open: true }),
+    );
+    checks.expect(answer, { accepts: [ANY_SUCCESS] });
+    return checks.result();
+  },
+};
+
 export const MINTING_RULES: readonly Rule[] = [
   mints,
   tokenForm,
@@ -171,6 +224,6 @@ export const MINTING_RULES: readonly Rule[] = [
   basemapAbsent,
   lifetime,
   basemap,
+  mapId,
+  ends,
 ];
-
-export const isProduct = (value: unknown): value is Product => (PRODUCTS as readonly unknown[]).includes(value);

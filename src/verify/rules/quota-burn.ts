@@ -5,7 +5,7 @@
 import { outcomeOf } from "../../contract/subcodes.ts";
 import type { KeyRole } from "../../drivers/target.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
-import { Checks, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, Checks, isSessionsOff } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { admittedByWindow, inOneWindow, type MintSeen } from "../month-windows.ts";
 import { exchangeProbe, type Probe, role } from "../probe.ts";
@@ -72,6 +72,14 @@ const overCap = (checks: Checks, { mints, admitted }: Burn, cap: number, expecte
   });
 };
 
+/** What overload refused was not charged and was asked for again; what had no answer may have been. */
+const tellOthers = (checks: Checks, { other }: Burn): void => {
+  for (const answer of other) {
+    if (answer.status === 429 || answer.status === 503) checks.note(told(answer));
+    else checks.unclear(told(answer));
+  }
+};
+
 const spentNote = (of: KeyRole, stop: Answer): string => {
   const used = usedIn(stop);
   const figures = used === undefined ? "" : ` (${used} of ${stop.fields.limit})`;
@@ -110,7 +118,7 @@ const free: Rule = {
     }
     const found = await burn(context, of, most, most);
     const { stop, admitted, mints } = found;
-    for (const answer of found.other) checks.unclear(told(answer));
+    tellOthers(checks, found);
     if (stop === null) return new Checks(free.title).result(NOT_COUNTED);
     if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
     // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
@@ -137,6 +145,47 @@ const free: Rule = {
   },
 };
 
+/** Map loads of this run that were let in before a burn began. */
+const loadedBefore = (context: Context, of: KeyRole, { admitted }: Burn): number => {
+  const mine = new Set(admitted.map(({ id }) => id));
+  return context.answers.filter(
+    (answer) =>
+      answer.probe.product === "tile" &&
+      "of" in answer.probe.credential &&
+      answer.probe.credential.of === role(of) &&
+      isAdmitted(answer) &&
+      !mine.has(answer.id),
+  ).length;
+};
+
+const OTHERS_MAX = 60;
+
+const otherProducts: Rule = {
+  id: "other-products-are-not-charged",
+  level: "must",
+  spec: [80, 225],
+  title: "sessions of other products use up no map loads",
+  phase: "quota-burn",
+  needs: { permission: "quota-burn", roles: ["publishable_expendable_paid"], spends: { map_loads: 2 } },
+  run: async (context) => {
+    const of = "publishable_expendable_paid";
+    const checks = new Checks("tile is served after more chat sessions than the organization has map loads");
+    const cap = (context.keyRole(of)?.limit ?? OTHERS_MAX) * HARD_STOP_TIMES;
+    if (cap >= OTHERS_MAX) return checks.result(`the allowance of ${of} is too large to be passed`);
+    const before = await context.send(exchangeProbe(of, "listed", "tile"));
+    if (isStop(before)) return checks.result(spentNote(of, before));
+    if (!checks.expect(before, { accepts: [ANY_SUCCESS] })) return checks.result();
+    const chats = Array.from({ length: cap + 1 }, () => exchangeProbe(of, "listed", "chat"));
+    await context.each(chats, async (probe) => {
+      const answer = await context.send(probe);
+      if (!isAdmitted(answer)) checks.expect(answer, { accepts: [ANY_SUCCESS] });
+    });
+    const after = await context.send(exchangeProbe(of, "listed", "tile"));
+    checks.expect(after, { accepts: [ANY_SUCCESS] }, [before]);
+    return checks.result();
+  },
+};
+
 const paid: Rule = {
   id: "soft-band-and-hard-stop",
   level: "must",
@@ -155,10 +204,16 @@ const paid: Rule = {
     }
     const found = await burn(context, of, cap + PAST, cap + PAST);
     const { stop, admitted } = found;
-    for (const answer of found.other) checks.unclear(told(answer));
+    tellOthers(checks, found);
     // That free organizations are counted shows that mints are map loads here; then no stop at all is a breach.
     if (stop === null && !(await mintsCount(context))) return new Checks(paid.title).result(NOT_COUNTED);
-    overCap(checks, found, cap + 1, `at most ${cap} map loads in a month (${cap + 1} by A8b)`);
+    // What the rule before has loaded counts as well.
+    overCap(
+      checks,
+      found,
+      cap + 1 - loadedBefore(context, of, found),
+      `at most ${cap} map loads in a month (${cap + 1} by A8b)`,
+    );
     if (stop === null) return checks.result();
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
     const inWindow = inOneWindow(found.mints);
@@ -166,20 +221,21 @@ const paid: Rule = {
     if (last.outcome === EXCEEDED) {
       // A8, the other reading: the exchange stops everybody at the allowance; then nobody gets as far as the hard stop.
       const used = usedIn(last) ?? 0;
-      const band = count > limit || used >= cap;
+      const band = count + loadedBefore(context, of, found) > limit || used >= cap;
       checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${told(last)}`);
       checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
       checks.note("stops at the allowance (A8)");
     } else if (checks.expect(last, { accepts: [HARD_STOP] }) && inWindow) {
-      if (count === limit || count === limit - 1) {
+      const before = loadedBefore(context, of, found);
+      if (count + before === limit || count + before === limit - 1) {
         checks.require(
           false,
           last,
           `map loads past the allowance of ${limit}, up to ${cap}`,
           `it stopped after ${count}, which is the allowance`,
         );
-      } else if (count > 0 && count < cap - 1) {
-        checks.unclear(`it stopped after ${count} of ${cap}: some may have been used before`);
+      } else if (count > 0 && count + before < cap - 1) {
+        checks.unclear(`it stopped after ${count + before} of ${cap}: some may have been used before`);
       }
     }
     checks.note(`${count} were let in`);
@@ -188,4 +244,4 @@ const paid: Rule = {
   },
 };
 
-export const QUOTA_BURN_RULES: readonly Rule[] = [free, paid];
+export const QUOTA_BURN_RULES: readonly Rule[] = [free, otherProducts, paid];
