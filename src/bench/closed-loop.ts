@@ -1,7 +1,7 @@
 /** A route of the platform against a bare Fastify route, under the same closed loop. */
 import type { Settings } from "./bench.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { type Block, inTurn } from "./comparison.ts";
+import { type Block, inTurn, type Pair } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import type { Load, LoadResult } from "./load-process.ts";
 
@@ -22,18 +22,19 @@ const runBlock = async (
   durationS: number,
   alsoOurs?: number,
 ): Promise<Block> => {
-  const hostDoubts = await watchHost(alsoOurs);
+  const disturbed = await watchHost(alsoOurs);
   const before = await server.usage();
   const beganMs = performance.now();
   const result = (await loader.ask({ ...call, connections, durationS } satisfies Load)) as LoadResult;
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
-  const doubts = await hostDoubts();
+  const disturbances = await disturbed();
+  const doubts: string[] = [];
   const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
   if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
   if (result.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push("the client was the bottleneck");
-  return { value: result.ratePerS, cpuUsEach: cpuUs / answers, doubts };
+  return { value: result.ratePerS, cpuUsEach: cpuUs / answers, doubts, disturbances };
 };
 
 /** Ends the load's process; the servers are the caller's. */
@@ -42,7 +43,7 @@ export const compareLoads = async (
   ours: LoadSide,
   bare: LoadSide,
   alsoOurs?: number,
-): Promise<{ ours: Block; against: Block }[]> => {
+): Promise<Pair[]> => {
   const loader = await startChild("load-process.ts", null);
   try {
     return await inTurn(

@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { type Block, compare, inTurn, median } from "./comparison.ts";
 
-const block = (value: number, more: Partial<Block> = {}): Block => ({ value, cpuUsEach: null, doubts: [], ...more });
+const block = (value: number, more: Partial<Block> = {}): Block => ({
+  ...{ value, cpuUsEach: null, doubts: [], disturbances: [] },
+  ...more,
+});
 const about = { name: "read", what: "a read", unit: "calls/s", target: { atLeast: 0.5 } } as const;
 
 describe("a comparison", () => {
@@ -29,6 +32,34 @@ describe("a comparison", () => {
       { ours: block(1), against: block(1, { doubts }) },
     ]);
     expect(row.doubts).toEqual(["the client was the bottleneck (2 blocks)"]);
+  });
+
+  test("pairs that others disturbed are left out while three are left; else they count, and the row says so", () => {
+    const clean = { ours: block(60), against: block(100) };
+    const disturbed = { ours: block(10, { disturbances: ["other processes used the CPU"] }), against: block(100) };
+    const enough = compare(about, [clean, disturbed, clean, clean]);
+    expect([enough.ratio, enough.rounds, enough.leftOut, enough.doubts]).toEqual([0.6, 3, 1, []]);
+    const few = compare(about, [clean, disturbed, disturbed]);
+    expect([few.ratio, few.rounds, few.leftOut]).toEqual([0.1, 3, 0]);
+    expect(few.doubts).toEqual(["other processes used the CPU (2 blocks)"]);
+  });
+
+  test("what went wrong on our side is told even where the pair is left out", () => {
+    const clean = { ours: block(60), against: block(100) };
+    const both = block(1, { doubts: ["expected only 200, got 429"], disturbances: ["other processes used the CPU"] });
+    expect(compare(about, [clean, clean, clean, { ours: both, against: both }]).doubts).toEqual([
+      "expected only 200, got 429 (2 blocks)",
+    ]);
+  });
+
+  test("while others disturb, more rounds are run, but not without end", async () => {
+    let blocks = 0;
+    const disturbed = async () => {
+      blocks += 1;
+      return block(1, { disturbances: ["other processes used the CPU"] });
+    };
+    expect(await inTurn({ rounds: 2, blockS: 1 }, disturbed, disturbed)).toHaveLength(6);
+    expect(blocks).toBe(14);
   });
 
   test("CPU time is compared where both sides have one, in the best block of each", () => {

@@ -8,9 +8,13 @@ export type Block = {
   value: number;
   /** CPU time of the server under test for one call or event, in microseconds; `null` where it means nothing. */
   cpuUsEach: number | null;
-  /** Why this block could not be trusted. */
+  /** Why this block could not be trusted: the client was at its end, answers were wrong. */
   doubts: string[];
+  /** What others did to the machine meanwhile. */
+  disturbances: string[];
 };
+
+export type Pair = { ours: Block; against: Block };
 
 export type Target = { atLeast: number } | { atMost: number };
 
@@ -23,14 +27,16 @@ export type Row = {
   ratio: number;
   ratioMin: number;
   ratioMax: number;
+  /** Pairs that the ratio is made of, and pairs left out because others disturbed them. */
   rounds: number;
+  leftOut: number;
   /** Medians. `against` is bare's, or the figure asked for. */
   ours: number;
   against: number;
   /** Bare's CPU time for one over ours, each in its least disturbed block: others who run inflate it, never the reverse. */
   cpuRatio: number | null;
   /** Block by block, in the order of measuring. */
-  pairs: readonly { ours: Block; against: Block }[];
+  pairs: readonly Pair[];
   verdict: "reached" | "missed" | "told";
   /** The row could not be trusted, for these reasons. */
   doubts: string[];
@@ -46,6 +52,12 @@ export const median = (values: readonly number[]): number => {
 const reaches = (target: Target, ratio: number): boolean =>
   "atLeast" in target ? ratio >= target.atLeast : ratio <= target.atMost;
 
+/** So many undisturbed pairs make a figure of their own; with fewer, all pairs count and the row says that it is disturbed. */
+const CLEAN_MIN = 3;
+
+const isClean = ({ ours, against }: Pair): boolean =>
+  ours.disturbances.length === 0 && against.disturbances.length === 0;
+
 /** The same doubt in many blocks is one doubt, with how often it came. */
 const gather = (doubts: readonly string[]): string[] => {
   const counts = new Map<string, number>();
@@ -53,10 +65,9 @@ const gather = (doubts: readonly string[]): string[] => {
   return [...counts].map(([doubt, n]) => `${doubt} (${n} ${n === 1 ? "block" : "blocks"})`);
 };
 
-export const compare = (
-  about: Pick<Row, "name" | "what" | "unit" | "target">,
-  pairs: readonly { ours: Block; against: Block }[],
-): Row => {
+export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, measured: readonly Pair[]): Row => {
+  const clean = measured.filter(isClean);
+  const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
   const least = (side: "ours" | "against"): number =>
     Math.min(...pairs.map((pair) => pair[side].cpuUsEach ?? Number.POSITIVE_INFINITY));
@@ -69,28 +80,36 @@ export const compare = (
     ratioMin: Math.min(...ratios),
     ratioMax: Math.max(...ratios),
     rounds: pairs.length,
+    leftOut: measured.length - pairs.length,
     ours: median(pairs.map(({ ours }) => ours.value)),
     against: median(pairs.map(({ against }) => against.value)),
     cpuRatio: Number.isFinite(cpuRatio) && cpuRatio > 0 ? cpuRatio : null,
     verdict: target === null ? "told" : reaches(target, ratio) ? "reached" : "missed",
-    pairs,
-    doubts: gather(pairs.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts])),
+    pairs: measured,
+    // What others did to a pair that is left out does no harm; what went wrong on our side is told in any case.
+    doubts: gather([
+      ...measured.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts]),
+      ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),
+    ]),
   };
 };
 
 /** For compilers and caches: without it the first blocks would measure those. */
 const WARM_S = 2;
 
+/** On a busy machine, up to so many times the rounds are run to find as many undisturbed ones. */
+const PATIENCE = 3;
+
 /** One uncounted block each, then the rounds. */
 export const inTurn = async (
   { rounds, blockS }: { rounds: number; blockS: number },
   ours: (durationS: number) => Promise<Block>,
   against: (durationS: number) => Promise<Block>,
-): Promise<{ ours: Block; against: Block }[]> => {
-  const pairs: { ours: Block; against: Block }[] = [];
+): Promise<Pair[]> => {
+  const pairs: Pair[] = [];
   await against(WARM_S);
   await ours(WARM_S);
-  for (let round = 0; round < rounds; round += 1) {
+  while (pairs.filter(isClean).length < rounds && pairs.length < rounds * PATIENCE) {
     const bare = await against(blockS);
     pairs.push({ ours: await ours(blockS), against: bare });
   }

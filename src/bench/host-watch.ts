@@ -31,7 +31,7 @@ export const cpuUsOf = (pid: number | undefined): number => {
   }
 };
 
-/** Starts watching; the result tells what there is to doubt. `alsoOurs`: a further process that belongs to us. */
+/** Starts watching; the result tells how others disturbed us. `alsoOurs`: a further process that belongs to us. */
 export const watchHost = async (alsoOurs?: number): Promise<() => Promise<string[]>> => {
   const ownUs = async (): Promise<number> => (await cpuUsOfAll()) + cpuUsOf(alsoOurs);
   const before = readStat();

@@ -80,7 +80,7 @@ export const soak: Bench = {
           ),
         );
       return Object.keys(processes).map((name): Row => {
-        const block = (value: number): Block => ({ value, cpuUsEach: null, doubts });
+        const block = (value: number): Block => ({ value, cpuUsEach: null, doubts, disturbances: [] });
         const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));
         const pair = { ours: block(within(0.85, 1, name)), against: middle };
         const about = { name: `soak ${name}`, what: `${soak.what}; ${last} calls`, unit: "MiB" };

@@ -13,9 +13,9 @@ const DECISIONS_PER_S = 1_000_000;
 const DECISION_NAMES = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
 
 const rateOf = async (child: Child, question: unknown): Promise<Block> => {
-  const hostDoubts = await watchHost();
+  const disturbed = await watchHost();
   const value = (await child.ask(question)) as number;
-  return { value, cpuUsEach: null, doubts: await hostDoubts() };
+  return { value, cpuUsEach: null, doubts: [], disturbances: await disturbed() };
 };
 
 const ledger: Bench = {
@@ -43,7 +43,7 @@ const core: Bench = {
   what: `decisions a second of the core alone, over ${DECISIONS_PER_S}`,
   run: async ({ rounds, blockS }) => {
     const child = await startChild("decisions-process.ts", null);
-    const wanted: Block = { value: DECISIONS_PER_S, cpuUsEach: null, doubts: [] };
+    const wanted: Block = { value: DECISIONS_PER_S, cpuUsEach: null, doubts: [], disturbances: [] };
     try {
       const blocks = new Map<string, Block[]>(DECISION_NAMES.map((name) => [name, []]));
       for (let round = -1; round < rounds; round += 1) {

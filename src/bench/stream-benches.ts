@@ -5,7 +5,7 @@ import type { RoleOptions } from "../platform/start-role.ts";
 import type { BareOptions } from "./bare-process.ts";
 import type { Bench, Settings } from "./bench.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { type Block, compare, inTurn, type Row } from "./comparison.ts";
+import { type Block, compare, inTurn, type Pair, type Row } from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
 import { watchHost } from "./host-watch.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
@@ -66,17 +66,23 @@ const opening = ({ url, headers }: Side, streams: number, rampMs: number): Strea
 
 const countEvents = async (client: Child, side: Side, durationMs: number): Promise<Block> => {
   const opened = (await client.ask(opening(side, STREAMS, RAMP_MS))) as StreamsOpened;
-  const hostDoubts = await watchHost();
+  const disturbed = await watchHost();
   const before = await side.server.usage();
   const beganMs = performance.now();
   const counted = (await client.ask({ do: "count", durationMs } satisfies StreamQuestion)) as StreamCount;
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await side.server.usage()).cpuUs - before.cpuUs;
-  const doubts = await hostDoubts();
+  const disturbances = await disturbed();
+  const doubts: string[] = [];
   await client.ask({ do: "close" } satisfies StreamQuestion);
   if (opened.begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
   if (counted.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push("the client was the bottleneck");
-  return { value: counted.eventsPerS, cpuUsEach: cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6), doubts };
+  return {
+    value: counted.eventsPerS,
+    cpuUsEach: cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6),
+    doubts,
+    disturbances,
+  };
 };
 
 const eventsPerSecond = async (settings: Settings): Promise<Row[]> => {
@@ -91,7 +97,7 @@ const eventsPerSecond = async (settings: Settings): Promise<Row[]> => {
       (durationS) => countEvents(client, bare, durationS * 1_000),
     );
     const target = { atLeast: 0.8 };
-    const ofCpu = ({ cpuUsEach, doubts }: Block): Block => ({ value: 1e6 / (cpuUsEach ?? 0), cpuUsEach, doubts });
+    const ofCpu = (block: Block): Block => ({ ...block, value: 1e6 / (block.cpuUsEach ?? 0) });
     return [
       compare({ ...events, unit: "events/s", target }, pairs),
       compare(
@@ -119,7 +125,7 @@ const weighStream = async (client: Child, start: () => Promise<Side>): Promise<B
     await client.ask(opening(side, STREAMS, 300));
     const after = await weigh();
     await client.ask({ do: "close" } satisfies StreamQuestion);
-    return { value: (after - before) / STREAMS / 1024, cpuUsEach: null, doubts: [] };
+    return { value: (after - before) / STREAMS / 1024, cpuUsEach: null, doubts: [], disturbances: [] };
   } finally {
     await side.end();
   }
@@ -131,7 +137,7 @@ const memoryPerStream = async ({ rounds }: Settings): Promise<Row[]> => {
   const client = await startChild("stream-client-process.ts", null);
   const withGc = ["--expose-gc"];
   try {
-    const pairs: { ours: Block; against: Block }[] = [];
+    const pairs: Pair[] = [];
     for (let round = 0; round < Math.ceil(rounds / 3); round += 1) {
       const against = await weighStream(client, () => startBare(frames, serviceMs, withGc));
       pairs.push({ against, ours: await weighStream(client, () => startOurs(PACE.held, withGc)) });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { compare } from "./comparison.ts";
 import { short, tableOf } from "./table.ts";
 
-const block = (value: number, doubts: string[] = []) => ({ value, cpuUsEach: 12, doubts });
+const block = (value: number, disturbances: string[] = []) => ({ value, cpuUsEach: 12, doubts: [], disturbances });
 
 test("the widest row keeps to 80 columns, and says what was missed and what is not to be trusted", () => {
   const about = { name: "core runtime-session", what: "", unit: "calls/s", target: { atLeast: 0.5 } };

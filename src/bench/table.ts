@@ -26,6 +26,8 @@ const rowText = (row: Row): string[] => {
   const cells = figures.map((value) => (Number.isFinite(value) ? value.toFixed(2) : "-"));
   const mark = row.verdict === "missed" ? " MISSED" : row.doubts.length > 0 ? " ?" : "";
   const text = [line([row.name, targetText(row.target), ...cells, short(row.ours), short(row.against)]) + mark];
+  if (row.leftOut > 0)
+    text.push(`  of ${row.rounds + row.leftOut} pairs, ${row.leftOut} left out: others disturbed them`);
   for (const doubt of row.doubts) text.push(`  not to be trusted: ${doubt}`);
   return text;
 };
