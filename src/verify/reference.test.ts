@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSecrets } from "../drivers/secrets.ts";
+import { mergeClaims } from "../report/verdict.ts";
 import { type Reference, startReference } from "./reference-for-tests.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
@@ -39,6 +40,8 @@ describe("the reference platform", () => {
       .filter(({ verdict }) => verdict === "skipped")
       .map(({ id }) => id.slice("verify/".length));
     expect(skipped.filter((id) => id !== "stream-is-not-buffered")).toEqual(unseen);
+    // Everything else was judged, so a target file may require all of verify.
+    expect(mergeClaims(first.claims, ["verify"]).verdict).toBe("pass");
     expect(first.leftOver).toEqual([]);
 
     const again = await verify({ allowQuotaBurn: true, only: ["quota-burn", "meters"] });

@@ -59,6 +59,8 @@ export type RuleResult = {
   /** Ids of calls, at most ten. */
   evidence: string[];
   failure?: Failure;
+  /** What the rule is about did not come about, and nothing from outside brings it about: there was nothing to hold. */
+  idle?: true;
 };
 
 export type Rule = {

@@ -221,12 +221,14 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
       const judged = await tryRule(rule, context, why);
       await effects.takeBackAll();
       if (!told) continue;
-      const { failure, ...found } = judged;
+      const { failure, idle, ...found } = judged;
+      // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
+      const level = idle === true ? "info" : rule.level;
       const replay = `floodgate verify --target FILE --only ${rule.id}${rule.needs.permission === undefined ? "" : ` ${OPTION[rule.needs.permission]}`}`;
       const claim: Claim = {
         id: `verify/${rule.id}`,
         stage,
-        level: rule.level,
+        level,
         ...found,
         spec: [...rule.spec],
         replay,

@@ -23,7 +23,8 @@ export const everyAnswer = (
   run: async (context: Context) => {
     const checks = new Checks(rule.title);
     for (const answer of context.answers) if (concerns(answer)) look(checks, answer);
-    return checks.result(nothing);
+    const result = checks.result(nothing);
+    return result.verdict === "skipped" ? { ...result, idle: true } : result;
   },
 });
 

@@ -183,7 +183,9 @@ const ends: Rule = {
     const { session_token: token, expires_in: lifeS } = minted.fields;
     if (!isAdmitted(minted) || typeof token !== "string" || typeof lifeS !== "number")
       return checks.result("no session");
-    if (lifeS > WAIT_MAX_S) return checks.result(`sessions live ${lifeS} s, too long to wait for`);
+    if (lifeS > WAIT_MAX_S) {
+      return { ...checks.result(`sessions live ${lifeS} s, too long to wait for`), idle: true };
+    }
     await wait(lifeS * 1000 + PAST_THE_END_MS, context.signal);
     const after = await context.send({
       route: "poi.enrich",

@@ -157,7 +157,8 @@ const errorEvents = (rule: StreamRule, judge: (checks: Checks, answer: Answer, d
       }
       judge(checks, answer, data);
     }
-    return checks.result("no error event came, and nothing from outside makes one come");
+    const result = checks.result("no error event came, and nothing from outside makes one come");
+    return result.verdict === "skipped" ? { ...result, idle: true } : result;
   },
 });
 
