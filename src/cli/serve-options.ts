@@ -85,8 +85,12 @@ export const addServeOptions = (command: Command): Command =>
     .option("--token-ms <n>", "added to the service time for each content event", notNegative, 0)
     .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
     .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
-    .option("--global-in-flight <K>", "calls in flight of a replica (default: slots, or 64)", whole(1))
-    .option("--org-in-flight <M>", "calls in flight of an organization (default 32)", whole(1))
+    .option(
+      "--global-in-flight <K>",
+      "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)",
+      whole(1),
+    )
+    .option("--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1))
     .addOption(
       new Option("--shedding <how>", "fixed caps or a limit that adapts")
         .choices(["fixed", "adaptive"])
@@ -136,13 +140,19 @@ const DEFAULT_SLOTS = 64;
 const given = <T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 
+/** What adapts needs room to find its limit in: a queue that nobody may join tells nothing. */
+const ADAPTIVE_ROOM = 8;
+
 /** C = K unless said otherwise: then nobody waits and the blocked share is Erlang's B formula. */
 export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   const slots = options.slots ?? options.globalInFlight ?? DEFAULT_SLOTS;
   const { FLOODGATE_SESSION_SECRET: sessionSecret, FLOODGATE_ADMIN_SECRET: adminSecret } = process.env;
-  const { host, port, shedding, logLevel, orgInFlight, controlPort, keys, limiter, http2, toleratedWaitMs } = options;
+  const { host, port, shedding, logLevel, controlPort, keys, limiter, http2, toleratedWaitMs } = options;
+  const globalInFlight = options.globalInFlight ?? (shedding === "adaptive" ? slots * ADAPTIVE_ROOM : slots);
+  // Fair shares take the place of the organization's cap where the limit adapts.
+  const orgInFlight = options.orgInFlight ?? (shedding === "adaptive" ? globalInFlight : undefined);
   return {
-    ...{ host, port, shedding, logLevel, globalInFlight: options.globalInFlight ?? slots },
+    ...{ host, port, shedding, logLevel, globalInFlight },
     inference: {
       slots,
       serviceMs: options.serviceMs,
