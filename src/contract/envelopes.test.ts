@@ -40,6 +40,7 @@ describe("an answer is read as", () => {
     ["an empty success", 204, "", "204", null, "none"],
     ["401 without a word", 401, "{}", "401", null, "none"],
     ["401 with an empty body (item 189)", 401, "", "401", null, "none"],
+    ["401 with another's words (item 189)", 401, '{"error":"unauthorized"}', "401", null, "none"],
     ["503 with a body that has no detail", 503, '{"status":"down"}', "503", null, "none"],
     ["a detail", 403, '{"detail":"ip_not_allowed"}', "403 ip_not_allowed", "ip_not_allowed", "detail"],
     ["a flat refusal", 429, '{"error":"b2b_overloaded"}', "429 b2b_overloaded", "b2b_overloaded", "flat"],

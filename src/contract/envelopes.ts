@@ -83,7 +83,9 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     if (KNOWN.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
     // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
     if (status === 422) return read("422 malformed_body", "malformed_body");
-    return read(`${status} ${subcode}`, subcode);
+    // 401 and 503 without `detail` may have any body (item 189): what stands in it is no subcode.
+    if (!KNOWN.has(`${status} `) || "detail" in fields) return read(`${status} ${subcode}`, subcode);
+    return { outcome: `${status}`, subcode: null, envelope: "none", body };
   }
   if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");
   if (KNOWN.has(`${status} `) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);
