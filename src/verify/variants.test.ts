@@ -22,7 +22,8 @@ const VARIANTS: readonly (readonly string[])[] = [
 ];
 
 describe("a conforming deployment that is not ours", () => {
-  test.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
+  // Most of a pass is waiting; each has a server of its own.
+  test.concurrent.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
     "passes every must that can be judged: %s",
     { timeout: 120_000 },
     async (_name, variants) => {
