@@ -39,13 +39,16 @@ export const writeCrashes = async (folder: RunFolder, result: VerifyResult): Pro
 /** Faster than a stranger's deployment would be asked: it is ours, and its keys bear it. */
 const RATE_PER_S = 50;
 
+/** Phases that the stages about load and quotas cover, with more calls than a rule would make. */
+const OWN_STAGES = ["quota-burn", "load"];
+
 /** All rules that need neither load nor allowances, on the embedded deployment: those have stages of their own. */
 export const runVerifyStage = async (context: StageContext): Promise<StageOutcome> => {
   const { target, secrets, seed, run, epochUs, journal, folder, signal } = context;
   const began = performance.now();
   const result = await runVerify({
     ...{ target, secrets, seed, clock: createRunClock(epochUs), signal, journal: effectJournal(journal) },
-    ...{ idPrefix: `${run}.verify.c`, ratePerS: RATE_PER_S, allowWrites: true },
+    ...{ idPrefix: `${run}.verify.c`, ratePerS: RATE_PER_S, allowWrites: true, skip: OWN_STAGES },
     onProgress: (progress) => {
       if (progress.at === "rule") context.onProgress(`verify: rule ${progress.number} of ${progress.of}`);
     },
