@@ -2,63 +2,24 @@
  * The allowance, used up on purpose (items 10, 79, 204-207, 225, 227, 234; A8, A8b, A9): mints at the edge, at once, because a
  * gap between check and charge shows only then. What was used before is read from the target where it shows, never assumed.
  */
-import { outcomeOf } from "../../contract/subcodes.ts";
 import type { KeyRole } from "../../drivers/target.ts";
+import { type Burn, burn, EXCEEDED, HARD_STOP, isStop, loadUnder } from "../allowance-burn.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
-import { ANY_SUCCESS, Checks, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { admittedByWindow, inOneWindow, type MintSeen } from "../month-windows.ts";
-import { exchangeProbe, type Probe, role } from "../probe.ts";
-import { CannotJudge, type Rule } from "../rule.ts";
+import { admittedByWindow, inOneWindow } from "../month-windows.ts";
+import { exchangeProbe, role } from "../probe.ts";
+import type { Rule, RuleResult } from "../rule.ts";
 import { usedIn } from "./meters.ts";
 
-const EXCEEDED = outcomeOf("map_load_quota_exceeded");
-const HARD_STOP = outcomeOf("map_load_hard_stop");
 /** Paid organizations stop at so many times their allowance (section 8). */
 const HARD_STOP_TIMES = 5;
+/** Stopped at exactly so many times: rather another rule than loads of which the target file knows nothing. */
+const STOPS_OF_ANOTHER_RULE: ReadonlySet<number> = new Set([1, 2, 3]);
 /** Mints past the edge that a conforming target refuses. */
 const PAST = 3;
 /** Where the target file does not say how large the allowance is. */
 const UNKNOWN_MOST = 40;
-const BURST_MAX = 48;
-
-export type Burn = {
-  mints: MintSeen[];
-  admitted: Answer[];
-  /** The refusal that ended it; `null` when nothing stopped it. */
-  stop: Answer | null;
-  /** Answers that were neither. */
-  other: Answer[];
-};
-
-const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED || answer.outcome === HARD_STOP;
-
-/** Mints until it is refused, first `atOnce` at the same time, then one by one, `most` in all. */
-const burn = async (context: Context, of: KeyRole, atOnce: number, most: number): Promise<Burn> => {
-  const found: Burn = { mints: [], admitted: [], stop: null, other: [] };
-  const mint = async (more: Partial<Probe>): Promise<Answer> => {
-    const sentMs = Date.now();
-    const answer = await context.send(exchangeProbe(of, "listed", "tile", more));
-    if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
-    const admitted = isAdmitted(answer);
-    found.mints.push({ sentMs, doneMs: Date.now(), admitted });
-    if (admitted) found.admitted.push(answer);
-    else if (isStop(answer)) found.stop = answer;
-    else found.other.push(answer);
-    return answer;
-  };
-  // The first two say that they are the same request: an id of the client's must not make one charge of two.
-  const twins = { "x-request-id": `twins-${of}-${context.seed}` };
-  const shared = (i: number): Partial<Probe> => (i < 2 ? { headers: twins } : {});
-  const burst = Math.min(atOnce, most, BURST_MAX, context.target.permits?.load_max_rps ?? BURST_MAX);
-  await Promise.all(Array.from({ length: burst }, (_, i) => mint({ atOnce: true, once: true, ...shared(i) })));
-  // One more after the burst in any case: only a refusal that comes last shows the final `used`.
-  for (let i = 0; i === 0 || (found.admitted.length < most && i <= most); i++) {
-    const answer = await mint({});
-    if (isStop(answer) || !isAdmitted(answer)) break;
-  }
-  return found;
-};
 
 /** More than `cap` admitted in one month, or nothing to say. */
 const overCap = (checks: Checks, { mints, admitted }: Burn, cap: number, expected: string): void => {
@@ -93,12 +54,51 @@ const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so mi
 const mintsCount = async (context: Context): Promise<boolean> => {
   const of = "publishable_expendable";
   if (!context.has(of)) return false;
-  const seen = context.answers.some(
-    ({ probe, outcome }) => "of" in probe.credential && probe.credential.of === role(of) && outcome === EXCEEDED,
-  );
+  const about = (answer: Answer): boolean => "of" in answer.probe.credential && answer.probe.credential.of === role(of);
+  // What stopped there after loads under a session shows nothing about minting.
+  if (context.answers.some((answer) => about(answer) && answer.probe.route.startsWith("maps."))) return false;
+  const seen = context.answers.some((answer) => about(answer) && answer.outcome === EXCEEDED);
   if (seen) return true;
   const most = (context.keyRole(of)?.limit ?? UNKNOWN_MOST) + PAST;
   return context.budget.left("map_loads") >= most && (await burn(context, of, most, most)).stop !== null;
+};
+
+/** Nothing refused a mint. Either loads under a session count in its place (A9), or nothing does. */
+const notCounted = async (
+  context: Context,
+  of: KeyRole,
+  { admitted }: Burn,
+  most: number,
+  checks: Checks,
+): Promise<RuleResult> => {
+  const none = new Checks(NOT_COUNTED);
+  if (context.budget.left("map_loads") < most) return none.result(NOT_COUNTED);
+  const loads = await loadUnder(context, of, admitted.at(-1)?.fields.session_token, most);
+  const last = await context.send(exchangeProbe(of, "listed", "tile"));
+  if (isStop(last) || loads.some(isStop)) return none.result(NOT_COUNTED);
+  if (!isAdmitted(last) || loads.filter(isAdmitted).length < most) {
+    return none.result(`${NOT_COUNTED}; without a tile_url that serves, nobody knows what is one`);
+  }
+  checks.breach({
+    expected: "an end to the allowance",
+    got: `${admitted.length} mints and ${loads.filter(isAdmitted).length} loads under a session were let in`,
+    steps: [last],
+    accepts: null,
+  });
+  return checks.result();
+};
+
+/**
+ * A8, the other reading: the exchange stops paid organizations at their allowance, and the soft band is for sessions that are
+ * there already. Then what they load is served, and counted: a band in which nothing counts is none. `true` where nobody can
+ * look.
+ */
+const hasBandForSessions = async (context: Context, of: KeyRole, found: Burn, used: number): Promise<boolean> => {
+  const loads = await loadUnder(context, of, found.admitted.at(-1)?.fields.session_token, PAST);
+  if (loads.some(isStop)) return false;
+  if (!loads.some(isAdmitted)) return true;
+  const after = usedIn(await context.send(exchangeProbe(of, "listed", "tile")));
+  return after === undefined || after > used;
 };
 
 const free: Rule = {
@@ -119,7 +119,7 @@ const free: Rule = {
     const found = await burn(context, of, most, most);
     const { stop, admitted, mints } = found;
     tellOthers(checks, found);
-    if (stop === null) return new Checks(free.title).result(NOT_COUNTED);
+    if (stop === null) return notCounted(context, of, found, most, checks);
     if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
     // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
@@ -206,7 +206,7 @@ const paid: Rule = {
     const { stop, admitted } = found;
     tellOthers(checks, found);
     // That free organizations are counted shows that mints are map loads here; then no stop at all is a breach.
-    if (stop === null && !(await mintsCount(context))) return new Checks(paid.title).result(NOT_COUNTED);
+    if (stop === null && !(await mintsCount(context))) return notCounted(context, of, found, cap + PAST, checks);
     // What the rule before has loaded counts as well.
     overCap(
       checks,
@@ -224,15 +224,23 @@ const paid: Rule = {
       const band = count + loadedBefore(context, of, found) > limit || used >= cap;
       checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${told(last)}`);
       checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
+      const forSessions = checks.failed || (await hasBandForSessions(context, of, found, used));
+      checks.require(
+        forSessions,
+        last,
+        "a soft band, at least for sessions that are there already (A8)",
+        "nothing counts",
+      );
       checks.note("stops at the allowance (A8)");
     } else if (checks.expect(last, { accepts: [HARD_STOP] }) && inWindow) {
       const before = loadedBefore(context, of, found);
-      if (count + before === limit || count + before === limit - 1) {
+      const times = (count + before) / limit;
+      if (STOPS_OF_ANOTHER_RULE.has(times) || count + before === limit - 1) {
         checks.require(
           false,
           last,
           `map loads past the allowance of ${limit}, up to ${cap}`,
-          `it stopped after ${count}, which is the allowance`,
+          `it stopped after ${count + before}, which is ${times === 1 ? "" : `${times} times `}the allowance`,
         );
       } else if (count > 0 && count + before < cap - 1) {
         checks.unclear(`it stopped after ${count + before} of ${cap}: some may have been used before`);

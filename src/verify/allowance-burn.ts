@@ -1,0 +1,71 @@
+/**
+ * An allowance used up on purpose: mints until they are refused, many of them at once, and loads under a session that is there
+ * already. The rules of the phase `quota-burn` judge what came.
+ */
+import { outcomeOf } from "../contract/subcodes.ts";
+import type { KeyRole } from "../drivers/target.ts";
+import { type Answer, isAdmitted, told } from "./answer.ts";
+import { isSessionsOff } from "./checks.ts";
+import type { Context } from "./context.ts";
+import type { MintSeen } from "./month-windows.ts";
+import { exchangeProbe, type Probe, role } from "./probe.ts";
+import { CannotJudge } from "./rule.ts";
+
+export const EXCEEDED = outcomeOf("map_load_quota_exceeded");
+export const HARD_STOP = outcomeOf("map_load_hard_stop");
+const BURST_MAX = 48;
+
+export type Burn = {
+  mints: MintSeen[];
+  admitted: Answer[];
+  /** The refusal that ended it; `null` when nothing stopped it. */
+  stop: Answer | null;
+  /** Answers that were neither. */
+  other: Answer[];
+};
+
+export const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED || answer.outcome === HARD_STOP;
+
+/** Mints until it is refused, first `atOnce` at the same time, then one by one, `most` in all. */
+export const burn = async (context: Context, of: KeyRole, atOnce: number, most: number): Promise<Burn> => {
+  const found: Burn = { mints: [], admitted: [], stop: null, other: [] };
+  const mint = async (more: Partial<Probe>): Promise<Answer> => {
+    const sentMs = Date.now();
+    const answer = await context.send(exchangeProbe(of, "listed", "tile", more));
+    if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
+    const admitted = isAdmitted(answer);
+    found.mints.push({ sentMs, doneMs: Date.now(), admitted });
+    if (admitted) found.admitted.push(answer);
+    else if (isStop(answer)) found.stop = answer;
+    else found.other.push(answer);
+    return answer;
+  };
+  // The first two say that they are the same request: an id of the client's must not make one charge of two.
+  const twins = { "x-request-id": `twins-${of}-${context.seed}` };
+  const shared = (i: number): Partial<Probe> => (i < 2 ? { headers: twins } : {});
+  const burst = Math.min(atOnce, most, BURST_MAX, context.target.permits?.load_max_rps ?? BURST_MAX);
+  await Promise.all(Array.from({ length: burst }, (_, i) => mint({ atOnce: true, once: true, ...shared(i) })));
+  // One more after the burst in any case: only a refusal that comes last shows the final `used`.
+  for (let i = 0; i === 0 || (found.admitted.length < most && i <= most); i++) {
+    const answer = await mint({});
+    if (isStop(answer) || !isAdmitted(answer)) break;
+  }
+  return found;
+};
+
+/** Loads under a session that is there already: tiles, and the extension of item 128. How many were served. */
+export const loadUnder = async (context: Context, of: KeyRole, token: unknown, times: number): Promise<Answer[]> => {
+  if (typeof token !== "string") return [];
+  const answers: Answer[] = [];
+  const credential = { as: "session", of: role(of), product: "tile" } as const;
+  const secret = { value: token, variable: "$SESSION_OF_THE_BURN" };
+  for (const route of ["maps.tiles", "maps.loads"] as const) {
+    if (route === "maps.tiles" && context.target.tile_url === undefined) continue;
+    for (let i = 0; i < times; i++) {
+      const answer = await context.send({ route, credential, secret, origin: "listed", open: true });
+      answers.push(answer);
+      if (!isAdmitted(answer)) break;
+    }
+  }
+  return answers;
+};
