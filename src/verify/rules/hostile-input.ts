@@ -84,11 +84,11 @@ const hostileInput: Rule = {
   run: async (context) => {
     const checks = new Checks("no server error");
     await context.each(probesOf(context), async (probe) => {
-      const answer = await context.send({ ...probe, open: true, once: true });
+      const answer = await context.send({ ...probe, open: true });
       const { status } = answer;
       // A connection that is closed on such a call is a refusal as well, if a rude one.
       if (status === null) checks.note(`${probe.what}: ${told(answer)}`);
-      else if (BETWEEN.has(status)) checks.unclear(told(answer));
+      else if (answer.transient && BETWEEN.has(status)) checks.unclear(told(answer));
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
     });
     return checks.result();

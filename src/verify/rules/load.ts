@@ -225,13 +225,14 @@ const slotsComeBack = loadRule({
   title: "after clients have left and calls were refused, as many are served as before",
   run: async (context) => {
     const { reached, capacity, size, caller } = await overload(context);
-    const checks = new Checks(`half of ${capacity} streams at once, none shed, within ${RECOVER_WITHIN_MS / 1000} s`);
-    if (!reached || caller === null || capacity === 0) {
+    const half = Math.max(1, Math.floor(capacity / 2));
+    const checks = new Checks(`streams served again, ${half} at once, none shed, within ${RECOVER_WITHIN_MS / 1000} s`);
+    // Where the whole wave was shed, slots may be lost already: then a single stream has to come through.
+    if (!reached || caller === null) {
       return checks.result(`no cap was met with ${size} streams at once`);
     }
-    await wave(context, Math.min(capacity, rateAllowed(context)), [caller], true);
+    await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);
     await refuseMany(context, Math.min(capacity + 8, REFUSALS_MAX));
-    const half = Math.max(1, Math.floor(capacity / 2));
     const endMs = performance.now() + RECOVER_WITHIN_MS;
     for (;;) {
       await wait(LOOK_EVERY_MS, context.signal);
