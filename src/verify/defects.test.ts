@@ -98,6 +98,18 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["patch-does-nothing", "key-is-narrowed-and-widened"],
   ["delete-does-nothing", "deleted-key-is-dead"],
   ["any-admin-will-do", "key-of-another-organization"],
+  ["x-api-key-manages", "keys-not-with-a-platform-key"],
+  ["any-admin-token", "keys-not-with-a-platform-key"],
+  ["other-prefix", "key-is-created"],
+  ["takes-null-origin", "exchange-origin-null"],
+  ["500-on-null", "hostile-input"],
+  ["500-on-depth", "hostile-input"],
+  ["500-on-long-heads", "hostile-input"],
+  ["summary-speaks-control", "stream-contracts-differ"],
+  ["counts-nothing", "allowance-is-exact"],
+  ["counts-nothing", "soft-band-and-hard-stop"],
+  ["no-band-at-all", "soft-band-and-hard-stop"],
+  ["stops-hard-at-twice", "soft-band-and-hard-stop"],
 ];
 
 const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
@@ -107,6 +119,7 @@ const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["sheds-with-detail", "overload-is-told"],
   ["swaps-the-two-overloads", "overload-names-the-cap"],
   ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
+  ["never-recovers", "slots-come-back"],
 ];
 
 const verdictOf = async (defects: string, rule: string): Promise<string> => {

@@ -62,6 +62,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const inFlight = new Map<string, number>();
   const buckets = new Map<string, { tokens: number; atMs: number }>();
   let total = 0;
+  let shedForEver = false;
   let calls = 0;
   let ids = 0;
 
@@ -193,7 +194,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     used: has("used-as-text") ? String(of.used) : of.used,
   });
   const capOf = (of: Org): number => {
-    if (of.tier === "Free" || is("stops-paid-at-allowance")) return of.limit;
+    if (of.tier === "Free" || is("stops-paid-at-allowance") || has("no-band-at-all")) return of.limit;
+    if (has("stops-hard-at-twice")) return of.limit * 2;
     if (has("stops-at-the-soft-band")) return of.limit;
     return of.limit * 5 + (is("over-means-over") ? 1 : 0);
   };
@@ -203,13 +205,14 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const endless = (has("never-hard-stops") && of.tier === "Pro") || has("never-counts");
     if (of.used < cap || endless) {
       if (has("checks-then-charges")) await new Promise((resolve) => setTimeout(resolve, 15));
-      if (is("mints-are-free")) return null;
+      if (is("mints-are-free") || has("counts-nothing")) return null;
       if (!(has("trusts-the-client-id") && loads.has(id))) of.used += 1;
       loads.add(id);
       return null;
     }
     if (has("charges-the-refused")) of.used += 1;
-    if (of.tier === "Free" || is("stops-paid-at-allowance") || has("quota-code-at-hard-stop")) {
+    const quota = is("stops-paid-at-allowance") || has("no-band-at-all") || has("quota-code-at-hard-stop");
+    if (of.tier === "Free" || quota) {
       return has("quota-as-403")
         ? detail(403, "map_load_quota_exceeded")
         : flat("map_load_quota_exceeded", quotaBody(of));
@@ -230,6 +233,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     } catch {
       broken = true;
     }
+    if (has("500-on-null") && text === "null") return { status: 500, text: "Internal Server Error" };
+    if (has("500-on-depth") && text.includes("[".repeat(999))) return { status: 500, text: "Internal Server Error" };
+    if (has("500-on-long-heads") && String(origin).length > 4096) return { status: 500, text: "Internal Server Error" };
     const known = typeof body === "object" && body !== null && !Array.isArray(body);
     const product = known ? body.product : undefined;
     const isProduct = typeof product === "string" && product in SCOPE_OF;
@@ -257,7 +263,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     };
     const from: Check = () => {
       if (origin === undefined) return has("no-origin-is-fine") ? null : detail(403, "origin_required");
-      if (isListed(key, origin) || has("any-origin")) return null;
+      if (isListed(key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
       if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
       return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
     };
@@ -368,9 +374,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
 
   const stream = (res: ServerResponse, route: string, done: () => void): void => {
-    const kind = has("speaks-control-everywhere")
-      ? "control"
-      : (route.split("/")[2] as "control" | "summary" | "button");
+    const own = route.split("/")[2] as "control" | "summary" | "button";
+    const asControl = has("speaks-control-everywhere") || (has("summary-speaks-control") && own === "summary");
+    const kind = asControl ? "control" : own;
     const NL = is("crlf") ? "\r\n" : "\n";
     const name = { control: "token", summary: "summary_delta", button: "chunk" }[kind];
     const last = { control: "done", summary: "summary_done", button: "end" }[kind];
@@ -380,7 +386,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
         ? `data: ${JSON.stringify(data)}${NL}${NL}`
         : `event: ${event}${NL}data: ${JSON.stringify(data)}${NL}${NL}`;
     const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w${i} ` }));
-    if (kind === "control") frames.splice(3, 0, frame("quota", { limit: 10, used: 1, remaining: 9 }));
+    if (own === "control") frames.splice(3, 0, frame("quota", { limit: 10, used: 1, remaining: 9 }));
     if (is("extra-events"))
       frames.splice(1, 0, `: ping${NL}${NL}`, frame("heartbeat", { n: 1 }), frame("citation", { url: "x" }));
     if (has("ends-with-done-text")) frames.push(`data: [DONE]${NL}${NL}`);
@@ -462,7 +468,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     }
     const { key } = admitted;
     const others = inFlight.get(key.org) ?? 0;
+    if (shedForEver) return flat("org_overloaded", {}, { "Retry-After": "1" });
     if (others >= ORG_CAP) {
+      shedForEver = has("never-recovers");
       if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
       if (has("swaps-the-two-overloads")) return flat("b2b_overloaded", {}, { "Retry-After": "1" });
       if (has("sheds-with-detail")) return detail(429, "org_overloaded");
@@ -496,6 +504,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return null;
     }
     if (route === "POST /chat/control/route") return route200(body);
+    // Readings in which what is loaded under a session counts (A8, A9).
+    if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) (orgs.get(key.org) as Org).used += 1;
     if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };
     return { status: 200, body: { items: [{ id: "svc-morning", name: "Morning" }], ...extra } };
   };
@@ -504,7 +514,12 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
 
   const manage = (req: IncomingMessage, method: string, id: string | undefined, text: string): Reply => {
     const credential = credentialIn(req) ?? "";
-    const adminOf = admins.get(credential) ?? (has("platform-key-manages") ? byS(credential)?.org : undefined);
+    const byHead = has("x-api-key-manages") && req.headers["x-api-key"] === credential;
+    const claimed = has("any-admin-token") ? /^[^.]+\.([^.]+)\./.exec(credential)?.[1] : undefined;
+    const adminOf =
+      admins.get(credential) ??
+      (has("platform-key-manages") || byHead ? byS(credential)?.org : undefined) ??
+      (claimed === undefined ? undefined : (JSON.parse(Buffer.from(claimed, "base64url").toString()).org as string));
     if (adminOf === undefined)
       return is("detail-on-management-401") ? { status: 401, body: { detail: "not an admin" } } : unauthenticated();
     const of = orgs.get(adminOf) as Org;
@@ -553,7 +568,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       status: is("200-on-create") ? 200 : 201,
       body: is("nested-key")
         ? { api_key: { id: made.id, scopes }, secret: made.secret }
-        : { id: made.id, key: made.secret, scopes, products },
+        : { id: made.id, key: has("other-prefix") ? made.secret.slice(4) : made.secret, scopes, products },
     };
   };
 
