@@ -24,7 +24,7 @@ const publishableAtRuntime = tableRule({
   phase: "lattice",
   needs: { roles: ["publishable"] },
   cells: () =>
-    pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none"] as const, form: FORMS }).map(
+    pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none", "foreign"] as const, form: FORMS }).map(
       ({ route, origin, form }): Cell => ({
         probe: { route, credential: { as: "publishable", of: role("publishable") }, origin, form },
         accepts: [PUBLISHABLE],
