@@ -80,10 +80,14 @@ const program = new Command("bench")
   .option("--quick", "about a minute in all: fewer and shorter blocks")
   .option("--only <name...>", `of ${BENCHES.map(({ name }) => name).join(", ")}`)
   .option("--rounds <n>", "pairs of blocks", positive)
-  .option("--connections <n>", "of the closed loop", positive, 64)
+  .option("--connections <n>", "of the closed loop", positive, 128)
   .option("--soak", `also memory over ${SOAK_CALLS} calls`)
   .option("--out <file>", "where the JSON goes (default: reports/runs/bench-<time>.json)")
   .option("--json", "the JSON on stdout too");
+
+// Exiting closes the pipes of our children, who end by that, and Redis, which ends when told.
+process.once("SIGINT", () => process.exit(130));
+process.once("SIGTERM", () => process.exit(143));
 
 try {
   program.parse();

@@ -41,11 +41,14 @@ export const startRedis = async (): Promise<RedisProcess | null> => {
     ],
     { stdio: "ignore" },
   );
-  const kill = (): void => void child.kill("SIGKILL");
+  const kill = (): void => {
+    child.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  };
   process.once("exit", kill);
   const end = async (): Promise<void> => {
     const gone = child.exitCode === null ? new Promise((resolve) => child.once("exit", resolve)) : null;
-    kill();
+    child.kill("SIGKILL");
     await gone;
     process.off("exit", kill);
     rmSync(folder, { recursive: true, force: true });
