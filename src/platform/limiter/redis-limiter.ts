@@ -10,7 +10,7 @@ import type { LedgerLine } from "../../core/ledger.ts";
 import { createBatcher } from "../batch.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
 import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
-import { readTakeAnswer } from "./wire.ts";
+import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 
 const MAX_ITEMS = 256;
 /** Script calls under way: on one connection the next need not wait for the last. */
@@ -21,32 +21,10 @@ const RECONNECT_MS = 50;
 const OPERATOR_BUDGET_MS = 5_000;
 const PAGE_LINES = 500;
 
-const takeArguments = ({ charge_id, request_id, org, key, rate, meter }: Take): (string | number)[] => [
-  charge_id,
-  request_id,
-  org,
-  key,
-  rate?.perS ?? "",
-  rate?.burst ?? "",
-  meter?.name ?? "",
-  meter?.amount ?? "",
-  meter?.cap ?? "",
-];
-
 const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
-  const [verdict, figure, window] = reply as [string, string, string];
-  const answer = readTakeAnswer(take, {
-    charge_id: take.charge_id,
-    verdict,
-    window,
-    ...(verdict === "rate_limited" ? { wait_ms: Number(figure) } : { used: figure === "" ? null : Number(figure) }),
-  });
+  const answer = readTakeAnswer(take, reply);
   if (answer === null) throw new Error("the charge was refunded before it arrived");
   return answer;
-};
-
-const readRefundReply = (_refund: Refund, reply: unknown): void => {
-  if (reply !== "refunded") throw new Error("expected a confirmed refund");
 };
 
 /** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
@@ -95,11 +73,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
     }
   };
 
-  const batcher = <Item, Answer>(
-    script: RedisScript,
-    argumentsOf: (item: Item) => (string | number)[],
-    read: (item: Item, reply: unknown) => Answer,
-  ) =>
+  const batcher = <Item, Answer>(script: RedisScript, read: (item: Item, reply: unknown) => Answer) =>
     createBatcher<Item, Answer>({
       send: async (items, signal) => {
         await connected(signal);
@@ -111,7 +85,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
         };
         signal.addEventListener("abort", giveUp);
         try {
-          const replies = await run(script, items.flatMap(argumentsOf));
+          const replies: unknown = JSON.parse((await run(script, [JSON.stringify(items)])) as string);
           answeredMs = performance.now();
           if (!Array.isArray(replies)) throw new Error("expected a list of answers");
           return replies;
@@ -129,12 +103,8 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
       maxInFlight: MAX_CALLS,
     });
 
-  const takes = batcher<Take, TakeAnswer>(TAKE, takeArguments, readTakeReply);
-  const refunds = batcher<Refund, void>(
-    REFUND,
-    ({ charge_id, request_id }) => [charge_id, request_id],
-    readRefundReply,
-  );
+  const takes = batcher<Take, TakeAnswer>(TAKE, readTakeReply);
+  const refunds = batcher<Refund, void>(REFUND, readRefundAnswer);
 
   const operate = async (script: RedisScript, ...args: (string | number)[]): Promise<unknown> => {
     await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));

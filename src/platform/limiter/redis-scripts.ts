@@ -54,58 +54,79 @@ const script = (body: string): RedisScript => {
 };
 
 /**
- * ARGV: prefix, then for each take of the batch charge_id, request_id, org, key, rate per second or "", burst, meter or "",
- * amount, cap or "". Answers `{verdict, used or wait_ms or "", window}` for each, in order; numbers as text: Redis would
- * cut a float to an integer.
+ * ARGV: prefix, then the takes of the batch as JSON. Answers JSON as well, `wire.ts` has its shape: as a list of Redis's
+ * own, each word of it would be a string to write and to read on both sides.
  */
 export const TAKE = script(`
-local function take(id, request_id, org, key, per_s, burst, meter, amount, cap)
-  if meter ~= '' then
+-- Buckets of this batch: a key that has many calls in it is read once and written once.
+local tats, keys_taken = {}, {}
+
+local function tat_of(key, tolerance_ms, interval_ms)
+  local tat = tats[key] or math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
+  -- Redis keeps the host's clock, which may be set back; no bucket is emptier than empty.
+  return math.min(tat, steady_ms + tolerance_ms + interval_ms)
+end
+
+local function take(asked)
+  local id, key, rate, meter = asked.charge_id, asked.key, asked.rate, asked.meter
+  local answer = { charge_id = id, verdict = 'taken', window = window, used = cjson.null }
+  if meter ~= cjson.null then
     local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
-    if known[1] == '1' then return { 'refunded', '', window } end
-    if known[1] then return { 'taken', known[2], known[3] } end
+    if known[1] == '1' then
+      answer.verdict = 'refunded'
+      return answer
+    end
+    if known[1] then
+      answer.used, answer.window = tonumber(known[2]), known[3]
+      return answer
+    end
   end
 
   local tat
-  if per_s then
-    local interval_ms = 1000 / per_s
-    local tolerance_ms = interval_ms * (burst - 1)
-    tat = math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
-    -- Redis keeps the host's clock, which may be set back; no bucket is emptier than empty.
-    tat = math.min(tat, steady_ms + tolerance_ms + interval_ms)
+  if rate ~= cjson.null then
+    local interval_ms = 1000 / rate.perS
+    local tolerance_ms = interval_ms * (rate.burst - 1)
+    tat = tat_of(key, tolerance_ms, interval_ms)
     local wait_ms = tat - tolerance_ms - steady_ms
-    if wait_ms > rounding_ms then return { 'rate_limited', string.format('%.17g', wait_ms), window } end
+    if wait_ms > rounding_ms then
+      answer.verdict, answer.wait_ms = 'rate_limited', wait_ms
+      return answer
+    end
     tat = tat + interval_ms
   end
 
-  local used = ''
-  if meter ~= '' then
-    local name = meter_key(org, meter, window)
+  if meter ~= cjson.null then
+    local name = meter_key(asked.org, meter.name, window)
     local before = tonumber(redis.call('GET', name) or '0')
-    if cap and before + amount > cap then return { 'over_cap', count(before), window } end
-    used = count(redis.call('INCRBY', name, amount))
+    if meter.cap ~= cjson.null and before + meter.amount > meter.cap then
+      answer.verdict, answer.used = 'over_cap', before
+      return answer
+    end
+    answer.used = redis.call('INCRBY', name, meter.amount)
     redis.call('PEXPIRE', name, keep_ms)
-    redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
-      'window', window, 'used', used, 'refunded', '0')
+    redis.call('HSET', charge_key(id), 'org', asked.org, 'key', key, 'meter', meter.name,
+      'amount', count(meter.amount), 'window', window, 'used', count(answer.used), 'refunded', '0')
     redis.call('PEXPIRE', charge_key(id), keep_ms)
-    write_line('charge', id, request_id, org, key, meter, amount, window)
+    write_line('charge', id, asked.request_id, asked.org, key, meter.name, meter.amount, window)
   end
   if tat then
-    -- Gone once the bucket is full again.
-    redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tat), 'PX', math.max(1, math.ceil(tat - steady_ms)))
+    if not tats[key] then keys_taken[#keys_taken + 1] = key end
+    tats[key] = tat
   end
-  return { 'taken', used, window }
+  return answer
 end
 
 local answers = {}
-for at = 2, #ARGV, 9 do
-  answers[#answers + 1] = take(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]),
-    tonumber(ARGV[at + 5]), ARGV[at + 6], tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]))
+for at, asked in ipairs(cjson.decode(ARGV[2])) do answers[at] = take(asked) end
+for _, key in ipairs(keys_taken) do
+  -- Gone once the bucket is full again.
+  redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tats[key]),
+    'PX', math.max(1, math.ceil(tats[key] - steady_ms)))
 end
-return answers
+return cjson.encode(answers)
 `);
 
-/** ARGV: prefix, then for each refund of the batch charge_id, request_id. Answers "refunded" for each. */
+/** ARGV: prefix, then the refunds of the batch as JSON. Answers JSON in the shape of `wire.ts`. */
 export const REFUND = script(`
 local function refund(id, request_id)
   local known = redis.call('HMGET', charge_key(id), 'refunded', 'org', 'key', 'meter', 'amount', 'window')
@@ -122,11 +143,11 @@ local function refund(id, request_id)
 end
 
 local answers = {}
-for at = 2, #ARGV, 2 do
-  refund(ARGV[at], ARGV[at + 1])
-  answers[#answers + 1] = 'refunded'
+for at, asked in ipairs(cjson.decode(ARGV[2])) do
+  refund(asked.charge_id, asked.request_id)
+  answers[at] = { charge_id = asked.charge_id, refunded = true }
 end
-return answers
+return cjson.encode(answers)
 `);
 
 /** ARGV: prefix, org, meter. Answers the count as text. */
