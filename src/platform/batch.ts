@@ -23,9 +23,11 @@ export type Batcher<Item, Answer> = {
   close(): void;
 };
 
+/** One is decided while the next is on its way; with fewer, each side would wait for the other. */
+const ENOUGH_IN_FLIGHT = 2;
 /**
- * A batch that was sent less than this ago is mostly answered at once, and until then more questions gather for the next
- * one: under load that makes few large batches of many small ones. On a slow link nothing waits longer than this.
+ * While so many are under way, an answer is near, and until then more questions gather for the next batch: under load that
+ * makes few large batches of many small ones. On a slow link nothing waits longer than this.
  */
 const LINGER_MS = 2;
 
@@ -99,7 +101,8 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
     clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
     while (queue.length > 0 && running.size < settings.maxInFlight) {
-      if (running.size > 0 && queue.length < settings.maxItems && performance.now() - sentMs < LINGER_MS) {
+      const answerIsNear = running.size >= ENOUGH_IN_FLIGHT && performance.now() - sentMs < LINGER_MS;
+      if (answerIsNear && queue.length < settings.maxItems) {
         lingering = setTimeout(flush, LINGER_MS);
         return;
       }
