@@ -1,7 +1,7 @@
 /** A route of the platform against a bare Fastify route, under the same closed loop. */
 import type { Settings } from "./bench.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { type Block, inTurn, type Pair } from "./comparison.ts";
+import { type Block, CLIENT_SATURATED, inTurn, type Pair } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import type { Load, LoadResult } from "./load-process.ts";
 
@@ -33,7 +33,7 @@ const runBlock = async (
   const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
   if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
-  if (result.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push("the client was the bottleneck");
+  if (result.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push(CLIENT_SATURATED);
   return { value: result.ratePerS, cpuUsEach: cpuUs / answers, doubts, disturbances };
 };
 

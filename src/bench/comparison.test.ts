@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Block, compare, inTurn, median } from "./comparison.ts";
+import { type Block, CLIENT_SATURATED, compare, inTurn, median, perCpuSecond } from "./comparison.ts";
 
 const block = (value: number, more: Partial<Block> = {}): Block => ({
   ...{ value, cpuUsEach: null, doubts: [], disturbances: [] },
@@ -62,11 +62,12 @@ describe("a comparison", () => {
     expect(blocks).toBe(14);
   });
 
-  test("CPU time is compared where both sides have one, in the best block of each", () => {
-    const pair = { ours: block(1, { cpuUsEach: 20 }), against: block(1, { cpuUsEach: 10 }) };
-    const disturbed = { ours: block(1, { cpuUsEach: 50 }), against: block(1, { cpuUsEach: 40 }) };
-    expect(compare(about, [disturbed, pair]).cpuRatio).toBe(0.5);
-    expect(compare(about, [{ ...pair, against: block(1) }]).cpuRatio).toBeNull();
+  test("by CPU, a saturated client is no doubt, and wrong answers are", () => {
+    const doubts = [CLIENT_SATURATED, "expected only 200, got 429"];
+    const pairs = [{ ours: block(7, { cpuUsEach: 20, doubts }), against: block(7, { cpuUsEach: 10 }) }];
+    const row = compare(about, perCpuSecond(pairs));
+    expect([row.ours, row.against, row.ratio]).toEqual([50_000, 100_000, 0.5]);
+    expect(row.doubts).toEqual(["expected only 200, got 429 (1 block)"]);
   });
 
   test("blocks alternate, and the first of each side is not counted", async () => {

@@ -33,8 +33,6 @@ export type Row = {
   /** Medians. `against` is bare's, or the figure asked for. */
   ours: number;
   against: number;
-  /** Bare's CPU time for one over ours, each in its least disturbed block: others who run inflate it, never the reverse. */
-  cpuRatio: number | null;
   /** Block by block, in the order of measuring. */
   pairs: readonly Pair[];
   verdict: "reached" | "missed" | "told";
@@ -69,9 +67,6 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
   const clean = measured.filter(isClean);
   const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
-  const least = (side: "ours" | "against"): number =>
-    Math.min(...pairs.map((pair) => pair[side].cpuUsEach ?? Number.POSITIVE_INFINITY));
-  const cpuRatio = least("against") / least("ours");
   const ratio = median(ratios);
   const { target } = about;
   return {
@@ -83,7 +78,6 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
     leftOut: measured.length - pairs.length,
     ours: median(pairs.map(({ ours }) => ours.value)),
     against: median(pairs.map(({ against }) => against.value)),
-    cpuRatio: Number.isFinite(cpuRatio) && cpuRatio > 0 ? cpuRatio : null,
     verdict: target === null ? "told" : reaches(target, ratio) ? "reached" : "missed",
     pairs: measured,
     // What others did to a pair that is left out does no harm; what went wrong on our side is told in any case.
@@ -92,6 +86,22 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
       ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),
     ]),
   };
+};
+
+/** Said of a block whose client, not its server, was at its end. */
+export const CLIENT_SATURATED = "the client was the bottleneck";
+
+/**
+ * The same pairs by what the server spent: how many calls or events a second of its CPU time gives. That stands also where
+ * the client or others who run kept the server from its end.
+ */
+export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
+  const perSecond = (block: Block): Block => ({
+    ...block,
+    value: 1e6 / (block.cpuUsEach ?? Number.NaN),
+    doubts: block.doubts.filter((doubt) => doubt !== CLIENT_SATURATED),
+  });
+  return pairs.map(({ ours, against }) => ({ ours: perSecond(ours), against: perSecond(against) }));
 };
 
 /** For compilers and caches: without it the first blocks would measure those. */

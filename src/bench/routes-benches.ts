@@ -4,7 +4,7 @@ import type { BareOptions } from "./bare-process.ts";
 import type { Bench, Settings } from "./bench.ts";
 import { type Child, startChild } from "./child-process.ts";
 import { compareLoads, type LoadSide } from "./closed-loop.ts";
-import { compare, type Row, type Target } from "./comparison.ts";
+import { compare, perCpuSecond, type Row, type Target } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
 import { startRedis } from "./redis-process.ts";
 
@@ -38,7 +38,10 @@ const againstBare = async (
       side(bare, (bare.made as { url: string }).url),
       alsoOurs,
     );
-    return [compare({ ...about, unit: "calls/s" }, pairs)];
+    return [
+      compare({ ...about, unit: "calls/s" }, pairs),
+      compare({ ...about, name: `${about.name} by CPU`, unit: "calls/CPU s" }, perCpuSecond(pairs)),
+    ];
   } finally {
     await bare.end();
   }

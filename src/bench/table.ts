@@ -1,8 +1,8 @@
 /** The rows as a table of 80 columns: ratios with their spread first, what they are made of after. */
 import type { Row, Target } from "./comparison.ts";
 
-const COLUMNS = [21, 8, 7, 6, 6, 6, 9, 9] as const;
-const HEAD = ["bench", "target", "ratio", "min", "max", "cpu", "ours", "against"];
+const COLUMNS = [23, 8, 8, 7, 7, 9, 9] as const;
+const HEAD = ["bench", "target", "ratio", "min", "max", "ours", "against"];
 
 const line = (cells: readonly string[]): string =>
   cells
@@ -22,7 +22,7 @@ export const short = (value: number): string => {
 };
 
 const rowText = (row: Row): string[] => {
-  const figures = [row.ratio, row.ratioMin, row.ratioMax, row.cpuRatio ?? Number.NaN];
+  const figures = [row.ratio, row.ratioMin, row.ratioMax];
   const cells = figures.map((value) => (Number.isFinite(value) ? value.toFixed(2) : "-"));
   const mark = row.verdict === "missed" ? " MISSED" : row.doubts.length > 0 ? " ?" : "";
   const text = [line([row.name, targetText(row.target), ...cells, short(row.ours), short(row.against)]) + mark];
@@ -37,6 +37,6 @@ export const tableOf = (rows: readonly Row[], skipped: readonly { name: string; 
     line(HEAD),
     ...rows.flatMap(rowText),
     ...skipped.map(({ name, reason }) => `${name.padEnd(COLUMNS[0])} SKIPPED: ${reason}`),
-    "ratio: ours over against, median of the rounds. cpu: bare's CPU time for one,",
-    "over ours, each in its best block; others on the machine disturb it less.",
+    "ratio: ours over against, median of the rounds. by CPU: for a second of the",
+    "server's CPU time, which stands also where the client was the bottleneck.",
   ].join("\n");
