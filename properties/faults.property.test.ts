@@ -9,7 +9,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { readAnswer } from "../src/contract/envelopes.ts";
 import type { LedgerLine } from "../src/core/ledger.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
-import { examine, law } from "./support/law.ts";
+import { examine } from "./support/examine.ts";
+import { law } from "./support/law.ts";
 import { FAULTS, type Fault, type Link, type RealApi, type Request, startRealApi } from "./support/real-api.ts";
 
 type State = Record<Link, Fault>;
@@ -142,7 +143,6 @@ test.concurrent.each<[string, Partial<Parts>]>([
   withApi({ ...HEALTHY, ...parts }, async (spoilt, own) => {
     const state: State = { keys: name.includes("key service") ? "refused" : "none", limiter: "truncated-reply" };
     const property = fc.asyncProperty(fc.constant<State[]>([state]), (states) => judge(spoilt, own, states));
-    const budget = { seed: 1, profile: "quick" as const, runs: 1 };
-    expect(await examine(name, property, undefined, budget, false)).not.toBeNull();
+    expect(await examine(property, { seed: 1, runs: 1, shrinks: false })).not.toBeNull();
   }),
 );

@@ -6,8 +6,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { REFUSALS } from "../src/contract/subcodes.ts";
 import { type Check, EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
+import { examine } from "./support/examine.ts";
 import { ALLOWANCE, decide, factsArb } from "./support/facts.ts";
-import { BUDGET, examine, law } from "./support/law.ts";
+import { BUDGET, law } from "./support/law.ts";
 import { demanded } from "./support/order-oracle.ts";
 
 const RUNS = { quick: 10_000, nightly: 500_000 };
@@ -82,7 +83,7 @@ test("the drawn facts reach every refusal of the two orders", () => {
 
 describe("P1 condemns", () => {
   // From a seed of its own: whether the law is sharp enough is a fact about the law, not about today's cases.
-  const QUICK = { seed: 1, profile: "quick" as const, runs: null };
+  const QUICK = { seed: 1, runs: RUNS.quick, shrinks: false };
   const spoilt = (surface: "exchange" | "runtime", names: string[]): Orders => {
     const table: Readonly<Record<string, Check>> = surface === "exchange" ? EXCHANGE_ORDER : RUNTIME_ORDER;
     return { ...HEALTHY_ORDERS, [surface]: names.map((name) => table[name] as Check) };
@@ -114,7 +115,7 @@ describe("P1 condemns", () => {
         surface,
         units.flat().filter((name) => name !== left),
       );
-      expect(await examine("x", firstFailingCheckDecides(orders), RUNS, QUICK)).not.toBeNull();
+      expect(await examine(firstFailingCheckDecides(orders), QUICK)).not.toBeNull();
     });
 
     const pairs = units.slice(1).map((second, i) => [units[i] as string[], second] as const);
@@ -128,7 +129,7 @@ describe("P1 condemns", () => {
               ? units.find((other) => nameOf(other) === first)
               : unit,
         ) as string[][];
-        const found = await examine("x", firstFailingCheckDecides(spoilt(surface, swapped.flat())), RUNS, QUICK);
+        const found = await examine(firstFailingCheckDecides(spoilt(surface, swapped.flat())), QUICK);
         expect(found === null).toBe(EXCLUSIVE.includes(`${first} and ${second}`));
       },
     );

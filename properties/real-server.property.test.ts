@@ -14,7 +14,8 @@ import { sessionClaims } from "../src/platform/api/sessions.ts";
 import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { commandArb, heal, middleOfMonth, mint, ORIGIN, type Real, setClock } from "./support/commands.ts";
-import { examine, law } from "./support/law.ts";
+import { examine } from "./support/examine.ts";
+import { law } from "./support/law.ts";
 import { CAPS, Model } from "./support/model.ts";
 import { FORGETFUL, type RealApi, startRealApi } from "./support/real-api.ts";
 
@@ -128,17 +129,11 @@ describe("the model condemns a server that", () => {
       },
     ],
   ];
-  test.each(spoilt)("%s", { timeout: 120_000 }, async (name, parts) => {
+  test.each(spoilt)("%s", { timeout: 120_000 }, async (_, parts) => {
     const server = await startRealApi(OPTIONS, { ...FORGETFUL, ...parts });
     try {
-      const budget = { seed: 1, profile: "quick" as const, runs: 300 };
-      const found = await examine(
-        name,
-        serverAnswersAsModel(() => server),
-        undefined,
-        budget,
-        false,
-      );
+      const property = serverAnswersAsModel(() => server);
+      const found = await examine(property, { seed: 1, runs: 300, shrinks: false });
       expect(found).not.toBeNull();
     } finally {
       await server.close();

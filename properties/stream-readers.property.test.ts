@@ -4,10 +4,10 @@
  */
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { chunksOf, cutsArb } from "./support/arbitraries.ts";
 import { type GoReader, missingGoReader, startGoReader } from "./support/go-reader.ts";
-import { BUDGET, examine } from "./support/law.ts";
+import { law } from "./support/law.ts";
 
 const missing = await missingGoReader();
 let go: GoReader | undefined;
@@ -66,16 +66,13 @@ const readInGo = async (chunks: Uint8Array[]): Promise<Read> => {
   };
 };
 
-const NAME = "P10 the Go reader and eventsource-parser read the same events out of any bytes";
-test.skipIf(missing !== null)(
-  `${NAME} [seed ${BUDGET.seed}]${missing === null ? "" : ` (skipped: ${missing})`}`,
-  { timeout: 3_600_000 },
-  async () => {
-    const property = fc.asyncProperty(bytesArb, cutsArb, async (bytes, cuts) => {
+law(
+  "P10 the Go reader and eventsource-parser read the same events out of any bytes",
+  () =>
+    fc.asyncProperty(bytesArb, cutsArb, async (bytes, cuts) => {
       const chunks = chunksOf(bytes, cuts);
       expect(await readInGo(chunks)).toEqual(readHere(chunks));
-    });
-    const finding = await examine(NAME, property, { quick: 1_000, nightly: 100_000 });
-    if (finding !== null) throw new Error(finding.message);
-  },
+    }),
+  { quick: 1_000, nightly: 100_000 },
+  missing,
 );

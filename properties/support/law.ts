@@ -1,69 +1,52 @@
 /**
- * A law: what must hold for all inputs, as one vitest test. The seed stands in the test's title, and a failure ends in the
- * line that replays exactly the failing case. Finding the failure (`examine`) gives data; only `law` throws.
+ * A law: what must hold for all inputs, as one vitest test. Its seed stands in the test's title, and a failure ends in the
+ * line that replays exactly the failing case.
  */
-import fc from "fast-check";
+import { writeFileSync } from "node:fs";
 import { test } from "vitest";
-import { type Budget, type Runs, readBudget, runsOf } from "./seed.ts";
+import { examine, NoSuchCase, type Property } from "./examine.ts";
+import { numberOfLaw } from "./law-numbers.ts";
+import { lawOfSeed, type Replay, type Runs, readBudget, runsOf, seedOfLaw } from "./seed.ts";
 
 export const BUDGET = readBudget(process.env);
-
-/** What a law's predicate may be: synchronous, or about promises. */
-export type Property = fc.IRawProperty<unknown>;
-
-export type Finding = { path: string; message: string };
 
 /** Far more than the quick budget needs on a busy machine; a budget of somebody's own choice may take its time. */
 const TIMEOUT_MS = BUDGET.profile === "quick" && BUDGET.runs === null ? 120_000 : 7_200_000;
 
 const DEFAULT_RUNS: Runs = { quick: 300, nightly: 30_000 };
 
-/** Single quotes, for a POSIX shell. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+/** What became of a replayed case, for the command that asked for it (replay.ts). */
+export type Verdict = { verdict: "failed" | "held" } | { verdict: "no-such-case"; why: string };
 
-export const replayLine = (seed: number, path: string, name: string, commands?: string): string =>
-  `npm run properties -- --seed ${seed} --path ${path} --only ${quoted(name)}${
-    commands === undefined ? "" : ` --commands ${quoted(commands)}`
-  }`;
-
-/** Model-based runs print the path through their commands; without it the same commands are not drawn again. */
-const commandsIn = (report: string): string | undefined => /replayPath="([^"]*)"/.exec(report)?.[1];
-
-/** Draws the cases. `null`: the law held for each of them. Throws when it drew none, for that would prove nothing. */
-export const examine = async (
-  name: string,
-  property: Property,
-  runs: Runs = DEFAULT_RUNS,
-  budget: Budget = BUDGET,
-  /** Whether a failing case is made smaller; not worth the time where it is enough to know that there is one. */
-  shrinks = true,
-): Promise<Finding | null> => {
-  const { seed } = budget;
-  const numRuns = runsOf(budget, runs);
-  const details = await fc.check(property as fc.IAsyncProperty<unknown>, {
-    seed,
-    numRuns,
-    endOnFailure: !shrinks,
-    ...(budget.path === undefined ? {} : { path: budget.path, endOnFailure: true }),
+const replay = async (property: Property, seed: number, { verdictTo, ...where }: Replay): Promise<void> => {
+  const tell = (verdict: Verdict): void => {
+    if (verdictTo !== undefined) writeFileSync(verdictTo, JSON.stringify(verdict));
+  };
+  const finding = await examine(property, { seed, runs: 1, ...where }).catch((error: unknown) => {
+    if (error instanceof NoSuchCase) tell({ verdict: "no-such-case", why: error.message });
+    throw error;
   });
-  if (!details.failed) {
-    if (details.numRuns === 0) throw new Error(`${name}: no case was drawn, so nothing was judged.`);
-    return null;
-  }
-  const report = (await fc.asyncDefaultReportMessage(details)) ?? "no report";
-  const path = details.counterexamplePath ?? "0";
-  const why = details.errorInstance instanceof Error ? details.errorInstance.message : "the predicate said false";
-  const message = `${report}\n\nWhy: ${why}\n\nReplay: ${replayLine(seed, path, name, commandsIn(report))}`;
-  return { path, message };
+  tell({ verdict: finding === null ? "held" : "failed" });
+  if (finding !== null) throw new Error(finding.message);
 };
 
 /**
  * Registers the law under a name that is its promise. The property is made afresh for each run (schedulers and models hold
- * state), from the path through its commands when one is replayed.
+ * state), from the path through its commands when one is replayed. `skipped`: why it cannot be judged here.
  */
-export const law = (name: string, property: (commands?: string) => Property, runs?: Runs): void => {
-  test(`${name} [seed ${BUDGET.seed}]`, { timeout: TIMEOUT_MS }, async () => {
-    const finding = await examine(name, property(BUDGET.commands), runs);
+export const law = (
+  name: string,
+  property: (commands?: string) => Property,
+  runs: Runs = DEFAULT_RUNS,
+  skipped: string | null = null,
+): void => {
+  const number = numberOfLaw(name);
+  const mine = BUDGET.replay !== null && lawOfSeed(BUDGET.seed) === number;
+  const seed = mine ? BUDGET.seed : seedOfLaw(BUDGET.seed, number);
+  const title = `${name}${skipped === null ? "" : ` (skipped: ${skipped})`} [seed ${seed}]`;
+  test.skipIf(skipped !== null)(title, { timeout: TIMEOUT_MS }, async () => {
+    if (mine && BUDGET.replay !== null) return replay(property(BUDGET.replay.commands), seed, BUDGET.replay);
+    const finding = await examine(property(), { seed, runs: runsOf(BUDGET, runs) });
     if (finding !== null) throw new Error(finding.message);
   });
 };

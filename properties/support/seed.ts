@@ -5,16 +5,36 @@
  *   FLOODGATE_PROPERTY_SEED      an integer; default below, the same on every machine
  *   FLOODGATE_PROPERTY_PROFILE   quick (default) or nightly
  *   FLOODGATE_PROPERTY_RUNS      cases of every property, whatever the profile says
- *   FLOODGATE_PROPERTY_PATH, FLOODGATE_PROPERTY_COMMANDS   set by `npm run properties` to replay one case
+ *   FLOODGATE_PROPERTY_PATH, FLOODGATE_PROPERTY_COMMANDS, FLOODGATE_PROPERTY_VERDICT
+ *                                set by `npm run properties` to replay one case: then the seed is the law's own
  */
+import { LAWS_MAX } from "./law-numbers.ts";
 
-export type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null } & Partial<Replay>;
-export type Replay = { path: string; commands: string };
+export type Replay = {
+  path: string;
+  /** Which of a model's commands were run; without it the same ones are not drawn again. */
+  commands?: string;
+  /** Where to write what became of the case. */
+  verdictTo?: string;
+};
+export type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null; replay: Replay | null };
 
 /** Cases of one property in each profile. */
 export type Runs = { quick: number; nightly: number };
 
 const DEFAULT_SEED = 20_261;
+/** fast-check's seeds have 32 bits, of which the law's number takes the last three decimal digits. */
+const BASES = 2_000_000;
+
+/** The seed of a law in a run of them all: `20261` and law 7 make `20261007`. Bases that differ by two million draw alike. */
+export const seedOfLaw = (base: number, number: number): number =>
+  (((base % BASES) + BASES) % BASES) * LAWS_MAX + number;
+
+/** The number of the law that a seed belongs to. */
+export const lawOfSeed = (seed: number): number => seed % LAWS_MAX;
+
+export const isSeedOfLaw = (seed: number): boolean =>
+  Number.isSafeInteger(seed) && seed >= 0 && seed < BASES * LAWS_MAX;
 
 const integer = (name: string, text: string | undefined): number | null => {
   if (text === undefined || text === "") return null;
@@ -32,10 +52,12 @@ export const readBudget = (env: Readonly<Record<string, string | undefined>>): B
   const runs = integer("FLOODGATE_PROPERTY_RUNS", env.FLOODGATE_PROPERTY_RUNS);
   if (runs !== null && runs < 1) throw new Error(`FLOODGATE_PROPERTY_RUNS should be at least 1, but is ${runs}.`);
   const seed = integer("FLOODGATE_PROPERTY_SEED", env.FLOODGATE_PROPERTY_SEED) ?? DEFAULT_SEED;
-  const budget: Budget = { seed, profile, runs };
-  if (env.FLOODGATE_PROPERTY_PATH) budget.path = env.FLOODGATE_PROPERTY_PATH;
-  if (env.FLOODGATE_PROPERTY_COMMANDS) budget.commands = env.FLOODGATE_PROPERTY_COMMANDS;
-  return budget;
+  const { FLOODGATE_PROPERTY_PATH: path, FLOODGATE_PROPERTY_COMMANDS: commands } = env;
+  if (!path) return { seed, profile, runs, replay: null };
+  const replay: Replay = { path };
+  if (commands) replay.commands = commands;
+  if (env.FLOODGATE_PROPERTY_VERDICT) replay.verdictTo = env.FLOODGATE_PROPERTY_VERDICT;
+  return { seed, profile, runs, replay };
 };
 
-export const runsOf = (budget: Budget, runs: Runs): number => budget.runs ?? runs[budget.profile];
+export const runsOf = ({ runs, profile }: Pick<Budget, "runs" | "profile">, of: Runs): number => runs ?? of[profile];

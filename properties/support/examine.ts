@@ -1,0 +1,89 @@
+/**
+ * Draws the cases of a property and tells what came of them, as data: for the tests (`law.ts`), for the trials of mutants,
+ * and for the replay of one case. It knows nothing of vitest.
+ */
+import fc from "fast-check";
+
+/** What a law's predicate may be: synchronous, or about promises. */
+export type Property = fc.IRawProperty<unknown>;
+
+export type Finding = {
+  seed: number;
+  path: string;
+  /** Of a model-based property: which of its commands were run. */
+  commands?: string;
+  /** The predicate's own words. */
+  why: string;
+  /** fast-check's report, `why` and the line that replays the case. */
+  message: string;
+};
+
+export type Draw = {
+  seed: number;
+  runs: number;
+  /** Only the case at this path, and through these commands of a model. */
+  path?: string | undefined;
+  commands?: string | undefined;
+  /** Whether a failing case is made smaller (default); not worth the time where it is enough to know that there is one. */
+  shrinks?: boolean;
+};
+
+/** A path that leads to no case of this property. */
+export class NoSuchCase extends Error {
+  override name = "NoSuchCase";
+}
+
+/** For a POSIX shell. */
+const quoted = (text: string): string => (/^[\w:+/=.,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+export const replayLine = ({ seed, path, commands }: Pick<Finding, "seed" | "path" | "commands">): string =>
+  `npm run properties -- --seed ${seed} --path ${path}${commands === undefined ? "" : ` --commands ${quoted(commands)}`}`;
+
+/** Model-based runs print the path through their commands. */
+const commandsIn = (report: string): string | undefined => /replayPath="([^"]*)"/.exec(report)?.[1];
+
+/** From a path fast-check goes on to the neighbours of the case when it holds; a replay is about the case alone. */
+const firstCaseOnly = (property: Property, judged: { cases: number }): Property => ({
+  isAsync: () => property.isAsync(),
+  generate: (random, bias) => property.generate(random, bias),
+  shrink: (value) => property.shrink(value),
+  runBeforeEach: () => property.runBeforeEach(),
+  runAfterEach: () => property.runAfterEach(),
+  run: (value) => {
+    judged.cases += 1;
+    return judged.cases > 1 ? (property.isAsync() ? Promise.resolve(null) : null) : property.run(value);
+  },
+});
+
+const check = async (property: Property, { seed, runs, path, shrinks = true }: Draw) => {
+  if (path === undefined) {
+    return fc.check(property as fc.IAsyncProperty<unknown>, { seed, numRuns: runs, endOnFailure: !shrinks });
+  }
+  const judged = { cases: 0 };
+  const only = firstCaseOnly(property, judged);
+  const details = await Promise.resolve()
+    .then(() => fc.check(only as fc.IAsyncProperty<unknown>, { seed, numRuns: 1, path, endOnFailure: true }))
+    .catch((error: unknown) => {
+      throw new NoSuchCase(error instanceof Error ? error.message : String(error));
+    });
+  if (judged.cases === 0) throw new NoSuchCase(`no case is drawn at ${path}`);
+  return details;
+};
+
+/** `null`: the law held for each case. Throws when none was drawn, for that would prove nothing. */
+export const examine = async (property: Property, draw: Draw): Promise<Finding | null> => {
+  const details = await check(property, draw);
+  if (!details.failed) {
+    if (details.numRuns === 0) throw new Error("No case was drawn, so nothing was judged.");
+    return null;
+  }
+  const report = (await fc.asyncDefaultReportMessage(details)) ?? "no report";
+  const why = details.errorInstance instanceof Error ? details.errorInstance.message : "the predicate said false";
+  const commands = draw.path === undefined ? commandsIn(report) : draw.commands;
+  const where = {
+    seed: draw.seed,
+    path: details.counterexamplePath ?? draw.path ?? "0",
+    ...(commands === undefined ? {} : { commands }),
+  };
+  return { ...where, why, message: `${report}\n\nWhy: ${why}\n\nReplay: ${replayLine(where)}` };
+};
