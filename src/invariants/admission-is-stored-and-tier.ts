@@ -9,6 +9,7 @@ import { outcomeOf } from "../contract/subcodes.ts";
 import type { CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { mayBeRefusalUnder200 } from "./legal-answers.ts";
 import { isAdmitted, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
 import { isReference } from "./reference-platform.ts";
@@ -27,13 +28,14 @@ const REFUSED_FOR_CAPABILITY = new Set([
 const isCapable = (call: CallLine, ours: boolean): boolean | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-" || facts.state !== "valid") return null;
+  if (!ours && mayBeRefusalUnder200(call)) return null;
   const { surface } = routeOf(name);
   const ownKind =
     surface === "exchange"
       ? facts.credential === "publishable"
       : surface === "runtime" && (facts.credential === "server" || facts.credential === "session");
   if (!ownKind) return null;
-  const { scope, product, tier } = lacksOf(call, facts);
+  const { scope, product, tier } = lacksOf(call, facts, ours);
   // Open in the specification (A7, A14, A15, item 158): only the reference platform is held to its reading.
   const open =
     facts.product === "viewer" ||

@@ -50,13 +50,17 @@ const exchangeLacks = (facts: CallFacts): Lacks => {
   };
 };
 
-/** A session carries the scope of its product alone (A16); a server key is bound by its scopes, not by products. */
-const runtimeLacks = (facts: CallFacts, scope: Scope | null): Lacks => {
+/**
+ * A session carries the scope of its product alone (A16); elsewhere it may carry all that its key has. A server key is bound by
+ * its scopes, not by products.
+ */
+const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lacks => {
   if (facts.credential !== "session") {
     return { scope: scopeMissing(facts, scope), product: false, tier: tierRefuses(facts, { scope }) };
   }
   const { product } = facts;
-  const notOfProduct = scope === null ? false : product === undefined ? undefined : PRODUCT_SCOPE[product] !== scope;
+  const other = product === undefined ? undefined : PRODUCT_SCOPE[product] !== scope;
+  const notOfProduct = scope === null ? false : other === true && !ours ? undefined : other;
   return {
     scope: either(scopeMissing(facts, scope), notOfProduct),
     // A product that was taken from the key after the mint, where it can be told.
@@ -65,9 +69,9 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null): Lacks => {
   };
 };
 
-/** For calls with a good credential of the surface's own kind. */
-export const lacksOf = (call: CallLine, facts: CallFacts): Lacks => {
+/** For calls with a good credential of the surface's own kind. `ours`: by the reference platform's reading. */
+export const lacksOf = (call: CallLine, facts: CallFacts, ours: boolean): Lacks => {
   if (call.route === "-") return { scope: undefined, product: undefined, tier: undefined };
   const route = routeOf(call.route);
-  return route.surface === "exchange" ? exchangeLacks(facts) : runtimeLacks(facts, route.scope);
+  return route.surface === "exchange" ? exchangeLacks(facts) : runtimeLacks(facts, route.scope, ours);
 };

@@ -6,6 +6,7 @@
 import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/subcodes.ts";
 import type { CallLine } from "../history/line.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { isOthersRefusal } from "./legal-answers.ts";
 import { isDefinite } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
 
@@ -33,7 +34,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   const refusal = KNOWN.get(outcome);
   if (refusal === undefined) {
     // Servers in between speak JSON too; only the API's own words can be held to its list.
-    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome);
+    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call);
     return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
   }
   if (envelope === undefined) return null;
@@ -43,6 +44,8 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   }
   // Item 189: any body will do that has no `detail`.
   if (refusal.envelope === "none") {
+    // Items 127, 163: the 401 of key management is not that of a platform key.
+    if (!ours && call.route.startsWith("keys.") && refusal.status === 401) return null;
     return envelope === "detail" || envelope === "both" ? `${outcome} came with a detail` : null;
   }
   if (envelope === refusal.envelope) return null;

@@ -6,15 +6,12 @@
  */
 import type { CallLine } from "../history/line.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
-import { legalAnswers } from "./legal-answers.ts";
+import { isOthersRefusal, legalAnswers } from "./legal-answers.ts";
 import { isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
 import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "every call is answered by the first check that it fails, and admitted only when it fails none";
-
-/** Answers of servers in between that happen to speak JSON, on a deployment that is not ours. */
-const isForeignFailure = (outcome: string): boolean => /^(5(?!03$)\d\d|408|413|431)/.test(outcome);
 
 const said = (call: CallLine, legal: ReadonlySet<string>): string => {
   const f = call.facts as NonNullable<CallLine["facts"]>;
@@ -44,7 +41,7 @@ export const firstFailingCheckDecides: Invariant = {
         suspects.reach(line);
         changes.see(line);
         if (line.type !== "call" || !isDefinite(line)) return;
-        if (!ours && isForeignFailure(line.outcome)) return;
+        if (!ours && isOthersRefusal(line)) return;
         const legal = legalAnswers(line, { ours, stateUnsettled: false });
         if (legal === null) return;
         judged += 1;

@@ -45,7 +45,7 @@ const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading):
 
 /** Check 3 of the exchange and the scope check of runtime calls: table B6. */
 const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean): void => {
-  const { scope, product, tier } = lacksOf(call, facts);
+  const { scope, product, tier } = lacksOf(call, facts, ours);
   if (ours) {
     walk.check(scope, O("insufficient_scope"));
     walk.check(product, O("product_not_allowed"));
@@ -142,6 +142,24 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
   limiter(walk, facts, route.meter === "map_loads", ours);
   return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
 };
+
+/** Refusals that are no outcome of the catalogue, on a deployment that is not ours. */
+const BETWEEN = /^(5(?!03$)\d\d|408|413|431)/;
+const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
+
+/**
+ * Whether a refusal is somebody else's affair: of a server in between that happens to speak JSON, or of key management,
+ * where what a wrong administrator is told is not shown (item 127). Being let in is judged all the same.
+ */
+export const isOthersRefusal = ({ route, outcome }: CallLine): boolean =>
+  BETWEEN.test(outcome) || (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome));
+
+/**
+ * A11: on this route a deployment of somebody else's may tell any refusal under 200, so such an answer lets nobody in. What
+ * was refused it does not say.
+ */
+export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
+  route === "chat.route" && outcome === "200 error";
 
 /** B5. What the body asked for is not among the facts, so most of this surface may answer either way. */
 const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {

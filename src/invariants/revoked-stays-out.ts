@@ -4,6 +4,7 @@
  * were open before run on.
  */
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { mayBeRefusalUnder200 } from "./legal-answers.ts";
 import { isAdmitted, isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
 import { isReference } from "./reference-platform.ts";
@@ -36,6 +37,7 @@ export const revokedStaysOut: Invariant = {
         if (state !== "revoked" && state !== "expired") return;
         // A14: elsewhere a session of a revoked key may live until it expires.
         if (!ours && credential === "session" && state === "revoked") return;
+        if (!ours && mayBeRefusalUnder200(line)) return;
         settling.add(line);
       },
       end() {

@@ -98,6 +98,9 @@ export const firstFailingCheckDecides: Specimens = {
         chat("7", "200", { ...SESSION, tier: "Free" }),
         chat("8", "502 bad gateway", SERVER),
         call("9", { route: "maps.loads", outcome: "404 Not Found", facts: SERVER }),
+        call("10", { route: "chat.route", outcome: "200 error", facts: { ...SERVER, scopes: [] } }),
+        call("11", { route: "keys.create", outcome: "403 not an administrator", facts: SERVER }),
+        call("12", { route: "keys.delete", outcome: "401 no such token", facts: { ...SERVER, credential: "admin" } }),
       ],
     },
   ],
@@ -145,6 +148,12 @@ export const firstFailingCheckDecides: Specimens = {
       says: /answered 200/,
     },
     {
+      name: "a platform key let into key management elsewhere",
+      facts: foreignStage(),
+      lines: [call("1", { route: "keys.create", outcome: "201", facts: SERVER })],
+      says: /answered 201/,
+    },
+    {
       name: "wrong order elsewhere",
       facts: foreignStage(),
       lines: [mint("1", "403 session_origin_mismatch", { credential: "server", origin: "none" })],
@@ -179,6 +188,16 @@ export const envelopeFitsSubcode: Specimens = {
       name: "the flat form of A13 elsewhere",
       facts: foreignStage(),
       lines: [call("1", { outcome: "429 rate_limited", envelope: "flat" })],
+    },
+    {
+      name: "what key management elsewhere says to the wrong administrator (item 127)",
+      facts: foreignStage(),
+      lines: [
+        call("1", { outcome: "403 ip_not_allowed", envelope: "detail" }),
+        call("2", { route: "keys.update", outcome: "403 wrong organization", envelope: "flat" }),
+        call("3", { route: "keys.create", outcome: "401 no administrator", envelope: "detail" }),
+        call("4", { route: "keys.create", outcome: "401", envelope: "detail" }),
+      ],
     },
   ],
   bad: [
@@ -245,8 +264,28 @@ export const admissionIsStoredAndTier: Specimens = {
         mint("2", "403 tier_capability_not_allowed", { tier: "Free" }),
       ],
     },
+    {
+      name: "a refusal told under 200 (A11), and a session as wide as its key (A16), elsewhere",
+      facts: foreignStage(),
+      lines: [
+        call("1", { route: "chat.route", outcome: "200 error", facts: { ...SERVER, scopes: ["maps"] } }),
+        call("2", { route: "design.styles", outcome: "200", facts: SESSION }),
+        mint("3", "403 insufficient_scope", { scopes: [] }),
+      ],
+    },
   ],
   bad: [
+    {
+      name: "a refusal told under 200 by ours",
+      lines: [call("1", { route: "chat.route", outcome: "200 error", facts: { ...SERVER, scopes: ["maps"] } })],
+      says: /200 error for server/,
+    },
+    {
+      name: "a session wider than its key elsewhere",
+      facts: foreignStage(),
+      lines: [call("1", { route: "design.styles", outcome: "200", facts: { ...SESSION, scopes: ["ai"] } })],
+      says: /200 for session/,
+    },
     { name: "united: the tier suffices", lines: [mint("1", "200", { scopes: ["maps"] })], says: /200 for publishable/ },
     { name: "united: the key suffices", lines: [mint("1", "200", { tier: "Free" })], says: /tier Free/ },
     {
