@@ -43,6 +43,7 @@ export type SeedSources = {
 };
 
 const ORIGIN = "https://app.example";
+const OTHER_ORIGIN = "https://other.example";
 /** Documentation addresses (RFC 5737): no caller comes from there. */
 const FOREIGN_IPS = ["192.0.2.0/24"];
 const PRO_LOADS = 100_000;
@@ -87,7 +88,8 @@ const without = (scope: string): Pick<KeyInput, "scopes"> => ({ scopes: SCOPES.f
 const ROLE_KEYS: Readonly<Record<string, RoleKey>> = {
   publishable: { org: "org_a", key: {} },
   server: { org: "org_a", key: {} },
-  publishable_other_org: { org: "org_b", key: {} },
+  // Another origin, so that it can be tried on the first organization's key.
+  publishable_other_org: { org: "org_b", key: { allowed_origins: [OTHER_ORIGIN] } },
   publishable_no_ai: { org: "org_a", key: without("ai") },
   publishable_tile_only: { org: "org_a", key: { products: ["tile"] } },
   publishable_downgraded: { org: "org_d", key: {} },
@@ -153,7 +155,8 @@ export const planSeed = (tenants: readonly SeedTenant[], { makeSecret, adminToke
       ...key,
       ...(role === "expired" ? { expires_at: nowMs - 1_000 } : {}),
     });
-    credentials[role] = { key: secret, ...(kind === "publishable" ? { origin: ORIGIN } : {}), org, ...told };
+    const [origin = ORIGIN] = key.allowed_origins ?? [];
+    credentials[role] = { key: secret, ...(kind === "publishable" ? { origin } : {}), org, ...told };
   }
   for (let at = 0; at < FULL_KEY_LIMIT; at += 1) addKey(`key_limit_${at}`, "org_l", "server");
   for (const [role, org] of Object.entries(ADMINS)) credentials[role] = { token: adminToken(org), org };
