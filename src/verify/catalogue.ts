@@ -5,6 +5,7 @@ import { CAPABILITY_RULES } from "./rules/capabilities.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
+import { globalOverload } from "./rules/global-overload.ts";
 import { HOSTILE_RULES } from "./rules/hostile-input.ts";
 import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
 import { KEY_LIFE_RULES } from "./rules/key-life.ts";
@@ -39,6 +40,7 @@ const ALL: readonly Rule[] = [
   ...GAP_RULES,
   ...QUOTA_BURN_RULES,
   ...LOAD_RULES,
+  globalOverload,
   ...EVERY_ANSWER_RULES,
 ];
 

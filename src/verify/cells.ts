@@ -8,9 +8,11 @@ export type Cell = Accepts & { readonly probe: Probe };
 
 type Table = Omit<Rule, "run"> & {
   cells(context: Context): readonly Cell[] | Promise<readonly Cell[]>;
+  /** Why there may be no cells, beyond what `needs` says. */
+  nothing?: string;
 };
 
-export const tableRule = ({ cells, ...rule }: Table): Rule => ({
+export const tableRule = ({ cells, nothing, ...rule }: Table): Rule => ({
   ...rule,
   run: async (context) => {
     const checks = new Checks(rule.title);
@@ -18,6 +20,6 @@ export const tableRule = ({ cells, ...rule }: Table): Rule => ({
     await context.each(await cells(context), async (cell) => {
       checks.expect(await context.send({ ...cell.probe, ...open }), cell);
     });
-    return checks.result();
+    return checks.result(nothing);
   },
 });

@@ -29,7 +29,9 @@ export const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
 
 export const rateAllowed = (context: Context): number => context.target.permits?.load_max_rps ?? RATE_UNSTATED;
 
-const serverOrSession = (context: Context, scope: "ai" | "design"): Pick<Probe, "credential" | "origin"> | null => {
+export type Caller = Pick<Probe, "credential" | "origin">;
+
+const serverOrSession = (context: Context, scope: "ai" | "design"): Caller | null => {
   if (context.has("server")) return { credential: { as: "server", of: role("server") }, origin: "none" };
   if (!context.has("publishable")) return null;
   const product = scope === "ai" ? "chat" : "editor";
@@ -37,9 +39,9 @@ const serverOrSession = (context: Context, scope: "ai" | "design"): Pick<Probe, 
 };
 
 /** A caller of another organization; `null` where the target file names none. */
-export const otherCaller = (context: Context): Pick<Probe, "credential" | "origin"> | null =>
+export const otherCaller = (context: Context, product: "chat" | "editor" = "editor"): Caller | null =>
   context.has("publishable_other_org")
-    ? { credential: { as: "session", of: role("publishable_other_org"), product: "editor" }, origin: "listed" }
+    ? { credential: { as: "session", of: role("publishable_other_org"), product }, origin: "listed" }
     : null;
 
 export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[]; ratePerS: number };
@@ -76,24 +78,20 @@ export const rateEdge = (context: Context): Promise<Edge> =>
     return edge;
   });
 
-/** Everybody who may open streams: the server role, and the tenants, whose organizations have caps of their own. */
-const crowd = (context: Context): Pick<Probe, "credential" | "origin">[] => {
+/** Everybody who may open streams, one of each organization: organizations have caps of their own. */
+export const crowd = (context: Context): Caller[] => {
   const own = serverOrSession(context, "ai");
+  const other = otherCaller(context, "chat");
   const tenants = (context.target.tenants ?? []).flatMap(({ org, server }) =>
     server === undefined
       ? []
       : [{ credential: { as: "server", of: `tenant:${org}` } as CredentialRef, origin: "none" } as const],
   );
-  return [...(own === null ? [] : [own]), ...tenants];
+  return [own, other, ...tenants].filter((caller) => caller !== null);
 };
 
 /** Streams opened at the same moment. `leaving`: their clients leave early, half of them at the head, half at an event. */
-export const wave = (
-  context: Context,
-  size: number,
-  callers: readonly Pick<Probe, "credential" | "origin">[],
-  leaving = false,
-): Promise<Answer[]> =>
+export const wave = (context: Context, size: number, callers: readonly Caller[], leaving = false): Promise<Answer[]> =>
   Promise.all(
     Array.from({ length: size }, (_, i) =>
       context.send({
@@ -117,16 +115,15 @@ export type Overload = {
   /** What came in each wave, by its size. */
   bySize: Map<number, Answer[]>;
   others: Answer[];
-  caller: Pick<Probe, "credential" | "origin"> | null;
+  caller: Caller | null;
 };
 
 const REST_MS = 1_500;
 
-/** Ever more streams of one organization at once, until calls are shed; then of many, where there are tenants. */
+/** Ever more streams of one organization at once, until calls are shed. */
 export const overload = (context: Context): Promise<Overload> =>
   context.once("overload", async () => {
-    const callers = crowd(context);
-    const [own] = callers;
+    const own = serverOrSession(context, "ai");
     const found: Overload = {
       reached: false,
       capacity: 0,
@@ -134,9 +131,9 @@ export const overload = (context: Context): Promise<Overload> =>
       answers: [],
       bySize: new Map(),
       others: [],
-      caller: own ?? null,
+      caller: own,
     };
-    if (own === undefined) return found;
+    if (own === null) return found;
     const other = otherCaller(context);
     if (other !== null) await context.send({ route: "design.themes", ...other });
     for (const size of wavesFor(context)) {

@@ -5,6 +5,7 @@
 import type { AdminRole } from "../drivers/target.ts";
 import { type Answer, isAdmitted, isObject } from "./answer.ts";
 import type { Context } from "./context.ts";
+import type { Effect } from "./effects.ts";
 import { type Probe, role } from "./probe.ts";
 
 export type KeyBody = {
@@ -98,6 +99,9 @@ const isGone = (context: Context, answer: Answer): boolean =>
       earlier.probe.route === "keys.delete" && earlier.probe.path === answer.probe.path && isAdmitted(earlier),
   );
 
+/** Half an answer, or a balancer's, says nothing about what was made behind it. */
+const isRefusedForSure = ({ outcome }: Answer): boolean => !/^(2|indeterminate|503|edge)/.test(outcome);
+
 /** Sends a creation that may succeed, or should not: whatever comes of it is journalled and taken back in the end. */
 export const createKey = async (
   context: Context,
@@ -105,17 +109,24 @@ export const createKey = async (
   body: KeyBody,
   more: Partial<Probe> = {},
 ): Promise<Creation> => {
-  const effect = context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
-  let answer: Answer;
-  try {
-    answer = await context.send(createProbe(admin, body, more));
-  } catch (error) {
-    // Nothing is thrown once a call has left.
-    effect.over("not sent");
+  let effect: Effect | null = null;
+  // Not before: a call that a stop or the budget holds back leaves nothing to take back.
+  const beforeSent = (): void => {
+    effect ??= context.effects.about("key", `key ${KEY_NAME} of ${admin}`);
+  };
+  const before = context.answers.length;
+  const probe: Probe = { ...createProbe(admin, body, more), beforeSent, toTheEnd: true };
+  const sent = context.send(probe);
+  const answer = await sent.catch((error: unknown) => {
+    // Stopped between two attempts: what the first was answered is known.
+    const last = context.answers.slice(before).findLast((one) => one.probe.beforeSent === beforeSent);
+    if (effect !== null && last !== undefined && isRefusedForSure(last)) effect.over("not made");
     throw error;
-  }
+  });
+  const made = effect as Effect | null;
+  if (made === null) return { answer, key: null };
   if (!isAdmitted(answer)) {
-    if (!answer.transient) effect.over(`refused: ${answer.outcome}`);
+    if (isRefusedForSure(answer)) made.over(`refused: ${answer.outcome}`);
     return { answer, key: null };
   }
   const key = madeIn(answer, admin);
@@ -129,7 +140,7 @@ export const createKey = async (
       anyway: true,
       once: true,
     } as const;
-    effect.happened(`id ${key.id}`, async () => isGone(context, await context.send(deleteProbe(admin, key.id, by))));
+    made.happened(`id ${key.id}`, async () => isGone(context, await context.send(deleteProbe(admin, key.id, by))));
   }
   return { answer, key };
 };

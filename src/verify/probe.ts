@@ -45,8 +45,10 @@ export type Probe = {
   readonly atOnce?: true;
   /** Sent also after a stop and past the budget: it takes back what was made. */
   readonly anyway?: true;
-  /** In place of a fresh one. */
-  readonly requestId?: string;
+  /** Said the moment before the call leaves, when nothing can hold it back any more: a journal is written by it. */
+  readonly beforeSent?: () => void;
+  /** Its end is waited for even when the run is stopped: what it makes has to be known. */
+  readonly toTheEnd?: true;
   /** In words, where the generated ones would not tell enough. */
   readonly what?: string;
 };
@@ -133,11 +135,16 @@ export type Built = { request: ExchangeRequest; sent: SentRequest; path: string 
 /** `secret`: `null` for a call without a credential. `shared`: headers of the target file, names in lower case. */
 export const buildRequest = (
   places: Places,
-  step: Step,
   probe: Probe,
-  parts: { id: string; secret: string | null; origin: string | undefined; shared: Readonly<Record<string, string>> },
+  parts: {
+    step: Step;
+    id: string;
+    secret: string | null;
+    origin: string | undefined;
+    shared: Readonly<Record<string, string>>;
+  },
 ): Built => {
-  const { id, secret, shared } = parts;
+  const { step, id, secret, shared } = parts;
   const method = probe.method ?? step.method;
   const variable = probe.secret?.variable ?? variableOf(step.credential);
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSecrets } from "../drivers/secrets.ts";
+import { shedsWithA503 } from "../mutants/sheds-with-a-503.ts";
+import { HEALTHY } from "../platform/parts.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { type Reference, startReference } from "./reference-for-tests.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
@@ -50,6 +52,16 @@ describe("the reference platform", () => {
     expect(spent).toHaveLength(3);
     expect(spent.join()).toMatch(/allowance of publishable_expendable is spent for this month \(5 of 5\)/);
     expect(spent.join()).toMatch(/allowance of publishable_expendable_paid is spent/);
+  });
+
+  test("is caught by a burst when its global cap is told as an outage", { timeout: 60_000 }, async () => {
+    const spoilt = await startReference({}, shedsWithA503.spoil(HEALTHY));
+    try {
+      const { claims } = await verify({ target: spoilt.target, only: ["overload-is-no-outage"], allowLoad: true });
+      expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
+    } finally {
+      await spoilt.close();
+    }
   });
 
   test("with a publishable and a server key alone, the calls would fit into 30 seconds at 20 a second", async () => {

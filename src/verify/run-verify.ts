@@ -16,7 +16,8 @@ import { selectRules } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
-import { CannotJudge, type Permission, type Rule, type RuleResult } from "./rule.ts";
+import { type Asked, lackOf, OPTION_OF, type Permits, permitsOf } from "./lacks.ts";
+import { CannotJudge, type Rule, type RuleResult } from "./rule.ts";
 import { createSender } from "./sender.ts";
 import { createThrottle } from "./throttle.ts";
 
@@ -24,9 +25,9 @@ export const RATE_PER_S = 20;
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
-  | { at: "claim"; rule: Rule; claim: Claim };
+  | { at: "claim"; rule: Rule; claim: Claim; spent: Spending };
 
-export type VerifyOptions = {
+export type VerifyOptions = Asked & {
   target: Target;
   secrets: Secrets;
   seed: number;
@@ -35,9 +36,6 @@ export type VerifyOptions = {
   skip?: readonly string[];
   /** Calls a second; 20 where absent. */
   ratePerS?: number;
-  allowWrites?: boolean;
-  allowQuotaBurn?: boolean;
-  allowLoad?: boolean;
   stage?: string;
   /** Begins every call's id, by which the reference platform counts. */
   idPrefix?: string;
@@ -56,6 +54,8 @@ export type VerifyResult = {
   spent: Spending;
   /** Names of what was made and could not be taken back. */
   leftOver: string[];
+  /** Ids of claims about what did not come about and cannot be brought about from outside: nobody can require them. */
+  idle: string[];
   /** Whether it was ended from outside. */
   stopped: boolean;
 };
@@ -69,53 +69,6 @@ export class TargetUnreachableError extends Error {
 export class UnknownRuleError extends Error {
   override name = "UnknownRuleError";
 }
-
-const OPTION: Readonly<Record<Permission, string>> = {
-  writes: "--allow-writes",
-  "quota-burn": "--allow-quota-burn",
-  load: "--allow-load",
-};
-
-const isLoopback = (url: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(new URL(url).hostname);
-
-/** What the option allows and the target file does not forbid. A stranger's host has to say so in its file. */
-const permitted = (options: VerifyOptions): { allowed: Set<Permission>; why: Map<Permission, string> } => {
-  const { target } = options;
-  const allowed = new Set<Permission>();
-  const why = new Map<Permission, string>();
-  const stated: Record<Permission, boolean | undefined> = {
-    writes: target.permits?.writes,
-    "quota-burn": target.permits?.quota_burn,
-    load: target.permits?.load_max_rps === undefined ? undefined : target.permits.load_max_rps > 0,
-  };
-  const asked: Record<Permission, boolean | undefined> = {
-    writes: options.allowWrites,
-    "quota-burn": options.allowQuotaBurn,
-    load: options.allowLoad,
-  };
-  for (const permission of Object.keys(OPTION) as Permission[]) {
-    const field = permission === "load" ? "permits.load_max_rps" : `permits.${permission.replace("-", "_")}`;
-    if (asked[permission] !== true) why.set(permission, `needs ${OPTION[permission]}`);
-    else if (stated[permission] ?? isLoopback(target.base_url)) allowed.add(permission);
-    else why.set(permission, `${field} of the target file does not allow it`);
-  }
-  return { allowed, why };
-};
-
-/** What the rule lacks, in words; `null` when it can be tried. */
-const lackOf = (rule: Rule, context: Context, why: ReadonlyMap<Permission, string>): string | null => {
-  const { roles = [], anyOf, permission, tileUrl, spends = {} } = rule.needs;
-  const missing = roles.filter((name) => !context.has(name));
-  const lacks = missing.length === 0 ? [] : [`the role ${missing.join(", ")} is not in the target file`];
-  if (anyOf !== undefined && !anyOf.some(context.has))
-    lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
-  if (tileUrl === true && context.target.tile_url === undefined) lacks.push("tile_url is not in the target file");
-  if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
-  for (const what of ["map_loads", "analyses"] as const) {
-    if ((spends[what] ?? 0) > context.budget.left(what)) lacks.push(`budget.${what} of the target file is used up`);
-  }
-  return lacks.length === 0 ? null : lacks.join("; ");
-};
 
 const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
   verdict,
@@ -141,8 +94,8 @@ const reach = async (context: Context): Promise<void> => {
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
 
-const tryRule = async (rule: Rule, context: Context, why: ReadonlyMap<Permission, string>): Promise<RuleResult> => {
-  const lack = lackOf(rule, context, why);
+const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<RuleResult> => {
+  const lack = lackOf(rule, context.target, permits, context.budget.left);
   if (lack !== null) return notJudged("skipped", lack, rule.title);
   if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
   try {
@@ -155,6 +108,12 @@ const tryRule = async (rule: Rule, context: Context, why: ReadonlyMap<Permission
     return notJudged("inconclusive", `the rule itself failed: ${message}`, rule.title);
   }
 };
+
+const spentSince = (before: Spending, now: Spending): Spending => ({
+  requests: now.requests - before.requests,
+  map_loads: now.map_loads - before.map_loads,
+  analyses: now.analyses - before.analyses,
+});
 
 /** Rules about every answer need answers: alone they would have nothing to look at. */
 const withAnswers = (rules: readonly Rule[]): { rule: Rule; told: boolean }[] => {
@@ -177,12 +136,21 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   }
   const stage = options.stage ?? "verify";
   const clock = options.clock ?? createRunClock(wallUs());
-  const { allowed, why } = permitted(options);
+  const permits = permitsOf(target, options);
+  const { allowed } = permits;
   const lines: CallLine[] = [];
   const budget = createBudget(target, allowed.has("quota-burn"));
   const transport = await openTransport(target.transport ?? {}, secrets);
   const world = worldOf(target);
-  const result: VerifyResult = { claims: [], lines, crashes: [], spent: budget.spent, leftOver: [], stopped: false };
+  const result: VerifyResult = {
+    claims: [],
+    lines,
+    crashes: [],
+    spent: budget.spent,
+    leftOver: [],
+    idle: [],
+    stopped: false,
+  };
   const effects = createEffects(options.journal);
   const context = createContext({
     target,
@@ -215,16 +183,20 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const chosen = withAnswers(rules);
   const of = rules.length;
   try {
-    await reach(context);
+    // A stop is no sign of a target that is not there.
+    await reach(context).catch((error: unknown) => {
+      if (!isStopped(context)) throw error;
+    });
     for (const { rule, told } of chosen) {
       if (told) options.onProgress?.({ at: "rule", rule, number: result.claims.length + 1, of });
-      const judged = await tryRule(rule, context, why);
+      const before = { ...budget.spent };
+      const judged = await tryRule(rule, context, permits);
       await effects.takeBackAll();
       if (!told) continue;
       const { failure, idle, ...found } = judged;
       // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
       const level = idle === true ? "info" : rule.level;
-      const replay = `floodgate verify --target FILE --only ${rule.id}${rule.needs.permission === undefined ? "" : ` ${OPTION[rule.needs.permission]}`}`;
+      const replay = `floodgate verify --target FILE --only ${rule.id}${rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`}`;
       const claim: Claim = {
         id: `verify/${rule.id}`,
         stage,
@@ -234,10 +206,11 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         replay,
       };
       result.claims.push(claim);
+      if (idle === true) result.idle.push(claim.id);
       if (judged.verdict === "fail" && failure !== undefined) {
         result.crashes.push(crashOf(rule, failure, { seed, target: target.base_url, allowed: [...allowed] }));
       }
-      options.onProgress?.({ at: "claim", rule, claim });
+      options.onProgress?.({ at: "claim", rule, claim, spent: spentSince(before, budget.spent) });
     }
   } finally {
     result.leftOver = await effects.takeBackAll();

@@ -117,8 +117,26 @@ const lineFor = (probe: Probe, named: Named, line: ObservedLine): ObservedLine =
 
 const isMint = (probe: Probe): boolean => probe.route === "sdk.sessions" && probe.product === "tile";
 
+/** Whoever counts calls knows a run by how their ids begin, also where a probe has an id of its own. */
+const withRunId = (probe: Probe, idPrefix: string): Probe => {
+  const id = probe.headers?.["x-request-id"];
+  return id === undefined ? probe : { ...probe, headers: { ...probe.headers, "x-request-id": `${idPrefix}-${id}` } };
+};
+
 export const createSender = (parts: SenderParts): Sender => {
   const { target, world, clock, throttle, budget, signal } = parts;
+  /** A stream may go on for a long time; after a stop nobody waits for it. */
+  const unlessStopped = <T>(running: Promise<T>): Promise<T> => {
+    if (signal === undefined) return running;
+    return new Promise((resolve, reject) => {
+      const stop = (): void => reject(signal.reason as Error);
+      signal.addEventListener("abort", stop, { once: true });
+      void running.then((value) => {
+        signal.removeEventListener("abort", stop);
+        resolve(value);
+      });
+    });
+  };
   const answers: Answer[] = [];
   let sent = 0;
   let patienceMs = PATIENCE_MS;
@@ -136,10 +154,12 @@ export const createSender = (parts: SenderParts): Sender => {
     // Asked for again: what was minted before a long wait may have ended meanwhile.
     const secret = await parts.secretOf(probe);
     const n = sent++;
-    const id = probe.requestId ?? `${parts.idPrefix}-${n}`;
+    const id = `${parts.idPrefix}-${n}`;
     const step = stepOfProbe(world, n, probe);
     const origin = parts.originOf(probe);
-    const built = buildRequest(target, step, probe, { id, secret, origin, shared: parts.sharedHeaders });
+    const built = buildRequest(target, withRunId(probe, parts.idPrefix), {
+      ...{ step, id, secret, origin, shared: parts.sharedHeaders },
+    });
     const stream = probe.route === "-" ? undefined : routeOf(probe.route).stream;
     const chunks: Chunk[] = [];
     const leave =
@@ -148,12 +168,15 @@ export const createSender = (parts: SenderParts): Sender => {
         : probe.wholeStream === true
           ? {}
           : { abort: { afterEvents: 1 } };
-    const exchanged = await exchange(
+    if (probe.anyway !== true) signal?.throwIfAborted();
+    probe.beforeSent?.();
+    const running = exchange(
       probe.wholeStream === true ? tapped(parts.dispatcher, clock, chunks) : parts.dispatcher,
       { ...built.request, ...(stream === undefined ? {} : { stream, keepEvents: true, ...leave }) },
       clock,
       parts.timeouts ?? VERIFY_TIMEOUTS,
     );
+    const exchanged = await (probe.anyway === true || probe.toTheEnd === true ? running : unlessStopped(running));
     const context: CallContext = { id, stage: parts.stage, driver: "verify", intendedUs: exchanged.sentUs };
     const named = nameOf(exchanged, exchanged.text);
     const line = lineFor(probe, named, lineOf(step, exchanged, context, clock.errorUs));

@@ -14,6 +14,7 @@ const othersOrigin = tableRule({
   title: "an Origin that only another organization's key lists is refused",
   phase: "organizations",
   needs: { roles: ["publishable", "publishable_other_org"] },
+  nothing: "publishable and publishable_other_org have the same origin in the target file, or none",
   cells: (context) => {
     const [ours, theirs] = [context.keyRole("publishable")?.origin, context.keyRole("publishable_other_org")?.origin];
     if (ours === undefined || theirs === undefined || ours === theirs) return [];

@@ -68,9 +68,10 @@ const lookalikeRule = (id: string, level: "must" | "should", which: "strict" | "
     title,
     phase: "lattice",
     needs: { roles: ["publishable"] },
+    nothing: "the origin of publishable is none that could be imitated",
     cells: (context) => {
       const listed = listedOf(context);
-      if (listed === undefined) return [];
+      if (listed === undefined || !URL.canParse(listed)) return [];
       return lookalikes(listed)[which].flatMap((originValue): Cell[] => [
         { probe: exchangeProbe("publishable", "foreign", "chat", { originValue }), accepts: [MISMATCH] },
         {
@@ -86,14 +87,22 @@ const lookalikeRule = (id: string, level: "must" | "should", which: "strict" | "
     },
   });
 
+/**
+ * Whether `null` counts as an Origin or as none is a gap (item 53), so either subcode fits. That a call is refused which has no
+ * allowlisted Origin is stated (items 71, 72): in both readings it is, so letting it in breaks a must.
+ */
 const nullOrigin = tableRule({
   id: "exchange-origin-null",
   level: "must",
-  spec: [53, 72],
-  title: "the exchange does not take Origin: null for an allowlisted one",
+  spec: [71, 72],
+  title: "the exchange takes Origin: null neither for an allowlisted one nor for enough",
   phase: "lattice",
   needs: { roles: ["publishable"] },
-  cells: () => [{ probe: exchangeProbe("publishable", "null", "chat"), accepts: [MISMATCH], tolerates: [NO_ORIGIN] }],
+  cells: (context) =>
+    // A key may list the text `null` itself, for pages without an origin.
+    listedOf(context) === "null"
+      ? []
+      : [{ probe: exchangeProbe("publishable", "null", "chat"), accepts: [MISMATCH, NO_ORIGIN] }],
 });
 
 const sessionOrigin = tableRule({

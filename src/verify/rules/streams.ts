@@ -230,7 +230,7 @@ const endsCleanly = streamRule(
 
 const LONG_US = 150_000;
 
-const notBuffered = streamRule(
+const spreadOut = streamRule(
   {
     id: "stream-is-not-buffered",
     level: "should",
@@ -253,6 +253,16 @@ const notBuffered = streamRule(
     );
   },
 );
+
+/** Streams that are over at once show nothing, and no caller makes them longer. */
+const notBuffered: Rule = {
+  ...spreadOut,
+  run: async (context) => {
+    const result = await spreadOut.run(context);
+    const shown = result.verdict !== "skipped" || !(await specimens(context)).every(isStream);
+    return shown ? result : { ...result, idle: true };
+  },
+};
 
 export const STREAM_RULES: readonly Rule[] = [
   contentType,
