@@ -13,21 +13,34 @@ const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr:
   });
 
 describe("dev mutants", () => {
-  test("tells the verdict of a mutant and of the healthy platform as JSON, and exits 0 when both are right", async () => {
-    const { code, stdout } = await run("forgets-the-new-month", "slows-the-tail", "--json", "--quiet");
-    const { exit_code, trials, not_tried } = JSON.parse(stdout);
-    expect({ code, exit_code }).toEqual({ code: 0, exit_code: 0 });
+  test("tells as JSON who must kill, who did, and that the healthy platform was acquitted, and exits 0", async () => {
+    const { code, stdout } = await run("forgets-the-new-month", "slows-the-tail", "--columns", "load", "--json");
+    const { exit_code, columns, rows, trials } = JSON.parse(stdout);
+    expect({ code, exit_code, columns }).toEqual({ code: 0, exit_code: 0, columns: ["load"] });
     expect(trials.map(({ mutant, stage, verdict }: Record<string, string>) => [mutant, stage, verdict])).toEqual([
+      ["nobody", "answers", "acquitted"],
       ["nobody", "month-edge", "acquitted"],
       ["forgets-the-new-month", "month-edge", "killed"],
+      ["slows-the-tail", "answers", "not-seen"],
     ]);
-    expect(not_tried).toEqual([{ mutant: "slows-the-tail", stage: "gate", intended: ["gate"] }]);
+    expect(rows[1]).toMatchObject({
+      mutant: "forgets-the-new-month",
+      must: { column: "load", stage: "month-edge", by: ["admits-what-is-allowed"] },
+      cells: {
+        load: { verdict: "killed", must: true, by: ["admits-what-is-allowed"] },
+        gate: { verdict: "not-tried" },
+      },
+    });
+    expect(rows[2].cells).toMatchObject({ load: { verdict: "not-seen" }, gate: { verdict: "not-tried", must: true } });
   });
 
-  test("prints a table with who must kill and who did", async () => {
-    const { code, stdout, stderr } = await run("forgets-the-new-month");
+  test("prints the matrix of mutant and judge, and below it who must kill and who did", async () => {
+    const { code, stdout, stderr } = await run("forgets-the-new-month", "--columns", "verify", "load");
     expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/killed +forgets-the-new-month +month-edge +admits-what-is-allowed +admits-what-is-allowed/);
+    expect(stdout).toMatch(/^MUTANT +verify +load\nnobody +clean +clean\nforgets-the-new-month +(seen|no) +KILLED\n/);
+    expect(stdout).toContain("  must: load/month-edge: admits-what-is-allowed\n");
+    expect(stdout).toContain("  did:  load/month-edge: admits-what-is-allowed*\n");
+    expect(stderr).toContain("1 of 1 mutants killed by everybody who must; 0 missed");
   });
 
   test("says of every mutant what it does and who must catch it", async () => {
@@ -38,6 +51,7 @@ describe("dev mutants", () => {
   test.each([
     [["steals-the-crown"], "no mutant is called steals-the-crown"],
     [["--stage", "opera"], "no stage is called opera"],
+    [["--columns", "opera"], "no column is called opera"],
   ])("%s is a mistake of the user: a sentence and exit 2", async (args, sentence) => {
     const { code, stderr } = await run(...args);
     expect(stderr).toContain(sentence);

@@ -1,17 +1,31 @@
 /**
- * `floodgate dev mutants`: who must catch each mutant and who did. A survivor or a false positive fails it, because a judge
- * that has never condemned is not to be believed when it acquits.
+ * `floodgate dev mutants`: who must catch each mutant and who did. A survivor, a false positive, or a mutant that only somebody
+ * else condemned fails it, because a judge that has never condemned is not to be believed when it acquits.
  */
 import { Command } from "commander";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";
+import { COLUMNS, type Column } from "../run/mutant-columns.ts";
+import { tryLaws } from "../run/mutant-laws.ts";
+import { matrixOf } from "../run/mutant-matrix.ts";
+import { planTrials, tryAll } from "../run/mutant-plan.ts";
 import { MINI_STAGE_NAMES } from "../run/mutant-stages.ts";
-import { type Attempt, isRight, planTrials, stageOf, type Trial, tryAll } from "../run/mutant-trials.ts";
+import { isRight, isWrong, type Trial } from "../run/mutant-trials.ts";
+import { listenForStop } from "../run/stop-signals.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { mutantsTable } from "./mutants-table.ts";
 
-type MutantsOptions = { stage?: string[]; everywhere?: boolean; list?: boolean; json?: boolean; quiet?: boolean };
+type MutantsOptions = {
+  stage?: string[];
+  columns?: string[];
+  everywhere?: boolean;
+  list?: boolean;
+  json?: boolean;
+  quiet?: boolean;
+};
 
 const EVERY_MS = 30_000;
+const SIGNAL_EXIT = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
 const chosen = (names: readonly string[], stages: readonly string[] | undefined): Mutant[] => {
   const unknown = names.filter((name) => !MUTANTS.some((mutant) => mutant.name === name));
@@ -31,52 +45,49 @@ const chosen = (names: readonly string[], stages: readonly string[] | undefined)
   );
 };
 
-const table = (rows: readonly (readonly string[])[]): string => {
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
-  return rows
-    .map((row) =>
-      row
-        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
+const columnsOf = (wanted: readonly string[] = COLUMNS): Column[] => {
+  const unknown = wanted.filter((name) => !(COLUMNS as readonly string[]).includes(name));
+  if (unknown.length === 0) return COLUMNS.filter((column) => wanted.includes(column));
+  throw new CommandError(
+    EXIT.usage,
+    `no column is called ${unknown.join(", ")}; expected some of ${COLUMNS.join(", ")}`,
+  );
 };
 
-/** What to say of a trial: on a mutant's own stage a verdict, elsewhere only whether anybody saw it. */
-const verdictOf = (trial: Trial, own: boolean): string => {
-  if (own) return trial.verdict;
-  return trial.by.length > 0 ? "seen" : "not seen";
-};
+type Narration = { onTrial(trial: Trial): void; end(): void };
 
-const trialRow = (trial: Trial, own: boolean): string[] => {
-  const { mutant, stage, intended, by } = trial;
-  const must = mutant === nobody.name ? "(acquit)" : own ? intended.join(", ") : "";
-  const meant = by.filter((id) => intended.includes(id));
-  const others = by.filter((id) => !intended.includes(id));
-  const also = others.length === 0 ? "" : `${meant.length > 0 ? "; also " : ""}${others.join(", ")}`;
-  return [verdictOf(trial, own), mutant, stage, must, meant.join(", ") + also];
-};
-
-const narrate = (of: number, quiet: boolean) => {
+/** On a terminal a line that is written over; elsewhere a line every 30 s. What is wrong is told at once. */
+const narrate = (of: number, quiet: boolean): Narration => {
+  const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   let done = 0;
-  let saidMs = performance.now();
-  return (trial: Trial, { own }: Attempt): void => {
-    done += 1;
-    if (quiet) return;
-    const wrong = own && !isRight(trial);
-    if (wrong)
-      process.stderr.write(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.told.join("\n    ")}\n`);
-    if (!wrong && performance.now() - saidMs < EVERY_MS) return;
-    saidMs = performance.now();
-    process.stderr.write(`  … ${done} of ${of} trials\n`);
+  let now = "";
+  const say = (text: string): void => void (quiet || process.stderr.write(text));
+  const wipe = (): void => say(isTerminal && done > 0 ? `\r${" ".repeat(79)}\r` : "");
+  const alive = (): void => say(`  … ${done} trials of about ${of} done${now}\n`);
+  const timer = setInterval(() => {
+    if (!isTerminal) alive();
+  }, EVERY_MS);
+  timer.unref();
+  return {
+    onTrial: (trial) => {
+      wipe();
+      done += 1;
+      now = `, last ${trial.mutant} on ${trial.stage}`;
+      if (!isRight(trial)) {
+        say(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.told.join("\n    ")}\n`);
+      }
+      if (isTerminal) say(`  … ${done} of about ${of}${now}`.slice(0, 79));
+    },
+    end: () => {
+      clearInterval(timer);
+      wipe();
+    },
   };
 };
 
-/** 1 for a survivor or a false positive, 4 for what could not be decided. */
-const exitCodeOf = (own: readonly Trial[]): number => {
-  if (own.some(({ verdict }) => verdict === "survived" || verdict === "false-positive")) return EXIT.fail;
-  return own.every(isRight) ? EXIT.pass : EXIT.inconclusive;
+const exitCodeOf = (trials: readonly Trial[]): number => {
+  if (trials.some(isWrong)) return EXIT.fail;
+  return trials.every(isRight) ? EXIT.pass : EXIT.inconclusive;
 };
 
 const listMutants = (mutants: readonly Mutant[]): void => {
@@ -85,44 +96,65 @@ const listMutants = (mutants: readonly Mutant[]): void => {
   }
 };
 
+const summaryOf = (mutants: readonly Mutant[], trials: readonly Trial[], tookS: number): string => {
+  const count = (fits: (trial: Trial) => boolean): number => trials.filter(fits).length;
+  const killed = count(({ verdict }) => verdict === "killed");
+  const notTried = mutants.filter(({ name }) => !trials.some((trial) => trial.mutant === name && trial.own)).length;
+  return [
+    `${killed} of ${mutants.length} mutants killed by everybody who must`,
+    `${count(({ verdict }) => verdict === "survived" || verdict === "wrong-judge")} missed`,
+    `${count((trial) => trial.verdict === "undecided" && trial.own)} undecided where it counts`,
+    `${notTried} not tried where they must be caught`,
+    `${count(({ verdict }) => verdict === "acquitted")} acquittals and ${count(
+      ({ verdict }) => verdict === "false-positive",
+    )} false positives of the healthy platform`,
+    `${Math.round(tookS)} s`,
+  ].join("; ");
+};
+
 const run = async (names: string[], options: MutantsOptions): Promise<void> => {
   const mutants = chosen(names, options.stage);
+  const columns = columnsOf(options.columns);
   if (options.list === true) return listMutants(mutants);
-  const attempts = planTrials(mutants, options.everywhere === true);
+  const beganMs = performance.now();
+  const attempts = planTrials(mutants, { columns, everywhere: options.everywhere === true });
+  const lawful = columns.includes("properties") ? [nobody.name, ...mutants.map(({ name }) => name)] : [];
   const quiet = options.quiet === true;
-  if (!quiet) process.stderr.write(`${attempts.length} trials of ${mutants.length} mutants and the healthy platform\n`);
-  const trials = await tryAll(attempts, narrate(attempts.length, quiet));
-  const owns = attempts.map(({ own }) => own);
-  const notTried = mutants.filter((mutant) => stageOf(mutant) === null);
-  process.exitCode = exitCodeOf(trials.filter((_, at) => owns[at]));
-  if (options.json === true) {
-    const told = trials.map((trial, at) => ({ ...trial, own: owns[at] }));
-    const left = notTried.map(({ name, kills, stage }) => ({ mutant: name, stage, intended: kills }));
-    process.stdout.write(
-      `${JSON.stringify({ exit_code: process.exitCode, trials: told, not_tried: left }, null, 2)}\n`,
-    );
-    return;
+  const { onTrial, end } = narrate(attempts.length + lawful.length, quiet);
+  if (!quiet) {
+    process.stderr.write(`${mutants.length} mutants and the healthy platform, judged by ${columns.join(", ")}\n`);
   }
-  const rows = [
-    ["VERDICT", "MUTANT", "STAGE", "TO BE KILLED BY", "KILLED BY"],
-    ...trials.map((trial, at) => trialRow(trial, owns[at] === true)),
-    ...notTried.map(({ name, kills }) => ["not tried", name, "gate", kills.join(", "), ""]),
-  ];
-  process.stdout.write(`${table(rows)}\n`);
-  const wrong = trials.filter((trial, at) => owns[at] === true && !isRight(trial));
-  const killed = trials.filter(({ verdict }, at) => owns[at] === true && verdict === "killed").length;
-  process.stderr.write(
-    `${killed} killed by a judge that was meant to, ${wrong.length} wrong, ${notTried.length} for the gate alone\n`,
-  );
+  const stop = listenForStop((signal) => {
+    end();
+    // Children end with us: the drivers when their stdin does, the laws by `exit`.
+    process.exit(SIGNAL_EXIT[signal as keyof typeof SIGNAL_EXIT] ?? EXIT.fail);
+  });
+  try {
+    const laws = lawful.length === 0 ? [] : await tryLaws({ mutants: lawful, onTrial });
+    const trials = [...laws, ...(await tryAll(attempts, onTrial))];
+    process.exitCode = exitCodeOf(trials);
+    end();
+    const rows = matrixOf(mutants, trials);
+    if (options.json === true) {
+      const told = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
+      const document = { exit_code: process.exitCode, columns, rows: told, trials };
+      process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+    } else process.stdout.write(mutantsTable(rows, columns));
+    if (!quiet) process.stderr.write(`${summaryOf(mutants, trials, (performance.now() - beganMs) / 1000)}\n`);
+  } finally {
+    end();
+    stop.release();
+  }
 };
 
 export const mutantsCommand = (): Command =>
   new Command("mutants")
-    .description("who must catch each mutant, and who did")
+    .description("who must catch each mutant, and who did: by properties, verify, load, chaos, gate")
     .argument("[name...]", "only these mutants")
-    .option("--stage <name...>", "only mutants of these stages")
-    .option("--everywhere", "each mutant on every stage, to see who else would have caught it (takes a while)")
+    .option("--stage <name...>", "only mutants that must be caught on these small stages")
+    .option("--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`)
+    .option("--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)")
     .option("--list", "say what each mutant does and who must catch it, and end")
-    .option("--json", "print the trials as JSON on stdout")
+    .option("--json", "print matrix and trials as JSON on stdout")
     .option("--quiet", "no progress")
     .action(run);

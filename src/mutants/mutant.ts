@@ -6,8 +6,9 @@
 import type { Parts } from "../platform/parts.ts";
 
 /**
- * Where a mutant is tried first: the cheapest stage on which it has to be caught. All but `gate`, a comparison of two measured
- * deployments, are small stages in one process (`run/mutant-stages.ts`); `verify` is the black-box check on such a one.
+ * Where a mutant is tried first: the cheapest stage on which it has to be caught. All are small stages on deployments in this
+ * process (`run/mutant-stages.ts`); `verify` and `verify-load` are the black-box check on such a one, `gate` a comparison of
+ * two of them.
  */
 export type MutantStage =
   | "answers"
@@ -26,6 +27,7 @@ export type MutantStage =
   | "streams"
   | "deploy"
   | "verify"
+  | "verify-load"
   | "gate";
 
 export type Mutant = {
@@ -33,7 +35,7 @@ export type Mutant = {
   name: string;
   /** Who is harmed and how, in one sentence for a stranger. */
   harm: string;
-  /** Who must catch it, each of them: ids of invariants, `verify/<rule>`, or `gate`. */
+  /** Who must catch it, each of them: ids of invariants, `verify/<rule>`, or `gate/<measurement>`. */
   kills: readonly string[];
   stage: MutantStage;
   spoil(healthy: Parts): Parts;

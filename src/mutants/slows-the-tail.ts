@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const slowsTheTail: Mutant = {
   name: "slows-the-tail",
   harm: "the unlucky ones leave; the mean looks as before",
-  kills: ["gate"],
+  kills: ["gate/latency_ms_p99"],
   stage: "gate",
   spoil: (healthy) => ({
     ...healthy,

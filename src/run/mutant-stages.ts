@@ -3,6 +3,7 @@
  * of calls, and all invariants over what came of it. On the healthy platform none may fail, and those that the stage exists
  * for have to pass.
  */
+import { GATE_CLAIM_IDS } from "../gate/gate-claims.ts";
 import type { Claim } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
@@ -10,23 +11,38 @@ import type { Parts } from "../platform/parts.ts";
 import { inOrder, judgeStage } from "./judge-stage.ts";
 import { type Bench, openBench } from "./mutant-bench.ts";
 import type { DeploymentOptions } from "./mutant-deployment.ts";
-import { verify } from "./mutant-play-verify.ts";
+import { compareOnGate } from "./mutant-gate.ts";
+import { verify, verifyLoad } from "./mutant-play-verify.ts";
 import { answers, monthEdge, quotaEdge } from "./mutant-plays-decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost } from "./mutant-plays-faults.ts";
 import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./mutant-plays-load.ts";
 import { deploy, recordChanges, streams } from "./mutant-plays-streams.ts";
 
-export type MiniStageName = Exclude<MutantStage, "gate">;
-
-export type MiniStage = {
+type About = {
   about: string;
-  /** Invariants (and rules, as `verify/<rule>`) that pass on the healthy platform, or the stage proves nothing. */
+  /** Invariants (rules as `verify/<rule>`, measurements as `gate/<measurement>`) that pass on the healthy platform, or the
+   * stage proves nothing. */
   proves: readonly string[];
+};
+
+/** A deployment, loaded, and judged by all invariants and whatever else the play itself asks. */
+export type MiniStage = About & {
   options: DeploymentOptions;
+  /** A black box: no invariant is asked, because they see a ledger and counts that the caller does not. */
+  rulesAlone?: true;
   play(bench: Bench): Promise<void>;
 };
 
-export const MINI_STAGES: Readonly<Record<MiniStageName, MiniStage>> = {
+/** Two deployments, side by side. */
+export type ComparedStage = About & { compare(base: Parts, head: Parts): Promise<Claim[]> };
+
+const gate: ComparedStage = {
+  about: "the healthy platform and this one in short blocks in turn, compared in pairs",
+  proves: GATE_CLAIM_IDS,
+  compare: compareOnGate,
+};
+
+export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage>> = {
   answers,
   "edge-of-quota": quotaEdge,
   "month-edge": monthEdge,
@@ -43,19 +59,22 @@ export const MINI_STAGES: Readonly<Record<MiniStageName, MiniStage>> = {
   streams,
   deploy,
   verify,
+  "verify-load": verifyLoad,
+  gate,
 };
 
-export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MiniStageName[];
+export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
 
-/** Claims of all invariants. Rejects when the stage could not be played. */
-export const runMiniStage = async (name: MiniStageName, parts: Parts): Promise<Claim[]> => {
+/** Claims of all who judge there; `base` is what the gate compares with. Rejects when the stage could not be played. */
+export const runMiniStage = async (name: MutantStage, parts: Parts, base: Parts): Promise<Claim[]> => {
   const stage = MINI_STAGES[name];
+  if ("compare" in stage) return stage.compare(base, parts);
   const bench = await openBench(name, parts, stage.options);
   try {
     await stage.play(bench);
     const { facts, lines } = await bench.finish();
     const replay = `npx floodgate dev mutants --stage ${name}`;
-    return [...bench.claims, ...judgeStage(INVARIANTS, facts, inOrder(lines), replay)];
+    return [...bench.claims, ...judgeStage(stage.rulesAlone === true ? [] : INVARIANTS, facts, inOrder(lines), replay)];
   } finally {
     await bench.close();
   }

@@ -1,0 +1,65 @@
+/**
+ * The gate's small stage: the healthy platform as the base, a mutant (or the healthy platform again) as the head, each a
+ * deployment of its own in this process, each loaded by an open-loop driver in a process of its own.
+ */
+import { type OpenLoop, startOpenLoop } from "../drivers/open-loop.ts";
+import { wallUs } from "../drivers/run-clock.ts";
+import { createSecrets } from "../drivers/secrets.ts";
+import type { Target } from "../drivers/target.ts";
+import { worldOf } from "../drivers/world-of-target.ts";
+import { gateClaims } from "../gate/gate-claims.ts";
+import { comparePairs, type Pair } from "../gate/paired-comparison.ts";
+import type { CallLine } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { Parts } from "../platform/parts.ts";
+import { type DeploymentOptions, type SmallDeployment, startSmallDeployment } from "./mutant-deployment.ts";
+import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SIDES, type Side, SLOTS } from "./mutant-gate-plan.ts";
+import { paid } from "./mutant-plays-load.ts";
+
+const OPTIONS: DeploymentOptions = {
+  tenants: paid(8),
+  globalInFlight: SLOTS,
+  orgInFlight: SLOTS,
+  serviceMs: SERVICE_MS,
+  tokens: 1,
+};
+const SEED = 1;
+/** Both drivers are told to begin at one moment, which has to lie ahead of both. */
+const LEAD_US = 150_000;
+
+/** Pairs as measured. Rejects when a deployment or a driver could not be had. */
+export const measurePairs = async (base: Parts, head: Parts, count: number = PAIRS): Promise<Pair[]> => {
+  const blocks = gateBlocks(count);
+  const parts: Record<Side, Parts> = { base, head };
+  const lines: Record<Side, CallLine[]> = { base: [], head: [] };
+  const deployments: SmallDeployment[] = [];
+  const loops: OpenLoop[] = [];
+  const epochUs = wallUs();
+  try {
+    for (const side of SIDES) {
+      const stage = `gate.${side}`;
+      const deployment = await startSmallDeployment(stage, parts[side], OPTIONS);
+      deployments.push(deployment);
+      const target = deployment.targets[0] as Target;
+      const idPrefix = `mutants.${stage}`;
+      const load = { story: "chat-past-capacity", seed: SEED, profile: profileOf(blocks, side) } as const;
+      const job = { ...load, stage, idPrefix, epochUs, target, world: worldOf(target), arrivals: "uniform" } as const;
+      const onLine = (line: CallLine): void => void lines[side].push(line);
+      loops.push(startOpenLoop({ job, secrets: createSecrets("."), onLine }));
+    }
+    for (const { ready } of loops) await ready;
+    const startUs = Math.round(wallUs() - epochUs + LEAD_US);
+    for (const loop of loops) loop.go(startUs);
+    for (const loop of loops) {
+      const { problems } = await loop.result;
+      if (problems[0] !== undefined) throw new Error(problems[0].reason);
+    }
+    return pairsOf(blocks, lines, startUs);
+  } finally {
+    for (const loop of loops) loop.kill();
+    for (const deployment of deployments) await deployment.close();
+  }
+};
+
+export const compareOnGate = async (base: Parts, head: Parts): Promise<Claim[]> =>
+  gateClaims(comparePairs(await measurePairs(base, head)), "gate", "npx floodgate dev mutants --stage gate");
