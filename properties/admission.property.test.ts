@@ -6,8 +6,10 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { PRODUCTS, type Product, SCOPES, type Scope } from "../src/contract/routes.ts";
 import { productRefusal, scopeRefusal } from "../src/core/admission.ts";
+import { HEALTHY_ORDERS } from "../src/core/order.ts";
 import type { KeyRecord, KeySnapshot, Tier } from "../src/core/records.ts";
 import { keyArb, productArb, scopeArb, snapshotArb } from "./support/arbitraries.ts";
+import { mintsStoredAndTier } from "./support/decision-laws.ts";
 import { law } from "./support/law.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
@@ -45,6 +47,12 @@ law(
       });
       expect(minted({ key, org })).toEqual(byKey.filter((product) => byTier.includes(product)));
     }),
+  RUNS,
+);
+
+law(
+  "P3 what can be minted is what the key stores cut with what the tier admits, through the whole order of checks",
+  () => mintsStoredAndTier(HEALTHY_ORDERS),
   RUNS,
 );
 

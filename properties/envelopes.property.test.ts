@@ -6,6 +6,8 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { type BodyError, readAnswer, writeEnvelope } from "../src/contract/envelopes.ts";
 import { type AnyRefusalName, GAP_REFUSALS, outcomeOf, REFUSALS, refusalOf } from "../src/contract/subcodes.ts";
+import { HEALTHY } from "../src/platform/parts.ts";
+import { FLAT, SILENT, writesTheEnvelopeOfItsSubcode } from "./support/envelope-laws.ts";
 import { law } from "./support/law.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
@@ -17,10 +19,6 @@ const errorArb: fc.Arbitrary<BodyError> = fc.record({
   msg: fc.string(),
   type: fc.string(),
 });
-
-/** Section 7.1 a second time: the flat four, the two without a word, and the rest. */
-const FLAT = ["map_load_quota_exceeded", "b2b_overloaded", "org_overloaded", "tile_access_restricted"];
-const SILENT = ["unauthenticated", "key_service_unavailable"];
 
 const written = (name: AnyRefusalName, quota: { meter: string; limit: number; used: number }) =>
   name === "map_load_quota_exceeded" ? writeEnvelope(name, quota) : writeEnvelope(name);
@@ -42,6 +40,12 @@ law(
         if (SILENT.includes(name)) expect(body).toEqual({});
       },
     ),
+  RUNS,
+);
+
+law(
+  "P5 what the server writes has the status, the body and the headers of its subcode",
+  () => writesTheEnvelopeOfItsSubcode(HEALTHY.writeRefusal),
   RUNS,
 );
 

@@ -3,87 +3,36 @@
  * says which dependency is away; the first call after healing is answered as if nothing had been; and in the end exactly
  * the mints that were answered are charged.
  */
-import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { readAnswer } from "../src/contract/envelopes.ts";
-import type { LedgerLine } from "../src/core/ledger.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { FAULTS as TOXIPROXY_FAULTS } from "../src/chaos/catalogue.ts";
+import { startForTests, toxiproxyOrSkip } from "../src/chaos/toxiproxy-for-tests.ts";
+import type { ToxiproxyServer } from "../src/chaos/toxiproxy-server.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { examine } from "./support/examine.ts";
+import {
+  anyFaultsLeaveAllowedAnswers,
+  CALM,
+  FAULTS_OPTIONS,
+  judge,
+  type Kind,
+  prepare,
+  type State,
+  TIME_BUDGET_MS,
+} from "./support/faults-law.ts";
 import { law } from "./support/law.ts";
-import { FAULTS, type Fault, type Link, type RealApi, type Request, startRealApi } from "./support/real-api.ts";
+import { FAULTS, type OpenLinks, type RealApi, startRealApi } from "./support/real-api.ts";
+import { toxicLinks } from "./support/toxic-links.ts";
 
-type State = Record<Link, Fault>;
-type Kind = { request: Request; normal: string; needs: readonly Link[] };
-
-const ORIGIN = "https://app.example";
-const CALM: State = { keys: "none", limiter: "none" };
-// Shorter than the default, because a lost answer is waited for.
-const OPTIONS = { keyServiceBudgetMs: 400 };
-const POST = { method: "POST" as const, path: "/sdk/sessions", origin: ORIGIN };
-
-/** One organization, and a call of each kind that meets the two dependencies in its own way. */
-const prepare = async (api: RealApi): Promise<Record<string, Kind>> => {
-  const { id } = (await api.operate("POST", "/orgs", { tier: "Pro" })).json as { id: string };
-  const key = async (kind: string, status = "valid"): Promise<string> => {
-    const record = { org_id: id, kind, scopes: ["ai", "design", "maps"], allowed_origins: [ORIGIN], status };
-    return ((await api.operate("POST", "/keys", record)).json as { key: string }).key;
-  };
-  const [publishable, server, revoked] = [
-    await key("publishable"),
-    await key("server"),
-    await key("server", "revoked"),
-  ];
-  const minted = await api.call({ ...POST, credential: publishable, body: { product: "editor" } });
-  const { session_token: token } = minted.json as { session_token: string };
-  const styles = { method: "GET" as const, path: "/design/styles" };
-  const both = ["keys", "limiter"] as const;
-  return {
-    chat: { request: { ...POST, credential: publishable, body: { product: "chat" } }, normal: "200", needs: both },
-    tile: { request: { ...POST, credential: publishable, body: { product: "tile" } }, normal: "200", needs: both },
-    session: { request: { ...styles, credential: token, origin: ORIGIN }, normal: "200", needs: both },
-    server: { request: { ...styles, credential: server }, normal: "200", needs: both },
-    revoked: { request: { ...styles, credential: revoked }, normal: "401", needs: ["keys"] },
-    unknown: { request: { ...styles, credential: "svc_sk_live_nobody0000000000" }, normal: "401", needs: ["keys"] },
-    nobody: { request: styles, normal: "401", needs: [] },
-  };
-};
-
-const AWAY: Readonly<Record<Link, string>> = { keys: "503", limiter: "429 limiter_unavailable" };
-
-/** Goes through the states with one call of each kind in each, heals, and looks at what was charged. */
-const judge = async (api: RealApi, kinds: Record<string, Kind>, states: State[]): Promise<void> => {
-  const run = `run-${randomUUID()}`;
-  let sent = 0;
-  let admitted = 0;
-  const ask = async (name: string, { request, normal, needs }: Kind, state: State): Promise<void> => {
-    sent += 1;
-    const heard = await api.call({ ...request, requestId: `${run}-${sent}` });
-    const { outcome } = readAnswer(heard.status, heard.text);
-    const allowed = [normal, ...needs.filter((link) => state[link] !== "none").map((link) => AWAY[link])];
-    expect({ name, state, allowed }).toMatchObject({ allowed: expect.arrayContaining([outcome]) });
-    // An admitted call was charged for certain, so a limiter that cannot answer lets nobody in.
-    if (outcome === "200") expect([name, state.limiter]).toEqual([name, "none"]);
-    if (name === "tile" && outcome === "200") admitted += 1;
-  };
-  for (const state of states) {
-    for (const link of ["keys", "limiter"] as const) await api.setFault(link, state[link]);
-    await Promise.all(Object.entries(kinds).map(([name, kind]) => ask(name, kind, state)));
-  }
-  for (const link of ["keys", "limiter"] as const) await api.setFault(link, "none");
-  for (const [name, kind] of Object.entries(kinds)) await ask(name, kind, CALM);
-  await api.settled();
-  const net = new Map<string, number>();
-  const { text } = await api.operate("GET", `/ledger?run=${run}`);
-  for (const line of text.split("\n").filter((line) => line !== "")) {
-    const { charge_id, kind } = JSON.parse(line) as LedgerLine;
-    net.set(charge_id, (net.get(charge_id) ?? 0) + (kind === "charge" ? 1 : -1));
-  }
-  expect([...net.values()].filter((sum) => sum !== 0)).toEqual(new Array(admitted).fill(1));
-};
-
-const withApi = async (parts: Parts, judged: (api: RealApi, kinds: Record<string, Kind>) => Promise<void>) => {
-  const api = await startRealApi(OPTIONS, parts);
+const withApi = async (
+  parts: Parts,
+  judged: (api: RealApi, kinds: Record<string, Kind>) => Promise<void>,
+  openLinks?: OpenLinks,
+) => {
+  const api = await startRealApi(FAULTS_OPTIONS, parts, {
+    hangsMs: TIME_BUDGET_MS,
+    ...(openLinks === undefined ? {} : { openLinks }),
+  });
   try {
     await judged(api, await prepare(api));
   } finally {
@@ -91,29 +40,44 @@ const withApi = async (parts: Parts, judged: (api: RealApi, kinds: Record<string
   }
 };
 
+const eachLinkThenBoth = async (api: RealApi, kinds: Record<string, Kind>, fault: string): Promise<void> => {
+  await judge(api, kinds, [{ ...CALM, limiter: fault }]);
+  await judge(api, kinds, [{ ...CALM, keys: fault }]);
+  await judge(api, kinds, [{ keys: fault, limiter: fault }]);
+};
+
 // A deployment for each fault, side by side: most of the time is spent in waiting for budgets.
 test.concurrent.each(FAULTS)("P12 %s on the limiter, on the key service, on both", { timeout: 60_000 }, (fault) =>
-  withApi(HEALTHY, async (api, kinds) => {
-    await judge(api, kinds, [{ ...CALM, limiter: fault }]);
-    await judge(api, kinds, [{ ...CALM, keys: fault }]);
-    await judge(api, kinds, [{ keys: fault, limiter: fault }]);
-  }),
+  withApi(HEALTHY, (api, kinds) => eachLinkThenBoth(api, kinds, fault)),
 );
+
+const toxiproxy = toxiproxyOrSkip();
+describe(`P12 over a real toxiproxy${toxiproxy === null ? " (skipped: toxiproxy is not built)" : ""}`, () => {
+  let server: ToxiproxyServer;
+  beforeAll(async () => {
+    if (toxiproxy !== null) server = await startForTests(toxiproxy);
+  }, 30_000);
+  afterAll(() => server?.stop());
+
+  test.skipIf(toxiproxy === null).concurrent.each(TOXIPROXY_FAULTS.map(({ name }) => name))(
+    "%s on the limiter, on the key service, on both",
+    { timeout: 60_000 },
+    (fault) =>
+      withApi(HEALTHY, (api, kinds) => eachLinkThenBoth(api, kinds, fault), toxicLinks(server.toxiproxy, fault)),
+  );
+});
 
 let api: RealApi;
 let kinds: Record<string, Kind>;
 beforeAll(async () => {
-  api = await startRealApi(OPTIONS, HEALTHY);
+  api = await startRealApi(FAULTS_OPTIONS, HEALTHY, { hangsMs: TIME_BUDGET_MS });
   kinds = await prepare(api);
 }, 30_000);
 afterAll(() => api?.close());
 
-const faultArb = fc.constantFrom<Fault>("none", ...FAULTS);
-const statesArb = fc.array(fc.record({ keys: faultArb, limiter: faultArb }), { minLength: 1, maxLength: 4 });
-
 law(
   "P12 any sequence of faults on both links leaves only allowed answers, and none after healing",
-  () => fc.asyncProperty(statesArb, (states) => judge(api, kinds, states)),
+  () => anyFaultsLeaveAllowedAnswers(FAULTS, () => ({ api, kinds })),
   { quick: 5, nightly: 300 },
 );
 

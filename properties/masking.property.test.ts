@@ -5,8 +5,10 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets, maskCredential, maskSecrets } from "../src/contract/credentials.ts";
+import { requestLogFields } from "../src/platform/api/request-log.ts";
 import { credentialArb } from "./support/arbitraries.ts";
 import { law } from "./support/law.ts";
+import { lineHoldsNoCredential } from "./support/request-log-law.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
 
@@ -115,5 +117,11 @@ law(
         expect(maskSecrets(text) === text).toBe(findSecrets(text).length === 0);
       },
     ),
+  RUNS,
+);
+
+law(
+  "P11 the log line of a call holds no credential, whatever it was called with",
+  () => lineHoldsNoCredential(requestLogFields),
   RUNS,
 );

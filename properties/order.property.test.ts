@@ -6,49 +6,43 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { REFUSALS } from "../src/contract/subcodes.ts";
 import { type Check, EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
+import { HEALTHY } from "../src/platform/parts.ts";
+import {
+  chargesTheMeterOfItsRoute,
+  firstFailingCheckDecides,
+  nothingIsAskedBeyond,
+  originIsToldOnlyWhenListed,
+  slotsComeBack,
+} from "./support/decision-laws.ts";
 import { examine } from "./support/examine.ts";
 import { ALLOWANCE, decide, factsArb } from "./support/facts.ts";
 import { BUDGET, law } from "./support/law.ts";
-import { demanded } from "./support/order-oracle.ts";
 
 const RUNS = { quick: 10_000, nightly: 500_000 };
 
-const firstFailingCheckDecides = (orders: Orders = HEALTHY_ORDERS) =>
-  fc.property(factsArb, (facts) => {
-    const { name } = decide(facts, orders);
-    expect(name ?? "admitted").toBe(demanded(facts) ?? "admitted");
-  });
-
-law("P1 the first failing check decides", () => firstFailingCheckDecides(), RUNS);
+law("P1 the first failing check decides", () => firstFailingCheckDecides(HEALTHY_ORDERS), RUNS);
 
 law(
   "P1 nothing is asked beyond the check that decides, and the limiter is asked last and once",
-  () =>
-    fc.property(factsArb, (facts) => {
-      const { name, asked } = decide(facts);
-      expect(new Set(asked).size).toBe(asked.length);
-      const byLimiter = ["limiter_unavailable", "rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"];
-      const limiterDecided = name === null || byLimiter.includes(name);
-      expect(asked.includes("take")).toBe(limiterDecided);
-      if (limiterDecided) expect(asked.at(-1)).toBe("take");
-      if (name === "b2b_overloaded") expect(asked).toEqual([]);
-    }),
+  () => nothingIsAskedBeyond(HEALTHY_ORDERS),
   RUNS,
 );
 
 law(
   "P1 a call holds the slots that it passed and gives back each once",
-  () =>
-    fc.property(factsArb, (facts) => {
-      const { name, call } = decide(facts);
-      const { shedder } = call;
-      expect(shedder.inFlight()).toBe(name === "b2b_overloaded" ? 0 : 1);
-      if (name === null) expect(shedder.inFlightByOrganization()).toEqual({ org_a: 1 });
-      call.leave();
-      call.leave();
-      expect(shedder.inFlight()).toBe(0);
-      expect(shedder.inFlightByOrganization()).toEqual({});
-    }),
+  () => slotsComeBack(HEALTHY_ORDERS, HEALTHY.shedder, HEALTHY.slots),
+  RUNS,
+);
+
+law(
+  "P6 a call is charged to the meter of its route, by its tier's cap, and to no other",
+  () => chargesTheMeterOfItsRoute(HEALTHY_ORDERS),
+  RUNS,
+);
+
+law(
+  "a browser is told its origin exactly when the key's list has it",
+  () => originIsToldOnlyWhenListed(HEALTHY_ORDERS, HEALTHY.cors),
   RUNS,
 );
 

@@ -7,8 +7,10 @@ import { expect } from "vitest";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
 import { createStreamReader, type SeenEvent } from "../src/drivers/stream-reader.ts";
+import { HEALTHY_VOICE } from "../src/platform/api/stream-script.ts";
 import { chunksOf, cutsArb } from "./support/arbitraries.ts";
 import { law } from "./support/law.ts";
+import { everyStreamSpeaksItsOwnVocabulary } from "./support/voice-law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 
@@ -144,4 +146,10 @@ law(
       expect(read(stream, framesOf(script).join(""), []).terminal).toBeNull();
     }),
   { quick: 200, nightly: 5_000 },
+);
+
+law(
+  "P10 every stream that the server speaks has its own words, one end, and nothing after it",
+  () => everyStreamSpeaksItsOwnVocabulary(HEALTHY_VOICE),
+  RUNS,
 );

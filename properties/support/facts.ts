@@ -7,7 +7,7 @@ import { type Product, ROUTES, type RouteName, routeOf, type Scope } from "../..
 import { type Ask, Call, type Refuse, UNAVAILABLE } from "../../src/core/call.ts";
 import { advance, HEALTHY_ORDERS, type Orders } from "../../src/core/order.ts";
 import type { KeyRecord, Tier } from "../../src/core/records.ts";
-import { fixedShedder } from "../../src/core/shedding.ts";
+import { type Caps, fixedShedder, type Shedder } from "../../src/core/shedding.ts";
 import { NOW_MS, productArb, productsArb, scopesArb, tierArb } from "./arbitraries.ts";
 
 export type CallRoute = Exclude<RouteName, `keys.${string}`>;
@@ -173,8 +173,8 @@ const keyOf = (facts: Facts): KeyRecord => ({
   last4: "cdef",
 });
 
-export const callOf = (facts: Facts): Call => {
-  const shedder = fixedShedder({ globalInFlight: facts.replicaFull ? 0 : 1, orgInFlight: facts.orgFull ? 0 : 1 });
+export const callOf = (facts: Facts, makeShedder: (caps: Caps) => Shedder = fixedShedder): Call => {
+  const shedder = makeShedder({ globalInFlight: facts.replicaFull ? 0 : 1, orgInFlight: facts.orgFull ? 0 : 1 });
   const deployment = {
     sessions: facts.sessions,
     rate: { perS: 50, burst: 100 },
@@ -220,20 +220,28 @@ export type Decided = {
   refusal: Refuse | null;
   name: string | null;
   asked: Ask["ask"][];
+  /** What the limiter was asked for. */
+  takes: Extract<Ask, { ask: "take" }>[];
   /** How many checks were passed before the one that refused. */
   rank: number;
   call: Call;
 };
 
 /** Runs the core on facts. */
-export const decide = (facts: Facts, orders: Orders = HEALTHY_ORDERS): Decided => {
-  const call = callOf(facts);
+export const decide = (
+  facts: Facts,
+  orders: Orders = HEALTHY_ORDERS,
+  makeShedder: (caps: Caps) => Shedder = fixedShedder,
+): Decided => {
+  const call = callOf(facts, makeShedder);
   const asked: Ask["ask"][] = [];
+  const takes: Decided["takes"] = [];
   for (;;) {
     const next = advance(call, orders);
-    if (next === null) return { refusal: null, name: null, asked, rank: call.step, call };
-    if ("refuse" in next) return { refusal: next, name: next.refuse, asked, rank: call.step - 1, call };
+    if (next === null) return { refusal: null, name: null, asked, takes, rank: call.step, call };
+    if ("refuse" in next) return { refusal: next, name: next.refuse, asked, takes, rank: call.step - 1, call };
     asked.push(next.ask);
+    if (next.ask === "take") takes.push(next);
     answer(call, next, facts);
   }
 };

@@ -14,6 +14,8 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     2: "P1 nothing is asked beyond the check that decides, and the limiter is asked last and once",
     3: "P1 a call holds the slots that it passed and gives back each once",
     4: "P7 used and limit are integers, and only the flat quota refusal carries them",
+    94: "P6 a call is charged to the meter of its route, by its tier's cap, and to no other",
+    97: "a browser is told its origin exactly when the key's list has it",
   },
   "order-repair.property.test.ts": {
     5: "P2 removing the cause of the reported refusal never reveals an earlier one",
@@ -30,6 +32,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     14: "P4 the tier is named only when the key has stored the capability",
     15: "P4 a stored capability is never called insufficient: only the tier can stand in its way",
     16: "whoever can mint a product can use what it was minted for",
+    99: "P3 what can be minted is what the key stores cut with what the tier admits, through the whole order of checks",
   },
   "envelopes.property.test.ts": {
     17: "P5 a body has detail, or error, or neither, and the subcode alone says which",
@@ -37,6 +40,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     19: "P5 fields that a newer deployment adds do not change what is read",
     20: "P5 reading never throws, and always gives a name that can be counted",
     21: "P5 an answer without a word of the contract is called edge, never shedding",
+    95: "P5 what the server writes has the status, the body and the headers of its subcode",
   },
   "quota.property.test.ts": {
     22: "P6 exactly the admitted mints are charged, never above the cap, in any interleaving",
@@ -56,6 +60,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     30: "P10 a stream that is cut short of its last event has not ended",
     31: "P10 what comes after the terminal event is told apart, and never ends the stream a second time",
     32: "P10 the end of another stream's vocabulary is not the end of this one",
+    96: "P10 every stream that the server speaks has its own words, one end, and nothing after it",
   },
   "masking.property.test.ts": {
     33: "P11 no credential survives masking, in whatever text it stands",
@@ -63,6 +68,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     35: "P11 masking twice is masking once",
     36: "P11 masked JSON is still JSON, and keeps what is no secret",
     37: "P11 masking finds what it masks: a text is unchanged if and only if no secret is found in it",
+    98: "P11 the log line of a call holds no credential, whatever it was called with",
   },
   "faults.property.test.ts": {
     38: "P12 any sequence of faults on both links leaves only allowed answers, and none after healing",

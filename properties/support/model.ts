@@ -21,11 +21,15 @@ export type ModelCall = {
   origin: string | null;
   /** What an exchange asks for. */
   product?: Product;
+  /** Whether the work behind the checks cannot be done. */
+  fails?: boolean;
 };
 export type Expected = { outcome: string; quota?: { meter: string; limit: number; used: number } };
 
 export const CAPS: Caps = { globalInFlight: 64, orgInFlight: 32 };
 const LOOPBACK = "127.0.0.1";
+/** Refused before anybody knows whose call it is. */
+const BEFORE_AUTHENTICATION = ["b2b_overloaded", "unauthenticated", "key_service_unavailable"];
 
 export class Model {
   readonly orgs = new Map<string, Organization>();
@@ -38,6 +42,8 @@ export class Model {
   offsetMs = 0;
   /** Metered calls that were let in. */
   charged = 0;
+  /** Calls by outcome and organization, as the platform should count them. */
+  readonly #answered: Record<string, Record<string, number>> = {};
   readonly #used = new Map<string, number>();
 
   nowMs(): number {
@@ -60,16 +66,32 @@ export class Model {
     return this.keys.filter(({ key }) => key.org_id === org && this.isLive(key)).length;
   }
 
+  answered(): Record<string, Record<string, number>> {
+    return this.#answered;
+  }
+
+  #count(outcome: string, org: string): void {
+    this.#answered[outcome] ??= {};
+    const byOrg = this.#answered[outcome];
+    byOrg[org] = (byOrg[org] ?? 0) + 1;
+  }
+
   /** What the server must answer; an admitted call is charged in the model. */
-  decide({ route, credential, origin, product }: ModelCall): Expected {
+  decide({ route, credential, origin, product, fails }: ModelCall): Expected {
     const deployment: Deployment = { sessions: this.sessions, rate: null, designCap: null };
     const { nowMs, shedder } = { nowMs: this.nowMs(), shedder: fixedShedder(this.caps) };
     const call = new Call(routeOf(route), credential, origin, LOOPBACK, nowMs, deployment, shedder);
     for (;;) {
       const next = advance(call, HEALTHY_ORDERS);
-      if (next === null) return { outcome: "200" };
+      if (next === null) {
+        // Work that cannot be done is a 200 with an `error` (item 186), and charged like any other.
+        const outcome = fails === true ? "200 error" : "200";
+        this.#count(outcome, call.snapshot.org.id);
+        return { outcome };
+      }
       if ("refuse" in next) {
         const outcome = outcomeOf(next.refuse);
+        this.#count(outcome, BEFORE_AUTHENTICATION.includes(next.refuse) ? "-" : call.snapshot.org.id);
         return next.quota === undefined ? { outcome } : { outcome, quota: next.quota };
       }
       this.#answer(call, next, product);

@@ -10,6 +10,7 @@ import { createSettlement } from "../../src/platform/api/settlement.ts";
 import type { Instant } from "../../src/platform/clock.ts";
 import type { LimiterStore, StoreAnswer } from "../../src/platform/limiter/store.ts";
 import type { Limiter, Take } from "../../src/platform/limiter.ts";
+import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { NOW_MS } from "./arbitraries.ts";
 
 export type MintPlan = {
@@ -33,6 +34,8 @@ export type QuotaPlan = {
   burst: number | null;
   /** Whether a new month begins at some point. */
   monthTurns: boolean;
+  /** Whether the clients give all their calls one `X-Request-Id`. */
+  oneRequestId: boolean;
 };
 
 export type MintEnd = "admitted" | "left" | "over_cap" | "rate_limited" | "unavailable";
@@ -41,6 +44,8 @@ export type QuotaRun = {
   ends: Map<string, MintEnd>;
   /** What was wrong at some step; empty for a healthy store. */
   complaints: string[];
+  /** How many steps waited for their turn: what there was to interleave. */
+  steps: number;
   /** Net of the ledger for each charge id, and the store's count for each month. */
   net: Map<string, number>;
   used: Map<string, number>;
@@ -49,13 +54,20 @@ export type QuotaRun = {
 const ORG = "org_a";
 const NEXT_MONTH_MS = 20 * 86_400_000;
 
-export const runQuota = async (s: fc.Scheduler, plan: QuotaPlan, store: LimiterStore): Promise<QuotaRun> => {
+export const runQuota = async (
+  s: fc.Scheduler,
+  plan: QuotaPlan,
+  store: LimiterStore,
+  parts: Pick<Parts, "settlement" | "chargeId"> = HEALTHY,
+): Promise<QuotaRun> => {
   const at: Instant = { nowMs: NOW_MS, steadyMs: 0 };
   const complaints: string[] = [];
   const used = (): number => store.used(ORG, "map_loads", at);
   store.setUsed(ORG, "map_loads", plan.usedBefore, at);
 
+  let steps = 0;
   const turn = async (label: string): Promise<void> => {
+    steps += 1;
     await s.schedule(Promise.resolve(), label);
   };
 
@@ -88,7 +100,7 @@ export const runQuota = async (s: fc.Scheduler, plan: QuotaPlan, store: LimiterS
       }
     },
   };
-  const settlement = createSettlement(limiter as Limiter, { refunds: () => true }, 250);
+  const settlement = createSettlement(limiter as Limiter, parts.settlement, 250);
 
   const ends = new Map<string, MintEnd>();
   const copies: Promise<unknown>[] = [];
@@ -104,22 +116,29 @@ export const runQuota = async (s: fc.Scheduler, plan: QuotaPlan, store: LimiterS
     return answers;
   };
 
-  const mint = async (take: Take, mintPlan: MintPlan, answer: Promise<StoreAnswer | undefined>): Promise<void> => {
-    const deadline = turn(`${take.charge_id}: deadline`).then(() => undefined);
+  const mint = async (
+    id: string,
+    take: Take,
+    mintPlan: MintPlan,
+    answer: Promise<StoreAnswer | undefined>,
+  ): Promise<void> => {
+    const deadline = turn(`${id}: deadline`).then(() => undefined);
     const seen = await (mintPlan.impatient ? Promise.race([answer, deadline]) : answer);
     let end: MintEnd = "unavailable";
     if (seen?.verdict === "taken") end = mintPlan.leaves ? "left" : "admitted";
     else if (seen?.verdict === "over_cap" || seen?.verdict === "rate_limited") end = seen.verdict;
-    ends.set(take.charge_id, end);
+    ends.set(id, end);
     if (end === "unavailable") settlement.undo(take, "answer-lost");
     if (end === "left") settlement.undo(take, "client-left");
   };
 
   const all = plan.batches.flatMap((mints, b) => {
-    const takes = mints.map(
-      (_, i): Take => ({
-        charge_id: `c${b}.${i}`,
-        request_id: `run-${b}.${i}`,
+    const ids = mints.map((_, i) => `c${b}.${i}`);
+    const requestId = (id: string): string => (plan.oneRequestId ? "run-again" : `run-${id}`);
+    const takes = ids.map(
+      (id): Take => ({
+        charge_id: parts.chargeId(id, requestId(id)),
+        request_id: requestId(id),
         org: ORG,
         key: "key_1",
         rate: plan.burst === null ? null : { perS: 1, burst: plan.burst },
@@ -133,6 +152,7 @@ export const runQuota = async (s: fc.Scheduler, plan: QuotaPlan, store: LimiterS
     return [
       ...takes.map((take, i) =>
         mint(
+          ids[i] as string,
           take,
           mints[i] as MintPlan,
           first.then((answers) => answers[i]),
@@ -163,6 +183,7 @@ export const runQuota = async (s: fc.Scheduler, plan: QuotaPlan, store: LimiterS
   return {
     ends,
     complaints,
+    steps,
     net,
     used: new Map(months.map((month) => [windowOf(month.nowMs), store.used(ORG, "map_loads", month)])),
   };

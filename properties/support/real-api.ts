@@ -4,20 +4,49 @@
  * next call; how long they may be remembered is another property's matter.
  */
 import { Agent, request } from "undici";
-import { type FaultyLink, type LinkFault, startFaultyLink } from "../../src/platform/faulty-link.ts";
+import { type FaultyLink, LINK_FAULTS, type LinkFault, startFaultyLink } from "../../src/platform/faulty-link.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { type RoleOptions, startRole } from "../../src/platform/start-role.ts";
 
 export type Link = "keys" | "limiter";
 /** `refused`: nothing listens at the other end. */
 export type Fault = LinkFault | "refused";
-export const FAULTS: readonly Exclude<Fault, "none">[] = [
-  "refused",
-  "reset",
-  "truncated-reply",
-  "request-lost",
-  "reply-lost",
-];
+export const FAULTS: readonly Exclude<Fault, "none">[] = ["refused", ...LINK_FAULTS];
+
+/** The API's two links, and how they are broken. */
+export type BreakableLinks = {
+  urls: Record<Link, string>;
+  /** `none` heals. */
+  setFault(link: Link, fault: string): Promise<void>;
+  close(): Promise<void>;
+};
+export type OpenLinks = (services: Record<Link, string>) => Promise<BreakableLinks>;
+
+const openFaultyLinks: OpenLinks = async (services) => {
+  const links: Record<Link, FaultyLink> = {
+    keys: await startFaultyLink(services.keys),
+    limiter: await startFaultyLink(services.limiter),
+  };
+  const refused = new Set<Link>();
+  return {
+    urls: { keys: links.keys.url, limiter: links.limiter.url },
+    setFault: async (name, fault) => {
+      const link = links[name];
+      if (refused.has(name) && fault !== "refused") {
+        refused.delete(name);
+        await link.listenAgain();
+      }
+      if (fault === "refused") {
+        if (!refused.has(name)) await link.refuse();
+        refused.add(name);
+        link.setFault("none");
+      } else link.setFault(fault as LinkFault);
+    },
+    close: async () => {
+      await Promise.all([links.keys.close(), links.limiter.close()]);
+    },
+  };
+};
 
 export type Heard = { status: number; text: string; json: unknown; headers: Record<string, unknown> };
 export type Request = {
@@ -33,7 +62,7 @@ export type RealApi = {
   call(request: Request): Promise<Heard>;
   /** The control plane; throws unless it answers 2xx. */
   operate(method: Request["method"], path: string, body?: unknown): Promise<Heard>;
-  setFault(link: Link, fault: Fault): Promise<void>;
+  setFault: BreakableLinks["setFault"];
   /** Resolves when no call is in flight and every refund is confirmed; throws after 10 s. */
   settled(): Promise<void>;
   /** What the API has logged since it was last asked for, at its most talkative. */
@@ -43,6 +72,7 @@ export type RealApi = {
 
 /** A call that hangs this long is answered with an exception: longer than any budget, shorter than a test's patience. */
 const HANGS_MS = 10_000;
+const SETTLES_MS = 10_000;
 
 const jsonOf = (text: string): unknown => {
   try {
@@ -55,8 +85,14 @@ const jsonOf = (text: string): unknown => {
 /** Nothing is remembered, so that a change shows at once. */
 export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFlight: true } };
 
-export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FORGETFUL): Promise<RealApi> => {
-  const links: Partial<Record<Link, FaultyLink>> = {};
+export type Surroundings = { openLinks?: OpenLinks; hangsMs?: number };
+
+export const startRealApi = async (
+  options: RoleOptions = {},
+  parts: Parts = FORGETFUL,
+  { openLinks = openFaultyLinks, hangsMs = HANGS_MS }: Surroundings = {},
+): Promise<RealApi> => {
+  let links: BreakableLinks | undefined;
   let log: string[] = [];
   const running = await startRole(
     "all",
@@ -68,9 +104,8 @@ export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FOR
       stopDeadlineMs: 1_000,
       inference: { serviceMs: 0, tokens: 1 },
       links: async (services) => {
-        links.keys = await startFaultyLink(services.keys);
-        links.limiter = await startFaultyLink(services.limiter);
-        return { keys: links.keys.url, limiter: links.limiter.url };
+        links = await openLinks(services);
+        return links.urls;
       },
       ...options,
     },
@@ -78,8 +113,7 @@ export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FOR
   );
   const base = running.urls.api as string;
   const control = running.urls.control?.api as string;
-  const dispatcher = new Agent({ connections: 64, headersTimeout: HANGS_MS, bodyTimeout: HANGS_MS });
-  const refused = new Set<Link>();
+  const dispatcher = new Agent({ connections: 64, headersTimeout: hangsMs, bodyTimeout: hangsMs });
 
   const send = async (url: string, { method, body, credential, origin, requestId }: Request): Promise<Heard> => {
     const answer = await request(url, {
@@ -106,20 +140,9 @@ export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FOR
   return {
     call: (wanted) => send(base + wanted.path, wanted),
     operate,
-    setFault: async (name, fault) => {
-      const link = links[name] as FaultyLink;
-      if (refused.has(name) && fault !== "refused") {
-        refused.delete(name);
-        await link.listenAgain();
-      }
-      if (fault === "refused") {
-        if (!refused.has(name)) await link.refuse();
-        refused.add(name);
-        link.setFault("none");
-      } else link.setFault(fault);
-    },
+    setFault: async (link, fault) => links?.setFault(link, fault),
     settled: async () => {
-      const untilMs = performance.now() + HANGS_MS;
+      const untilMs = performance.now() + SETTLES_MS;
       for (;;) {
         const { json } = await operate("GET", "/gauges");
         const { in_flight, unsettled } = json as { in_flight: number; unsettled: number };
@@ -136,7 +159,7 @@ export const startRealApi = async (options: RoleOptions = {}, parts: Parts = FOR
     close: async () => {
       await dispatcher.destroy();
       await running.close();
-      await Promise.all([links.keys?.close(), links.limiter?.close()]);
+      await links?.close();
     },
   };
 };

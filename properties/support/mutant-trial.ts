@@ -1,0 +1,71 @@
+/**
+ * One law asked about one mutant. A law that is broken has killed it only when the same case holds with the healthy parts:
+ * otherwise it was the machine, or the law, and nothing is decided.
+ */
+import { maskSecrets } from "../../src/contract/credentials.ts";
+import type { Mutant } from "../../src/mutants/mutant.ts";
+import type { Parts } from "../../src/platform/parts.ts";
+import { type Draw, examine, type Finding } from "./examine.ts";
+import type { PartLaw } from "./part-laws.ts";
+import { FORGETFUL } from "./real-api.ts";
+import { seedOfLaw } from "./seed.ts";
+
+export type Told = {
+  mutant: string;
+  law: string;
+  verdict: "killed" | "survived" | "undecided";
+  /** One line: what was expected and what came. */
+  told: string;
+  /** The law's seed, and the path of the case that broke it. */
+  seed: number;
+  path: string | null;
+};
+
+/** The healthy platform of a trial: records are not remembered, so that a change shows at once. */
+const HEALTHY_PARTS = FORGETFUL;
+
+export const spoiltPartsOf = (mutant: Mutant): (keyof Parts)[] => {
+  const spoilt = mutant.spoil(HEALTHY_PARTS);
+  return (Object.keys(HEALTHY_PARTS) as (keyof Parts)[]).filter((part) => spoilt[part] !== HEALTHY_PARTS[part]);
+};
+
+/** The laws that look at what this mutant spoils; all of them for the healthy platform. */
+export const lawsFor = (mutant: Mutant, laws: readonly PartLaw[]): PartLaw[] => {
+  const spoilt = spoiltPartsOf(mutant);
+  if (spoilt.length === 0) return [...laws];
+  return laws.filter(({ looksAt }) => looksAt.some((part) => spoilt.includes(part)));
+};
+
+const oneLine = (text: string): string => maskSecrets(text).replaceAll(/\s+/g, " ").trim().slice(0, 400);
+
+const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Finding | null> => {
+  const { property, close } = await law.open(parts);
+  try {
+    return await examine(property, draw);
+  } finally {
+    await close();
+  }
+};
+
+export type TrialOptions = { baseSeed: number; runs: number | null; path?: string | undefined };
+
+export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<Told> => {
+  const seed = seedOfLaw(options.baseSeed, law.number);
+  const runs = options.runs ?? law.runs;
+  const about = { mutant: mutant.name, law: law.name, seed, path: null };
+  try {
+    const draw: Draw = { seed, runs, shrinks: false, path: options.path };
+    const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), draw);
+    if (found === null) return { ...about, verdict: "survived", told: `held in all of ${runs} cases` };
+    const { path, why } = found;
+    const healthy = await examineWith(law, HEALTHY_PARTS, { seed, runs: 1, path });
+    const spoilsNothing = spoiltPartsOf(mutant).length === 0;
+    if (spoilsNothing === (healthy !== null)) return { ...about, path, verdict: "killed", told: oneLine(why) };
+    const instead = spoilsNothing
+      ? "the same case held when it was tried again"
+      : `the healthy platform fails the same case: ${healthy?.why}`;
+    return { ...about, path, verdict: "undecided", told: oneLine(`${why}; but ${instead}`) };
+  } catch (error) {
+    return { ...about, verdict: "undecided", told: oneLine(`the law could not be asked: ${(error as Error).message}`) };
+  }
+};
