@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { terminalText } from "../report/terminal.ts";
 import { REPOSITORY } from "../run/environment.ts";
-import { verifyTarget } from "../run/verify-target.ts";
+import { planOfTarget, verifyTarget } from "../run/verify-target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
@@ -24,6 +24,7 @@ type VerifyCommandOptions = {
   json?: boolean;
   quiet?: boolean;
   iOwn?: string[];
+  dryRun?: boolean;
 };
 
 const EVERY_MS = 30_000;
@@ -39,6 +40,42 @@ const listRules = (json: boolean): void => {
       `${id}  ${level}, ${phase}${spec.length === 0 ? "" : `, items ${spec.join(" ")}`}\n    ${title}\n`,
     );
   }
+};
+
+const SHOWN_LACKS = 3;
+
+/** The plan, without a call: what is skipped is grouped by what it lacks. */
+const tellPlan = async (targetFile: string, options: VerifyCommandOptions): Promise<void> => {
+  const { plan, refusedByGuard } = await planOfTarget({
+    ...{ targetFile, owned: options.iOwn ?? [], only: options.only, skip: options.skip },
+    ...{ ratePerS: options.rate, allowWrites: options.allowWrites === true },
+    ...{ allowQuotaBurn: options.allowQuotaBurn === true, allowLoad: options.allowLoad === true },
+  });
+  if (options.json === true) {
+    process.stdout.write(`${JSON.stringify({ ...plan, refused_by_guard: refusedByGuard }, null, 2)}\n`);
+    return;
+  }
+  const { rules, would_send: sends, budget } = plan;
+  const skipped = rules.filter(({ lacks }) => lacks !== null);
+  const by = Map.groupBy(skipped, ({ lacks }) => lacks as string);
+  const lines = [
+    `Nothing was sent to ${plan.target.base_url}. A run would judge ${rules.length - skipped.length} of ${rules.length} rules,`,
+    `with at most about ${sends.calls} calls (${plan.takes_s_at_least} s or more at ${plan.rate_per_s} calls/s), ${sends.map_loads} map loads,`,
+    `${sends.analyses} analyses and ${sends.keys} keys made and removed.`,
+    `Budget: ${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses.`,
+    ...refusedByGuard.map((reason) => `A run would be refused by the safety guard: ${reason}`),
+    ...[...by].flatMap(([lacks, of]) => {
+      const more = of.length > SHOWN_LACKS ? `, and ${of.length - SHOWN_LACKS} more` : "";
+      return [
+        `Skipped, ${lacks}:`,
+        `  ${of
+          .slice(0, SHOWN_LACKS)
+          .map(({ id }) => id)
+          .join(", ")}${more}`,
+      ];
+    }),
+  ];
+  process.stdout.write(`${lines.join("\n")}\n`);
 };
 
 /** A line for each claim that is not a pass as it is made, and a sign of life every 30 s. */
@@ -72,6 +109,7 @@ export const verifyCommand = (): Command =>
     .option("--allow-writes", "may make and remove keys")
     .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
     .option("--allow-load", "may send short bursts, up to permits.load_max_rps")
+    .option("--dry-run", "send nothing: tell what would be judged, skipped, sent and spent")
     .option("--i-own <host...>", "hosts that are yours and not loopback")
     .option("--seed <n>", "of choices", whole(0))
     .option("--out <dir>", "the run folder (default: a new one under reports/runs)")
@@ -85,6 +123,7 @@ export const verifyCommand = (): Command =>
           "verify needs --target FILE; `floodgate serve --write-target FILE` writes one to try",
         );
       }
+      if (options.dryRun === true) return tellPlan(options.target, options);
       const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31);
       const { only, skip, rate, out } = options;
       const { document, folder, result } = await verifyTarget({

@@ -8,7 +8,9 @@ import { createSecrets } from "../drivers/secrets.ts";
 import type { Target } from "../drivers/target.ts";
 import { readTargetFile } from "../drivers/target-file.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import { runVerify, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
+import { chosenRules } from "../verify/catalogue.ts";
+import { planVerify, type VerifyPlan } from "../verify/plan.ts";
+import { RATE_PER_S, runVerify, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
 import { composeDocument } from "./compose-document.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
 import { Journal } from "./journal.ts";
@@ -62,6 +64,22 @@ const registerSecrets = (target: Target): void => {
     ...Object.values(target.transport?.headers ?? {}),
   ];
   for (const value of values) if (value !== undefined && !/^(env|file|exec):/.test(value)) redactor.register(value);
+};
+
+export type PlanOptions = Pick<
+  VerifyRunOptions,
+  "targetFile" | "owned" | "allowWrites" | "allowQuotaBurn" | "allowLoad"
+> & { only: readonly string[] | undefined; skip: readonly string[] | undefined; ratePerS: number | undefined };
+
+/** Reads the target file and nothing else: no secret, no lock, no folder, no call. */
+export const planOfTarget = async (
+  options: PlanOptions,
+): Promise<{ plan: VerifyPlan; refusedByGuard: readonly string[] }> => {
+  const { only, skip, owned, ratePerS = RATE_PER_S, allowLoad } = options;
+  const rules = chosenRules(only, skip);
+  const { target } = await readTargetFile(options.targetFile);
+  const guard = guardTarget(target, owned, { load: allowLoad, faults: false, requests: CALLS_AT_MOST });
+  return { plan: planVerify(target, rules, { ...options, ratePerS }), refusedByGuard: guard.ok ? [] : guard.reasons };
 };
 
 /** Throws what a user has to mend (target file, guard, lock, unreachable); for everything else there is a document. */

@@ -64,3 +64,24 @@ export const selectRules = (
   );
   return { rules, unknown };
 };
+
+/** Names in `only` or `skip` that are no rule and no phase. */
+export class UnknownRuleError extends Error {
+  override name = "UnknownRuleError";
+}
+
+/** As `selectRules`; throws `UnknownRuleError`. */
+export const chosenRules = (only: readonly string[] | undefined, skip: readonly string[] | undefined): Rule[] => {
+  const { rules, unknown } = selectRules(only, skip);
+  if (unknown.length === 0) return rules;
+  throw new UnknownRuleError(`no rule or phase is called ${unknown.join(", ")}; --list shows them all`);
+};
+
+/** Rules about every answer need answers: alone they would have nothing to look at. */
+export const withAnswers = (rules: readonly Rule[]): { rule: Rule; told: boolean }[] => {
+  const chosen = rules.map((rule) => ({ rule, told: true }));
+  if (!rules.some(({ phase }) => phase === "every-answer") || rules.some(({ phase }) => phase !== "every-answer"))
+    return chosen;
+  const asking = selectRules(["lattice", "order", "bodies", "meters"], []).rules;
+  return [...asking.map((rule) => ({ rule, told: false })), ...chosen];
+};

@@ -55,7 +55,9 @@ export const lackOf = (
   if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
   if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
   for (const what of ["map_loads", "analyses"] as const) {
-    if ((spends[what] ?? 0) > left(what)) lacks.push(`budget.${what} of the target file is used up`);
+    const needed = spends[what] ?? 0;
+    // What was let in unasked may have gone past the budget: rules that need nothing of it are tried all the same.
+    if (needed > 0 && needed > left(what)) lacks.push(`budget.${what} of the target file is used up`);
   }
   return lacks.length === 0 ? null : lacks.join("; ");
 };

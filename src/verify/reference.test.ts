@@ -3,6 +3,8 @@ import { createSecrets } from "../drivers/secrets.ts";
 import { shedsWithA503 } from "../mutants/sheds-with-a-503.ts";
 import { HEALTHY } from "../platform/parts.ts";
 import { mergeClaims } from "../report/verdict.ts";
+import { RULES } from "./catalogue.ts";
+import { planVerify } from "./plan.ts";
 import { type Reference, startReference } from "./reference-for-tests.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
@@ -28,7 +30,14 @@ describe("the reference platform", () => {
     timeout: 120_000,
   }, async () => {
     const everything = { allowWrites: true, allowQuotaBurn: true, allowLoad: true };
-    const first = await verify(everything);
+    const plan = planVerify(reference.target, RULES, { ...everything, ratePerS: 300 });
+    const calls = new Map<string, number>();
+    const first = await verify({
+      ...everything,
+      onProgress: (progress) => {
+        if (progress.at === "claim") calls.set(progress.rule.id, progress.spent.requests);
+      },
+    });
     expect(told(first, "fail")).toEqual([]);
     expect(told(first, "inconclusive")).toEqual([]);
     // Sessions live too long to wait for, nothing from outside makes an error event or a lost key service, and a short stream does not tell buffering.
@@ -45,6 +54,21 @@ describe("the reference platform", () => {
     // Everything else was judged, so a target file may require all of verify.
     expect(mergeClaims(first.claims, ["verify"]).verdict).toBe("pass");
     expect(first.leftOver).toEqual([]);
+    // The plan told it beforehand: what would be judged, and no less than was sent and spent.
+    expect(plan.rules.filter(({ lacks }) => lacks !== null)).toEqual([]);
+    // Sessions are minted by whichever rule comes first.
+    const SESSIONS = 6;
+    const dearer = plan.rules.filter(
+      ({ id, phase, calls: planned }) => phase !== "load" && (calls.get(id) ?? 0) > planned + SESSIONS,
+    );
+    expect(dearer).toEqual([]);
+    const { requests, ...used } = first.spent;
+    for (const what of ["map_loads", "analyses"] as const) {
+      expect(plan.would_send[what]).toBeGreaterThanOrEqual(used[what]);
+      expect(plan.would_send[what]).toBeLessThan(used[what] + 10);
+    }
+    expect(plan.would_send.calls).toBeGreaterThanOrEqual(requests);
+    expect(plan.would_send.calls).toBeLessThan(requests * 3);
 
     const again = await verify({ allowQuotaBurn: true, only: ["quota-burn", "meters"] });
     expect(told(again, "fail")).toEqual([]);

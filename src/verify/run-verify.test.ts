@@ -4,15 +4,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
 import { createSecrets } from "../drivers/secrets.ts";
-import { RULES, selectRules } from "./catalogue.ts";
+import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
-import {
-  runVerify,
-  TargetUnreachableError,
-  UnknownRuleError,
-  type VerifyOptions,
-  type VerifyResult,
-} from "./run-verify.ts";
+import { runVerify, TargetUnreachableError, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 import { startTwin, type Twin } from "./twin-for-tests.ts";
 
 let twin: Twin;

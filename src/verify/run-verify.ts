@@ -12,7 +12,7 @@ import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Answer } from "./answer.ts";
 import { createBudget, type Spending } from "./budget.ts";
-import { selectRules } from "./catalogue.ts";
+import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
@@ -65,11 +65,6 @@ export class TargetUnreachableError extends Error {
   override name = "TargetUnreachableError";
 }
 
-/** Names in `only` or `skip` that are no rule and no phase. */
-export class UnknownRuleError extends Error {
-  override name = "UnknownRuleError";
-}
-
 const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
   verdict,
   reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
@@ -115,25 +110,13 @@ const spentSince = (before: Spending, now: Spending): Spending => ({
   analyses: now.analyses - before.analyses,
 });
 
-/** Rules about every answer need answers: alone they would have nothing to look at. */
-const withAnswers = (rules: readonly Rule[]): { rule: Rule; told: boolean }[] => {
-  const chosen = rules.map((rule) => ({ rule, told: true }));
-  if (!rules.some(({ phase }) => phase === "every-answer") || rules.some(({ phase }) => phase !== "every-answer"))
-    return chosen;
-  const asking = selectRules(["lattice", "order", "bodies", "meters"], []).rules;
-  return [...asking.map((rule) => ({ rule, told: false })), ...chosen];
-};
-
 /**
  * Tries the selected rules. Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; for
  * everything else there is a claim.
  */
 export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> => {
   const { target, secrets, seed, signal } = options;
-  const { rules, unknown } = selectRules(options.only, options.skip);
-  if (unknown.length > 0) {
-    throw new UnknownRuleError(`no rule or phase is called ${unknown.join(", ")}; --list shows them all`);
-  }
+  const rules = chosenRules(options.only, options.skip);
   const stage = options.stage ?? "verify";
   const clock = options.clock ?? createRunClock(wallUs());
   const permits = permitsOf(target, options);
