@@ -32,6 +32,8 @@ export type RunFolder = {
   readonly path: string;
   /** The absolute path of a file in it; its folder is made. Throws when the name leads outside. */
   pathOf: (name: string) => string;
+  /** A value with every text in it masked: for what is written in a notation of its own, where a secret would look different. */
+  masked: <T>(value: T) => T;
   /** Atomically: in full, or what was there before. */
   writeText: (name: string, text: string) => Promise<void>;
   writeJson: (name: string, value: unknown) => Promise<void>;
@@ -147,6 +149,7 @@ const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunF
   return {
     ...made,
     pathOf,
+    masked: <T>(value: T) => redactor.redactValue(value) as T,
     writeText,
     writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
     openLines: (name) => {

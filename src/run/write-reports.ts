@@ -32,9 +32,11 @@ export const writeHistory = async (folder: RunFolder, outcomes: readonly StageOu
 };
 
 export const writeReports = async (
-  folder: Pick<RunFolder, "writeJson" | "writeText">,
-  document: RunDocument,
+  folder: Pick<RunFolder, "writeJson" | "writeText" | "masked">,
+  found: RunDocument,
 ): Promise<void> => {
+  // Before it is rendered: `a<b` in a password is `a&lt;b` in a page, which nobody would know for the password.
+  const document = folder.masked(found);
   await folder.writeJson("run.json", document);
   await folder.writeText("report.html", htmlReport(document));
   await folder.writeText("summary.md", summaryMarkdown(document));
