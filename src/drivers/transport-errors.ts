@@ -1,7 +1,13 @@
 /** What an error of the transport says about how an exchange ended. */
 import type { StreamEnd } from "../contract/streams.ts";
 
-const CUT_SHORT = new Set(["UND_ERR_SOCKET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH", "UND_ERR_RES_EXCEEDED_MAX_SIZE"]);
+const CUT_SHORT = new Set([
+  "UND_ERR_SOCKET",
+  "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
+  "UND_ERR_RES_EXCEEDED_MAX_SIZE",
+  // The connection ended where a chunk was due.
+  "HTTPParserError",
+]);
 
 const OURS = new Set(["UND_ERR_DESTROYED", "UND_ERR_CLOSED"]);
 
