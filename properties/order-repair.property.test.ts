@@ -1,107 +1,25 @@
 /**
  * P2: the order of checks is total. Whoever removes the cause of the reported refusal, and nothing else, comes to a later
- * check or in, never back to an earlier one; so a caller who mends one thing after another always arrives.
+ * check or in, never back to an earlier one; so a caller who mends one thing after another always arrives. The law is then
+ * shown orders in which that is not so.
  */
 import fc from "fast-check";
-import { expect } from "vitest";
-import { PRODUCT_SCOPE, type Product, routeOf } from "../src/contract/routes.ts";
-import type { AnyRefusalName } from "../src/contract/subcodes.ts";
-import { type Decided, decide, type Facts, factsArb, HEALTHY } from "./support/facts.ts";
+import { describe, expect, test } from "vitest";
+import { type Check, EXCHANGE_ORDER, HEALTHY_ORDERS, RUNTIME_ORDER } from "../src/core/order.ts";
+import { examine } from "./support/examine.ts";
+import { decide, factsArb, HEALTHY } from "./support/facts.ts";
 import { law } from "./support/law.ts";
+import { repairNeverLeadsBack, repairsLeadIn } from "./support/repair-laws.ts";
 
 const RUNS = { quick: 5_000, nightly: 300_000 };
 
-const isExchange = (facts: Facts): boolean => facts.route === "sdk.sessions";
-const neededProduct = (facts: Facts): Product =>
-  isExchange(facts) ? facts.product : ({ ai: "chat", design: "editor", maps: "tile" } as const)[neededScope(facts)];
-const neededScope = (facts: Facts): "ai" | "design" | "maps" =>
-  (isExchange(facts) ? PRODUCT_SCOPE[facts.product] : routeOf(facts.route).scope) as "ai";
-
-/** What a caller or an operator would mend, and no more than that. */
-const REPAIR: Partial<Record<AnyRefusalName, (facts: Facts) => Partial<Facts>>> = {
-  b2b_overloaded: () => ({ replicaFull: false }),
-  unauthenticated: (facts) => ({
-    credential: ["none", "nonsense", "oversized"].includes(facts.credential)
-      ? isExchange(facts)
-        ? "publishable"
-        : "session"
-      : facts.credential,
-    tokenGood: true,
-    keyUnknown: false,
-    keyRevoked: false,
-    keyExpired: false,
-  }),
-  key_service_unavailable: () => ({ keyServiceDown: false }),
-  sessions_not_configured: () => ({ sessions: "enabled" }),
-  sessions_disabled: () => ({ sessions: "enabled" }),
-  publishable_key_required: () => ({ credential: "publishable" }),
-  publishable_requires_session: () => ({ credential: "session", tokenGood: true }),
-  origin_required: () => ({ origin: "listed" }),
-  session_origin_mismatch: () => ({ origin: "listed" }),
-  tile_access_restricted: () => ({ origin: "listed" }),
-  server_key_in_browser: () => ({ origin: "none" }),
-  ip_not_allowed: () => ({ address: "listed" }),
-  malformed_body: () => ({ bodyMalformed: false }),
-  insufficient_scope: (facts) => ({
-    scopes: [...facts.scopes, neededScope(facts)],
-    sessionProduct: neededProduct(facts),
-  }),
-  product_not_allowed: (facts) => ({
-    products: [...facts.products, isExchange(facts) ? facts.product : facts.sessionProduct],
-  }),
-  tier_capability_not_allowed: () => ({ tier: "Pro" }),
-  org_overloaded: () => ({ orgFull: false }),
-  limiter_unavailable: () => ({ limiterDown: false }),
-  rate_limited: (facts) => (facts.rateFull ? { rateFull: false } : { meterFull: false }),
-  map_load_quota_exceeded: () => ({ meterFull: false }),
-  map_load_hard_stop: () => ({ meterFull: false }),
-};
-
-/** Refusals of one check stand in an order of their own (B6; rate before meter). */
-const WITHIN = [
-  "insufficient_scope",
-  "product_not_allowed",
-  "tier_capability_not_allowed",
-  "rate_limited",
-  "map_load_quota_exceeded",
-  "map_load_hard_stop",
-];
-const rankOf = ({ rank, name }: Decided): number => rank + (name === null ? 0 : (WITHIN.indexOf(name) + 1) / 10);
-
-const repaired = (facts: Facts, name: string): Facts => {
-  const repair = REPAIR[name as AnyRefusalName];
-  if (repair === undefined) throw new Error(`No repair is written for ${name}: add it to REPAIR.`);
-  return { ...facts, ...repair(facts) };
-};
-
 law(
   "P2 removing the cause of the reported refusal never reveals an earlier one",
-  () =>
-    fc.property(factsArb, (facts) => {
-      const before = decide(facts);
-      if (before.name === null) return;
-      const after = decide(repaired(facts, before.name));
-      // The two causes of a rate refusal (the key's rate, then a capped meter) share a name.
-      if (before.name === "rate_limited" && after.name === "rate_limited") return;
-      expect(rankOf(after)).toBeGreaterThan(rankOf(before));
-    }),
+  () => repairNeverLeadsBack(HEALTHY_ORDERS),
   RUNS,
 );
 
-law(
-  "P2 mending one reported cause after another leads in",
-  () =>
-    fc.property(factsArb, (facts) => {
-      let now = facts;
-      for (let mended = 0; mended < 20; mended += 1) {
-        const { name } = decide(now);
-        if (name === null) return;
-        now = repaired(now, name);
-      }
-      throw new Error(`still ${decide(now).name} after 20 repairs`);
-    }),
-  RUNS,
-);
+law("P2 mending one reported cause after another leads in", () => repairsLeadIn(HEALTHY_ORDERS), RUNS);
 
 law(
   "a healthy call is admitted whatever cannot concern it",
@@ -113,3 +31,33 @@ law(
     }),
   { quick: 500, nightly: 10_000 },
 );
+
+describe("P2 condemns", () => {
+  const DRAW = { seed: 1, runs: RUNS.quick, shrinks: false };
+  const swapped = (table: Readonly<Record<string, Check>>, one: string, other: string): Check[] =>
+    Object.keys(table).map((name) => table[name === one ? other : name === other ? one : name] as Check);
+
+  test.each([
+    ["exchange", "keyIsPublishable", "originIsListed"],
+    ["exchange", "originIsPresent", "bodyIsWellFormed"],
+    ["exchange", "sessionsAreEnabled", "organizationHasRoom"],
+    ["runtime", "sessionOriginIsListed", "scopeIsAdmitted"],
+    ["runtime", "serverKeyIsNotInBrowser", "addressIsListed"],
+    ["runtime", "scopeIsAdmitted", "organizationHasRoom"],
+  ] as const)("an order of the %s with %s and %s swapped", async (surface, one, other) => {
+    const table = surface === "exchange" ? EXCHANGE_ORDER : RUNTIME_ORDER;
+    const orders = { ...HEALTHY_ORDERS, [surface]: swapped(table, one, other) };
+    expect(await examine(repairNeverLeadsBack(orders), DRAW)).not.toBeNull();
+  });
+
+  test("an order whose checks change places with the weather", async () => {
+    const first = RUNTIME_ORDER.scopeIsAdmitted as Check;
+    const second = RUNTIME_ORDER.organizationHasRoom as Check;
+    const either: Check = (call) =>
+      call.origin === null ? (second(call) ?? first(call)) : (first(call) ?? second(call));
+    const runtime = HEALTHY_ORDERS.runtime.flatMap((check) =>
+      check === first ? [either] : check === second ? [] : [check],
+    );
+    expect(await examine(repairNeverLeadsBack({ ...HEALTHY_ORDERS, runtime }), DRAW)).not.toBeNull();
+  });
+});

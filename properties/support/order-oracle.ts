@@ -21,7 +21,9 @@ const FRONT: Rule[] = [
   // A token that does not verify names no key, so the key service is never called for it.
   [(f) => isSession(f) && !f.tokenGood, "unauthenticated"],
   [(f) => f.keyServiceDown, "key_service_unavailable"],
-  [(f) => f.keyUnknown || f.keyRevoked || f.keyExpired, "unauthenticated"],
+  [(f) => f.keyUnknown, "unauthenticated"],
+  [(f) => f.keyRevoked, "unauthenticated"],
+  [(f) => f.keyExpired, "unauthenticated"],
 ];
 
 const LIMITER: Rule[] = [
@@ -67,6 +69,17 @@ const RUNTIME: Rule[] = [
   [(f) => isMapLoad(f) && f.meterFull, "map_load_hard_stop"],
 ];
 
+const rulesFor = (facts: Facts): readonly Rule[] => (facts.route === "sdk.sessions" ? EXCHANGE : RUNTIME);
+
 /** The refusal that the specification demands, `null` for an admitted call. */
 export const demanded = (facts: Facts): string | null =>
-  (facts.route === "sdk.sessions" ? EXCHANGE : RUNTIME).find(([applies]) => applies(facts))?.[1] ?? null;
+  rulesFor(facts).find(([applies]) => applies(facts))?.[1] ?? null;
+
+/**
+ * Where a refusal stands in the order of the specification: the place of its first cause that is there; `Infinity` for an
+ * admitted call, `-1` for a refusal that has no cause in these facts.
+ */
+export const placeOf = (name: string | null, facts: Facts): number =>
+  name === null
+    ? Number.POSITIVE_INFINITY
+    : rulesFor(facts).findIndex(([applies, answer]) => answer === name && applies(facts));

@@ -21,6 +21,7 @@ import { meterIsExact } from "./quota-law.ts";
 import { admitsAsALeakyBucket, noWindowHoldsMore } from "./rate-laws.ts";
 import { startRealApi } from "./real-api.ts";
 import { MODEL_OPTIONS, serverAnswersAsModel } from "./real-server-law.ts";
+import { repairNeverLeadsBack } from "./repair-laws.ts";
 import { lineHoldsNoCredential } from "./request-log-law.ts";
 import { letsInExactlyWhoFits } from "./shedding-law.ts";
 import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
@@ -85,6 +86,13 @@ export const PART_LAWS: readonly PartLaw[] = [
     looksAt: ["orders"],
     runs: 10_000,
     open: pure(({ orders }) => firstFailingCheckDecides(orders)),
+  },
+  {
+    name: "repair",
+    number: 5,
+    looksAt: ["orders"],
+    runs: 5_000,
+    open: pure(({ orders }) => repairNeverLeadsBack(orders)),
   },
   {
     name: "asks-no-further",
