@@ -118,6 +118,53 @@ describe("a run of verify", () => {
     expect(result.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive"]);
   });
 
+  test("tells the journal of no key whose creation a stop holds back", async () => {
+    const stop = new AbortController();
+    const journal: string[] = [];
+    const result = await verify({
+      // Slow enough that the creation waits for its turn when the stop comes.
+      ...{ only: ["key-is-created"], allowWrites: true, ratePerS: 1, signal: stop.signal },
+      onProgress: ({ at }) => {
+        if (at === "rule") setTimeout(() => stop.abort(new Error("stopped by hand")), 50);
+      },
+      journal: {
+        about: ({ name }) => `${journal.push(`about ${name}`)}`,
+        done: (id) => journal.push(`done ${id}`),
+        undone: (id) => journal.push(`undone ${id}`),
+      },
+    });
+    expect(journal).toEqual([]);
+    expect(result.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive"]);
+    expect(result.leftOver).toEqual([]);
+  });
+
+  test("waits for no stream when it is stopped, and makes claims even if nothing was reached yet", async () => {
+    const slow = await startTwin({ streamMs: 60_000 });
+    try {
+      for (const afterMs of [0, 400]) {
+        const stop = new AbortController();
+        setTimeout(() => stop.abort(new Error("stopped by hand")), afterMs);
+        const result = await verify({ target: slow.target, only: ["stream-frames"], signal: stop.signal });
+        expect(result.claims.map(({ verdict, reason }) => `${verdict}: ${reason}`)).toEqual([
+          "inconclusive: the run was stopped",
+        ]);
+        expect(result.stopped).toBe(true);
+      }
+    } finally {
+      await slow.close();
+    }
+  });
+
+  test("sends ids that begin with the run's own, also where a rule has one in mind", async () => {
+    const { lines } = await verify({
+      ...{ only: ["allowance-is-exact"], allowQuotaBurn: true, idPrefix: "abc123.verify.c" },
+    });
+    expect(new Set(lines.map(({ id }) => id)).size).toBe(lines.length);
+    const own = twin.requestIds();
+    expect(own.filter((id) => id.startsWith("abc123.verify.c-twins"))).toHaveLength(2);
+    expect(lines.every(({ id }) => id.startsWith("abc123.verify.c-"))).toBe(true);
+  });
+
   test("says that a target is not there, and that a rule is not known", async () => {
     const target = { ...twin.target, base_url: "http://127.0.0.1:9/v1" };
     await expect(verify({ target })).rejects.toThrow(TargetUnreachableError);

@@ -26,6 +26,8 @@ export type Twin = {
   target: Target;
   /** Keys that are neither revoked nor expired. */
   liveKeys(): number;
+  /** `X-Request-Id` of each call that came. */
+  requestIds(): string[];
   close(): Promise<void>;
 };
 export type TwinOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
@@ -64,6 +66,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   let total = 0;
   let shedForEver = false;
   let calls = 0;
+  const requestIds: string[] = [];
   let ids = 0;
 
   const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
@@ -262,7 +265,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return has("wrong-kind-is-401") ? unauthenticated() : detail(403, "publishable_key_required");
     };
     const from: Check = () => {
-      if (origin === undefined) return has("no-origin-is-fine") ? null : detail(403, "origin_required");
+      const missing = origin === undefined || (is("null-is-missing") && origin === "null");
+      if (missing) return has("no-origin-is-fine") ? null : detail(403, "origin_required");
       if (isListed(key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
       if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
       return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
@@ -591,6 +595,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     res.end(text);
   };
   const answer = async (req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
+    requestIds.push(String(req.headers["x-request-id"]));
     const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
     const route = `${req.method} ${path}`;
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
@@ -662,6 +667,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
   return {
     target,
+    requestIds: () => requestIds,
     liveKeys: () => [...keys.values()].filter(({ state }) => state === "valid").length,
     close: () =>
       new Promise((resolve) => {
