@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { type HttpService, RequestError, startControlPlane, startHttpService } from "./http-service.ts";
+import { type HttpService, startHttpService } from "./http-service.ts";
 
 let service: HttpService;
 afterEach(() => service.close());
@@ -60,37 +60,4 @@ test("a mistake of the caller is told in a sentence, a mistake of ours too, with
   expect((await post("/echo/a", `"${"x".repeat(9 * 1024 * 1024)}"`).catch(() => ({ status: 413 }))).status).toBe(413);
   const broken = await fetch(`${service.url}/breaks`);
   expect([broken.status, await broken.json()]).toEqual([500, { error: "the store is gone" }]);
-});
-
-test("one control plane serves the parts of one process, and each sees a change of the deployment", async () => {
-  const part = (name: string) => ({
-    routes: [{ method: "GET", path: `/${name}`, handle: () => ({ status: 200, body: name }) }],
-    readDeployment: (body: Record<string, unknown>) => () => ({ [name]: body.clock_offset_ms }),
-  });
-  service = await startControlPlane({ port: 0, parts: [part("a"), part("b")] });
-  expect(new URL(service.url).hostname).toBe("127.0.0.1");
-  expect(await (await fetch(`${service.url}/b`)).json()).toBe("b");
-  const patch = (body: string) => fetch(`${service.url}/deployment`, { method: "PATCH", body });
-  expect(await (await patch('{"clock_offset_ms":5}')).json()).toEqual({ a: 5, b: 5 });
-  expect((await patch("[]")).status).toBe(422);
-});
-
-test("a change of the deployment that one part refuses changes no other", async () => {
-  const applied: string[] = [];
-  const part = (name: string, refused: string) => ({
-    routes: [],
-    readDeployment: (body: Record<string, unknown>) => {
-      if (body.say === refused) throw new RequestError(422, `${name} expected something else`);
-      return () => {
-        applied.push(name);
-        return {};
-      };
-    },
-  });
-  service = await startControlPlane({ port: 0, parts: [part("first", "x"), part("second", "y")] });
-  const patch = async (body: string) => (await fetch(`${service.url}/deployment`, { method: "PATCH", body })).status;
-  expect(await patch('{"say":"y"}')).toBe(422);
-  expect(applied).toEqual([]);
-  expect(await patch('{"say":"z"}')).toBe(200);
-  expect(applied).toEqual(["first", "second"]);
 });

@@ -1,7 +1,7 @@
 /**
  * What the limiter service, the key service and the control planes share: JSON over bare `node:http`, a table of routes,
  * and an end that lets running calls finish. Bare, because these services answer a handful of small calls and every
- * microsecond of theirs is one of the API's. The control plane is a listener of its own (interface.md section 4).
+ * microsecond of theirs is one of the API's.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,16 +17,6 @@ export type ServiceRoute = {
   /** `/orgs/{id}`: a segment in braces is a parameter. */
   path: string;
   handle(request: ServiceRequest): ServiceReply | Promise<ServiceReply>;
-};
-
-/** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
-export type ControlPart = {
-  routes: ServiceRoute[];
-  /**
-   * Reads the fields it knows and ignores the others; throws where one does not fit. What it returns applies them and tells
-   * the settings as they are then.
-   */
-  readDeployment(body: Record<string, unknown>): () => Record<string, unknown> | Promise<Record<string, unknown>>;
 };
 
 export type HttpService = { url: string; close(): Promise<void> };
@@ -138,42 +128,4 @@ export const startHttpService = async (options: {
         });
       }),
   };
-};
-
-/** One control plane for the parts of one process; `PATCH /deployment` goes to each of them, or to none. */
-export const startControlPlane = (options: {
-  host?: string;
-  port: number;
-  parts: readonly ControlPart[];
-}): Promise<HttpService> =>
-  startHttpService({
-    host: options.host ?? "127.0.0.1",
-    port: options.port,
-    routes: [
-      ...options.parts.flatMap(({ routes }) => routes),
-      {
-        method: "PATCH",
-        path: "/deployment",
-        handle: async ({ body }) => {
-          if (typeof body !== "object" || body === null || Array.isArray(body)) {
-            throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
-          }
-          // All parts read before any applies: a change that one of them refuses changes nothing.
-          const changes = options.parts.map((part) => part.readDeployment(body as Record<string, unknown>));
-          const now: Record<string, unknown> = {};
-          for (const apply of changes) Object.assign(now, await apply());
-          return { status: 200, body: now };
-        },
-      },
-    ],
-  });
-
-/** The clock's part of `PATCH /deployment`, the same in every role. */
-export const readClockOffset = (body: Record<string, unknown>): number | undefined => {
-  const offset = body.clock_offset_ms;
-  if (offset === undefined) return undefined;
-  if (typeof offset !== "number" || !Number.isSafeInteger(offset)) {
-    throw new RequestError(422, "expected clock_offset_ms to be a whole number of milliseconds");
-  }
-  return offset;
 };

@@ -5,7 +5,7 @@ import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
 import type { Rate } from "../../core/rate-limit.ts";
 import type { Caps, Shedder } from "../../core/shedding.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import type { ControlPart } from "../http-service.ts";
+import type { ControlPart } from "../control-plane.ts";
 import { DEFAULT_INFERENCE, Inference, type InferenceOptions } from "../inference.ts";
 import { adminTokenVerifier } from "../keys/admin-tokens.ts";
 import type { Keys } from "../keys.ts";

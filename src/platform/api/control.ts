@@ -2,7 +2,8 @@
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { ROUTE_NAMES, type RouteName } from "../../contract/routes.ts";
-import { type ControlPart, RequestError, readClockOffset } from "../http-service.ts";
+import { type ControlPart, readClockOffset } from "../control-plane.ts";
+import { RequestError } from "../http-service.ts";
 import type { ApiContext } from "./context.ts";
 import { FAIL_MODES, type FailMode } from "./deployment.ts";
 
@@ -37,7 +38,7 @@ export const apiControl = (context: ApiContext, gauges: () => object): ControlPa
       const wrong = patchBody.Errors(body)[0];
       throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
     }
-    return () => {
+    const apply = (): Record<string, unknown> => {
       const { deployment, shedder, clock } = context;
       if (offset !== undefined) clock.setOffsetMs(offset);
       if (body.sessions !== undefined) deployment.view.sessions = body.sessions as typeof deployment.view.sessions;
@@ -59,5 +60,6 @@ export const apiControl = (context: ApiContext, gauges: () => object): ControlPa
         failures_left: deployment.failuresLeft(),
       };
     };
+    return { apply };
   },
 });

@@ -4,7 +4,8 @@
  */
 import type { KeyRecord, Organization } from "../../core/records.ts";
 import type { Clock } from "../clock.ts";
-import { type ControlPart, RequestError, readClockOffset, type ServiceReply } from "../http-service.ts";
+import { type ControlPart, readClockOffset } from "../control-plane.ts";
+import { RequestError, type ServiceReply } from "../http-service.ts";
 import { type KeyInput, KeyInputError, type OrganizationInput } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
 import { mintAdminToken } from "./admin-tokens.ts";
@@ -132,9 +133,11 @@ export const keyControl = (options: {
     ],
     readDeployment: (body) => {
       const offset = readClockOffset(body);
-      return () => {
-        if (offset !== undefined) clock.setOffsetMs(offset);
-        return { clock_offset_ms: clock.offsetMs() };
+      return {
+        apply: () => {
+          if (offset !== undefined) clock.setOffsetMs(offset);
+          return { clock_offset_ms: clock.offsetMs() };
+        },
       };
     },
   };

@@ -1,13 +1,8 @@
 /** The key service: look-ups and key management on one listener, the control plane on another (interface.md section 4). */
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import {
-  type ControlPart,
-  RequestError,
-  type ServiceRoute,
-  startControlPlane,
-  startHttpService,
-} from "../http-service.ts";
+import { type ControlPart, startControlPlane } from "../control-plane.ts";
+import { RequestError, type ServiceRoute, startHttpService } from "../http-service.ts";
 import type { Limiter } from "../limiter.ts";
 import { keyControl } from "./key-control.ts";
 import type { KeyStore } from "./store.ts";

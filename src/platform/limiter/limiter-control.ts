@@ -1,5 +1,5 @@
 /** The limiter's part of a control plane (interface.md section 4), over any limiter: our stores, the service, or Redis. */
-import { type ControlPart, readClockOffset } from "../http-service.ts";
+import { type ControlPart, readClockOffset } from "../control-plane.ts";
 import type { Limiter } from "../limiter.ts";
 
 export const limiterControl = (limiter: Pick<Limiter, "ledger" | "setClockOffset">): ControlPart => {
@@ -14,12 +14,15 @@ export const limiterControl = (limiter: Pick<Limiter, "ledger" | "setClockOffset
     ],
     readDeployment: (body) => {
       const offset = readClockOffset(body);
-      return async () => {
-        if (offset !== undefined) {
-          await limiter.setClockOffset(offset);
+      if (offset === undefined) return { apply: () => ({ clock_offset_ms: offsetMs }) };
+      const before = offsetMs;
+      return {
+        save: () => limiter.setClockOffset(offset),
+        restore: () => limiter.setClockOffset(before),
+        apply: () => {
           offsetMs = offset;
-        }
-        return { clock_offset_ms: offsetMs };
+          return { clock_offset_ms: offsetMs };
+        },
       };
     },
   };

@@ -5,13 +5,8 @@
 import type { Meter } from "../../contract/routes.ts";
 import { windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
-import {
-  type ControlPart,
-  RequestError,
-  type ServiceRoute,
-  startControlPlane,
-  startHttpService,
-} from "../http-service.ts";
+import { type ControlPart, startControlPlane } from "../control-plane.ts";
+import { RequestError, type ServiceRoute, startHttpService } from "../http-service.ts";
 import { limiterControl } from "./limiter-control.ts";
 import { localLimiter } from "./local-limiter.ts";
 import type { LimiterStore } from "./store.ts";

@@ -1,0 +1,132 @@
+/** `PATCH /deployment` changes every part of a process or none, and says which. */
+import { afterEach, expect, test } from "vitest";
+import { type ControlPart, type DeploymentChange, readClockOffset, startControlPlane } from "./control-plane.ts";
+import { type HttpService, RequestError } from "./http-service.ts";
+
+let service: HttpService | undefined;
+afterEach(async () => {
+  await service?.close();
+  service = undefined;
+});
+
+const patch = async (body: string): Promise<{ status: number; json: Record<string, unknown> }> => {
+  const answer = await fetch(`${service?.url}/deployment`, { method: "PATCH", body });
+  return { status: answer.status, json: (await answer.json()) as Record<string, unknown> };
+};
+
+const part = (change: (body: Record<string, unknown>) => DeploymentChange, routes: ControlPart["routes"] = []) => ({
+  routes,
+  readDeployment: change,
+});
+
+test("one control plane serves the parts of one process, and each sees a change of the deployment", async () => {
+  const named = (name: string): ControlPart =>
+    part(
+      (body) => ({ apply: () => ({ [name]: body.clock_offset_ms }) }),
+      [{ method: "GET", path: `/${name}`, handle: () => ({ status: 200, body: name }) }],
+    );
+  service = await startControlPlane({ port: 0, parts: [named("a"), named("b")] });
+  expect(new URL(service.url).hostname).toBe("127.0.0.1");
+  expect(await (await fetch(`${service.url}/b`)).json()).toBe("b");
+  expect((await patch('{"clock_offset_ms":5}')).json).toEqual({ a: 5, b: 5 });
+  expect((await patch("[]")).status).toBe(422);
+});
+
+test("a change of the deployment that one part refuses changes no other", async () => {
+  const applied: string[] = [];
+  const picky = (name: string, refused: string): ControlPart =>
+    part((body) => {
+      if (body.sessions === refused) throw new RequestError(422, `${name} expected something else`);
+      return {
+        apply: () => {
+          applied.push(name);
+          return {};
+        },
+      };
+    });
+  service = await startControlPlane({ port: 0, parts: [picky("first", "x"), picky("second", "y")] });
+  expect((await patch('{"sessions":"y"}')).status).toBe(422);
+  expect(applied).toEqual([]);
+  expect((await patch('{"sessions":"z"}')).status).toBe(200);
+  expect(applied).toEqual(["first", "second"]);
+});
+
+test("a field that no role knows is told, and changes nothing", async () => {
+  const applied: unknown[] = [];
+  service = await startControlPlane({
+    port: 0,
+    parts: [part((body) => ({ apply: () => ({ applied: applied.push(body) }) }))],
+  });
+  const { status, json } = await patch('{"clock_offset_ms":1,"clock_ofset_ms":2}');
+  expect([status, applied]).toEqual([422, []]);
+  expect(json.error).toContain("clock_ofset_ms");
+});
+
+/** Two stores that keep the clock's offset, the second of which can lose the reply or be gone. */
+const stores = (second: { fails: boolean; writesFirst: boolean; restores: boolean }) => {
+  const kept = { first: 0, second: 0, applied: 0 };
+  const first: ControlPart = part((body) => ({
+    save: async () => {
+      kept.first = body.clock_offset_ms as number;
+    },
+    restore: async () => {
+      kept.first = 0;
+    },
+    apply: () => ({ applied: ++kept.applied }),
+  }));
+  const last: ControlPart = part((body) => ({
+    save: async () => {
+      if (!second.fails || second.writesFirst) kept.second = body.clock_offset_ms as number;
+      if (second.fails) throw new Error("no reply");
+    },
+    restore: async () => {
+      if (!second.restores) throw new Error("gone");
+      kept.second = 0;
+    },
+    apply: () => ({ applied: ++kept.applied }),
+  }));
+  return { kept, parts: [first, last] };
+};
+
+test("where a store fails, what was saved is taken back, nothing is applied, and the answer says so", async () => {
+  for (const writesFirst of [false, true]) {
+    const { kept, parts } = stores({ fails: true, writesFirst, restores: true });
+    service = await startControlPlane({ port: 0, parts });
+    const { status, json } = await patch('{"clock_offset_ms":7}');
+    expect([status, kept]).toEqual([503, { first: 0, second: 0, applied: 0 }]);
+    expect(json.error).toContain("nothing was changed");
+    await service.close();
+  }
+});
+
+test("where taking back fails too, the answer says what may be left and what to do", async () => {
+  const { kept, parts } = stores({ fails: true, writesFirst: true, restores: false });
+  service = await startControlPlane({ port: 0, parts });
+  const { status, json } = await patch('{"clock_offset_ms":7}');
+  expect([status, kept]).toEqual([503, { first: 0, second: 7, applied: 0 }]);
+  expect(json.error).toContain("send it again");
+});
+
+test("changes that come at once are made one after the other", async () => {
+  const steps: string[] = [];
+  const slow: ControlPart = part(({ clock_offset_ms: of }) => ({
+    save: async () => {
+      steps.push(`save ${of}`);
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+    apply: () => ({ steps: steps.push(`apply ${of}`) }),
+  }));
+  service = await startControlPlane({ port: 0, parts: [slow] });
+  await Promise.all([patch('{"clock_offset_ms":1}'), patch('{"clock_offset_ms":2}'), patch('{"clock_offset_ms":3}')]);
+  expect(steps.filter((step) => step.startsWith("save"))).toHaveLength(3);
+  for (let at = 0; at < steps.length; at += 2) {
+    expect(steps[at + 1]).toBe(steps[at]?.replace("save", "apply"));
+  }
+});
+
+test("an offset of more than a hundred years is refused, because months have names of four digits", () => {
+  expect(readClockOffset({ clock_offset_ms: -3_000_000_000_000 })).toBe(-3_000_000_000_000);
+  for (const offset of [9e15, -9e15, 1.5, "1", null]) {
+    expect(() => readClockOffset({ clock_offset_ms: offset })).toThrow("at most a hundred years");
+  }
+});

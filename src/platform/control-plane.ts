@@ -1,0 +1,101 @@
+/**
+ * The control plane: a listener of its own for the parts of one process (interface.md section 4), and `PATCH /deployment`,
+ * which goes to each of the parts or to none.
+ */
+import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./http-service.ts";
+
+/**
+ * A change that has been read and fits. What can fail is saved by all parts before any applies; applying cannot fail, and
+ * tells the settings as they are then.
+ */
+export type DeploymentChange = {
+  save?(): Promise<void>;
+  /** Puts back what was before `save`, also where `save` failed and nobody knows what it did. */
+  restore?(): Promise<void>;
+  apply(): Record<string, unknown>;
+};
+
+/** What one role brings to a control plane. In one process, all roles share one listener and one `PATCH /deployment`. */
+export type ControlPart = {
+  routes: ServiceRoute[];
+  /** Reads the fields it knows and ignores the others; throws where one does not fit. */
+  readDeployment(body: Record<string, unknown>): DeploymentChange;
+};
+
+/** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
+const FIELDS = ["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"];
+
+const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Saves every change, or takes back those that were saved and says how that went. */
+const saveAll = async (changes: readonly DeploymentChange[]): Promise<void> => {
+  const begun: DeploymentChange[] = [];
+  for (const change of changes) {
+    begun.push(change);
+    try {
+      await change.save?.();
+    } catch (error) {
+      const restored = await Promise.allSettled(begun.reverse().map((each) => each.restore?.()));
+      const failed = restored.find(({ status }) => status === "rejected");
+      const left =
+        failed === undefined
+          ? "nothing was changed"
+          : "what was saved could not be taken back either, so the store may hold the change: send it again, or the old one";
+      throw new RequestError(503, `the change could not be saved (${sentence(error)}); ${left}`);
+    }
+  }
+};
+
+/** One change after the other: a second one that came meanwhile must not meet half of the first. */
+const deploymentRoute = (parts: readonly ControlPart[]): ServiceRoute => {
+  let last: Promise<unknown> = Promise.resolve();
+  const change = async (body: Record<string, unknown>): Promise<Record<string, unknown>> => {
+    const changes = parts.map((part) => part.readDeployment(body));
+    await saveAll(changes);
+    return Object.assign({}, ...changes.map(({ apply }) => apply()));
+  };
+  return {
+    method: "PATCH",
+    path: "/deployment",
+    handle: async ({ body }) => {
+      if (typeof body !== "object" || body === null || Array.isArray(body)) {
+        throw new RequestError(422, 'expected a JSON object, for example {"clock_offset_ms":0}');
+      }
+      const unknown = Object.keys(body).find((field) => !FIELDS.includes(field));
+      if (unknown !== undefined) {
+        throw new RequestError(422, `expected one of ${FIELDS.join(", ")}, got ${unknown}; nothing was changed`);
+      }
+      const turn = last.then(() => change(body as Record<string, unknown>));
+      last = turn.catch(() => {});
+      return { status: 200, body: await turn };
+    },
+  };
+};
+
+/** `port: 0` lets the system choose. Rejects when the address cannot be listened on. */
+export const startControlPlane = (options: {
+  host?: string;
+  port: number;
+  parts: readonly ControlPart[];
+}): Promise<HttpService> =>
+  startHttpService({
+    host: options.host ?? "127.0.0.1",
+    port: options.port,
+    routes: [...options.parts.flatMap(({ routes }) => routes), deploymentRoute(options.parts)],
+  });
+
+/** A hundred years: months have names of four digits, and dates stay dates. */
+const OFFSET_MS_MAX = 100 * 365 * 86_400_000;
+
+/** The clock's part of `PATCH /deployment`, the same in every role. */
+export const readClockOffset = (body: Record<string, unknown>): number | undefined => {
+  const offset = body.clock_offset_ms;
+  if (offset === undefined) return undefined;
+  if (typeof offset !== "number" || !Number.isSafeInteger(offset) || Math.abs(offset) > OFFSET_MS_MAX) {
+    throw new RequestError(
+      422,
+      "expected clock_offset_ms to be a whole number of milliseconds, at most a hundred years either way",
+    );
+  }
+  return offset;
+};
