@@ -61,6 +61,7 @@ const narrate = (of: number, quiet: boolean): Narration => {
   const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   let done = 0;
   let now = "";
+  const lawful = new Set<string>();
   const say = (text: string): void => void (quiet || process.stderr.write(text));
   const wipe = (): void => say(isTerminal && done > 0 ? `\r${" ".repeat(79)}\r` : "");
   const alive = (): void => say(`  … ${done} trials of about ${of} done${now}\n`);
@@ -71,7 +72,9 @@ const narrate = (of: number, quiet: boolean): Narration => {
   return {
     onTrial: (trial) => {
       wipe();
-      done += 1;
+      // A mutant is tried by many laws, which count once.
+      if (trial.column !== "properties" || !lawful.has(trial.mutant)) done += 1;
+      if (trial.column === "properties") lawful.add(trial.mutant);
       now = `, last ${trial.mutant} on ${trial.stage}`;
       if (!isRight(trial)) {
         say(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.told.join("\n    ")}\n`);

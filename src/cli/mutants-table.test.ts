@@ -58,6 +58,15 @@ describe("the matrix of mutants", () => {
     expect(text).toContain("  did:  gate: latency_ms_p99*, a, b, c +1\n");
   });
 
+  test("names all laws that saw it in one place", () => {
+    const law = { column: "properties", own: false, intended: [], verdict: "seen" } as const;
+    const trials = [
+      trial({ ...law, stage: "order", by: ["order"] }),
+      trial({ ...law, stage: "repair", by: ["repair"] }),
+    ];
+    expect(mutantsTable(matrixOf(TAIL, trials))).toContain("  did:  properties: order, repair\n");
+  });
+
   test("fits a terminal of 80 columns, whatever was said", () => {
     const told = [`real-server: undecided: ${"a long explanation of it ".repeat(20)}`];
     const trials = MUTANTS.flatMap(({ name }) => [

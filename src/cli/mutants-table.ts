@@ -23,7 +23,7 @@ const WORDS: Record<CellVerdict, { must: string; else: string }> = {
 const LEGEND = [
   "KILLED  by everybody who must        MISSED  by all      WRONG  by others alone",
   "clean   the healthy platform, acquitted                  FALSE  condemned",
-  "seen    by somebody who need not     no      not seen    -      not tried",
+  "seen    by somebody who need not     no      not seen    -      not tried*",
   "OPEN    undecided where it has to be decided             open   elsewhere",
 ];
 
@@ -62,8 +62,7 @@ const placeOf = ({ column, stage }: { column: string; stage: string }): string =
   column === stage || column === "gate" ? stage : `${column}/${stage}`;
 
 /** Those who were meant to are marked; the others are told up to a number. */
-const judges = ({ by, intended, own, column }: Trial): string => {
-  if (column === "properties") return "";
+const judges = ({ by, intended, own }: Trial): string => {
   const meant = (id: string): boolean => own && intended.includes(id);
   const bare = (id: string): string => id.replace(/^(verify|gate)\//, "");
   const each = [...new Set(by)];
@@ -72,8 +71,17 @@ const judges = ({ by, intended, own, column }: Trial): string => {
   return `: ${named.slice(0, NAMED).join(", ")}${more > 0 ? ` +${more}` : ""}`;
 };
 
+/** The laws as one place; each of them is a trial of its own. */
+const places = (trials: readonly Trial[]): Trial[] => {
+  const laws = trials.filter(({ column }) => column === "properties");
+  const others = trials.filter(({ column }) => column !== "properties");
+  const [first] = laws;
+  if (first === undefined) return others;
+  return [{ ...first, stage: first.column, own: false, by: laws.flatMap(({ by }) => by) }, ...others];
+};
+
 const listOf = ({ mutant, must, trials }: Row): string[] => {
-  const seen = trials.filter(({ by }) => by.length > 0);
+  const seen = places(trials.filter(({ by }) => by.length > 0));
   const did = seen.flatMap((trial, at) => wrapped(at === 0 ? "  did:  " : "        ", placeOf(trial) + judges(trial)));
   const wrong = trials.filter((trial) => trial.own && !isRight(trial));
   const why = wrong.flatMap(({ verdict, told, ...trial }) =>
@@ -103,6 +111,7 @@ export const mutantsTable = (rows: readonly Row[], columns: readonly Column[] = 
     "",
     ...LEGEND,
     "",
+    "* by properties: no law looks at what it spoils",
     "must: who has to catch it, and where    did: who has (* was meant to)",
     "",
     ...rows.flatMap(listOf),

@@ -4,7 +4,7 @@
  * margin (non-inferiority), so too few or too noisy pairs cannot pass.
  *
  * Per measurement, h = ln(head / base), turned so that worse is positive:
- *   regression      h > 0 by the exact signed-rank test, Holm over the measurements, at 1 %; and typically at least the margin
+ *   regression      h > 0 by the exact signed-rank test, Holm over the measurements, at 0.1 %; and typically at least the margin
  *   no regression   h < margin by the same test at 5 %, not corrected: all measurements have to show it
  *   inconclusive    neither
  */
@@ -28,7 +28,7 @@ export type GatePolicy = {
  * slowest calls, so it is allowed more.
  */
 export const GATE_POLICY: GatePolicy = {
-  falseAlarm: 0.01,
+  falseAlarm: 0.001,
   missed: 0.05,
   margins: { latency_ms_p50: 1.05, latency_ms_p99: 1.2, goodput: 1.05 },
 };

@@ -1,12 +1,13 @@
 /**
- * When the two deployments of the gate's small stage are loaded: short blocks in turn, base and head, head and base, so that
- * a machine that grows slower meanwhile favours neither. A block is a part below the capacity, where latency is read, and a
- * part far above it, where goodput is read (design.md, "Gate on what is stable").
+ * When the two deployments of the gate's small stage are loaded: short blocks in pairs, a coin for each pair telling who is
+ * first, so that whatever else the machine does, in whatever rhythm, favours neither. A block is a part below the capacity,
+ * where latency is read, and a part far above it, where goodput is read (design.md, "Gate on what is stable").
  */
 import { type BlockPlan, measureBlock } from "../gate/block.ts";
 import type { Pair } from "../gate/paired-comparison.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/profiles.ts";
+import { saltOf, uniform } from "../workload/random.ts";
 
 export type Side = "base" | "head";
 export const SIDES: readonly Side[] = ["base", "head"];
@@ -14,26 +15,27 @@ export const SIDES: readonly Side[] = ["base", "head"];
 /** Long enough that the timers and turns of two busy cores are small beside it. */
 export const SERVICE_MS = 80;
 export const SLOTS = 16;
-export const PAIRS = 12;
+export const PAIRS = 16;
 const CAPACITY_PER_S = (SLOTS * 1000) / SERVICE_MS;
 const BELOW = 0.7;
 const ABOVE = 2;
-const STEADY_S = 0.36;
-const PAST_S = 0.2;
-/** What is under way when a part ends is over before the other deployment begins. */
-const REST_S = 0.1;
+const STEADY_S = 0.3;
+const PAST_S = 0.18;
+/** Most of what is under way when a block ends is over before the other deployment is loaded. */
+const REST_S = 0.06;
 const BLOCK_S = STEADY_S + PAST_S + REST_S;
 /** An answer twice as late as it should be is no good one. */
 const SLO_MS = 2 * SERVICE_MS;
 /** Loaded before anything is measured: code is compiled, connections are made. */
 const WARM_UP_S = 0.5;
+const SEED = 1;
 
 export type GateBlock = { pair: number; side: Side; startS: number };
 
 export const gateBlocks = (pairs: number): GateBlock[] =>
   Array.from({ length: pairs * 2 }, (_, at) => {
     const pair = Math.floor(at / 2);
-    const first: Side = pair % 2 === 0 ? "base" : "head";
+    const first: Side = uniform(SEED, pair, saltOf("who is first")) < 0.5 ? "base" : "head";
     const side = at % 2 === 0 ? first : first === "base" ? "head" : "base";
     return { pair, side, startS: 2 * WARM_UP_S + at * BLOCK_S };
   });

@@ -58,6 +58,13 @@ describe("the column of the laws", () => {
     expect(trial?.told[0]).toMatch(/ended \(3\) and said nothing of it; its last words: out of memory$/);
   });
 
+  test("leaves out what no law looks at, but not the healthy platform", async () => {
+    const silent = await program("silent.mjs", "");
+    expect(brief(await tryLaws({ mutants: ["nobody", "spoilt"], program: silent }))).toMatchObject([
+      { mutant: "nobody", verdict: "undecided", own: true },
+    ]);
+  });
+
   test("says that there is no such program", async () => {
     const [trial] = await tryLaws({ mutants: ["nobody"], program: "properties/not-there.ts" });
     expect(trial).toMatchObject({ verdict: "undecided", own: true });

@@ -15,7 +15,7 @@ export type LawLine = {
   verdict: "killed" | "survived" | "undecided";
   told: string;
   seed?: number;
-  path?: string;
+  path?: string | null;
 };
 
 export type LawsOptions = {
@@ -39,7 +39,7 @@ const VERDICTS: Record<LawLine["verdict"], { healthy: TrialVerdict; spoilt: Tria
 
 const trialOf = ({ mutant, law, verdict, told, seed, path }: LawLine, durationMs: number): Trial => {
   const healthy = mutant === nobody.name;
-  const replay = seed === undefined || seed === null ? "" : ` (seed ${seed}${path ? `, path ${path}` : ""})`;
+  const replay = seed === undefined ? "" : ` (seed ${seed}${path ? `, path ${path}` : ""})`;
   return {
     ...{ mutant, column: "properties", stage: law, own: healthy, intended: healthy && law !== NO_LAW ? [law] : [] },
     by: verdict === "killed" ? [law] : [],
@@ -63,7 +63,10 @@ const parsed = (text: string): LawLine | null => {
   }
 };
 
-/** A trial for each law and mutant; a mutant of which nothing was said is undecided, and why. Never rejects. */
+/**
+ * A trial for each law and mutant. A mutant of which nothing was said is undecided, and why; when all was well, no law looks at
+ * what it spoils, and there is no trial of it. Never rejects.
+ */
 export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
   const { mutants, onTrial, signal, program = PROGRAM } = options;
   const trials: Trial[] = [];
@@ -74,15 +77,17 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
     trials.push(trial);
     onTrial?.(trial);
   };
-  const why = existsSync(`${ROOT}/${program}`)
+  const ended = existsSync(`${ROOT}/${program}`)
     ? await listen(program, mutants, add, signal)
-    : `${program} is not there`;
+    : { well: false, how: `${program} is not there` };
   for (const mutant of mutants) {
-    if (trials.some((trial) => trial.mutant === mutant)) continue;
-    add({ mutant, law: NO_LAW, verdict: "undecided", told: why });
+    if (trials.some((trial) => trial.mutant === mutant) || (ended.well && mutant !== nobody.name)) continue;
+    add({ mutant, law: NO_LAW, verdict: "undecided", told: ended.how });
   }
   return trials;
 };
+
+type Ended = { well: boolean; how: string };
 
 /** Hands every line on; resolves with how it ended, for those of whom it said nothing. */
 const listen = async (
@@ -90,7 +95,7 @@ const listen = async (
   mutants: readonly string[],
   onLaw: (line: LawLine) => void,
   signal: AbortSignal | undefined,
-): Promise<string> => {
+): Promise<Ended> => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
@@ -108,13 +113,13 @@ const listen = async (
     if (line !== null && mutants.includes(line.mutant)) onLaw(line);
   });
   try {
-    return await new Promise<string>((resolve) => {
-      child.on("error", (error) => resolve(`${program} could not be started: ${error.message}`));
+    return await new Promise<Ended>((resolve) => {
+      const over = (well: boolean, what: string): void => resolve({ well, how: `${program} ${what}` });
+      child.on("error", (error) => over(false, `could not be started: ${error.message}`));
       child.on("close", (code, how) => {
         const last = complaints.trim().split("\n").at(-1) ?? "";
-        resolve(
-          `${program} ended (${how ?? code}) and said nothing of it${last === "" ? "" : `; its last words: ${last}`}`,
-        );
+        const words = last === "" ? "" : `; its last words: ${last}`;
+        over(code === 0, `ended (${how ?? code}) and said nothing of it${words}`);
       });
     });
   } finally {

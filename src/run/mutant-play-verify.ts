@@ -26,7 +26,7 @@ export const verify: MiniStage = {
   about: "every rule of `verify` that needs no load",
   proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event", "verify/keys-limit-reached"],
   rulesAlone: true,
-  options: { tenants: [], serviceMs: 60, tokens: 6 },
+  options: { tenants: [], serviceMs: 180, tokens: 6 },
   play: async (bench) => {
     const allowed = { allowWrites: true, allowQuotaBurn: true };
     bench.claim(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS }));
