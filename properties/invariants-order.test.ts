@@ -20,7 +20,7 @@ const lineOf = (facts: Facts): CallLine => {
   const known: CallFacts = {
     credential: foreign ? "garbage" : credential,
     state: facts.keyRevoked ? "revoked" : facts.keyExpired ? "expired" : "valid",
-    origin: origin === "respelled" ? "listed" : origin,
+    origin: origin === "respelled" ? "listed" : origin === "lookalike" ? "foreign" : origin,
     tier: facts.tier,
     scopes: facts.scopes,
     products: facts.products,

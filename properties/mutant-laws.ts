@@ -1,19 +1,22 @@
 /**
- * `node properties/mutant-laws.ts [--json] [--runs N] [--law NAME] [--seed N] [--path P] [MUTANT…]`: the laws with a mutant's
+ * `node properties/mutant-laws.ts [--json] [--runs N] [--law NAME] [--seed N] [MUTANT…]`: the laws with a mutant's
  * parts in place of the healthy ones; without names every mutant, and `nobody`, the healthy platform. One line of JSON on
  * stdout for each mutant and law that looks at what it spoils, as it goes:
  *
  *   {"mutant":"…","law":"…","verdict":"killed"|"survived"|"undecided","told":"…","seed":N,"path":"…"|null}
  *
- * `--seed` is a base as for `npm run properties`; `--path` with `--law` asks about one case again. Exit codes: 0 everything was
+ * `--seed` is a base as for `npm run properties`; `--seed N --path P MUTANT`, from such a line, tries that one case again. Exit codes: 0 everything was
  * tried (whatever the verdicts), 2 the options lead nowhere.
  */
 import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
-import { lawsFor, type Told, tryLaw } from "./support/mutant-trial.ts";
+import { lawsFor, type Told, type TrialOptions, tryLaw } from "./support/mutant-trial.ts";
 import { PART_LAWS } from "./support/part-laws.ts";
-import { readBudget } from "./support/seed.ts";
+import { lawOfSeed, readBudget } from "./support/seed.ts";
+
+/** Deployments at once: they mostly wait for a lost answer. */
+const AT_ONCE = 4;
 
 class UsageError extends Error {}
 
@@ -49,21 +52,32 @@ const main = async (): Promise<void> => {
     if (!/^\d+$/.test(text)) throw new UsageError(`--${name} should be a whole number, but is "${text}".`);
     return Number(text);
   };
-  const laws = PART_LAWS.filter(({ name }) => values.law === undefined || values.law === name);
+  const { law: name, path } = values;
+  const seed = integer("seed");
+  if (path !== undefined && seed === null)
+    throw new UsageError("--path leads to one case of one seed, so it needs --seed.");
+  const laws = PART_LAWS.filter(
+    (law) =>
+      (name === undefined || law.name === name) && (path === undefined || law.number === lawOfSeed(seed as number)),
+  );
   if (laws.length === 0) {
-    throw new UsageError(`No law is called ${values.law}; there are ${PART_LAWS.map(({ name }) => name).join(", ")}.`);
+    throw new UsageError(`No law fits; there are ${PART_LAWS.map((law) => `${law.name} (${law.number})`).join(", ")}.`);
   }
-  if (values.path !== undefined && values.law === undefined)
-    throw new UsageError("--path needs the --law it belongs to.");
-  const options = {
-    baseSeed: integer("seed") ?? readBudget({}).seed,
+  const options: TrialOptions = {
+    baseSeed: seed ?? readBudget({}).seed,
     runs: integer("runs"),
-    path: values.path,
+    replay: path === undefined ? undefined : { seed: seed as number, path },
   };
   const say = (told: Told): void => void process.stdout.write(`${JSON.stringify(told)}\n`);
-  for (const mutant of chosenMutants(positionals)) {
-    for (const law of lawsFor(mutant, laws)) say(await tryLaw(law, mutant, options));
-  }
+  const trials = chosenMutants(positionals).flatMap((mutant) => lawsFor(mutant, laws).map((law) => ({ mutant, law })));
+  // Those that count come first and alone: they would hold up the timers of those that wait.
+  for (const { mutant, law } of trials.filter((trial) => trial.law.waits !== true))
+    say(await tryLaw(law, mutant, options));
+  const waiting = trials.filter((trial) => trial.law.waits === true).values();
+  const worker = async (): Promise<void> => {
+    for (const { mutant, law } of waiting) say(await tryLaw(law, mutant, options));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
 };
 
 try {

@@ -59,7 +59,7 @@ describe("the model condemns a server that", () => {
     const server = await startRealApi(MODEL_OPTIONS, { ...FORGETFUL, ...parts });
     try {
       const property = serverAnswersAsModel(() => server);
-      const found = await examine(property, { seed: 1, runs: 300, shrinks: false });
+      const found = await examine(property, { seed: 3, runs: 300, shrinks: false });
       expect(found).not.toBeNull();
     } finally {
       await server.close();

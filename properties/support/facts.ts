@@ -25,8 +25,10 @@ export type Facts = {
   keyUnknown: boolean;
   keyRevoked: boolean;
   keyExpired: boolean;
+  /** Said by the record, or by its time alone. */
+  expiredByStatus: boolean;
   sessions: "enabled" | "disabled" | "not_configured";
-  origin: "none" | "listed" | "respelled" | "foreign" | "null";
+  origin: "none" | "listed" | "respelled" | "foreign" | "lookalike" | "null";
   address: "unrestricted" | "listed" | "foreign";
   scopes: Scope[];
   products: Product[];
@@ -51,6 +53,7 @@ export const HEALTHY: Facts = {
   keyUnknown: false,
   keyRevoked: false,
   keyExpired: false,
+  expiredByStatus: false,
   sessions: "enabled",
   origin: "listed",
   address: "unrestricted",
@@ -110,8 +113,9 @@ const ANY: { [K in Exclude<keyof Facts, "route">]: fc.Arbitrary<Facts[K]> } = {
   keyUnknown: fc.boolean(),
   keyRevoked: fc.boolean(),
   keyExpired: fc.boolean(),
+  expiredByStatus: fc.boolean(),
   sessions: fc.constantFrom("enabled", "disabled", "not_configured"),
-  origin: fc.constantFrom("none", "listed", "respelled", "foreign", "null"),
+  origin: fc.constantFrom("none", "listed", "respelled", "foreign", "lookalike", "null"),
   address: fc.constantFrom("unrestricted", "listed", "foreign"),
   scopes: scopesArb,
   products: productsArb,
@@ -150,6 +154,7 @@ const ORIGIN: Record<Facts["origin"], string | null> = {
   listed: "https://app.example",
   respelled: "HTTPS://App.Example:443",
   foreign: "https://evil.example",
+  lookalike: "https://app.example.evil.example",
   null: "null",
 };
 
@@ -167,9 +172,9 @@ const keyOf = (facts: Facts): KeyRecord => ({
   allowed_origins: ["https://other.example", "https://app.example"],
   allowed_ips: facts.address === "unrestricted" ? [] : facts.address === "listed" ? ["10.0.0.0/8"] : ["192.0.2.7"],
   vendor_acknowledged: true,
-  status: facts.keyRevoked ? "revoked" : "valid",
+  status: facts.keyRevoked ? "revoked" : facts.keyExpired && facts.expiredByStatus ? "expired" : "valid",
   created_at: NOW_MS - 1000,
-  expires_at: facts.keyExpired ? NOW_MS : NOW_MS + 1,
+  expires_at: facts.keyExpired && !facts.expiredByStatus ? NOW_MS : NOW_MS + 1,
   last4: "cdef",
 });
 

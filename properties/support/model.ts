@@ -15,14 +15,16 @@ import type { Fault, Link } from "./real-api.ts";
 export type KnownKey = { key: KeyRecord; secret: string };
 export type KnownToken = { token: string; session: Session };
 
+/** `failing`: well-formed, but the work behind the checks cannot be done. */
+export type BodyKind = "fine" | "failing" | "malformed";
+
 export type ModelCall = {
   route: RouteName;
   credential: string | null;
   origin: string | null;
   /** What an exchange asks for. */
   product?: Product;
-  /** Whether the work behind the checks cannot be done. */
-  fails?: boolean;
+  body?: BodyKind;
 };
 export type Expected = { outcome: string; quota?: { meter: string; limit: number; used: number } };
 
@@ -77,7 +79,7 @@ export class Model {
   }
 
   /** What the server must answer; an admitted call is charged in the model. */
-  decide({ route, credential, origin, product, fails }: ModelCall): Expected {
+  decide({ route, credential, origin, product, body = "fine" }: ModelCall): Expected {
     const deployment: Deployment = { sessions: this.sessions, rate: null, designCap: null };
     const { nowMs, shedder } = { nowMs: this.nowMs(), shedder: fixedShedder(this.caps) };
     const call = new Call(routeOf(route), credential, origin, LOOPBACK, nowMs, deployment, shedder);
@@ -85,7 +87,7 @@ export class Model {
       const next = advance(call, HEALTHY_ORDERS);
       if (next === null) {
         // Work that cannot be done is a 200 with an `error` (item 186), and charged like any other.
-        const outcome = fails === true ? "200 error" : "200";
+        const outcome = body === "failing" ? "200 error" : "200";
         this.#count(outcome, call.snapshot.org.id);
         return { outcome };
       }
@@ -94,11 +96,11 @@ export class Model {
         this.#count(outcome, BEFORE_AUTHENTICATION.includes(next.refuse) ? "-" : call.snapshot.org.id);
         return next.quota === undefined ? { outcome } : { outcome, quota: next.quota };
       }
-      this.#answer(call, next, product);
+      this.#answer(call, next, product, body);
     }
   }
 
-  #answer(call: Call, ask: Ask, product: Product | undefined): void {
+  #answer(call: Call, ask: Ask, product: Product | undefined, body: BodyKind): void {
     if (ask.ask === "session") {
       const known = this.tokens.find(({ token }) => token === ask.token);
       const good = known !== undefined && known.session.expiresAtS > Math.floor(call.nowMs / 1000);
@@ -109,8 +111,9 @@ export class Model {
       );
       const snapshot = known === undefined ? null : { key: known.key, org: this.org(known.key.org_id) };
       call.lookup = this.faults.keys === "none" ? snapshot : UNAVAILABLE;
-    } else if (ask.ask === "body") call.body = { ok: true, value: { product } };
-    else call.taken = this.faults.limiter === "none" ? this.#take(call, ask) : UNAVAILABLE;
+    } else if (ask.ask === "body") {
+      call.body = body === "malformed" ? { ok: false, errors: [] } : { ok: true, value: { product } };
+    } else call.taken = this.faults.limiter === "none" ? this.#take(call, ask) : UNAVAILABLE;
   }
 
   #take(call: Call, { meter }: Extract<Ask, { ask: "take" }>): TakeOutcome {

@@ -47,16 +47,22 @@ const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Find
   }
 };
 
-export type TrialOptions = { baseSeed: number; runs: number | null; path?: string | undefined };
+/** `path`: only the case that a line told of, from the seed that stands in it. */
+export type TrialOptions = {
+  baseSeed: number;
+  runs: number | null;
+  replay?: { seed: number; path: string } | undefined;
+};
 
 export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<Told> => {
-  const seed = seedOfLaw(options.baseSeed, law.number);
-  const runs = options.runs ?? law.runs;
+  const seed = options.replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
+  const runs = options.replay === undefined ? (options.runs ?? law.runs) : 1;
   const about = { mutant: mutant.name, law: law.name, seed, path: null };
   try {
-    const draw: Draw = { seed, runs, shrinks: false, path: options.path };
+    const draw: Draw = { seed, runs, shrinks: false, path: options.replay?.path };
     const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), draw);
-    if (found === null) return { ...about, verdict: "survived", told: `held in all of ${runs} cases` };
+    if (found === null)
+      return { ...about, verdict: "survived", told: runs === 1 ? "held in this case" : `held in all of ${runs} cases` };
     const { path, why } = found;
     const healthy = await examineWith(law, HEALTHY_PARTS, { seed, runs: 1, path });
     const spoilsNothing = spoiltPartsOf(mutant).length === 0;

@@ -12,7 +12,7 @@ const needs = (facts: Facts) => ROUTE_NEEDS[facts.route.split(".")[0] as keyof t
 const stores = (facts: Facts, product: Facts["product"]) =>
   facts.products.includes(product) || (facts.products.length === 0 && product !== "viewer");
 const isSession = (facts: Facts) => facts.credential === "session";
-const strange = (facts: Facts) => facts.origin === "foreign" || facts.origin === "null";
+const strange = (facts: Facts) => ["foreign", "lookalike", "null"].includes(facts.origin);
 const isMapLoad = (facts: Facts) => facts.route === "maps.loads" || facts.route === "sdk.sessions";
 
 const FRONT: Rule[] = [

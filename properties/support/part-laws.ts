@@ -29,6 +29,8 @@ import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
 export type OpenLaw = { property: Property; close(): Promise<void> };
 
 export type PartLaw = {
+  /** Whether it spends its time waiting for sockets and budgets, rather than counting. */
+  waits?: true;
   /** Short, for a table. */
   name: string;
   /** Its number among the laws (law-numbers.ts); its seed ends in it. */
@@ -71,6 +73,7 @@ const EVERY_PART_BEHIND_SOCKETS = [
 
 export const PART_LAWS: readonly PartLaw[] = [
   {
+    waits: true,
     name: "real-server",
     number: 39,
     looksAt: EVERY_PART_BEHIND_SOCKETS,
@@ -200,6 +203,7 @@ export const PART_LAWS: readonly PartLaw[] = [
     open: pure(({ voice }) => everyStreamSpeaksItsOwnVocabulary(voice)),
   },
   {
+    waits: true,
     name: "exchange",
     number: 23,
     looksAt: ["sessionClaims", "writeAnswer", "keyStore"],
@@ -210,6 +214,7 @@ export const PART_LAWS: readonly PartLaw[] = [
     },
   },
   {
+    waits: true,
     name: "faults",
     number: 38,
     looksAt: ["keyLink", "limiterLink", "limiterStore", "keyCache", "settlement"],
