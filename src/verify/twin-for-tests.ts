@@ -67,6 +67,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   let shedForEver = false;
   let calls = 0;
   const requestIds: string[] = [];
+  const sinceFirst = new Map<string, number>();
   let ids = 0;
 
   const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
@@ -255,7 +256,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const session = credential.startsWith("svc_sess_") ? readToken(credential) : null;
     const key = session?.key ?? byS(credential);
     if (key === undefined) return unauthenticated();
-    if (key.state !== "valid" && !has(`serves-${key.state}`)) return unauthenticated();
+    const late = is("ends-arrive-late") && (sinceFirst.get(key.id) ?? performance.now()) > performance.now() - 900;
+    if (!sinceFirst.has(key.id)) sinceFirst.set(key.id, performance.now());
+    if (key.state !== "valid" && !late && !has(`serves-${key.state}`)) return unauthenticated();
     const of = orgs.get(key.org) as Org;
     const kind: Check = () => {
       if (key.kind === "pk" && session === null) return null;

@@ -18,7 +18,7 @@ const VARIANTS: readonly (readonly string[])[] = [
   // Others' traffic, and limits that our own pace meets.
   ["busy"],
   ["strict-rate"],
-  ["short-sessions"],
+  ["short-sessions", "ends-arrive-late"],
 ];
 
 describe("a conforming deployment that is not ours", () => {

@@ -2,12 +2,13 @@
 import { PRODUCTS, type RouteName } from "../../contract/routes.ts";
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Cell, tableRule } from "../cells.ts";
-import { ANY_SUCCESS } from "../checks.ts";
+import { ANY_SUCCESS, Checks } from "../checks.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
 import { forgeries, NOBODIES, type Nobody } from "../nobodies.ts";
 import { pairwise } from "../pairwise.ts";
 import { exchangeProbe, FORMS, type Probe, role } from "../probe.ts";
 import { RUNTIME_ROUTES, type Rule } from "../rule.ts";
+import { deadlineMs, expectOver } from "../settling.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 const PUBLISHABLE = outcomeOf("publishable_requires_session");
@@ -149,16 +150,20 @@ const spentKeyCells = async (context: Context, name: "revoked" | "expired"): Pro
   return [...exchange, ...runtime.slice(0, 4)];
 };
 
-const spentKey = (name: "revoked" | "expired"): Rule =>
-  tableRule({
-    id: `${name}-key`,
-    level: "must",
-    spec: [61, 153, 190],
-    title: `a key that is ${name} is answered 401`,
-    phase: "lattice",
-    needs: { roles: [name] },
-    cells: (context) => spentKeyCells(context, name),
-  });
+const spentKey = (name: "revoked" | "expired"): Rule => ({
+  id: `${name}-key`,
+  level: "must",
+  spec: [61, 142, 153, 190],
+  title: `a key that is ${name} is answered 401`,
+  phase: "lattice",
+  needs: { roles: [name] },
+  run: async (context) => {
+    const checks = new Checks("401, and no session");
+    const endMs = deadlineMs(context);
+    await context.each(await spentKeyCells(context, name), (cell) => expectOver(context, checks, cell, endMs));
+    return checks.result();
+  },
+});
 
 const eitherHeader = tableRule({
   id: "either-header",

@@ -5,7 +5,7 @@
 import { outcomeOf } from "../../contract/subcodes.ts";
 import type { AdminRole } from "../../drivers/target.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
-import { ANY_SUCCESS, Checks, fits, isSessionsOff } from "../checks.ts";
+import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
 import {
   createKey,
@@ -16,39 +16,14 @@ import {
   notAsExpected,
   updateProbe,
 } from "../managed-keys.ts";
-import type { Probe } from "../probe.ts";
 import { role } from "../probe.ts";
 import { CannotJudge, type Rule } from "../rule.ts";
-import { wait } from "../throttle.ts";
+import { MARGIN_MS, until } from "../settling.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 const PRODUCT = outcomeOf("product_not_allowed");
 const SCOPE = outcomeOf("insufficient_scope");
 const MISMATCH = outcomeOf("session_origin_mismatch");
-
-/** For a deployment that does not say how old a key record may be. */
-const ARRIVES_WITHIN_MS = 30_000;
-const MARGIN_MS = 5_000;
-const LOOK_EVERY_MS = 400;
-
-const deadlineMs = (context: Context): number => {
-  const stated = context.target.limits?.revocation_budget_ms;
-  return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
-};
-
-/** Sends until the answer fits or time is up; the last answer decides. */
-const until = async (
-  context: Context,
-  probe: Probe,
-  accepts: readonly string[],
-  endMs = deadlineMs(context),
-): Promise<Answer> => {
-  for (;;) {
-    const answer = await context.send(probe);
-    if (fits(answer, accepts) || isSessionsOff(answer) || performance.now() > endMs) return answer;
-    await wait(LOOK_EVERY_MS, context.signal);
-  }
-};
 
 const BODY = {
   kind: "publishable",

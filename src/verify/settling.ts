@@ -1,0 +1,50 @@
+/** Waiting for a change to arrive: a deployment may answer from a record as old as its revocation budget (items 58, 142; A14). */
+import { type Answer, isAdmitted } from "./answer.ts";
+import { type Accepts, type Checks, fits, isSessionsOff } from "./checks.ts";
+import type { Context } from "./context.ts";
+import type { Probe } from "./probe.ts";
+import { wait } from "./throttle.ts";
+
+/** For a deployment that does not say how old a key record may be. */
+const ARRIVES_WITHIN_MS = 30_000;
+export const MARGIN_MS = 5_000;
+const LOOK_EVERY_MS = 400;
+
+export const deadlineMs = (context: Context): number => {
+  const stated = context.target.limits?.revocation_budget_ms;
+  return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
+};
+
+/** Sends until the answer fits or time is up; the last answer decides. */
+export const until = async (
+  context: Context,
+  probe: Probe,
+  accepts: readonly string[],
+  endMs = deadlineMs(context),
+): Promise<Answer> => {
+  for (;;) {
+    const answer = await context.send(probe);
+    if (fits(answer, accepts) || isSessionsOff(answer) || performance.now() > endMs) return answer;
+    await wait(LOOK_EVERY_MS, context.signal);
+  }
+};
+
+/**
+ * Judges calls with a credential that is over. One that is let in is tried again until its end has had time to arrive: it may
+ * have been revoked a moment before the run. `endMs` is common to all of them.
+ */
+export const expectOver = async (
+  context: Context,
+  checks: Checks,
+  cell: Accepts & { readonly probe: Probe },
+  endMs: number,
+): Promise<void> => {
+  const first = await context.send(cell.probe);
+  if (!isAdmitted(first)) {
+    checks.expect(first, cell);
+    return;
+  }
+  const last = await until(context, cell.probe, [...cell.accepts, ...(cell.tolerates ?? [])], endMs);
+  if (!isAdmitted(last)) checks.note("was let in at first: its end had to arrive");
+  checks.expect(last, cell);
+};
