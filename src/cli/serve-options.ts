@@ -53,7 +53,8 @@ const rateLimit = (text: string): RateLimit | "off" => {
 const capacityChange = (text: string, before: CapacityChange[] | undefined): CapacityChange[] => {
   const match = /^(\d+(?:\.\d+)?):(slots|service)=(\d+(?:\.\d+)?)$/.exec(text);
   const value = Number(match?.[3]);
-  if (match === null || (match[2] === "slots" ? !Number.isInteger(value) : value <= 0)) {
+  const isValue = match?.[2] === "slots" ? Number.isSafeInteger(value) : value > 0 && value <= 1_000;
+  if (match === null || !isValue || Number(match[1]) > CHANGE_S_MAX) {
     throw new InvalidArgumentError(
       `expected S:slots=N or S:service=F, e.g. 10:slots=8 or 10:service=5 (seconds after the start); got "${text}".`,
     );
@@ -63,6 +64,20 @@ const capacityChange = (text: string, before: CapacityChange[] | undefined): Cap
 };
 
 const notNegative = (text: string): number => (text === "0" ? 0 : positive(text));
+
+/** A timer that is set for longer than it can count fires at once. */
+const upTo =
+  (read: (text: string) => number, most: number) =>
+  (text: string): number => {
+    const value = read(text);
+    if (value > most) throw new InvalidArgumentError(`expected at most ${most}, got "${text}".`);
+    return value;
+  };
+
+const SERVICE_MS_MAX = 600_000;
+const TOKENS_MAX = 100_000;
+const TOKEN_MS_MAX = 60_000;
+const CHANGE_S_MAX = 1_000_000;
 const port = whole(0, 65_535);
 
 /** Declares them all; the defaults are the platform's (interface.md section 4). */
@@ -75,14 +90,14 @@ export const addServeOptions = (command: Command): Command =>
     .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
     .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
     .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
-    .option("--service-ms <S>", "mean service time of the inference", positive, 200)
+    .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
     .addOption(
       new Option("--service-distribution <name>", "of the service time")
         .choices(["constant", "exponential", "lognormal"])
         .default("constant"),
     )
-    .option("--tokens <N>", "content events of a stream", whole(1), 20)
-    .option("--token-ms <n>", "added to the service time for each content event", notNegative, 0)
+    .option("--tokens <N>", "content events of a stream", whole(1, TOKENS_MAX), 20)
+    .option("--token-ms <n>", "added to the service time for each content event", upTo(notNegative, TOKEN_MS_MAX), 0)
     .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
     .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
     .option(

@@ -52,6 +52,30 @@ test("--rate-limit off lets through what the default would have limited", async 
   expect([...statuses]).toEqual([200]);
 });
 
+test.each([
+  [["--write-target", "/nowhere/target.json"], "expected a file that can be written"],
+  [["--host", "192.0.2.1"], "expected an address that can be listened on"],
+  [["--trusted-proxy", "proxy"], "expected a trusted proxy"],
+  [["--keys", "sqlite:/nowhere/keys.db"], "expected /nowhere/keys.db to be an SQLite file"],
+  [["--service-ms", "1e12"], "expected at most 600000"],
+  [["--capacity-change", "1e9:slots=1"], "expected S:slots=N"],
+])("%j is a mistake told in a sentence, with exit code 2", async (options, sentence) => {
+  child = spawn(process.execPath, [ENTRY, "serve", "--log-level", "silent", ...options], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [told, printed] = ["", ""];
+  child.stderr?.on("data", (chunk) => {
+    told += chunk;
+  });
+  child.stdout?.on("data", (chunk) => {
+    printed += chunk;
+  });
+  const [code] = await once(child, "close");
+  expect([code, printed]).toEqual([2, ""]);
+  expect(told).toContain(sentence);
+  expect(told).not.toContain("    at ");
+});
+
 test("--host moves the API alone: its services and the control plane stay on loopback", async () => {
   const { urls } = await serve("--host", "127.0.0.2");
   const hostOf = (url: string): string => new URL(url).hostname;

@@ -19,6 +19,14 @@ const untilStopped = (): Promise<void> =>
     }
   });
 
+/** An address that cannot be listened on is a mistake of whoever named it. */
+const cannotListen = (error: unknown): CommandError | null => {
+  const { syscall, code, message } = error as NodeJS.ErrnoException;
+  if (syscall !== "listen" && syscall !== "getaddrinfo") return null;
+  const advice = code === "EADDRINUSE" ? "name another port, or 0 to have one chosen" : "name another --host or --port";
+  return new CommandError(EXIT.usage, `expected an address that can be listened on, got ${message}: ${advice}`);
+};
+
 const serve = async (options: ServeOptions): Promise<void> => {
   const { tenants = DEFAULT_TENANTS, writeTarget: path } = options;
   if (options.tenants !== undefined && path === undefined) {
@@ -30,7 +38,9 @@ const serve = async (options: ServeOptions): Promise<void> => {
   const role = roleOptionsOf(options);
   // Made here rather than in the role, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
-  const running = await startRole(options.role, role);
+  const running = await startRole(options.role, role).catch((error: unknown) => {
+    throw cannotListen(error) ?? error;
+  });
   if (path !== undefined) {
     try {
       const { adminSecret = "" } = role;

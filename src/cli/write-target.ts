@@ -59,5 +59,8 @@ export const seedAndWriteTarget = async (
     ...seed.target,
   };
   // It holds credentials: for its owner only.
-  await writeFile(options.path, `${JSON.stringify(target, null, 2)}\n`, { mode: 0o600 });
+  await writeFile(options.path, `${JSON.stringify(target, null, 2)}\n`, { mode: 0o600 }).catch((error: unknown) => {
+    const why = (error as NodeJS.ErrnoException).code ?? "failed";
+    throw new CommandError(EXIT.usage, `--write-target ${options.path}: expected a file that can be written (${why})`);
+  });
 };

@@ -16,6 +16,8 @@ export type KeyCreation = {
   allowed_origins?: string[];
   allowed_ips?: string[];
   acknowledge_vendor?: boolean;
+  /** The record's own word for the same, so that a record that was read can be sent back. */
+  vendor_acknowledged?: boolean;
   expires_at?: number | null;
 };
 
@@ -118,6 +120,9 @@ const decide = (change: Change): ManagementRefusal | null => {
   return null;
 };
 
+const isAcknowledged = ({ acknowledge_vendor, vendor_acknowledged }: KeyUpdate): boolean =>
+  acknowledge_vendor === true || vendor_acknowledged === true;
+
 /** The record to be stored but for id, times and secret, or the refusal. `liveKeys` counts valid, unexpired keys. */
 export const decideCreation = (
   org: Organization,
@@ -130,7 +135,7 @@ export const decideCreation = (
     scopes: request.scopes ?? [],
     products: request.products ?? [],
     allowed_origins: request.allowed_origins ?? [],
-    vendor_acknowledged: request.acknowledge_vendor === true,
+    vendor_acknowledged: isAcknowledged(request),
   };
   const refusal = decide({ org, before: null, after, liveKeys });
   if (refusal !== null) return refusal;
@@ -159,7 +164,7 @@ export const decideUpdate = (
     scopes: request.scopes ?? key.scopes,
     products: request.products ?? key.products,
     allowed_origins: request.allowed_origins ?? key.allowed_origins,
-    vendor_acknowledged: key.vendor_acknowledged || request.acknowledge_vendor === true,
+    vendor_acknowledged: key.vendor_acknowledged || isAcknowledged(request),
   };
   const refusal = decide({ org, before: key, after, liveKeys: 0 });
   if (refusal !== null) return refusal;

@@ -87,5 +87,8 @@ export const inBlock = (address: string, block: string): boolean => {
   return true;
 };
 
+/** Whether the text is an address or a CIDR block at all. */
+export const isBlock = (block: string): boolean => inBlock(block.split("/", 1)[0] as string, block);
+
 export const addressListed = (key: KeyRecord, address: string): boolean =>
   key.allowed_ips.length === 0 || key.allowed_ips.some((block) => inBlock(address, block));

@@ -81,6 +81,7 @@ const keyFields = (items: { scope: TSchema; product: TSchema; origin: TSchema; a
   allowed_origins: Type.Optional(list(items.origin, 1_000)),
   allowed_ips: Type.Optional(list(items.address, 1_000)),
   acknowledge_vendor: Type.Optional(Type.Boolean()),
+  vendor_acknowledged: Type.Optional(Type.Boolean()),
   expires_at: Type.Optional(Type.Union([Type.Null(), Type.Integer({ minimum: 0 })])),
 });
 

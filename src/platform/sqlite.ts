@@ -9,10 +9,29 @@ export type SqliteOptions = {
   synchronous?: "NORMAL" | "FULL";
 };
 
+/** A file that cannot be a store: what was expected, what came, what to do. */
+export class StoreFileError extends Error {
+  override name = "StoreFileError";
+}
+
+const opened = (path: string): DatabaseSync => {
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path, { timeout: 2_000 });
+    // The first thing that reads and writes the file.
+    db.exec("PRAGMA journal_mode = WAL");
+    return db;
+  } catch (error) {
+    db?.close();
+    const why = error instanceof Error ? error.message : String(error);
+    throw new StoreFileError(`expected ${path} to be an SQLite file, or a place to make one: ${why}`);
+  }
+};
+
 /** Opens or makes the file; a file of another layout is refused with a sentence. */
 export const openSqlite = (path: string, schema: string, version: number, options: SqliteOptions): DatabaseSync => {
-  const db = new DatabaseSync(path, { timeout: 2_000 });
-  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${options.synchronous ?? "NORMAL"}`);
+  const db = opened(path);
+  db.exec(`PRAGMA synchronous = ${options.synchronous ?? "NORMAL"}`);
   const isNew = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
   if (isNew) {
     db.exec(`BEGIN IMMEDIATE; ${schema} COMMIT;`);
@@ -21,7 +40,9 @@ export const openSqlite = (path: string, schema: string, version: number, option
   const found = Number(db.prepare("PRAGMA user_version").get()?.user_version);
   if (found !== version) {
     db.close();
-    throw new Error(`expected layout ${version} in ${path}, found ${found}: name another file, or remove this one`);
+    throw new StoreFileError(
+      `expected layout ${version} in ${path}, found ${found}: name another file, or remove this one`,
+    );
   }
   return db;
 };

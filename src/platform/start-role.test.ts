@@ -108,6 +108,14 @@ describe("options that cannot be", () => {
     ["an API with a store of its own", "api", { ...SECRETS, keys: "memory" }, /expected --keys http/],
     ["a store that nobody knows", "all", { keys: "postgres://x" }, /expected --keys sqlite:PATH or memory/],
     ["a session longer than the specification's maximum", "all", { sessionLifetimeS: 1_801 }, /1 to 1800 seconds/],
+    ["a trusted proxy that is no address", "all", { trustedProxies: ["10.0.0.1", "proxy"] }, /CIDR block, got "proxy"/],
+    [
+      "a folder that is not there",
+      "all",
+      { keys: "sqlite:/nowhere/keys.db" },
+      /\/nowhere\/keys.db to be an SQLite file/,
+    ],
+    ["a file that is something else", "all", { limiter: `sqlite:${import.meta.filename}` }, /not a database/],
     ["a path that is missing", "all", { limiter: "sqlite:" }, /expected --limiter sqlite:PATH/],
   ] as [string, Role, RoleOptions, RegExp][])(
     "%s is refused in a sentence, and nothing is left listening",

@@ -4,6 +4,7 @@
  * (interface.md section 4, `serve`).
  */
 import { randomBytes } from "node:crypto";
+import { isBlock } from "../core/origin.ts";
 import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
 import type { Gauges } from "./api/gauges.ts";
 import { shiftableClock } from "./clock.ts";
@@ -19,6 +20,7 @@ import { startLimiterService } from "./limiter/limiter-service.ts";
 import { memoryLimiterStore, sqliteLimiterStore } from "./limiter/local-limiter.ts";
 import type { Limiter } from "./limiter.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
+import { StoreFileError } from "./sqlite.ts";
 
 export const ROLES = ["all", "api", "keys", "limiter"] as const;
 export type Role = (typeof ROLES)[number];
@@ -89,7 +91,14 @@ const addressOf = (kind: "keys" | "limiter", address: string): string => {
 
 const storeOf = <S>(option: string, kind: "keys" | "limiter", memory: () => S, sqlite: (path: string) => S): S => {
   if (option === "memory") return memory();
-  if (option.startsWith("sqlite:") && option.length > 7) return sqlite(option.slice(7));
+  if (option.startsWith("sqlite:") && option.length > 7) {
+    try {
+      return sqlite(option.slice(7));
+    } catch (error) {
+      if (error instanceof StoreFileError) throw new RoleOptionsError(`--${kind} ${option}: ${error.message}`);
+      throw error;
+    }
+  }
   throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
 };
 
@@ -118,6 +127,12 @@ const checkLifetime = (lifetimeS: number | undefined): void => {
   throw new RoleOptionsError(`expected a session lifetime of 1 to ${SESSION_LIFETIME_MAX_S} seconds, got ${lifetimeS}`);
 };
 
+const checkProxies = (blocks: readonly string[] = []): void => {
+  const wrong = blocks.find((block) => !isBlock(block));
+  if (wrong === undefined) return;
+  throw new RoleOptionsError(`expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
+};
+
 const secretOf = (role: Role, name: "session" | "admin", given: string | undefined): string => {
   if (given !== undefined && given !== "") return given;
   if (role === "all") return randomBytes(32).toString("hex");
@@ -142,6 +157,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
 
 const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Closers): Promise<Running> => {
   checkLifetime(options.sessionLifetimeS);
+  checkProxies(options.trustedProxies);
   const host = options.host ?? "127.0.0.1";
   // In one process only the API is for others; nobody but it has business with the two services.
   const serviceHost = role === "all" ? "127.0.0.1" : host;

@@ -135,6 +135,7 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
 
   test("vendor with acknowledgement, and a test key without origins, are made", async () => {
     expect((await create({ kind: "server", scopes: ["vendor"], acknowledge_vendor: true })).status).toBe(201);
+    expect((await create({ kind: "server", scopes: ["vendor"], vendor_acknowledged: true })).status).toBe(201);
     expect((await create({ kind: "publishable", env: "test" })).json.key).toMatch(/^svc_pk_test_/);
   });
 
@@ -165,6 +166,11 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
     expect(outcomeOf(await patch(json.id, { allowed_origins: [] }))).toBe("422 publishable_live_requires_origins");
     expect(outcomeOf(await patch(json.id, { scopes: ["vendor"] }))).toBe("403 vendor_scope_requires_acknowledgement");
     expect((await patch(json.id, { scopes: ["vendor"], acknowledge_vendor: true })).status).toBe(200);
+    const other = (await create(PUBLISHABLE)).json.id;
+    expect(outcomeOf(await patch(other, { scopes: ["vendor"], vendor_acknowledged: false }))).toBe(
+      "403 vendor_scope_requires_acknowledgement",
+    );
+    expect((await patch(other, { scopes: ["vendor"], vendor_acknowledged: true })).status).toBe(200);
   });
 
   test("an organization without a plan, or unknown, is told plan_required", async () => {

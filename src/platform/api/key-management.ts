@@ -8,7 +8,7 @@ import type { RouteName } from "../../contract/routes.ts";
 import { type AnyRefusalName, outcomeOf } from "../../contract/subcodes.ts";
 import type { BodyRead, Refuse } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
-import { normalizeOrigin, parseAddress } from "../../core/origin.ts";
+import { isBlock, normalizeOrigin } from "../../core/origin.ts";
 import { jsonHeaders } from "./answer.ts";
 import { reasonOf } from "./asks.ts";
 import { recordCall } from "./call-record.ts";
@@ -28,15 +28,9 @@ const faultsOf = ({ allowed_origins = [], allowed_ips = [] }: KeyUpdate): BodyEr
   const origins = allowed_origins.flatMap((origin, i) =>
     normalizeOrigin(origin) === null ? [fault("allowed_origins", i, "expected scheme://host[:port]")] : [],
   );
-  const addresses = allowed_ips.flatMap((block, i) => {
-    const [address, bits, ...rest] = block.split("/");
-    const bytes = parseAddress(address as string);
-    const isBlock =
-      bits === undefined || (/^\d{1,3}$/.test(bits) && bytes !== null && Number(bits) <= bytes.length * 8);
-    return bytes !== null && isBlock && rest.length === 0
-      ? []
-      : [fault("allowed_ips", i, "expected an address or a CIDR block")];
-  });
+  const addresses = allowed_ips.flatMap((block, i) =>
+    isBlock(block) ? [] : [fault("allowed_ips", i, "expected an address or a CIDR block")],
+  );
   return [...origins, ...addresses].slice(0, 8);
 };
 

@@ -54,6 +54,7 @@ const request = {
   allowed_origins: Type.Optional(Texts),
   allowed_ips: Type.Optional(Texts),
   acknowledge_vendor: Type.Optional(Type.Boolean()),
+  vendor_acknowledged: Type.Optional(Type.Boolean()),
   expires_at: Type.Optional(orNull(Type.Number())),
 };
 
@@ -70,14 +71,26 @@ export const updateBody = Compile(
 );
 export const revocationBody = Compile(Type.Object({ org: Type.String(), id: Type.String() }));
 
+/** So many that sums of them stay whole numbers in every store. */
+const Loads = Type.Integer({ minimum: 0, maximum: 1_000_000_000_000 });
+/** Half of a surrogate pair is no text: a store would keep it as something else, and two names might become one. */
+const Name = Type.Refine(
+  Type.String({ minLength: 1, maxLength: 200 }),
+  (name) => name.isWellFormed(),
+  () => "must be text",
+);
+
 /** Control plane. Fields that are not known are a mistake, told rather than ignored. */
 export const organizationBody = Compile(
-  Type.Partial(Type.Object({ ...organizationFields, map_loads_used: Count }), { additionalProperties: false }),
+  Type.Partial(Type.Object({ ...organizationFields, id: Name, map_load_allowance: Loads, map_loads_used: Loads }), {
+    additionalProperties: false,
+  }),
 );
 export const keyBody = Compile(
   Type.Object(
     {
       ...Type.Partial(Type.Object({ ...keyFields, secret: Type.String({ minLength: 8, maxLength: 256 }) })).properties,
+      id: Type.Optional(Name),
       org_id: keyFields.org_id,
       kind: Kind,
     },
@@ -86,7 +99,7 @@ export const keyBody = Compile(
 );
 export const keyPatchBody = Compile(Type.Partial(Type.Object(keyFields), { additionalProperties: false }));
 export const adminTokenBody = Compile(
-  Type.Object({ org: Type.String({ minLength: 1 }), expires_in: Type.Optional(Type.Integer({ minimum: 1 })) }),
+  Type.Object({ org: Name, expires_in: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000 })) }),
 );
 
 export type Lookup = { hash: string } | { id: string };
