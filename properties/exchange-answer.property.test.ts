@@ -1,16 +1,25 @@
-/** P8: the answer of a successful exchange (2.2; items 23-26, 31-34), whatever was asked for and by whom. */
-import { afterAll, beforeAll } from "vitest";
-import { sessionIsShortAndNew } from "./support/exchange-law.ts";
+/** P8: the answer of a successful exchange (2.2; items 23-26, 31-34), whatever was asked for, by whom and of which deployment. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ExchangeServer, sessionIsShortAndNew } from "./support/exchange-law.ts";
 import { law } from "./support/law.ts";
-import { type RealApi, startRealApi } from "./support/real-api.ts";
+import { startRealApi } from "./support/real-api.ts";
 
-let api: RealApi;
+const servers: ExchangeServer[] = [];
 beforeAll(async () => {
-  api = await startRealApi();
+  // The default, and the two ends of what may be configured.
+  servers.push({ api: await startRealApi(), lifetimeS: 900 });
+  for (const lifetimeS of [1, 1_800]) {
+    servers.push({ api: await startRealApi({ sessionLifetimeS: lifetimeS }), lifetimeS });
+  }
 }, 30_000);
-afterAll(() => api?.close());
+afterAll(() => Promise.all(servers.map(({ api }) => api.close())));
 
-law("P8 a session is short, names its product, and is a new token each time", () => sessionIsShortAndNew(() => api), {
-  quick: 100,
-  nightly: 5_000,
+law(
+  "P8 a session is short, names its product, and is a new token each time",
+  () => sessionIsShortAndNew(() => servers),
+  { quick: 100, nightly: 5_000 },
+);
+
+test.each([0, -1, 1_801, 3_600])("P8 a deployment with sessions of %d s does not start", async (sessionLifetimeS) => {
+  await expect(startRealApi({ sessionLifetimeS })).rejects.toThrow("1 to 1800 seconds");
 });

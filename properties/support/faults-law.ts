@@ -14,8 +14,8 @@ export type Kind = { request: Request; normal: string; needs: readonly Link[] };
 
 const ORIGIN = "https://app.example";
 export const CALM: State = { keys: "none", limiter: "none" };
-/** Shorter than the default, because a lost answer is waited for. */
-export const FAULTS_OPTIONS = { keyServiceBudgetMs: 400 };
+/** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
+export const FAULTS_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
 /**
  * What a call may take at the most before it counts as hanging: both budgets and, on a machine that is busy with other
  * tests, several times as much again. A call that waits for a dependency without a budget never gets this far.

@@ -1,6 +1,7 @@
 /**
- * One law asked about one mutant. A law that is broken has killed it only when the same case holds with the healthy parts:
- * otherwise it was the machine, or the law, and nothing is decided.
+ * One law asked about one mutant. A law that is broken has killed it only when the same case breaks it again in a deployment of
+ * its own, and holds with the healthy parts: otherwise it was the machine, or the law. That is tried a few times; then nothing
+ * is decided.
  */
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { Mutant } from "../../src/mutants/mutant.ts";
@@ -36,6 +37,8 @@ export const lawsFor = (mutant: Mutant, laws: readonly PartLaw[]): PartLaw[] => 
   return laws.filter(({ looksAt }) => looksAt.some((part) => spoilt.includes(part)));
 };
 
+const ATTEMPTS_MAX = 3;
+
 const oneLine = (text: string): string => maskSecrets(text).replaceAll(/\s+/g, " ").trim().slice(0, 400);
 
 const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Finding | null> => {
@@ -57,20 +60,31 @@ export type TrialOptions = {
 export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<Told> => {
   const seed = options.replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
   const runs = options.replay === undefined ? (options.runs ?? law.runs) : 1;
+  const spoilsNothing = spoiltPartsOf(mutant).length === 0;
   const about = { mutant: mutant.name, law: law.name, seed, path: null };
   try {
     const draw: Draw = { seed, runs, shrinks: false, path: options.replay?.path };
-    const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), draw);
-    if (found === null)
-      return { ...about, verdict: "survived", told: runs === 1 ? "held in this case" : `held in all of ${runs} cases` };
-    const { path, why } = found;
-    const healthy = await examineWith(law, HEALTHY_PARTS, { seed, runs: 1, path });
-    const spoilsNothing = spoiltPartsOf(mutant).length === 0;
-    if (spoilsNothing === (healthy !== null)) return { ...about, path, verdict: "killed", told: oneLine(why) };
-    const instead = spoilsNothing
-      ? "the same case held when it was tried again"
-      : `the healthy platform fails the same case: ${healthy?.why}`;
-    return { ...about, path, verdict: "undecided", told: oneLine(`${why}; but ${instead}`) };
+    let doubt = "";
+    let path: string | null = null;
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
+      const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), draw);
+      if (found === null)
+        return {
+          ...about,
+          verdict: "survived",
+          told: runs === 1 ? "held in this case" : `held in all of ${runs} cases`,
+        };
+      path = found.path;
+      const again = await examineWith(law, mutant.spoil(HEALTHY_PARTS), { seed, runs: 1, path });
+      const healthy = spoilsNothing ? null : await examineWith(law, HEALTHY_PARTS, { seed, runs: 1, path });
+      if (again !== null && healthy === null) return { ...about, path, verdict: "killed", told: oneLine(again.why) };
+      doubt = `${found.why}; but ${
+        again === null
+          ? "the same case held when it was tried again"
+          : `the healthy platform fails it too: ${healthy?.why}`
+      }`;
+    }
+    return { ...about, path, verdict: "undecided", told: oneLine(doubt) };
   } catch (error) {
     return { ...about, verdict: "undecided", told: oneLine(`the law could not be asked: ${(error as Error).message}`) };
   }

@@ -15,12 +15,12 @@ import {
 import { writesTheEnvelopeOfItsSubcode } from "./envelope-laws.ts";
 import type { Property } from "./examine.ts";
 import { sessionIsShortAndNew } from "./exchange-law.ts";
-import { anyFaultsLeaveAllowedAnswers, FAULTS_OPTIONS, prepare, TIME_BUDGET_MS } from "./faults-law.ts";
+import { anyFaultsLeaveAllowedAnswers, prepare, TIME_BUDGET_MS } from "./faults-law.ts";
 import { changeIsDecidedByB5, creationIsDecidedByB5, foreignKeyIsNotFound } from "./management-laws.ts";
 import { meterIsExact } from "./quota-law.ts";
 import { admitsAsALeakyBucket, noWindowHoldsMore } from "./rate-laws.ts";
 import { startRealApi } from "./real-api.ts";
-import { MODEL_OPTIONS, serverAnswersAsModel } from "./real-server-law.ts";
+import { serverAnswersAsModel } from "./real-server-law.ts";
 import { repairNeverLeadsBack } from "./repair-laws.ts";
 import { lineHoldsNoCredential } from "./request-log-law.ts";
 import { letsInExactlyWhoFits } from "./shedding-law.ts";
@@ -41,6 +41,9 @@ export type PartLaw = {
   runs: number;
   open(parts: Parts): Promise<OpenLaw>;
 };
+
+/** Longer budgets than in the tests: trials run side by side, and a busy machine is not to be taken for a slow dependency. */
+const PATIENT = { keyServiceBudgetMs: 700, limiterBudgetMs: 500 };
 
 const pure =
   (property: (parts: Parts) => Property): PartLaw["open"] =>
@@ -79,7 +82,7 @@ export const PART_LAWS: readonly PartLaw[] = [
     looksAt: EVERY_PART_BEHIND_SOCKETS,
     runs: 60,
     open: async (parts) => {
-      const api = await startRealApi(MODEL_OPTIONS, parts, { hangsMs: TIME_BUDGET_MS });
+      const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
       return { property: serverAnswersAsModel(() => api), close: () => api.close() };
     },
   },
@@ -209,8 +212,8 @@ export const PART_LAWS: readonly PartLaw[] = [
     looksAt: ["sessionClaims", "writeAnswer", "keyStore"],
     runs: 40,
     open: async (parts) => {
-      const api = await startRealApi({}, parts, { hangsMs: TIME_BUDGET_MS });
-      return { property: sessionIsShortAndNew(() => api), close: () => api.close() };
+      const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
+      return { property: sessionIsShortAndNew(() => [{ api, lifetimeS: 900 }]), close: () => api.close() };
     },
   },
   {
@@ -220,7 +223,7 @@ export const PART_LAWS: readonly PartLaw[] = [
     looksAt: ["keyLink", "limiterLink", "limiterStore", "keyCache", "settlement"],
     runs: 6,
     open: async (parts) => {
-      const api = await startRealApi(FAULTS_OPTIONS, parts, { hangsMs: TIME_BUDGET_MS });
+      const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
       const kinds = await prepare(api).catch(async (error: unknown) => {
         await api.close();
         throw error;

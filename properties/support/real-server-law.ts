@@ -13,8 +13,8 @@ import { commandArb, heal, middleOfMonth, mint, ORIGIN, type Real, setClock } fr
 import { CAPS, Model } from "./model.ts";
 import type { RealApi } from "./real-api.ts";
 
-/** Shorter budgets than the defaults where a lost answer is waited for. */
-export const MODEL_OPTIONS = { keyServiceBudgetMs: 400 };
+/** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
+export const MODEL_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
 
 /** Two organizations with tiny allowances and a full key each, and a server key. */
 const setup = async (api: RealApi): Promise<{ model: Model; real: Real }> => {

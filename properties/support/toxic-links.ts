@@ -2,9 +2,13 @@
 import { makeFault } from "../../src/chaos/catalogue.ts";
 import type { Fault } from "../../src/chaos/fault.ts";
 import type { Toxiproxy } from "../../src/chaos/toxiproxy.ts";
+import { FAULTS_OPTIONS } from "./faults-law.ts";
 import type { Link, OpenLinks } from "./real-api.ts";
 
-const BUDGETS_MS: Readonly<Record<Link, number>> = { keys: 400, limiter: 250 };
+const BUDGETS_MS: Readonly<Record<Link, number>> = {
+  keys: FAULTS_OPTIONS.keyServiceBudgetMs,
+  limiter: FAULTS_OPTIONS.limiterBudgetMs,
+};
 
 /** `prefix` tells the proxies of one deployment from another's on the same server. */
 export const toxicLinks =
