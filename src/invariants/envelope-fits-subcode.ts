@@ -44,8 +44,8 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
   }
   // Item 189: any body will do that has no `detail`.
   if (refusal.envelope === "none") {
-    // Items 127, 163: the 401 of key management is not that of a platform key.
-    if (!ours && call.route.startsWith("keys.") && refusal.status === 401) return null;
+    // Items 127, 163, 164: the 401 of key management, or of a session that is over, is not that of a platform key.
+    if (!ours && refusal.status === 401 && isOthersRefusal(call)) return null;
     return envelope === "detail" || envelope === "both" ? `${outcome} came with a detail` : null;
   }
   if (envelope === refusal.envelope) return null;

@@ -151,8 +151,14 @@ const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
  * Whether a refusal is somebody else's affair: of a server in between that happens to speak JSON, or of key management,
  * where what a wrong administrator is told is not shown (item 127). Being let in is judged all the same.
  */
-export const isOthersRefusal = ({ route, outcome }: CallLine): boolean =>
-  BETWEEN.test(outcome) || (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome));
+export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
+  BETWEEN.test(outcome) ||
+  (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome)) ||
+  (isOver(facts) && /^401\b/.test(outcome));
+
+/** Item 164: that a 401 explains nothing is stated of keys, not of sessions that are over. */
+const isOver = (facts: CallFacts | undefined): boolean =>
+  facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
 /**
  * A11: on this route a deployment of somebody else's may tell any refusal under 200, so such an answer lets nobody in. What

@@ -38,6 +38,8 @@ export type Context = {
   readonly effects: Effects;
   readonly signal: AbortSignal | undefined;
   readonly seed: number;
+  /** How long past its end a session may be let in, for clocks that differ (item 29). */
+  readonly leewayMs: number;
   /** Everything that came so far. */
   readonly answers: readonly Answer[];
   has(name: Role): boolean;
@@ -65,6 +67,7 @@ export type ContextParts = {
   effects: Effects;
   seed: number;
   allowed: ReadonlySet<Permission>;
+  leewayMs: number;
   signal?: AbortSignal;
   makeSender(parts: {
     secretOf(probe: Probe): Promise<string | null>;
@@ -193,6 +196,7 @@ export const createContext = (parts: ContextParts): Context => {
     effects: parts.effects,
     signal: parts.signal,
     seed: parts.seed,
+    leewayMs: parts.leewayMs,
     answers: sender.answers,
     has,
     keyRole,

@@ -156,11 +156,12 @@ describe("a deployment with one defect", () => {
 describe("a deployment with sessions that end soon", () => {
   test("is caught when they do not end", { timeout: 60_000 }, async () => {
     for (const defects of [[], ["never-ends-sessions"]]) {
-      const twin = await startTwin({ variants: ["short-sessions"], defects });
+      const twin = await startTwin({ variants: ["short-sessions", "clock-leeway", "ended-session-detail"], defects });
       const { claims } = await runVerify({
         target: twin.target,
         secrets: createSecrets("."),
         seed: 7,
+        leewayMs: 2_000,
         only: ["session-ends"],
       });
       await twin.close();

@@ -22,6 +22,8 @@ import { createSender } from "./sender.ts";
 import { createThrottle } from "./throttle.ts";
 
 export const RATE_PER_S = 20;
+/** RFC 7519 speaks of a few minutes at the most; a broken deployment costs that much of waiting. */
+const LEEWAY_MS = 120_000;
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
@@ -36,6 +38,8 @@ export type VerifyOptions = Asked & {
   skip?: readonly string[];
   /** Calls a second; 20 where absent. */
   ratePerS?: number;
+  /** For clocks that differ: two minutes where absent. */
+  leewayMs?: number;
   stage?: string;
   /** Begins every call's id, by which the reference platform counts. */
   idPrefix?: string;
@@ -104,6 +108,13 @@ const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<
   }
 };
 
+/** What the specification leaves open is never held against a deployment: what was found is written down. */
+const recordedOnly = (rule: Rule, result: RuleResult): RuleResult => {
+  if (rule.level !== "info" || result.verdict !== "fail") return result;
+  const { failure: _, ...found } = result;
+  return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
+};
+
 const spentSince = (before: Spending, now: Spending): Spending => ({
   requests: now.requests - before.requests,
   map_loads: now.map_loads - before.map_loads,
@@ -143,6 +154,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     effects,
     seed,
     allowed,
+    leewayMs: options.leewayMs ?? LEEWAY_MS,
     ...(signal === undefined ? {} : { signal }),
     makeSender: (parts) =>
       createSender({
@@ -173,7 +185,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     for (const { rule, told } of chosen) {
       if (told) options.onProgress?.({ at: "rule", rule, number: result.claims.length + 1, of });
       const before = { ...budget.spent };
-      const judged = await tryRule(rule, context, permits);
+      const judged = recordedOnly(rule, await tryRule(rule, context, permits));
       await effects.takeBackAll();
       if (!told) continue;
       const { failure, idle, ...found } = judged;

@@ -63,6 +63,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const loads = new Set<string>();
   const inFlight = new Map<string, number>();
   const buckets = new Map<string, { tokens: number; atMs: number }>();
+  const leewayMs = is("clock-leeway") ? 3_000 : 0;
   let total = 0;
   let shedForEver = false;
   let calls = 0;
@@ -145,12 +146,17 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
         p: string;
         exp?: number;
       };
-      if (exp !== undefined && exp * 1000 < Date.now() && !has("never-ends-sessions")) return null;
+      if (exp !== undefined && exp * 1000 < Date.now() - leewayMs && !has("never-ends-sessions")) return null;
       const key = keys.get(k);
       return good && key !== undefined ? { key, product: p } : null;
     } catch {
       return null;
     }
+  };
+  /** Ours, and over. */
+  const endedAt = (token: string): boolean => {
+    const [head = "", payload = "", signature = ""] = token.replace(/^svc_sess_[^_]*_/, "").split(".");
+    return token.startsWith("svc_sess_") && signature === sign(`${head}.${payload}`);
   };
   const credentialIn = (req: IncomingMessage): string | null => {
     const bearer = /^Bearer\s+(\S+)$/i.exec(String(req.headers.authorization ?? ""))?.[1];
@@ -340,6 +346,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (is("prefix-first") && credential.startsWith("svc_pk_")) return detail(401, "publishable_requires_session");
     const session = credential.startsWith("svc_sess_") ? readToken(credential) : null;
     const key = session?.key ?? byS(credential);
+    if (key === undefined && is("ended-session-detail") && endedAt(credential))
+      return { status: 401, body: { detail: "session_expired" } };
     if (key === undefined) return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
     const frozen = session !== null && is("frozen-tokens");
     if (key.state !== "valid" && !frozen && !has(`serves-${key.state}`)) return unauthenticated();

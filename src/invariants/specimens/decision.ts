@@ -197,6 +197,7 @@ export const envelopeFitsSubcode: Specimens = {
         call("2", { route: "keys.update", outcome: "403 wrong organization", envelope: "flat" }),
         call("3", { route: "keys.create", outcome: "401 no administrator", envelope: "detail" }),
         call("4", { route: "keys.create", outcome: "401", envelope: "detail" }),
+        chat("5", "401 session_expired", { ...SESSION, state: "expired" }, { envelope: "detail" }),
       ],
     },
   ],
@@ -216,6 +217,12 @@ export const envelopeFitsSubcode: Specimens = {
       name: "an invented subcode",
       lines: [call("1", { outcome: "403 computer_says_no", envelope: "detail" })],
       says: /no refusal of the specification/,
+    },
+    {
+      name: "a 401 that explains the end of a key",
+      facts: foreignStage(),
+      lines: [chat("1", "401 key_expired", { ...SERVER, state: "expired" }, { envelope: "detail" })],
+      says: /no refusal/,
     },
     {
       name: "a 401 that explains itself",

@@ -42,11 +42,13 @@ const planOf = (context: Context): Plan | string => {
   return { callers, cap, below: Math.floor(cap * 0.6), above };
 };
 
+const owed = (answers: readonly Answer[]): number => count(answers, ({ outcome }) => outcome === GLOBAL);
+
 /** A full house, and outages for a good part of the refusals. */
 const looksDown = (answers: readonly Answer[], cap: number): boolean => {
   const admitted = count(answers, isAdmitted);
   const down = count(answers, isDown);
-  return admitted >= cap * FULL_SHARE && down > 0 && down >= (answers.length - admitted) * DOWN_SHARE;
+  return admitted >= cap * FULL_SHARE && down >= (answers.length - admitted) * DOWN_SHARE && down > 4 * owed(answers);
 };
 
 const run: Rule["run"] = async (context) => {
@@ -64,7 +66,8 @@ const run: Rule["run"] = async (context) => {
     }
     await wait(REST_MS, context.signal);
     const answers = await wave(context, above, callers);
-    if (answers.some(({ outcome }) => outcome === GLOBAL)) {
+    // A few of them may be others' traffic, so they have to outnumber the outages.
+    if (owed(answers) > count(answers, isDown)) {
       checks.fine();
       return checks.result();
     }

@@ -141,6 +141,9 @@ const overloadSparesOthers = loadRule({
   },
 });
 
+/** Fewer may be others' traffic. */
+const MISNAMED_MIN = 3;
+
 const overloadNamesTheCap = loadRule({
   id: "overload-names-the-cap",
   level: "must",
@@ -157,10 +160,18 @@ const overloadNamesTheCap = loadRule({
     for (const [size, answers] of bySize) {
       // One call of another organization comes beside them.
       if (size <= orgCap || size + 1 >= globalCap) continue;
-      for (const answer of answers.filter(({ outcome }) => SHED.test(outcome))) {
-        const right = answer.subcode === "org_overloaded";
-        checks.require(right, answer, `org_overloaded for ${size} calls of one organization`, told(answer));
-      }
+      const shed = answers.filter(({ outcome }) => SHED.test(outcome));
+      const global = shed.filter(({ subcode }) => subcode === "b2b_overloaded");
+      const last = global.at(-1);
+      // Others may fill the deployment at any moment: a few such answers among the right ones are theirs.
+      const rest = shed.length - global.length;
+      if (last === undefined) for (const _ of shed) checks.fine();
+      else if (rest === 0 && global.length >= MISNAMED_MIN) {
+        const got = `${global.length} times ${told(last)}`;
+        checks.require(false, last, `org_overloaded for ${size} calls of one organization`, got);
+      } else if (rest > global.length) checks.note(`b2b_overloaded among them ${global.length} times`);
+      else
+        checks.unclear(`both names came for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
     }
     return checks.result("no wave came between the two caps");
   },
@@ -173,12 +184,23 @@ const firstByteMs = ({ exchanged }: Answer): number =>
 const wholeMs = ({ exchanged }: Answer): number => (exchanged.doneUs - exchanged.sentUs) / 1000;
 /** What a burst from one host does to both kinds alike. */
 const BURST_MS = 150;
+const QUICK_CALLS = 9;
+
+/** How long an answer takes that needs no work at all: the way there and back, and what is in between for all of them. */
+const wayMs = async (context: Context): Promise<number> => {
+  const probe: Probe = { route: "design.styles", credential: { as: "none" }, origin: "none", once: true };
+  const took: number[] = [];
+  await context.each(Array(QUICK_CALLS).fill(probe), async (one: Probe) => {
+    took.push(firstByteMs(await context.send(one)));
+  });
+  return median(took);
+};
 
 const refusalsAreCheap = loadRule({
   id: "refusals-are-cheap",
-  level: "should",
+  level: "info",
   spec: [220],
-  title: "a call that is shed costs far less time than one that is served",
+  title: "whether a call that is shed costs far less time than one that is served",
   run: async (context) => {
     const checks = new Checks("the median refusal takes at most half the time of a served call");
     const { reached, answers, size } = await overload(context);
@@ -187,8 +209,9 @@ const refusalsAreCheap = loadRule({
     const served = answers.filter(isAdmitted);
     const last = shed.at(-1);
     if (last === undefined || served.length === 0) return checks.result("nothing to compare");
+    const quickMs = await wayMs(context);
     const tookMs = median(shed.map(firstByteMs));
-    const mayMs = Math.max(BURST_MS, median(served.map(wholeMs)) / 2);
+    const mayMs = quickMs + Math.max(BURST_MS, (median(served.map(wholeMs)) - quickMs) / 2);
     checks.require(
       tookMs <= mayMs,
       last,

@@ -60,7 +60,7 @@ export const lookalikes = (listed: string): { strict: string[]; lenient: string[
 
 const listedOf = (context: Context): string | undefined => context.keyRole("publishable")?.origin;
 
-const lookalikeRule = (id: string, level: "must" | "should", which: "strict" | "lenient", title: string): Rule =>
+const lookalikeRule = (id: string, level: "must" | "info", which: "strict" | "lenient", title: string): Rule =>
   tableRule({
     id,
     level,
@@ -210,9 +210,9 @@ export const ORIGIN_RULES: readonly Rule[] = [
   ),
   lookalikeRule(
     "origin-is-matched-exactly",
-    "should",
+    "info",
     "lenient",
-    "an Origin of another scheme, port or subdomain is refused",
+    "whether an Origin of another scheme, port or subdomain is refused",
   ),
   nullOrigin,
   sessionOrigin,
