@@ -4,7 +4,8 @@ import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
 import { type AnyRefusalName, REFUSALS, refusalOf } from "../../contract/subcodes.ts";
 import { writeRefusal } from "./answer.ts";
 import { type Deployment, MESSAGES, startDeployment } from "./api-for-tests.ts";
-import { openApiDocument, refusalsOf } from "./openapi.ts";
+import { openApiDocument } from "./openapi.ts";
+import { refusalsOf } from "./openapi-refusals.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is read as the JSON that it is
 const document: any = JSON.parse(openApiDocument());

@@ -1,0 +1,166 @@
+/**
+ * How a call ends: an answer is written, a stream ends, or the client has left; whatever happens, in exactly one of the three.
+ * Slots are given back in each of them, and a charge is undone where no answer could be written.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Route } from "../../contract/routes.ts";
+import { outcomeOf } from "../../contract/subcodes.ts";
+import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
+import type { Take } from "../limiter.ts";
+import type { SlotPolicy } from "../parts.ts";
+import { reasonOf } from "./asks.ts";
+import { recordCall } from "./call-record.ts";
+import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
+import type { ApiContext } from "./context.ts";
+import { EXPOSED } from "./cors.ts";
+import type { StreamRun } from "./stream-run.ts";
+import type { TimedJob } from "./timed-job.ts";
+
+/** Refused before anybody was authenticated: counted for no organization. */
+const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
+
+export class EndingCall {
+  readonly context: ApiContext;
+  readonly route: Route;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly call: Call;
+  readonly #beganMs = performance.now();
+  #over = false;
+  #watched = false;
+  /** The charge made for this call, to be undone if it comes to nothing. */
+  #charge: Take | null = null;
+  /** What the inference does for this call. */
+  protected job: TimedJob | null = null;
+  protected stream: StreamRun | null = null;
+
+  constructor(
+    context: ApiContext,
+    route: Route,
+    request: IncomingMessage,
+    response: ServerResponse,
+    requestId: string,
+    call: Call,
+  ) {
+    this.context = context;
+    this.route = route;
+    this.request = request;
+    this.response = response;
+    this.requestId = requestId;
+    this.call = call;
+  }
+
+  get isOver(): boolean {
+    return this.#over;
+  }
+
+  /** The limiter let the call in: what it took is this call's to undo. */
+  charged(take: Take): void {
+    this.#charge = take;
+  }
+
+  /** From the first wait on, the client's leaving must be seen. */
+  watch(): void {
+    if (this.#watched) return;
+    this.#watched = true;
+    watchConnection(this, this.request, this.response);
+  }
+
+  /** Nothing more is done for this call: slots, inference, bookkeeping. */
+  protected end(how: keyof SlotPolicy): void {
+    this.#over = true;
+    this.context.parts.slots[how](this.call);
+    if (this.job !== null) this.context.inference.release(this.job);
+    if (this.stream !== null) {
+      this.stream.abandon();
+      this.context.openStreams.delete(this.stream);
+    }
+    unwatchConnection(this, this.request);
+  }
+
+  /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
+  clientLeft(): void {
+    if (this.#over) return;
+    const { response } = this;
+    this.end("clientLeft");
+    if (!response.headersSent) this.undoCharge("client-left");
+    this.count(response.headersSent ? "200" : "indeterminate");
+  }
+
+  undoCharge(reason: "client-left" | "work-failed"): void {
+    const charge = this.#charge;
+    this.#charge = null;
+    if (charge !== null) this.context.settlement.undo(charge, reason);
+  }
+
+  refuse(refuse: Refuse): void {
+    const { status, headers, body } = this.context.parts.writeRefusal(refuse);
+    this.answer(status, headers, body, outcomeOf(refuse.refuse), BEFORE_AUTHENTICATION.has(refuse.refuse));
+  }
+
+  /** Headers that every answer of ours has, besides its own. */
+  headers(own: readonly string[]): string[] {
+    const headers = own.slice();
+    headers.push("X-Request-Id", this.requestId, "Vary", "Origin");
+    const allowed = this.context.parts.cors(this.call);
+    if (allowed !== null) {
+      headers.push("Access-Control-Allow-Origin", allowed, "Access-Control-Expose-Headers", EXPOSED);
+    }
+    return headers;
+  }
+
+  /** Ends the call with an answer. */
+  answer(status: number, headers: readonly string[], body: string, outcome: string, isAnonymous = false): void {
+    if (this.#over) return;
+    const { response, context } = this;
+    if (this.request.socket.destroyed) {
+      this.clientLeft();
+      return;
+    }
+    this.end("answering");
+    this.#charge = null;
+    this.count(outcome, isAnonymous);
+    if (context.stopping) response.shouldKeepAlive = false;
+    context.parts.writeAnswer(response, status, this.headers(headers), body);
+  }
+
+  /** An ordered failure of the connection itself: nothing, or half an answer. */
+  failConnection(mode: "truncate" | "reset", headers: readonly string[], body: string): void {
+    if (this.#over) return;
+    const { response } = this;
+    if (mode === "reset") {
+      this.clientLeft();
+    } else {
+      this.end("answering");
+      this.count("indeterminate");
+      response.writeHead(200, this.headers(headers));
+      response.write(body.slice(0, Math.floor(body.length / 2)));
+    }
+    cutConnection(response, mode);
+  }
+
+  protected count(outcome: string, isAnonymous = false): void {
+    const { context, call } = this;
+    const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
+    const org = known ? call.snapshot.org.id : "-";
+    recordCall(context, this.requestId, this.route.name, org, outcome, this.#beganMs, call.credential);
+  }
+
+  /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */
+  protected broke(error: unknown): void {
+    const { context, response } = this;
+    context.log.error({ requestId: this.requestId, route: this.route.name, reason: reasonOf(error) }, "a call broke");
+    this.undoCharge("work-failed");
+    if (this.#over) {
+      if (!response.writableEnded) response.destroy();
+      return;
+    }
+    if (response.headersSent) {
+      this.clientLeft();
+      response.destroy();
+      return;
+    }
+    this.refuse({ refuse: "key_service_unavailable" });
+  }
+}
