@@ -57,35 +57,60 @@ export type TrialOptions = {
   replay?: { seed: number; path: string } | undefined;
 };
 
+type Again = { killed: string } | { doubt: string };
+
+/** The same case once more, in deployments of its own. */
+const breaksAgain = async (
+  law: PartLaw,
+  mutant: Mutant,
+  { seed, path, why }: Finding,
+  alone: boolean,
+): Promise<Again> => {
+  const judge = (parts: Parts, draw: Draw): Promise<Finding | null> => examineWith(law, parts, draw);
+  let same: Draw = { seed, runs: 1, path };
+  let again = await judge(mutant.spoil(HEALTHY_PARTS), same);
+  if (again === null && !alone) {
+    // What a mutant remembers of earlier cases may be what breaks this one: then all of them up to it.
+    same = { seed, runs: Number.parseInt(path, 10) + 1, shrinks: false };
+    again = await judge(mutant.spoil(HEALTHY_PARTS), same);
+  }
+  if (again?.path !== path) return { doubt: `${why}; but the same case held when it was tried again` };
+  const healthy = spoiltPartsOf(mutant).length === 0 ? null : await judge(HEALTHY_PARTS, same);
+  return healthy === null
+    ? { killed: again.why }
+    : { doubt: `${why}; but the healthy platform fails the same case: ${healthy.why}` };
+};
+
 export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<Told> => {
-  const seed = options.replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
-  const runs = options.replay === undefined ? (options.runs ?? law.runs) : 1;
-  const spoilsNothing = spoiltPartsOf(mutant).length === 0;
-  const about = { mutant: mutant.name, law: law.name, seed, path: null };
+  const { replay } = options;
+  const seed = replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
+  const runs = replay === undefined ? (options.runs ?? law.runs) : 1;
+  const about = { mutant: mutant.name, law: law.name };
+  const undecided = (why: string, path: string | null): Told => {
+    return { ...about, verdict: "undecided", told: oneLine(why), seed, path };
+  };
+  let doubt = "";
+  let path: string | null = null;
   try {
-    const draw: Draw = { seed, runs, shrinks: false, path: options.replay?.path };
-    let doubt = "";
-    let path: string | null = null;
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
-      const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), draw);
-      if (found === null)
-        return {
-          ...about,
-          verdict: "survived",
-          told: runs === 1 ? "held in this case" : `held in all of ${runs} cases`,
-        };
+      const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), {
+        seed,
+        runs,
+        shrinks: false,
+        path: replay?.path,
+      });
+      if (found === null) {
+        const held = runs === 1 ? "held in this case" : `held in all of ${runs} cases`;
+        const told = attempt === 1 ? held : `${held} at attempt ${attempt}; before that, ${doubt}`;
+        return { ...about, verdict: "survived", told: oneLine(told), seed, path: null };
+      }
       path = found.path;
-      const again = await examineWith(law, mutant.spoil(HEALTHY_PARTS), { seed, runs: 1, path });
-      const healthy = spoilsNothing ? null : await examineWith(law, HEALTHY_PARTS, { seed, runs: 1, path });
-      if (again !== null && healthy === null) return { ...about, path, verdict: "killed", told: oneLine(again.why) };
-      doubt = `${found.why}; but ${
-        again === null
-          ? "the same case held when it was tried again"
-          : `the healthy platform fails it too: ${healthy?.why}`
-      }`;
+      const again = await breaksAgain(law, mutant, found, replay !== undefined);
+      if ("killed" in again) return { ...about, verdict: "killed", told: oneLine(again.killed), seed, path };
+      doubt = again.doubt;
     }
-    return { ...about, path, verdict: "undecided", told: oneLine(doubt) };
+    return undecided(doubt, path);
   } catch (error) {
-    return { ...about, verdict: "undecided", told: oneLine(`the law could not be asked: ${(error as Error).message}`) };
+    return undecided(`the law could not be asked: ${(error as Error).message}`, path);
   }
 };
