@@ -149,7 +149,8 @@ const SECRETS: Record<Facts["credential"], string | null> = {
   session: "svc_sess_live_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJrIn0.c2lnbmF0dXJl",
 };
 
-const ORIGIN: Record<Facts["origin"], string | null> = {
+/** The header that says it. */
+export const ORIGIN: Record<Facts["origin"], string | null> = {
   none: null,
   listed: "https://app.example",
   respelled: "HTTPS://App.Example:443",

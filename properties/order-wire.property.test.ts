@@ -1,0 +1,38 @@
+/** P1 where it counts: over real sockets, against the order of checks written a second time. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { EXCHANGE_ORDER, HEALTHY_ORDERS, RUNTIME_ORDER } from "../src/core/order.ts";
+import { examine } from "./support/examine.ts";
+import { law } from "./support/law.ts";
+import { firstFailingCheckDecidesOverTheWire } from "./support/order-wire-law.ts";
+import { FORGETFUL, type RealApi, startRealApi } from "./support/real-api.ts";
+import { MODEL_OPTIONS } from "./support/real-server-law.ts";
+
+let api: RealApi;
+beforeAll(async () => {
+  api = await startRealApi(MODEL_OPTIONS);
+}, 30_000);
+afterAll(() => api?.close());
+
+law(
+  "P1 over real sockets the answer is that of the first failing check",
+  () => firstFailingCheckDecidesOverTheWire(() => api),
+  { quick: 150, nightly: 5_000 },
+);
+
+test.each([
+  ["exchange", "originIsListed", EXCHANGE_ORDER],
+  ["runtime", "serverKeyIsNotInBrowser", RUNTIME_ORDER],
+] as const)(
+  "P1 condemns a server whose order of the %s lacks %s",
+  { timeout: 60_000 },
+  async (surface, left, table) => {
+    const order = Object.entries(table).flatMap(([name, check]) => (name === left ? [] : [check]));
+    const spoilt = await startRealApi(MODEL_OPTIONS, { ...FORGETFUL, orders: { ...HEALTHY_ORDERS, [surface]: order } });
+    try {
+      const property = firstFailingCheckDecidesOverTheWire(() => spoilt);
+      expect(await examine(property, { seed: 1, runs: 500, shrinks: false })).not.toBeNull();
+    } finally {
+      await spoilt.close();
+    }
+  },
+);
