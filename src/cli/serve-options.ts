@@ -80,6 +80,17 @@ const TOKEN_MS_MAX = 60_000;
 const CHANGE_S_MAX = 1_000_000;
 const port = whole(0, 65_535);
 
+const EXPLAINED = `
+Capacity: C slots of S ms carry C/S calls a ms; beyond C, calls wait first come,
+first served, inside K. --capacity-change 10:slots=8 leaves 8 slots 10 s after
+the start, 10:service=5 makes the work 5 times as long; 1 is as it was.
+
+Shedding: "fixed" refuses beyond K calls in flight (b2b_overloaded) and beyond M
+of one organization (org_overloaded). "adaptive" finds the limit by itself: it
+falls while calls wait longer than --tolerated-wait-ms for a slot and grows while
+it is used, K at most. Below the limit anybody is let in; at the limit only an
+organization that holds less than its share of it.`;
+
 /** Declares them all; the defaults are the platform's (interface.md section 4). */
 export const addServeOptions = (command: Command): Command =>
   command
@@ -111,7 +122,7 @@ export const addServeOptions = (command: Command): Command =>
         .choices(["fixed", "adaptive"])
         .default("fixed"),
     )
-    .option("--tolerated-wait-ms <n>", "for adaptive shedding: the queue wait that is tolerated", positive)
+    .option("--tolerated-wait-ms <n>", "for adaptive shedding: the queue wait that is tolerated (default 20)", positive)
     .option("--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit)
     .option("--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0))
     .option("--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800))
@@ -130,7 +141,8 @@ export const addServeOptions = (command: Command): Command =>
       "organizations that carry load, seeded with every role of the target file",
       whole(0, 10_000),
     )
-    .option("--write-target <file>", "seed, and write a target file with every role");
+    .option("--write-target <file>", "seed, and write a target file with every role")
+    .addHelpText("after", EXPLAINED);
 
 const pem = (file: string, option: string): string => {
   try {

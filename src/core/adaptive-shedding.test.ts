@@ -72,6 +72,23 @@ describe("adaptive shedding", () => {
     expect((served.noisy ?? 0) / (offered.noisy ?? 1)).toBeLessThan(0.5);
   });
 
+  test("where the limit is small, the first calls of a few busy organizations do not keep a quiet one out", () => {
+    const shedder = adaptiveShedder({ globalInFlight: 400, orgInFlight: 400, toleratedWaitMs: 10 });
+    for (let now = 0; now <= 5_000; now += 1) shedder.sample(100, now);
+    expect(shedder.limit()).toBeLessThan(4);
+    const asks = (org: string): boolean => {
+      if (!shedder.enter()) return false;
+      if (shedder.enterOrganization(org, null)) return true;
+      shedder.leave();
+      return false;
+    };
+    // Seven that take whatever they get, again and again.
+    for (let i = 0; i < 70; i += 1) asks(`busy ${i % 7}`);
+    expect(asks("quiet")).toBe(true);
+    expect(asks("busy 0")).toBe(false);
+    expect(shedder.inFlight()).toBeLessThanOrEqual(3 + 8);
+  });
+
   test("alone, an organization may use everything", () => {
     const shedder = adaptiveShedder({ globalInFlight: 40, orgInFlight: 40, toleratedWaitMs: 10 });
     const limit = Math.floor(shedder.limit());

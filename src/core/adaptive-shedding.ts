@@ -27,6 +27,8 @@ const SMOOTHING = 0.3;
 
 /** Above the limit there is this much room for organizations under their share; beyond it the replica is full for all. */
 const RESERVE = 0.25;
+/** Of a small limit a quarter is no room: the first calls of a few busy organizations would keep a quiet one out. */
+const RESERVE_LEAST = 8;
 
 const p90 = (samples: number[]): number => {
   samples.sort((a, b) => a - b);
@@ -53,7 +55,8 @@ export const adaptiveShedder = (options: AdaptiveOptions): Shedder & { limit(): 
 
   return {
     enter: () => {
-      if (flight.total >= Math.min(caps.globalInFlight, Math.ceil(limit * (1 + RESERVE)))) return false;
+      const room = Math.max(RESERVE_LEAST, limit * RESERVE);
+      if (flight.total >= Math.min(caps.globalInFlight, Math.ceil(limit + room))) return false;
       flight.total += 1;
       if (flight.total > mostInFlight) mostInFlight = flight.total;
       return true;
