@@ -18,6 +18,8 @@ const BURST_MAX = 48;
 export type Burn = {
   mints: MintSeen[];
   admitted: Answer[];
+  /** Mints that gave out a session again which was given out before (A19): no new map load. */
+  reused: number;
   /** The refusal that ended it; `null` when nothing stopped it. */
   stop: Answer | null;
   /** Answers that were neither. */
@@ -26,16 +28,29 @@ export type Burn = {
 
 export const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED || answer.outcome === HARD_STOP;
 
+const earlierTokens = (context: Context, of: KeyRole): unknown[] =>
+  context.answers
+    .filter(
+      ({ probe }) => probe.route === "sdk.sessions" && "of" in probe.credential && probe.credential.of === role(of),
+    )
+    .map(({ fields }) => fields.session_token);
+
 /** Mints until it is refused, first `atOnce` at the same time, then one by one, `most` in all. */
 export const burn = async (context: Context, of: KeyRole, atOnce: number, most: number): Promise<Burn> => {
-  const found: Burn = { mints: [], admitted: [], stop: null, other: [] };
+  const found: Burn = { mints: [], admitted: [], reused: 0, stop: null, other: [] };
+  const tokens = new Set(earlierTokens(context, of));
   const mint = async (more: Partial<Probe>): Promise<Answer> => {
     const sentMs = Date.now();
     const answer = await context.send(exchangeProbe(of, "listed", "tile", more));
     if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
-    const admitted = isAdmitted(answer);
+    const token = answer.fields.session_token;
+    const again = isAdmitted(answer) && typeof token === "string" && tokens.has(token);
+    if (again) found.reused += 1;
+    tokens.add(token);
+    const admitted = isAdmitted(answer) && !again;
     found.mints.push({ sentMs, doneMs: Date.now(), admitted });
     if (admitted) found.admitted.push(answer);
+    else if (again) return answer;
     else if (isStop(answer)) found.stop = answer;
     else found.other.push(answer);
     return answer;

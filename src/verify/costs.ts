@@ -42,7 +42,8 @@ type Told = Cost | ((target: Target) => Cost);
 
 const COSTS: Readonly<Record<string, Told>> = {
   "exchange-mints": cost(0, { map_loads: 1 }),
-  "session-basemap-style": cost(2),
+  "session-basemap-style": cost(2, { shared: "basemap" }),
+  "session-basemap-style-is-told": cost(2, { shared: "basemap" }),
   "missing-credential": cost(20),
   "invalid-credential": cost(43),
   "forged-session": cost(6),

@@ -68,6 +68,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   let shedForEver = false;
   let calls = 0;
   const requestIds: string[] = [];
+  const reusable = new Map<string, string>();
   const sinceFirst = new Map<string, number>();
   let ids = 0;
 
@@ -295,9 +296,12 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (!free || has("remembers-the-old-tier")) return null;
       return detail(403, has("scope-for-tier") ? "insufficient_scope" : "tier_capability_not_allowed");
     };
+    const reused = is("reuses-sessions") ? reusable.get(`${key.id} ${product}`) : undefined;
     const rate: Check = () => (rateLimited(key) ? limited() : null);
     const meter: Check = () =>
-      product === "tile" || has("charges-every-mint") ? charge(of, String(req.headers["x-request-id"])) : null;
+      (product === "tile" && reused === undefined) || has("charges-every-mint")
+        ? charge(of, String(req.headers["x-request-id"]))
+        : null;
     const order: Check[] = has("origin-before-kind")
       ? [from, kind, shape, may, rate, meter]
       : has("product-before-origin")
@@ -311,14 +315,14 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       const refusal = await check();
       if (refusal !== null) return refusal;
     }
-    const style = has("forgets-the-style") ? undefined : of.style;
+    const token = reused ?? mintToken(key, String(product));
+    reusable.set(`${key.id} ${product}`, token);
+    const style = has("forgets-the-style") ? undefined : has("tells-another-style") ? "svc-morning" : of.style;
     return {
       status: is("201-on-mint") ? 201 : 200,
       headers: { "Access-Control-Allow-Origin": origin ?? "*" },
       body: {
-        session_token: has("token-without-env")
-          ? mintToken(key, String(product)).replace("live_", "")
-          : mintToken(key, String(product)),
+        session_token: has("token-without-env") ? token.replace("live_", "") : token,
         expires_in: has("expires-in-text")
           ? "900"
           : has("expires-in-an-hour")

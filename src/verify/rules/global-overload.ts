@@ -21,6 +21,9 @@ const FULL_SHARE = 0.75;
 /** Less of the refusals may be a key service that stumbles. */
 const DOWN_SHARE = 0.25;
 
+/** What comes at any time, in a deployment that others use too. */
+const STUMBLES_SHARE = 0.1;
+
 const count = (answers: readonly Answer[], fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
 const isDown = ({ outcome }: Answer): boolean => outcome === DOWN;
 
@@ -59,8 +62,9 @@ const run: Rule["run"] = async (context) => {
   const shown: Answer[][] = [];
   for (let i = 0; i < BURSTS && shown.length < CONVINCED; i++) {
     await wait(REST_MS, context.signal);
-    const down = (await wave(context, below, callers)).find(isDown);
-    if (down !== undefined) {
+    const calm = await wave(context, below, callers);
+    const down = calm.find(isDown);
+    if (down !== undefined && count(calm, isDown) > calm.length * STUMBLES_SHARE) {
       checks.unclear(`the key service was down below the cap as well: ${told(down)}`);
       return checks.result();
     }
@@ -79,7 +83,7 @@ const run: Rule["run"] = async (context) => {
   }
   const downs = shown.map((answers) => count(answers, isDown)).join(" and ");
   const expected = `429 b2b_overloaded above ${cap} calls at once`;
-  checks.require(false, last, expected, `${downs} of ${above} were such, and none of ${below} before`);
+  checks.require(false, last, expected, `${downs} of ${above} were such, and hardly any of ${below} before`);
   return checks.result();
 };
 

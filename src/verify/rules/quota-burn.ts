@@ -50,6 +50,9 @@ const spentNote = (of: KeyRole, stop: Answer): string => {
 /** A9, the other reading: only what is loaded under a session counts, so that minting uses nothing up. */
 const NOT_COUNTED = "nothing was refused: a mint is no map load here (A9), so minting cannot use the allowance up";
 
+/** A19, the other reading: `expires_in` is what remains of a session that was there already. */
+const REUSED = "the exchange gives out the same session again (A19), so minting cannot use the allowance up";
+
 /** Whether minting was seen to use an allowance up, the Free organization's; where it was not yet looked at, it is now. */
 const mintsCount = async (context: Context): Promise<boolean> => {
   const of = "publishable_expendable";
@@ -67,10 +70,11 @@ const mintsCount = async (context: Context): Promise<boolean> => {
 const notCounted = async (
   context: Context,
   of: KeyRole,
-  { admitted }: Burn,
+  { admitted, reused }: Burn,
   most: number,
   checks: Checks,
 ): Promise<RuleResult> => {
+  if (reused > 0) return new Checks(REUSED).result(REUSED);
   const none = new Checks(NOT_COUNTED);
   if (context.budget.left("map_loads") < most) return none.result(NOT_COUNTED);
   const loads = await loadUnder(context, of, admitted.at(-1)?.fields.session_token, most);
