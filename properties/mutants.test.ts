@@ -6,12 +6,13 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { GATE_CLAIM_IDS } from "../src/gate/gate-claims.ts";
-import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
+import { comparePairs, GATE_POLICY, verdictOf } from "../src/gate/paired-comparison.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { CHEAPEST, COLUMNS, columnOf } from "../src/run/mutant-columns.ts";
+import { GATE_LOOKS } from "../src/run/mutant-gate.ts";
 import { virtualPairs } from "../src/run/mutant-gate-virtual.ts";
 import { planTrials } from "../src/run/mutant-plan.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/run/mutant-stages.ts";
@@ -129,7 +130,8 @@ describe("a mutant is killed by every judge that was meant to", { concurrent: tr
 
 describe("the gate, in virtual time", () => {
   const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
-  const judged = (head: Parts, seed: number) => comparePairs(virtualPairs(HEALTHY, head, seed));
+  const judged = (head: Parts, seed: number) =>
+    comparePairs(virtualPairs(HEALTHY, head, seed), { ...GATE_POLICY, looks: GATE_LOOKS });
 
   test.each(MUTANTS.filter(({ stage }) => stage === "gate").map((mutant) => [mutant.name, mutant] as const))(
     "kills %s by the measurement that was meant to, whatever the noise",
