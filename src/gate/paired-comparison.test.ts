@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { uniform } from "../workload/random.ts";
 import type { GateMeasurement } from "./block.ts";
 import { gateClaims } from "./gate-claims.ts";
-import { type Comparison, comparePairs, type Pair, verdictOf } from "./paired-comparison.ts";
+import { type Comparison, comparePairs, GATE_POLICY, type Pair, verdictOf } from "./paired-comparison.ts";
 
 type Truth = Partial<Record<GateMeasurement, number>>;
 
@@ -120,6 +120,18 @@ describe("a comparison of paired blocks", () => {
       (found) => verdictOf(found) === "regression",
     ).length;
     expect(alarms / runs).toBeLessThanOrEqual(0.001);
+  });
+
+  test("shares its chances of a mistake among looks: three looks at growing pairs find no more than one would", () => {
+    const policy = { ...GATE_POLICY, looks: 3, falseAlarm: 0.01 };
+    const runs = 700;
+    const alarms = Array.from({ length: runs }, (_, seed) => {
+      const pairs = pairsOf(48, 0.15, {}, seed);
+      return [16, 32, 48].some((n) => verdictOf(comparePairs(pairs.slice(0, n), policy)) === "regression");
+    }).filter(Boolean).length;
+    expect(alarms / runs).toBeLessThanOrEqual(0.01);
+    const found = comparePairs(pairsOf(13, 0.001, { latency_ms_p50: 3 }), { ...GATE_POLICY, looks: 3 });
+    expect(found[0]?.reason).toBe("too few pairs: 13, and no fewer than 14 can tell");
   });
 
   test("passes no more than one comparison in twenty of a head that is worse by the margin", () => {

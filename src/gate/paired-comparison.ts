@@ -15,10 +15,15 @@ import { PAIRS_MAX, signedRankP, smallestP, typicalDifference } from "./signed-r
 export type Pair = { base: BlockValues; head: BlockValues };
 
 export type GatePolicy = {
-  /** Chance that any measurement is called a regression where there is none. */
+  /** Chance that any measurement is called a regression where there is none, over all looks. */
   falseAlarm: number;
-  /** Chance that a measurement worse by its margin passes. */
+  /** Chance that a measurement worse by its margin passes, over all looks. */
   missed: number;
+  /**
+   * How often the growing heap of pairs may be looked at: who cannot tell yet may measure more and look again. Each look gets an
+   * equal part of both chances (Bonferroni), or looking often enough would find anything.
+   */
+  looks: number;
   /** How much worse is still none, as a ratio above 1. */
   margins: Record<GateMeasurement, number>;
 };
@@ -30,6 +35,7 @@ export type GatePolicy = {
 export const GATE_POLICY: GatePolicy = {
   falseAlarm: 0.001,
   missed: 0.05,
+  looks: 1,
   margins: { latency_ms_p50: 1.05, latency_ms_p99: 1.2, goodput: 1.05 },
 };
 
@@ -69,6 +75,7 @@ type Tested = Omit<Comparison, "verdict" | "improved" | "reason"> & { pBetter: n
 const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: number): Comparison => {
   const { measurement, pairs, worseBy, pWorse, pInside } = tested;
   const margin = policy.margins[measurement];
+  const [falseAlarm, missed] = [policy.falseAlarm / policy.looks, policy.missed / policy.looks];
   const told = (verdict: GateVerdict, reason: string, improved = false): Comparison => ({
     ...tested,
     verdict,
@@ -78,14 +85,14 @@ const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: 
   if (worseBy === null || pairs < pairsNeeded) {
     return told("inconclusive", `too few pairs: ${pairs}, and no fewer than ${pairsNeeded} can tell`);
   }
-  if (pWorse <= policy.falseAlarm && worseBy >= margin) {
+  if (pWorse <= falseAlarm && worseBy >= margin) {
     return told("regression", `worse by ${times(worseBy)}, allowed ${times(margin)}; by chance ${percent(pWorse)}`);
   }
-  if (pInside > policy.missed) {
+  if (pInside > missed) {
     const scatter = `typically ${times(worseBy)}, allowed ${times(margin)}`;
     return told("inconclusive", `too noisy to tell: ${scatter}; as bad as allowed ${percent(pInside)}`);
   }
-  const improved = pBetter <= policy.falseAlarm && worseBy <= 1 / margin;
+  const improved = pBetter <= falseAlarm && worseBy <= 1 / margin;
   const how = improved ? "better" : "no worse than allowed";
   return told("no-regression", `${how}: typically ${times(worseBy)}, allowed ${times(margin)}`, improved);
 };
@@ -102,7 +109,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
   const pBetter = holm(seen.map(({ differences }) => signedRankP(opposite(differences))));
   // Fewer could not be told from chance even if every pair said the same.
   let pairsNeeded = 1;
-  while (smallestP(pairsNeeded) * GATE_MEASUREMENTS.length > policy.falseAlarm) pairsNeeded += 1;
+  while (smallestP(pairsNeeded) * GATE_MEASUREMENTS.length * policy.looks > policy.falseAlarm) pairsNeeded += 1;
   return seen.map(({ measurement, differences }, at) => {
     const limit = Math.log(policy.margins[measurement]);
     const typical = typicalDifference(differences);

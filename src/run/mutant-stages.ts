@@ -34,7 +34,9 @@ export type MiniStage = About & {
 };
 
 /** Two deployments, side by side. */
-export type ComparedStage = About & { compare(base: Parts, head: Parts): Promise<Claim[]> };
+export type ComparedStage = About & {
+  compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]>;
+};
 
 const gate: ComparedStage = {
   about: "the healthy platform and this one in short blocks in turn, compared in pairs",
@@ -65,10 +67,18 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
 
-/** Claims of all who judge there; `base` is what the gate compares with. Rejects when the stage could not be played. */
-export const runMiniStage = async (name: MutantStage, parts: Parts, base: Parts): Promise<Claim[]> => {
+/**
+ * Claims of all who judge there. `base` is what the gate compares with, `deciding` are the judges for whose verdict it measures
+ * longer. Rejects when the stage could not be played.
+ */
+export const runMiniStage = async (
+  name: MutantStage,
+  parts: Parts,
+  base: Parts,
+  deciding: readonly string[] = [],
+): Promise<Claim[]> => {
   const stage = MINI_STAGES[name];
-  if ("compare" in stage) return stage.compare(base, parts);
+  if ("compare" in stage) return stage.compare(base, parts, deciding);
   const bench = await openBench(name, parts, stage.options);
   try {
     await stage.play(bench);

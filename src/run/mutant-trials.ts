@@ -46,6 +46,8 @@ export type Trial = {
 export type Judged = Pick<Trial, "verdict" | "by" | "told">;
 
 const ATTEMPTS = 3;
+/** The gate measures on by itself where it cannot tell. */
+const attemptsOn = (stage: MutantStage, own: boolean): number => (own && stage !== "gate" ? ATTEMPTS : 1);
 
 /** The healthy platform of the small stages: records are kept for less long, so that a change need not be waited for. */
 const base = (): Parts => ({ ...HEALTHY, keyCache: { ...HEALTHY.keyCache, maxAgeMs: REVOCATION_BUDGET_MS } });
@@ -90,11 +92,14 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
     return own ? judgeSpoilt(claims, intended) : judgeElsewhere(claims);
   };
   for (let attempts = 1; ; attempts += 1) {
-    const judged = await runMiniStage(stage, mutant.spoil(base()), base()).then(judge, (error: unknown): Judged => {
-      const told = [error instanceof Error ? error.message : String(error)];
-      return { verdict: "undecided", by: [], told };
-    });
-    if (judged.verdict === "undecided" && own && attempts < ATTEMPTS) continue;
+    const judged = await runMiniStage(stage, mutant.spoil(base()), base(), intended).then(
+      judge,
+      (error: unknown): Judged => {
+        const told = [error instanceof Error ? error.message : String(error)];
+        return { verdict: "undecided", by: [], told };
+      },
+    );
+    if (judged.verdict === "undecided" && attempts < attemptsOn(stage, own)) continue;
     const durationMs = Math.round(performance.now() - beganMs);
     return { mutant: mutant.name, column: columnOf(stage), stage, own, intended, ...judged, attempts, durationMs };
   }
