@@ -9,8 +9,11 @@ import { expect } from "vitest";
 import { findSecrets } from "../../src/contract/credentials.ts";
 import type { LedgerLine } from "../../src/core/ledger.ts";
 import type { KeyRecord, Organization } from "../../src/core/records.ts";
-import { commandArb, heal, middleOfMonth, mint, ORIGIN, type Real, setClock } from "./commands.ts";
+import { mint } from "./call-commands.ts";
+import { ORIGIN, type Real } from "./command-frame.ts";
+import { commandArb } from "./commands.ts";
 import { CAPS, Model } from "./model.ts";
+import { heal, middleOfMonth, setClock } from "./operator-commands.ts";
 import type { RealApi } from "./real-api.ts";
 
 /** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
