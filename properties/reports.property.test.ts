@@ -10,6 +10,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
 import type { RunDocument } from "../src/history/run-document.ts";
 import { madeRun } from "../src/report/made-run.ts";
+import { Journal } from "../src/run/journal.ts";
 import { Redactor, SECRET_MIN_CHARS } from "../src/run/redaction.ts";
 import { openRunFolder, type RunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/write-reports.ts";
@@ -57,14 +58,17 @@ const withText = (value: unknown, text: string, at: { left: number }, key = ""):
 };
 const TEXTS = JSON.stringify(madeRun()).split('"').length;
 
-const filesOf = async (redactor: Redactor, document: RunDocument, lines: string[]): Promise<[string, string][]> => {
+const filesOf = async (redactor: Redactor, document: RunDocument, text: string): Promise<[string, string][]> => {
   const folder: RunFolder = openRunFolder(path, redactor);
   await writeReports(folder, document);
   const writer = folder.openLines("history.ndjson");
-  for (const line of lines) await writer.write(line);
+  await writer.write(JSON.stringify({ id: "1", error: text }));
   await writer.close();
+  const journal = new Journal(join(path, "journal.ndjson"), redactor);
+  journal.undone(journal.about({ kind: "key", name: text, undo: { how: "command", commands: [text] }, detail: text }));
+  journal.close();
   const files = readdirSync(path).map((name): [string, string] => [name, readFileSync(join(path, name), "utf8")]);
-  rmSync(join(path, "history.ndjson"));
+  for (const grows of ["history.ndjson", "journal.ndjson"]) rmSync(join(path, grows));
   return files;
 };
 
@@ -85,9 +89,18 @@ law(
       async (secret, before, after, left) => {
         const text = before + secret + after;
         const document = withText(madeRun(), text, { left }) as RunDocument;
-        const files = await filesOf(new Redactor(), document, [JSON.stringify({ id: "1", error: text })]);
+        const files = await filesOf(new Redactor(), document, text);
         expect(files.map(([name]) => name).sort()).toEqual(
-          ["ctrf.json", "history.ndjson", "junit.xml", "metrics.prom", "report.html", "run.json", "summary.md"].sort(),
+          [
+            "ctrf.json",
+            "history.ndjson",
+            "journal.ndjson",
+            "junit.xml",
+            "metrics.prom",
+            "report.html",
+            "run.json",
+            "summary.md",
+          ].sort(),
         );
         for (const [name, written] of files) {
           expect(written.includes(secret), `the credential in ${name}`).toBe(false);
@@ -96,7 +109,7 @@ law(
         }
       },
     ),
-  { quick: 30, nightly: 3_000 },
+  { quick: 30, nightly: 1_500 },
 );
 
 /** A password or a signing secret: no shape, any signs, long enough to be told from ordinary text. */
@@ -112,7 +125,7 @@ law(
       const redactor = new Redactor();
       expect(redactor.register(secret)).toBe(true);
       const document = withText(madeRun(), secret, { left }) as RunDocument;
-      const files = await filesOf(redactor, document, [JSON.stringify({ id: "1", error: secret })]);
+      const files = await filesOf(redactor, document, secret);
       // A report writes signs in its own way; letters and digits stay, so what is left of the secret shows as these.
       const bare = (text: string): string =>
         text.replaceAll(/&(?:#\d+|#x[0-9a-f]+|[a-z]+);|\\u[0-9a-f]{4}|[^a-zA-Z0-9]/gi, "");
@@ -122,7 +135,7 @@ law(
         if (lettersOnly.length >= 12) expect(bare(written).includes(lettersOnly), `its letters in ${name}`).toBe(false);
       }
     }),
-  { quick: 30, nightly: 3_000 },
+  { quick: 30, nightly: 1_500 },
 );
 
 law(
