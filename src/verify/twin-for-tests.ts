@@ -559,6 +559,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (of.tier === null && !has("no-plan-needed")) return detail(403, "plan_required");
     const scopes = body.scopes ?? key?.scopes ?? [];
     const products = body.products ?? key?.products ?? [];
+    const alien =
+      [...scopes].some((scope) => ![...SCOPES, "vendor"].includes(scope)) || products.some((p) => !(p in SCOPE_OF));
+    if (is("tier-before-names") && alien) return detail(403, "tier_capability_not_allowed");
     if (scopes.some((scope) => ![...SCOPES, "vendor"].includes(scope)) && !has("any-scope"))
       return detail(422, has("422-for-scope") ? "malformed_body" : "unknown_scope");
     if (products.some((product) => !(product in SCOPE_OF)) && !has("any-product-name"))

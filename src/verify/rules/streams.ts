@@ -18,17 +18,17 @@ export const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
 
 type Specimen = { stream: Stream; answer: Answer; sse: SseText };
 
-/** `null` for a stream that was not opened: another rule says why. */
+const specimenOf = async (context: Context, stream: Stream): Promise<Specimen | null> => {
+  const [caller] = callersOf(context, "ai");
+  if (caller === undefined) return null;
+  const answer = await context.send({ route: STREAM_ROUTES[stream], ...caller, wholeStream: true });
+  return { stream, answer, sse: readSseText(answer.chunks) };
+};
+
 const specimens = (context: Context): Promise<Specimen[]> =>
   context.once("streams", async () => {
-    const [caller] = callersOf(context, "ai");
-    if (caller === undefined) return [];
-    return Promise.all(
-      (Object.keys(STREAM_ROUTES) as Stream[]).map(async (stream) => {
-        const answer = await context.send({ route: STREAM_ROUTES[stream], ...caller, wholeStream: true });
-        return { stream, answer, sse: readSseText(answer.chunks) };
-      }),
-    );
+    const read = await Promise.all((Object.keys(STREAM_ROUTES) as Stream[]).map((name) => specimenOf(context, name)));
+    return read.filter((specimen) => specimen !== null);
   });
 
 const isOpen = ({ answer }: Specimen): boolean => answer.status === 200 && !answer.transient;
@@ -230,37 +230,48 @@ const endsCleanly = streamRule(
 
 const LONG_US = 150_000;
 
-const spreadOut = streamRule(
-  {
-    id: "stream-is-not-buffered",
-    level: "should",
-    spec: [8, 178],
-    title: "events arrive while they are made, not all at the end",
-  },
-  ALL,
-  (checks, { answer, sse, stream }) => {
-    const [first, last] = [sse.frames[0], sse.frames.at(-1)];
-    if (first === undefined || last === undefined || sse.frames.length < 4)
-      return checks.note(`${stream}: too few events`);
-    const waitedUs = first.atUs - answer.exchanged.sentUs;
-    const spreadUs = last.atUs - first.atUs;
-    if (waitedUs + spreadUs < LONG_US) return checks.note(`${stream}: too short a stream to tell`);
-    checks.require(
-      spreadUs > (waitedUs + spreadUs) / 20,
-      answer,
-      "events spread over the time of the stream",
-      `${sse.frames.length} events came within ${Math.round(spreadUs / 1000)} ms, after ${Math.round(waitedUs / 1000)} ms of silence`,
-    );
-  },
-);
+type Spread = { is: "spread" } | { is: "too short" } | { is: "at once"; got: string };
 
-/** Streams that are over at once show nothing, and no caller makes them longer. */
+const spreadOf = ({ answer, sse }: Specimen): Spread => {
+  const [first, last] = [sse.frames[0], sse.frames.at(-1)];
+  if (first === undefined || last === undefined || sse.frames.length < 4) return { is: "too short" };
+  const waitedUs = first.atUs - answer.exchanged.sentUs;
+  const spreadUs = last.atUs - first.atUs;
+  if (waitedUs + spreadUs < LONG_US) return { is: "too short" };
+  if (spreadUs > (waitedUs + spreadUs) / 20) return { is: "spread" };
+  const ms = (us: number): number => Math.round(us / 1000);
+  return {
+    is: "at once",
+    got: `${sse.frames.length} events within ${ms(spreadUs)} ms, after ${ms(waitedUs)} ms of silence`,
+  };
+};
+
+/** A busy machine on our own side makes a stream look buffered, but hardly so many times. */
+const LOOKS = 3;
+
 const notBuffered: Rule = {
-  ...spreadOut,
+  id: "stream-is-not-buffered",
+  level: "should",
+  spec: [8, 178],
+  title: "events arrive while they are made, not all at the end",
+  phase: "streams",
+  needs: { anyOf: ["publishable", "server"] },
   run: async (context) => {
-    const result = await spreadOut.run(context);
-    const shown = result.verdict !== "skipped" || !(await specimens(context)).every(isStream);
-    return shown ? result : { ...result, idle: true };
+    const checks = new Checks("events spread over the time of the stream");
+    const all = await specimens(context);
+    for (const specimen of all.filter(isStream)) {
+      let spread = spreadOf(specimen);
+      for (let k = 1; k < LOOKS && spread.is === "at once"; k++) {
+        const again = await specimenOf(context, specimen.stream);
+        if (again !== null && isStream(again)) spread = spreadOf(again);
+      }
+      if (spread.is === "spread") checks.fine();
+      else if (spread.is === "too short") checks.note(`${specimen.stream}: too short a stream to tell`);
+      else checks.require(false, specimen.answer, "events spread over the time of the stream", spread.got);
+    }
+    const result = checks.result("no stream showed it");
+    // Streams that are over at once show nothing, and no caller makes them longer.
+    return result.verdict === "skipped" && all.length > 0 && all.every(isStream) ? { ...result, idle: true } : result;
   },
 };
 
