@@ -97,6 +97,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["platform-key-manages", "keys-not-with-a-platform-key"],
   ["widens-beyond-tier", "keys-widening-beyond-tier"],
   ["patch-does-nothing", "key-is-narrowed-and-widened"],
+  ["scope-for-product", "key-is-narrowed-and-widened"],
   ["delete-does-nothing", "deleted-key-is-dead"],
   ["any-admin-will-do", "key-of-another-organization"],
   ["x-api-key-manages", "keys-not-with-a-platform-key"],

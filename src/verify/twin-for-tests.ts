@@ -292,7 +292,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (free && is("tier-first")) return detail(403, "tier_capability_not_allowed");
       const restricted =
         key.products.length > 0 ? !key.products.includes(product) : product === "viewer" && !is("viewer-mints");
-      if (restricted && !has("mints-any-product")) return detail(403, "product_not_allowed");
+      if (restricted && !has("mints-any-product"))
+        return detail(403, has("scope-for-product") ? "insufficient_scope" : "product_not_allowed");
       if (!free || has("remembers-the-old-tier")) return null;
       return detail(403, has("scope-for-tier") ? "insufficient_scope" : "tier_capability_not_allowed");
     };
@@ -407,7 +408,14 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w${i} ` }));
     if (own === "control") frames.splice(3, 0, frame("quota", { limit: 10, used: 1, remaining: 9 }));
     if (is("extra-events"))
-      frames.splice(1, 0, `: ping${NL}${NL}`, frame("heartbeat", { n: 1 }), frame("citation", { url: "x" }));
+      frames.splice(
+        1,
+        0,
+        `: ping${NL}${NL}`,
+        `event: nothing${NL}${NL}`,
+        frame("heartbeat", { n: 1 }),
+        frame("citation", { url: "x" }),
+      );
     if (has("ends-with-done-text")) frames.push(`data: [DONE]${NL}${NL}`);
     else if (has("error-events")) {
       frames.push(
@@ -469,7 +477,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return { status: 200, body: { error: has("route-error-object") ? { message } : message } };
     };
     if (!Array.isArray(body.places) || body.places.length < 2) return fail("too few places");
-    return body.profile === "walking" ? { status: 200, body: { legs: [1] } } : fail("unknown profile");
+    return body.profile === "walking"
+      ? { status: 200, body: { legs: [1], ...(is("null-error") ? { error: null } : {}) } }
+      : fail("unknown profile");
   };
 
   const runtime = (
@@ -618,6 +628,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const route = `${req.method} ${path}`;
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
+    if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (total >= GLOBAL_CAP) return write(res, flat("b2b_overloaded"));
     if (route === "POST /sdk/sessions") return write(res, await exchange(req, text));
     if (route in NEEDS || tile) {
@@ -662,7 +673,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       server: { key: addKey(a, "sk").secret, org: a },
       publishable_other_org: pk(addKey(org("bolt", "Pro"), "pk", { origins: [OTHER_ORIGIN] }), OTHER_ORIGIN),
       publishable_no_ai: pk(addKey(a, "pk", { scopes: ["design", "maps"] })),
-      publishable_tile_only: pk(addKey(a, "pk", { products: ["tile"] })),
+      publishable_tile_only: pk(
+        addKey(a, "pk", { products: ["tile"], ...(is("tile-key-for-maps-alone") ? { scopes: ["maps"] } : {}) }),
+      ),
       publishable_downgraded: pk(addKey(org("down", "Free"), "pk")),
       publishable_exhausted: { ...pk(addKey(org("full", "Free", { limit: 4, used: 4 }), "pk")), limit: 4 },
       publishable_hard_stop: { ...pk(addKey(org("stop", "Pro", { limit: 4, used: 20 }), "pk")), limit: 4 },

@@ -102,6 +102,10 @@ const failuresAre200: Rule = {
       else if (answer.outcome === "200 error") {
         failures += 1;
         const { error } = answer.fields;
+        if (error === null) {
+          checks.note(`${what}: error is null, which tells of no failure (item 106)`);
+          continue;
+        }
         const fits = typeof error === "string" && error !== "";
         checks.require(fits, answer, "a non-empty text under `error`", `it was ${JSON.stringify(error)}`);
       } else if (isAdmitted(answer)) checks.fine();
