@@ -51,6 +51,10 @@ describe("a session exchange that succeeds (items 20-39, 64-68)", () => {
 
   test("tells the stored basemap style, and only where one is stored", async () => {
     expect((await exchange({ credential: key.secret })).json.basemap_style_id).toBe("svc-dusk");
+    for (const basemap_style_id of [null, ""]) {
+      const bare = await on.key(await on.org({ basemap_style_id }));
+      expect((await exchange({ credential: bare.secret })).json).not.toHaveProperty("basemap_style_id");
+    }
   });
 
   test("takes the key in either header, the scheme in any case, and a map_id", async () => {
@@ -155,6 +159,11 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
 
   test("a downgraded organization still mints tile sessions (item 75)", async () => {
     expect((await exchange({ credential: downgraded.secret, product: "tile" })).status).toBe(200);
+    for (const product of ["chat", "editor"]) {
+      expect(outcomeOf(await exchange({ credential: downgraded.secret, product }))).toBe(
+        "403 tier_capability_not_allowed",
+      );
+    }
   });
 
   test("revoked and expired keys are 401 without a detail (items 153, 190)", async () => {

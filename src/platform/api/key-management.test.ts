@@ -133,6 +133,16 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
     expect(outcomeOf(await create(body))).toBe(expected);
   });
 
+  test("the three words of a 422 at creation, first the scope, then the product, then the origins (item 134)", async () => {
+    const words = async (body: object) => outcomeOf(await create({ kind: "publishable", ...body }));
+    expect(await words({ scopes: ["root"], products: ["globe"] })).toBe("422 unknown_scope");
+    expect(await words({ scopes: ["ai"], products: ["globe"] })).toBe("422 unknown_product");
+    expect(await words({ scopes: ["ai"], products: ["chat"] })).toBe("422 publishable_live_requires_origins");
+    expect(await words({ scopes: ["ai"], products: ["chat"], allowed_origins: [] })).toBe(
+      "422 publishable_live_requires_origins",
+    );
+  });
+
   test("vendor with acknowledgement, and a test key without origins, are made", async () => {
     expect((await create({ kind: "server", scopes: ["vendor"], acknowledge_vendor: true })).status).toBe(201);
     expect((await create({ kind: "server", scopes: ["vendor"], vendor_acknowledged: true })).status).toBe(201);

@@ -40,7 +40,11 @@ describe("paths and methods (items 1, 18)", () => {
   });
 
   test("nothing is served beside the version segment but the description of the API", async () => {
-    const { url } = { url: new URL(on.api).origin };
+    const { origin: url, pathname } = new URL(on.api);
+    expect(pathname).toBe("/v1");
+    expect((await fetch(`${url}/v1/design/styles`)).status).toBe(401);
+    expect((await fetch(`${url}/v2/design/styles`)).status).toBe(404);
+    expect((await fetch(`${url}/openapi.json`)).status).toBe(200);
     expect((await fetch(`${url}/design/styles`)).status).toBe(404);
     expect((await fetch(`${url}/counts`)).status).toBe(404);
     expect((await fetch(`${on.api}/counts`)).status).toBe(404);
@@ -125,6 +129,10 @@ describe("CORS (items 146, 159-160; A21)", () => {
     const foreign = await post(FOREIGN, session);
     expect([foreign.status, foreign.headers[allowed], foreign.headers.vary]).toEqual([403, undefined, "Origin"]);
     expect((await post(ORIGIN, server.secret)).headers[allowed]).toBeUndefined();
+    // A server key is blocked whatever its record lists (item 146).
+    const lists = await on.serverKey(await on.org(), { allowed_origins: [ORIGIN] });
+    const blocked = await post(ORIGIN, lists.secret);
+    expect([outcomeOf(blocked), blocked.headers[allowed]]).toEqual(["403 server_key_in_browser", undefined]);
     expect((await post(ORIGIN, "garbage")).headers[allowed]).toBeUndefined();
   });
 });

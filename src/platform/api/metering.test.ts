@@ -70,6 +70,8 @@ describe("the monthly allowance (items 10, 79-80, 184-185, 204-207, 222, 225-227
     expect((await load()).status).toBe(200);
     expect(outcomeOf(await load())).toBe("429 map_load_quota_exceeded");
     expect(outcomeOf(await mint(key))).toBe("429 map_load_quota_exceeded");
+    // Another key of the organization draws on the same allowance; another organization does not.
+    expect(outcomeOf(await mint(await on.key(one)))).toBe("429 map_load_quota_exceeded");
     expect((await mint(await on.key(two))).status).toBe(200);
   });
 

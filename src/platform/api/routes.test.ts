@@ -210,6 +210,8 @@ describe("bodies", () => {
     ["empty messages", { messages: [] }],
     ["no messages", {}],
     ["a message without a role", { messages: [{ content: "x" }] }],
+    ["a message without content", { messages: [{ role: "user" }] }],
+    ["a role that is no text", { messages: [{ role: 1, content: "x" }] }],
     ["content that is no text", { messages: [{ role: "user", content: 1 }] }],
     ["a list", []],
     ["null", null],

@@ -144,6 +144,11 @@ describe("the first failing check of a runtime call decides (B3)", () => {
       async () => styles({ credential: (await on.serverKey(await on.org({ tier: "Free" }))).secret }),
       "403 tier_capability_not_allowed",
     ],
+    [
+      "a server key of a downgraded organization, where its scope is still admitted (item 13)",
+      async () => oneTile({ credential: (await on.serverKey(await on.org({ tier: "Free" }))).secret }),
+      "403 tier_capability_not_allowed",
+    ],
     ["a malformed body", () => route({ credential: chat, body: "{" }), "422 malformed_body"],
     ["a token that was tampered with", () => route({ credential: `${chat}x` }), "401"],
   ];
