@@ -120,6 +120,11 @@ describe("the first failing check of an exchange decides (items 69-81, B2)", () 
     ],
     ["a malformed body", () => exchange({ credential: key.secret, body: "{" }), "422 malformed_body"],
     ["no body", () => exchange({ credential: key.secret, body: "" }), "422 malformed_body"],
+    [
+      "a body without a product",
+      () => exchange({ credential: key.secret, body: { map_id: "m-1" } }),
+      "422 malformed_body",
+    ],
     ["an unknown product", () => exchange({ credential: key.secret, product: "globe" }), "422 malformed_body"],
     [
       "a key without the product's scope",

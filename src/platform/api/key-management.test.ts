@@ -164,11 +164,15 @@ describe("what is refused (items 47-49, 129-140, B5)", () => {
 
   test("a key of a downgraded organization may be narrowed, not widened (item 137)", async () => {
     const org = await on.org();
-    const key = await on.key(org, { scopes: ["ai", "maps"] });
+    const key = await on.key(org, { scopes: ["ai", "maps"], products: ["chat", "tile"] });
     await on.ask("PATCH", `/orgs/${org}`, { tier: "Free" });
     const token = await on.adminToken(org);
     expect((await patch(key.id, { scopes: ["ai"] }, token)).status).toBe(200);
-    expect(outcomeOf(await patch(key.id, { scopes: ["ai", "design"] }, token))).toBe("403 tier_capability_not_allowed");
+    expect((await patch(key.id, { products: ["chat"] }, token)).status).toBe(200);
+    // One scope more, one product more, and no restriction at all.
+    for (const wider of [{ scopes: ["ai", "design"] }, { products: ["chat", "editor"] }, { products: [] }]) {
+      expect(outcomeOf(await patch(key.id, wider, token))).toBe("403 tier_capability_not_allowed");
+    }
   });
 
   test("the last origin of a live publishable key stays (item 139), vendor by change needs the acknowledgement (138)", async () => {

@@ -67,6 +67,19 @@ describe("the key service's control plane", () => {
     expect((await call(bare, "GET", "/orgs/org_b")).status).toBe(404);
   });
 
+  test("without an answer of the limiter, what was stored all the same is told, and what to do", async () => {
+    const gone = { ...limiter, setUsed: () => Promise.reject(new Error("gone")) } as Limiter;
+    const alone = await startService({ limiter: gone });
+    try {
+      const told = await call(alone, "POST", "/orgs", { id: "org_half", tier: "Pro", map_loads_used: 1 });
+      expect(told.status).toBe(503);
+      expect(told.body.error).toMatch(/the organization is stored and map_loads_used may not be.*send it again/);
+      expect((await call(alone, "GET", "/orgs/org_half")).body).toMatchObject({ tier: "Pro", map_loads_used: 0 });
+    } finally {
+      await alone.close();
+    }
+  });
+
   test("makes and changes any key, and tells its secret once", async () => {
     await call(service, "POST", "/orgs", { id: "org_k", tier: "Free" });
     const made = await call(service, "POST", "/keys", { org_id: "org_k", kind: "server", scopes: ["vendor"] });

@@ -31,6 +31,16 @@ const stored = <T>(work: () => T): T => {
   }
 };
 
+/** What the limiter keeps of an organization. Without its answer an operator must know what was done all the same. */
+const ofLimiter = async <T>(stored: string, work: () => Promise<T>): Promise<T> => {
+  try {
+    return await work();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new RequestError(503, `${stored}, but the limiter did not answer (${why}): send it again when it does`);
+  }
+};
+
 export const keyControl = (options: {
   store: KeyStore;
   clock: Clock;
@@ -45,7 +55,11 @@ export const keyControl = (options: {
       throw new RequestError(409, "map_loads_used is kept by the limiter: start the key service with --limiter");
     }
     const organization = stored(() => store.putOrganization(fields));
-    if (map_loads_used !== undefined) await limiter?.setUsed(organization.id, "map_loads", map_loads_used);
+    if (map_loads_used !== undefined) {
+      await ofLimiter("the organization is stored and map_loads_used may not be", async () =>
+        limiter?.setUsed(organization.id, "map_loads", map_loads_used),
+      );
+    }
     return organization;
   };
 
@@ -55,7 +69,12 @@ export const keyControl = (options: {
     body:
       limiter === undefined
         ? organization
-        : { ...organization, map_loads_used: await limiter.used(organization.id, "map_loads") },
+        : {
+            ...organization,
+            map_loads_used: await ofLimiter("the organization is as asked", () =>
+              limiter.used(organization.id, "map_loads"),
+            ),
+          },
   });
 
   const missing = (what: string, id: string | undefined): RequestError =>
