@@ -169,6 +169,16 @@ describe("what comes after the terminal event", () => {
 });
 
 describe("no answer", () => {
+  test("spaces around the length of a body do not cut it short; a wrong length does", async () => {
+    const answering = (length: string) =>
+      createTcpServer((socket) =>
+        socket.once("data", () => socket.end(`HTTP/1.1 401 Unauthorized\r\nCONTENT-LENGTH:  ${length}\r\n\r\n{}`)),
+      );
+    const spaced = await ask(await listen(answering("2  ")));
+    expect(spaced).toMatchObject({ status: 401, text: "{}", ended: "refused" });
+    expect((await ask(await listen(answering("3  ")))).ended).toBe("truncated");
+  });
+
   test("nobody listens: reset before a head, by its name", async () => {
     const server = createServer();
     const origin = await listen(server);

@@ -23,6 +23,8 @@ export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs
 /** How long a stream is read on after its terminal event, to catch what should not come. */
 const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
+/** undici says so as well where spaces follow the number, which RFC 9112 allows. */
+const LENGTH_MISMATCH = "UND_ERR_RES_CONTENT_LENGTH_MISMATCH";
 
 export type ExchangeRequest = {
   origin: string;
@@ -193,6 +195,10 @@ export const exchange = (
         onResponseEnd: () => settle(request.stream !== undefined && reader === null ? "refused" : "eof"),
         onResponseError: (_controller, error) => {
           const code = codeOf(error);
+          if (code === LENGTH_MISMATCH && reader === null && Number(headers["content-length"]) === bytes) {
+            settle(request.stream === undefined ? "eof" : "refused");
+            return;
+          }
           if (isOurs(code)) aborted = true;
           settle(aborted ? "closed_by_client" : endOf(code, status !== null), code);
         },
