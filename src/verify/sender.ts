@@ -85,7 +85,7 @@ const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[]): Dispa
 const headersOfAnswer = (exchanged: Exchanged): Record<string, string> =>
   Object.fromEntries(
     Object.entries(exchanged.headers).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(", ") : value]],
+      value === undefined ? [] : [[name.toLowerCase(), (Array.isArray(value) ? value.join(", ") : value).trim()]],
     ),
   );
 

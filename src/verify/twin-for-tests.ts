@@ -317,7 +317,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (refusal !== null) return refusal;
     }
     const token = reused ?? mintToken(key, String(product));
-    reusable.set(`${key.id} ${product}`, token);
+    // What came at the same moment does not know of each other.
+    setTimeout(() => reusable.set(`${key.id} ${product}`, token), 5);
     const style = has("forgets-the-style") ? undefined : has("tells-another-style") ? "svc-morning" : of.style;
     return {
       status: is("201-on-mint") ? 201 : 200,

@@ -22,7 +22,9 @@ export const everyAnswer = (
   needs: {},
   run: async (context: Context) => {
     const checks = new Checks(rule.title);
-    for (const answer of context.answers) if (concerns(answer)) look(checks, answer);
+    // Half an answer says nothing of the other half.
+    const whole = context.answers.filter(({ outcome }) => outcome !== "indeterminate");
+    for (const answer of whole) if (concerns(answer)) look(checks, answer);
     const result = checks.result(nothing);
     return result.verdict === "skipped" ? { ...result, idle: true } : result;
   },

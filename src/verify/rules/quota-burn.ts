@@ -125,6 +125,7 @@ const free: Rule = {
     tellOthers(checks, found);
     if (stop === null) return notCounted(context, of, found, most, checks);
     if (stated !== undefined) overCap(checks, found, stated, `at most ${stated} map loads in a month`);
+    if (found.reused > 0 && !checks.failed) return new Checks(REUSED).result(REUSED);
     // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
     const used = usedIn(last);
@@ -149,17 +150,18 @@ const free: Rule = {
   },
 };
 
-/** Map loads of this run that were let in before a burn began. */
+/** Map loads of this run that were let in before a burn began; a session that was given out twice is one. */
 const loadedBefore = (context: Context, of: KeyRole, { admitted }: Burn): number => {
   const mine = new Set(admitted.map(({ id }) => id));
-  return context.answers.filter(
+  const before = context.answers.filter(
     (answer) =>
       answer.probe.product === "tile" &&
       "of" in answer.probe.credential &&
       answer.probe.credential.of === role(of) &&
       isAdmitted(answer) &&
       !mine.has(answer.id),
-  ).length;
+  );
+  return new Set(before.map(({ id, fields }) => fields.session_token ?? id)).size;
 };
 
 const OTHERS_MAX = 60;
@@ -218,6 +220,7 @@ const paid: Rule = {
       cap + 1 - loadedBefore(context, of, found),
       `at most ${cap} map loads in a month (${cap + 1} by A8b)`,
     );
+    if (found.reused > 0 && !checks.failed) return new Checks(REUSED).result(REUSED);
     if (stop === null) return checks.result();
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
     const inWindow = inOneWindow(found.mints);
