@@ -11,8 +11,7 @@
 import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
-import { lawsFor, type Told, type TrialOptions, tryLaw } from "./support/mutant-trial.ts";
-import { PART_LAWS } from "./support/part-laws.ts";
+import type { Told, TrialOptions } from "./support/mutant-trial.ts";
 import { lawOfSeed, readBudget } from "./support/seed.ts";
 
 /** Deployments at once: they mostly wait for a lost answer. */
@@ -54,8 +53,13 @@ const main = async (): Promise<void> => {
   };
   const { law: name, path } = values;
   const seed = integer("seed");
-  if (path !== undefined && seed === null)
+  if (path !== undefined && seed === null) {
     throw new UsageError("--path leads to one case of one seed, so it needs --seed.");
+  }
+  const mutants = chosenMutants(positionals);
+  // A whole platform, loaded for those who asked for something that there is.
+  const { PART_LAWS } = await import("./support/part-laws.ts");
+  const { lawsFor, tryLaw } = await import("./support/mutant-trial.ts");
   const laws = PART_LAWS.filter(
     (law) =>
       (name === undefined || law.name === name) && (path === undefined || law.number === lawOfSeed(seed as number)),
@@ -69,7 +73,7 @@ const main = async (): Promise<void> => {
     replay: path === undefined ? undefined : { seed: seed as number, path },
   };
   const say = (told: Told): void => void process.stdout.write(`${JSON.stringify(told)}\n`);
-  const trials = chosenMutants(positionals).flatMap((mutant) => lawsFor(mutant, laws).map((law) => ({ mutant, law })));
+  const trials = mutants.flatMap((mutant) => lawsFor(mutant, laws).map((law) => ({ mutant, law })));
   // Those that count come first and alone: they would hold up the timers of those that wait.
   for (const { mutant, law } of trials.filter((trial) => trial.law.waits !== true))
     say(await tryLaw(law, mutant, options));
