@@ -3,8 +3,11 @@
  * came twice are as Node gives them: the first `Authorization`; other names joined with a comma, which no credential, origin
  * or request id contains, so a doubled one is refused or replaced, never guessed at.
  */
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Route } from "../../contract/routes.ts";
+import { Call } from "../../core/call.ts";
 import { inBlock } from "../../core/origin.ts";
+import type { ApiContext } from "./context.ts";
 
 const BEARER = /^bearer +(\S.*)$/i;
 
@@ -49,4 +52,18 @@ export const addressOf = (
   const hops = (Array.isArray(forwarded) ? forwarded.join(",") : forwarded).split(",").map((hop) => hop.trim());
   for (const hop of hops.reverse()) if (!trusted(hop)) return hop;
   return socketAddress;
+};
+
+/** What the core is told of a call when it begins: what its head says. */
+export const callOf = (context: ApiContext, route: Route, { headers, socket }: IncomingMessage): Call => {
+  if (credentialsConflict(headers)) context.credentialConflicts += 1;
+  return new Call(
+    route,
+    credentialOf(headers),
+    (headers.origin as string | undefined) ?? null,
+    addressOf(socket.remoteAddress ?? "", headers, context.trustedProxies),
+    context.clock.nowMs(),
+    context.deployment.view,
+    context.shedder,
+  );
 };

@@ -3,16 +3,18 @@
  * Slots are given back in each of them, and a charge is undone where no answer could be written.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Route } from "../../contract/routes.ts";
+import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import type { Take } from "../limiter.ts";
 import type { SlotPolicy } from "../parts.ts";
 import { reasonOf } from "./asks.ts";
 import { recordCall } from "./call-record.ts";
+import { callOf, requestIdOf } from "./caller.ts";
 import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
 import type { ApiContext } from "./context.ts";
 import { EXPOSED } from "./cors.ts";
+import type { Work } from "./incoming-call.ts";
 import type { StreamRun } from "./stream-run.ts";
 import type { TimedJob } from "./timed-job.ts";
 
@@ -26,6 +28,9 @@ export class EndingCall {
   readonly response: ServerResponse;
   readonly requestId: string;
   readonly call: Call;
+  readonly query: unknown;
+  readonly params: unknown;
+  protected readonly work: Work;
   readonly #beganMs = performance.now();
   #over = false;
   #watched = false;
@@ -37,18 +42,22 @@ export class EndingCall {
 
   constructor(
     context: ApiContext,
-    route: Route,
+    name: RouteName,
+    work: Work,
     request: IncomingMessage,
     response: ServerResponse,
-    requestId: string,
-    call: Call,
+    query: unknown,
+    params: unknown,
   ) {
     this.context = context;
-    this.route = route;
+    this.route = routeOf(name);
+    this.work = work;
     this.request = request;
     this.response = response;
-    this.requestId = requestId;
-    this.call = call;
+    this.query = query;
+    this.params = params;
+    this.requestId = requestIdOf(request.headers) ?? context.freshId();
+    this.call = callOf(context, this.route, request);
   }
 
   get isOver(): boolean {
