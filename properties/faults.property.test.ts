@@ -22,6 +22,7 @@ import {
 } from "./support/faults-law.ts";
 import { law } from "./support/law.ts";
 import { FAULTS, type OpenLinks, type RealApi, startRealApi } from "./support/real-api.ts";
+import { againIfStalled } from "./support/stalls.ts";
 import { toxicLinks } from "./support/toxic-links.ts";
 
 const withApi = async (
@@ -41,9 +42,13 @@ const withApi = async (
 };
 
 const eachLinkThenBoth = async (api: RealApi, kinds: Record<string, Kind>, fault: string): Promise<void> => {
-  await judge(api, kinds, [{ ...CALM, limiter: fault }]);
-  await judge(api, kinds, [{ ...CALM, keys: fault }]);
-  await judge(api, kinds, [{ keys: fault, limiter: fault }]);
+  for (const state of [
+    { ...CALM, limiter: fault },
+    { ...CALM, keys: fault },
+    { keys: fault, limiter: fault },
+  ]) {
+    await againIfStalled(() => judge(api, kinds, [state]));
+  }
 };
 
 // A deployment for each fault, side by side: most of the time is spent in waiting for budgets.

@@ -42,8 +42,13 @@ export const replayLine = ({ seed, path, commands }: Pick<Finding, "seed" | "pat
 /** Model-based runs print the path through their commands. */
 const commandsIn = (report: string): string | undefined => /replayPath="([^"]*)"/.exec(report)?.[1];
 
+/** The case at a path was set aside by its own predicate (a precondition, or a machine that stood still). */
+export class NotJudged extends Error {
+  override name = "NotJudged";
+}
+
 /** From a path fast-check goes on to the neighbours of the case when it holds; a replay is about the case alone. */
-const firstCaseOnly = (property: Property, judged: { cases: number }): Property => ({
+const firstCaseOnly = (property: Property, judged: { cases: number; setAside: boolean }): Property => ({
   isAsync: () => property.isAsync(),
   generate: (random, bias) => property.generate(random, bias),
   shrink: (value) => property.shrink(value),
@@ -51,7 +56,13 @@ const firstCaseOnly = (property: Property, judged: { cases: number }): Property 
   runAfterEach: () => property.runAfterEach(),
   run: (value) => {
     judged.cases += 1;
-    return judged.cases > 1 ? (property.isAsync() ? Promise.resolve(null) : null) : property.run(value);
+    if (judged.cases > 1) return property.isAsync() ? Promise.resolve(null) : null;
+    const noted = <T>(result: T): T => {
+      judged.setAside = fc.PreconditionFailure.isFailure(result as never);
+      return result;
+    };
+    const result = property.run(value);
+    return result instanceof Promise ? result.then(noted) : noted(result);
   },
 });
 
@@ -59,7 +70,7 @@ const check = async (property: Property, { seed, runs, path, shrinks = true }: D
   if (path === undefined) {
     return fc.check(property as fc.IAsyncProperty<unknown>, { seed, numRuns: runs, endOnFailure: !shrinks });
   }
-  const judged = { cases: 0 };
+  const judged = { cases: 0, setAside: false };
   const only = firstCaseOnly(property, judged);
   const details = await Promise.resolve()
     .then(() => fc.check(only as fc.IAsyncProperty<unknown>, { seed, numRuns: 1, path, endOnFailure: true }))
@@ -67,6 +78,8 @@ const check = async (property: Property, { seed, runs, path, shrinks = true }: D
       throw new NoSuchCase(error instanceof Error ? error.message : String(error));
     });
   if (judged.cases === 0) throw new NoSuchCase(`no case is drawn at ${path}`);
+  if (judged.setAside)
+    throw new NotJudged(`The case at ${path} was set aside: try again when the machine is less busy.`);
   return details;
 };
 

@@ -6,7 +6,7 @@
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { Mutant } from "../../src/mutants/mutant.ts";
 import type { Parts } from "../../src/platform/parts.ts";
-import { type Draw, examine, type Finding } from "./examine.ts";
+import { type Draw, examine, type Finding, NotJudged } from "./examine.ts";
 import type { PartLaw } from "./part-laws.ts";
 import { FORGETFUL } from "./real-api.ts";
 import { seedOfLaw } from "./seed.ts";
@@ -105,7 +105,10 @@ export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions
         return { ...about, verdict: "survived", told: oneLine(told), seed, path: null };
       }
       path = found.path;
-      const again = await breaksAgain(law, mutant, found, replay !== undefined);
+      const again = await breaksAgain(law, mutant, found, replay !== undefined).catch((error: unknown): Again => {
+        if (error instanceof NotJudged) return { doubt: `${found.why}; but ${error.message}` };
+        throw error;
+      });
       if ("killed" in again) return { ...about, verdict: "killed", told: oneLine(again.killed), seed, path };
       doubt = again.doubt;
     }

@@ -12,6 +12,7 @@ import { ALLOWANCE, type Facts, factsArb, ORIGIN } from "./facts.ts";
 import { CAPS } from "./model.ts";
 import { demanded } from "./order-oracle.ts";
 import type { RealApi, Request } from "./real-api.ts";
+import { unlessStalled } from "./stalls.ts";
 
 const LISTED = "https://app.example";
 const FULL = { scopes: ["ai", "design", "maps", "vendor"], products: ["chat", "editor", "viewer", "tile"] };
@@ -99,27 +100,29 @@ const bodyOf = ({ route, bodyMalformed, product }: Facts): unknown => {
 };
 
 export const firstFailingCheckDecidesOverTheWire = (open: () => RealApi) =>
-  fc.asyncProperty(wireFactsArb, async (facts) => {
-    const api = open();
-    await api.operate("PATCH", "/deployment", { sessions: "enabled", global_in_flight: CAPS.globalInFlight });
-    for (const link of ["keys", "limiter"] as const) await api.setFault(link, "none");
-    const credential = await prepare(api, facts);
-    await api.operate("PATCH", "/deployment", {
-      sessions: facts.sessions,
-      global_in_flight: facts.replicaFull ? 0 : CAPS.globalInFlight,
-    });
-    if (facts.keyServiceDown) await api.setFault("keys", "refused");
-    if (facts.limiterDown) await api.setFault("limiter", "refused");
-    const { method, path } = routeOf(facts.route);
-    const body = bodyOf(facts);
-    const heard = await api.call({
-      method,
-      path: facts.route === "maps.tiles" ? "/maps/tiles/1/0/0" : path,
-      credential,
-      origin: ORIGIN[facts.origin],
-      ...(body === undefined ? {} : { body }),
-    });
-    const name = demanded(facts) as AnyRefusalName | null;
-    const [expected, got] = [name === null ? "200" : outcomeOf(name), readAnswer(heard.status, heard.text).outcome];
-    if (got !== expected) throw new Error(`${facts.route}: expected ${expected}, got ${got}`);
-  });
+  fc.asyncProperty(wireFactsArb, (facts) =>
+    unlessStalled(async () => {
+      const api = open();
+      await api.operate("PATCH", "/deployment", { sessions: "enabled", global_in_flight: CAPS.globalInFlight });
+      for (const link of ["keys", "limiter"] as const) await api.setFault(link, "none");
+      const credential = await prepare(api, facts);
+      await api.operate("PATCH", "/deployment", {
+        sessions: facts.sessions,
+        global_in_flight: facts.replicaFull ? 0 : CAPS.globalInFlight,
+      });
+      if (facts.keyServiceDown) await api.setFault("keys", "refused");
+      if (facts.limiterDown) await api.setFault("limiter", "refused");
+      const { method, path } = routeOf(facts.route);
+      const body = bodyOf(facts);
+      const heard = await api.call({
+        method,
+        path: facts.route === "maps.tiles" ? "/maps/tiles/1/0/0" : path,
+        credential,
+        origin: ORIGIN[facts.origin],
+        ...(body === undefined ? {} : { body }),
+      });
+      const name = demanded(facts) as AnyRefusalName | null;
+      const [expected, got] = [name === null ? "200" : outcomeOf(name), readAnswer(heard.status, heard.text).outcome];
+      if (got !== expected) throw new Error(`${facts.route}: expected ${expected}, got ${got}`);
+    }),
+  );

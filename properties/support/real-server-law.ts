@@ -15,6 +15,7 @@ import { commandArb } from "./commands.ts";
 import { CAPS, Model } from "./model.ts";
 import { heal, middleOfMonth, setClock } from "./operator-commands.ts";
 import type { RealApi } from "./real-api.ts";
+import { unlessStalled } from "./stalls.ts";
 
 /** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
 export const MODEL_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
@@ -90,10 +91,11 @@ const logIsClean = (model: Model, log: string): void => {
 export const serverAnswersAsModel = (open: () => RealApi, replayPath?: string) =>
   fc.asyncProperty(
     fc.commands([commandArb], { maxCommands: 40, size: "max", ...(replayPath === undefined ? {} : { replayPath }) }),
-    async (commands) => {
-      const { model, real } = await setup(open());
-      await fc.asyncModelRun(() => ({ model, real }), commands);
-      await agree(model, real);
-      logIsClean(model, real.api.takeLog());
-    },
+    (commands) =>
+      unlessStalled(async () => {
+        const { model, real } = await setup(open());
+        await fc.asyncModelRun(() => ({ model, real }), commands);
+        await agree(model, real);
+        logIsClean(model, real.api.takeLog());
+      }),
   );
