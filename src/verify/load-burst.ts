@@ -74,6 +74,10 @@ export const rateEdge = (context: Context): Promise<Edge> =>
       }
       await wait(TICK_MS, context.signal);
     }
+    // The limit may have been met all at once.
+    for (let i = edge.others.length; other !== null && edge.limited.length > 0 && i < 3; i++) {
+      start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
+    }
     await Promise.all(running);
     return edge;
   });

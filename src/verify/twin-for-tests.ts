@@ -168,9 +168,13 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     key.origins.some((listed) =>
       has("matches-by-prefix")
         ? origin.startsWith(listed)
-        : has("matches-by-suffix")
-          ? origin.endsWith(new URL(listed).hostname)
-          : origin === listed,
+        : has("matches-a-part")
+          ? listed.startsWith(origin)
+          : has("takes-dots-for-anything")
+            ? new RegExp(`^${listed}$`).test(origin)
+            : has("matches-by-suffix")
+              ? origin.endsWith(new URL(listed).hostname)
+              : origin === listed,
     );
 
   // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -322,7 +326,6 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const style = has("forgets-the-style") ? undefined : has("tells-another-style") ? "svc-morning" : of.style;
     return {
       status: is("201-on-mint") ? 201 : 200,
-      headers: { "Access-Control-Allow-Origin": origin ?? "*" },
       body: {
         session_token: has("token-without-env") ? token.replace("live_", "") : token,
         expires_in: has("expires-in-text")
@@ -625,8 +628,15 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
   const answer = async (req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
     requestIds.push(String(req.headers["x-request-id"]));
+    const page = req.headers.origin;
+    const caller = readToken(credentialIn(req) ?? "")?.key ?? byS(credentialIn(req) ?? "");
+    const silent = has("cors-for-json-alone") && (req.url ?? "").endsWith("/stream");
+    if (page !== undefined && caller?.kind === "pk" && isListed(caller, page) && !is("no-cors") && !silent) {
+      res.setHeader("Access-Control-Allow-Origin", has("cors-for-another") ? `${page}.example` : page);
+    }
     const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
     const route = `${req.method} ${path}`;
+    if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return write(res, { status: 500, body: {} });
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));

@@ -12,7 +12,7 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["stops-paid-at-allowance", "tile-as-403", "server-keys-on-free", "product-for-session"],
   ["over-means-over", "sessions-are-wide", "body-first", "anonymous-viewer", "viewer-mints"],
   ["sessions-need-origin", "opaque-token", "float-expiry", "prefix-first", "null-is-missing"],
-  ["keys-live-elsewhere", "mints-are-free"],
+  ["keys-live-elsewhere", "mints-are-free", "no-cors"],
   ["reuses-sessions", "tier-before-names", "tile-key-for-maps-alone", "null-error"],
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
   ["sessions-disabled"],

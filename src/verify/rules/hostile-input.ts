@@ -14,8 +14,18 @@ const LONG = 7_500;
 /** A balancer's own words, and the key service's. */
 const BETWEEN: ReadonlySet<number> = new Set([502, 503, 504]);
 
+/** Below what servers commonly take for a request line. */
+const LONG_QUERY = 3_000;
+
 const deep = "[".repeat(DEPTH) + "]".repeat(DEPTH);
 const body = (text: string): NonNullable<Probe["body"]> => ({ text, is: "malformed" });
+
+const PATHS: readonly (readonly [what: string, path: string])[] = [
+  ["a path that is no UTF-8", "/design/styles%ff%fe"],
+  ["a path with half an escape", "/design/%zz"],
+  ["a path with a null character", "/design/%00"],
+  ["a tile whose number is no UTF-8", "/maps/tiles/1/%ff/1"],
+];
 
 type Hostile = Partial<Probe> & { what: string };
 
@@ -31,6 +41,10 @@ const HEADS: readonly Hostile[] = [
   { what: "a very long Origin", originValue: `https://${"a".repeat(LONG)}.example`, origin: "foreign" },
   { what: "an Origin that is no URL", originValue: "not a url", origin: "foreign" },
   { what: "a very long X-Request-Id", headers: { "x-request-id": "r".repeat(LONG) } },
+  { what: "a good body sent as text/plain", headers: { "content-type": "text/plain" } },
+  { what: "a good body without a content type", headers: { "content-type": "" } },
+  { what: "a content type that is none", headers: { "content-type": "nonsense;;=" } },
+  { what: "an Accept that is none", headers: { accept: "nonsense" } },
 ];
 
 const longKey = (prefix: string): Hostile => ({
@@ -58,6 +72,17 @@ const probesOf = (context: Context): Probe[] => {
     if (ai !== undefined) probes.push({ route: "chat.control", ...ai, ...hostile });
     if (design !== undefined) probes.push({ route: "design.apply", ...design, ...hostile });
   }
+  for (const what of ["/design/styles", "/sdk/sessions"]) {
+    const head = { route: "-", path: what, method: "HEAD", what: `HEAD ${what}` } as const;
+    probes.push({ ...head, credential: { as: "none" }, origin: "none" });
+    if (design !== undefined) probes.push({ ...head, ...design });
+  }
+  if (design !== undefined)
+    probes.push({ route: "design.styles", ...design, headers: { accept: "nonsense" }, what: "an Accept that is none" });
+  for (const [what, path] of PATHS) {
+    probes.push({ route: "-", credential: { as: "none" }, origin: "none", path, what });
+    if (design !== undefined) probes.push({ route: "-", ...design, path, what });
+  }
   if (ai !== undefined) {
     const path = (query: string): string => `/retrieval/poi/enrich?${query}`;
     for (const [what, query] of [
@@ -65,6 +90,10 @@ const probesOf = (context: Context): Probe[] => {
       ["a latitude off the earth", "lat=1e999&lon=13.4&name=Cafe&category=cafe"],
       ["a name that is no UTF-8", "lat=52.5&lon=13.4&name=%ff%fe&category=cafe"],
       ["a name with a null character", "lat=52.5&lon=13.4&name=%00&category=cafe"],
+      ["a name with half an escape", "lat=52.5&lon=13.4&name=%zz&category=cafe"],
+      ["a very long name", `lat=52.5&lon=13.4&name=${"n".repeat(LONG_QUERY)}&category=cafe`],
+      ["a latitude that comes twice", "lat=52.5&lat=1&lon=13.4&name=Cafe&category=cafe"],
+      ["a latitude that is a list", "lat[]=52.5&lat[x]=1&lon=13.4&name=Cafe&category=cafe"],
     ] as const) {
       probes.push({ route: "poi.enrich", ...ai, path: path(query), what });
     }

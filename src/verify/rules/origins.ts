@@ -44,12 +44,20 @@ const originMismatch = tableRule({
     ),
 });
 
-/** Origins that only look like the listed one. A pattern could never mean the first two; the rest is a matter of matching. */
+/** Origins that only look like the listed one. No pattern could mean the strict ones; the rest is a matter of matching. */
 export const lookalikes = (listed: string): { strict: string[]; lenient: string[] } => {
   const { protocol, hostname, port } = new URL(listed);
   const at = port === "" ? "" : `:${port}`;
   return {
-    strict: [`${protocol}//${hostname}.attacker.example${at}`, `${protocol}//not-${hostname}${at}`],
+    strict: [
+      `${protocol}//${hostname}.attacker.example${at}`,
+      `${protocol}//not-${hostname}${at}`,
+      // A part of it, and its dot taken for any character.
+      `${protocol}//${hostname.slice(0, -1)}`,
+      ...(/^[\d.]+$/.test(hostname) || !hostname.includes(".")
+        ? []
+        : [`${protocol}//${hostname.replace(".", "x")}${at}`]),
+    ],
     lenient: [
       `${protocol === "https:" ? "http:" : "https:"}//${hostname}${at}`,
       `${protocol}//${hostname}:${port === "8443" ? "9443" : "8443"}`,
@@ -178,12 +186,11 @@ const corsForListed: Rule = {
   run: async (context) => {
     const listed = listedOf(context);
     const checks = new Checks("Access-Control-Allow-Origin names the allowlisted Origin");
-    const session: Probe = {
-      route: "design.styles",
-      credential: { as: "session", of: role("publishable"), product: "editor" },
-      origin: "listed",
-    };
-    for (const answer of [await context.mint("publishable", "editor"), await context.send(session)]) {
+    const editor = { as: "session", of: role("publishable"), product: "editor" } as const;
+    const session: Probe = { route: "design.styles", credential: editor, origin: "listed" };
+    const stream: Probe = { ...session, route: "chat.control", credential: { ...editor, product: "chat" } };
+    const minted = await context.mint("publishable", "editor");
+    for (const answer of [minted, ...(await Promise.all([session, stream].map(context.send)))]) {
       if (answer.transient) checks.unclear("overload or no answer");
       else {
         const allowed = answer.headers["access-control-allow-origin"];
