@@ -1,6 +1,6 @@
 /**
- * How a call ends: an answer is written, a stream ends, or the client has left; whatever happens, in exactly one of the three.
- * Slots are given back in each of them, and a charge is undone where no answer could be written.
+ * What a call is made of, and how it ends: an answer is written, a stream ends, or the client has left; whatever happens, in
+ * exactly one of the three. Slots are given back in each of them, and a charge is undone where no answer could be written.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
