@@ -5,7 +5,7 @@ import { CAPABILITY_RULES } from "./rules/capabilities.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
-import { globalOverload } from "./rules/global-overload.ts";
+import { capsAreKept, globalOverload, overloadEnds } from "./rules/global-overload.ts";
 import { HOSTILE_RULES } from "./rules/hostile-input.ts";
 import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
 import { KEY_LIFE_RULES } from "./rules/key-life.ts";
@@ -41,6 +41,8 @@ const ALL: readonly Rule[] = [
   ...QUOTA_BURN_RULES,
   ...LOAD_RULES,
   globalOverload,
+  capsAreKept,
+  overloadEnds,
   ...EVERY_ANSWER_RULES,
 ];
 

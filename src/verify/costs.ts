@@ -40,6 +40,9 @@ export const baseCost = (target: Target): Cost => {
 
 type Told = Cost | ((target: Target) => Cost);
 
+const burstsOf = (target: Target): Cost =>
+  cost(Math.ceil(4 * 1.85 * (target.limits?.global_in_flight ?? 0)), { shared: "bursts" });
+
 const COSTS: Readonly<Record<string, Told>> = {
   "exchange-mints": cost(0, { map_loads: 1 }),
   "session-basemap-style": cost(2, { shared: "basemap" }),
@@ -116,7 +119,8 @@ const COSTS: Readonly<Record<string, Told>> = {
     return cost(cap + 5, { map_loads: cap - 2 });
   },
   "slots-come-back": (target) => cost(2 * Math.min(burstOf(target), WAVES_MAX) + 24),
-  "overload-is-no-outage": (target) => cost(Math.ceil(4 * 1.85 * (target.limits?.global_in_flight ?? 0))),
+  "overload-is-no-outage": burstsOf,
+  "overload-ends": (target) => cost(Math.ceil(1.4 * (target.limits?.global_in_flight ?? 0)) + 8),
 };
 
 const burstOf = (target: Target): number => target.permits?.load_max_rps ?? RATE_UNSTATED;

@@ -196,7 +196,9 @@ export const createSender = (parts: SenderParts): Sender => {
       chunks,
       transient: isTransient(named.outcome),
     };
-    silent = exchanged.status === null ? silent + 1 : 0;
+    // In a burst it may be refused so, one call after the other, while the rest is served.
+    if (exchanged.status !== null) silent = 0;
+    else if (probe.atOnce !== true) silent += 1;
     // What was let in unasked is spent all the same.
     if (isAdmitted(answer) && isMint(probe)) budget.spent.map_loads += 1;
     if (isAdmitted(answer) && probe.route === "design.analyze") budget.spent.analyses += 1;

@@ -147,6 +147,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
         p: string;
         exp?: number;
       };
+      if (has("ends-sessions-early") && loads.size > 0 && p === "editor") return null;
       if (exp !== undefined && exp * 1000 < Date.now() - leewayMs && !has("never-ends-sessions")) return null;
       const key = keys.get(k);
       return good && key !== undefined ? { key, product: p } : null;
@@ -502,7 +503,11 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const { key } = admitted;
     const others = inFlight.get(key.org) ?? 0;
     if (shedForEver) return flat("org_overloaded", {}, { "Retry-After": "1" });
-    if (others >= ORG_CAP) {
+    if (has("drops-over-the-cap") && others >= ORG_CAP) {
+      res.destroy();
+      return null;
+    }
+    if (others >= (has("forgets-the-cap") ? 1_000 : has("sheds-at-a-quarter") ? ORG_CAP / 4 : ORG_CAP)) {
       shedForEver = has("never-recovers");
       if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
       if (has("swaps-the-two-overloads")) return flat("b2b_overloaded", {}, { "Retry-After": "1" });

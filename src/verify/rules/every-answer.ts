@@ -3,7 +3,7 @@
  * their statuses, headers that clients need. Nothing is sent for these.
  */
 import { REFUSALS } from "../../contract/subcodes.ts";
-import { type Answer, isAdmitted } from "../answer.ts";
+import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { retryAfterMs } from "../retry-after.ts";
@@ -316,6 +316,30 @@ const corsIsWhole: Rule = {
   },
 };
 
+/** Sessions of the roles, minted again long before their end: each way of sending one that was good stays good. */
+const sessionLasts: Rule = {
+  id: "session-lasts",
+  level: "must",
+  spec: [23, 32],
+  title: "a session is taken for as long as expires_in says",
+  phase: "every-answer",
+  needs: {},
+  run: async (context) => {
+    const checks = new Checks("no 401 for a session within its expires_in that was taken before");
+    const taken = new Set<string>();
+    for (const answer of context.answers) {
+      const { credential, secret, form = "bearer", route } = answer.probe;
+      if (credential.as !== "session" || secret !== undefined || route === "sdk.sessions" || answer.transient) continue;
+      const way = `${credential.of} ${credential.product} ${form}`;
+      if (answer.status !== 401) taken.add(way);
+      else if (!taken.has(way)) continue;
+      checks.require(answer.status !== 401, answer, "no 401 before expires_in has passed", told(answer));
+    }
+    const result = checks.result("no session was used");
+    return result.verdict === "skipped" ? { ...result, idle: true } : result;
+  },
+};
+
 export const EVERY_ANSWER_RULES: readonly Rule[] = [
   envelopeFits,
   statusFits,
@@ -331,4 +355,5 @@ export const EVERY_ANSWER_RULES: readonly Rule[] = [
   secretsStay,
   successHasNoError,
   corsIsWhole,
+  sessionLasts,
 ];
