@@ -17,6 +17,8 @@ export type RedisServer = {
   signal(name: NodeJS.Signals): void;
   /** Starts it again on the same port and files, after a kill. */
   restart(): Promise<void>;
+  /** The same, but takes its time to read its files, and answers `LOADING` when this resolves. */
+  restartSlowly(): Promise<void>;
   stop(): Promise<void>;
 };
 
@@ -44,8 +46,11 @@ export const startRedisServer = async (): Promise<RedisServer> => {
       redis.disconnect();
     }
   };
-  const start = async (): Promise<void> => {
+  /** Microseconds for each key read, and looking at clients meanwhile. */
+  const slow = ["--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"];
+  const start = async (until: "PONG" | "LOADING" = "PONG"): Promise<void> => {
     const settings = ["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", folder];
+    if (until === "LOADING") settings.push(...slow);
     child = spawn(
       "redis-server",
       ["--port", String(port), "--bind", "127.0.0.1", "--loglevel", "warning", ...settings],
@@ -54,8 +59,8 @@ export const startRedisServer = async (): Promise<RedisServer> => {
       },
     );
     for (const deadline = Date.now() + 10_000; ; ) {
-      const pong = await call("PING").catch(() => null);
-      if (pong === "PONG") return;
+      const said = await call("PING").catch((error: Error) => error.message);
+      if (String(said).startsWith(until)) return;
       if (child.exitCode !== null || Date.now() > deadline) throw new Error("redis-server did not start");
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
@@ -76,6 +81,10 @@ export const startRedisServer = async (): Promise<RedisServer> => {
     restart: async () => {
       await ended();
       await start();
+    },
+    restartSlowly: async () => {
+      await ended();
+      await start("LOADING");
     },
     stop: async () => {
       child.kill("SIGKILL");
