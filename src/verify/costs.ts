@@ -49,6 +49,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "session-basemap-style-is-told": cost(2, { shared: "basemap" }),
   "missing-credential": cost(20),
   "invalid-credential": cost(43),
+  "near-miss-of-a-credential": cost(5),
   "forged-session": cost(6),
   "revoked-key": cost(14),
   "expired-key": cost(14),

@@ -58,6 +58,7 @@ export const rateEdge = (context: Context): Promise<Edge> =>
     const running = new Set<Promise<void>>();
     const beganMs = performance.now();
     let sent = 0;
+    let asked = false;
     const start = (what: Probe, into: Answer[]): void => {
       const one = context.send(what).then((answer) => {
         into.push(answer);
@@ -69,13 +70,14 @@ export const rateEdge = (context: Context): Promise<Edge> =>
     while (performance.now() - beganMs < EDGE_FOR_MS && edge.limited.length < ENOUGH) {
       const due = ((performance.now() - beganMs) / 1000) * edge.ratePerS;
       for (; sent < due && running.size < IN_FLIGHT_MAX; sent++) start(probe, edge.answers);
-      if (other !== null && edge.limited.length > 0 && edge.others.length < 3) {
+      if (other !== null && edge.limited.length > 0 && !asked) {
+        asked = true;
         start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
       }
       await wait(TICK_MS, context.signal);
     }
-    // The limit may have been met all at once.
-    for (let i = edge.others.length; other !== null && edge.limited.length > 0 && i < 3; i++) {
+    // The limit may have been met all at once. One call: more could meet the other's own limit.
+    if (other !== null && edge.limited.length > 0 && !asked) {
       start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
     }
     await Promise.all(running);

@@ -100,6 +100,47 @@ const invalidCredential = tableRule({
   ],
 });
 
+/** Good keys with an end cut off or put on, and an administrator's token where a platform key belongs (items 2, 125). */
+const nearMisses = tableRule({
+  id: "near-miss-of-a-credential",
+  level: "must",
+  spec: [2, 153, 190],
+  title: "a key that is almost a good one, or an administrator's token, is answered 401",
+  phase: "lattice",
+  needs: { anyOf: ["server", "publishable"] },
+  cells: async (context) => {
+    const cells: Cell[] = [];
+    const add = (probe: Probe, value: string, what: string): void => {
+      const secret = { value, variable: "$ALMOST_A_KEY" };
+      cells.push({
+        probe: { ...probe, credential: { as: "unknown" }, secret, what, open: true },
+        accepts: [UNAUTHENTICATED],
+      });
+    };
+    for (const name of ["server", "publishable"] as const) {
+      if (!context.has(name)) continue;
+      const key = await context.secretOf(name);
+      const origin = context.keyRole("publishable")?.origin;
+      const probe: Probe =
+        name === "server"
+          ? { route: "design.styles", credential: { as: "unknown" }, origin: "none" }
+          : {
+              ...exchangeProbe("publishable", "listed", "chat", {
+                form: (await context.exchangeForms())[0] ?? "bearer",
+              }),
+              ...(origin === undefined ? {} : { originValue: origin }),
+            };
+      add(probe, key.slice(0, -1), `the ${name} key without its last character`);
+      add(probe, `${key}x`, `the ${name} key and one character more`);
+    }
+    if (context.has("admin_pro")) {
+      const styles: Probe = { route: "design.styles", credential: { as: "unknown" }, origin: "none" };
+      add(styles, await context.secretOf("admin_pro"), "an administrator's token");
+    }
+    return cells;
+  },
+});
+
 const forgedSession = tableRule({
   id: "forged-session",
   level: "must",
@@ -200,6 +241,7 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
   missingCredential,
   missingOnRoute,
   invalidCredential,
+  nearMisses,
   forgedSession,
   spentKey("revoked"),
   spentKey("expired"),

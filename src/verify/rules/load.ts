@@ -84,9 +84,9 @@ const retryAfterHolds = loadRule({
 
 const rateSparesOthers = loadRule({
   id: "rate-limit-spares-others",
-  level: "should",
-  spec: [214, 230],
-  title: "one key's rate limit does not limit another organization",
+  level: "info",
+  spec: [230],
+  title: "whether one key's rate limit limits another organization",
   needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
   run: async (context) => {
     const checks = new Checks("no rate_limited for the other organization");
