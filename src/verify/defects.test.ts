@@ -91,6 +91,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["cors-for-json-alone", "cors-for-every-answer-to-a-listed-origin"],
   ["cors-for-another", "cors-for-every-answer-to-a-listed-origin"],
   ["any-scope", "keys-unknown-scope"],
+  ["tier-before-names", "keys-unknown-scope"],
   ["422-for-scope", "keys-unknown-scope"],
   ["any-product-name", "keys-unknown-product"],
   ["no-origins-needed", "keys-live-publishable-needs-origins"],

@@ -580,7 +580,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const products = body.products ?? key?.products ?? [];
     const alien =
       [...scopes].some((scope) => ![...SCOPES, "vendor"].includes(scope)) || products.some((p) => !(p in SCOPE_OF));
-    if (is("tier-before-names") && alien) return detail(403, "tier_capability_not_allowed");
+    if (has("tier-before-names") && alien) return detail(403, "tier_capability_not_allowed");
     if (scopes.some((scope) => ![...SCOPES, "vendor"].includes(scope)) && !has("any-scope"))
       return detail(422, has("422-for-scope") ? "malformed_body" : "unknown_scope");
     if (products.some((product) => !(product in SCOPE_OF)) && !has("any-product-name"))

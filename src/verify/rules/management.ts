@@ -55,9 +55,6 @@ const WRITES: Needs = { permission: "writes" };
 const PAID: readonly AdminRole[] = ["admin_pro", "admin_key_limit"];
 const ANY_ADMIN: readonly AdminRole[] = ["admin_pro", "admin_key_limit", "admin_free"];
 
-/** Item 135: where the tier is asked first, what does not exist is beyond every tier. */
-const TIER_FIRST = [outcomeOf("tier_capability_not_allowed")];
-
 const unknownScope = refused({
   id: "keys-unknown-scope",
   spec: [3, 134, 202],
@@ -66,7 +63,6 @@ const unknownScope = refused({
   admins: ANY_ADMIN,
   body: { ...publishable, scopes: ["maps", "floodgate-no-such-scope"] },
   accepts: [outcomeOf("unknown_scope")],
-  tolerates: TIER_FIRST,
 });
 
 const unknownProduct = refused({
@@ -77,7 +73,6 @@ const unknownProduct = refused({
   admins: ANY_ADMIN,
   body: { ...publishable, products: ["tile", "floodgate-no-such-product"] },
   accepts: [outcomeOf("unknown_product")],
-  tolerates: TIER_FIRST,
 });
 
 const withoutOrigins = refused({
