@@ -105,6 +105,9 @@ const hasBandForSessions = async (context: Context, of: KeyRole, found: Burn, us
   return after === undefined || after > used;
 };
 
+const isGivenAgain = ({ admitted }: Burn, { fields }: Answer): boolean =>
+  fields.session_token !== undefined && admitted.some((one) => one.fields.session_token === fields.session_token);
+
 const free: Rule = {
   id: "allowance-is-exact",
   level: "must",
@@ -128,6 +131,7 @@ const free: Rule = {
     if (found.reused > 0 && !checks.failed) return new Checks(REUSED).result(REUSED);
     // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
+    if (isGivenAgain(found, last) && !checks.failed) return new Checks(REUSED).result(REUSED);
     const used = usedIn(last);
     if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return checks.result();
     const limit = Number(last.fields.limit);
@@ -223,6 +227,7 @@ const paid: Rule = {
     if (found.reused > 0 && !checks.failed) return new Checks(REUSED).result(REUSED);
     if (stop === null) return checks.result();
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
+    if (isGivenAgain(found, last) && !checks.failed) return new Checks(REUSED).result(REUSED);
     const inWindow = inOneWindow(found.mints);
     const count = admitted.length;
     if (last.outcome === EXCEEDED) {
