@@ -32,7 +32,7 @@ export type ExchangeRequest = {
   method: "GET" | "POST" | "PATCH" | "DELETE" | "OPTIONS" | "PUT" | "HEAD";
   /** Name, value, name, value, … */
   headers: string[];
-  body?: string;
+  body?: string | Uint8Array;
   /** Which vocabulary to read a stream with; absent for other routes. */
   stream?: Stream;
   keepEvents?: boolean;

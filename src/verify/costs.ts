@@ -95,7 +95,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "wrong-product-is-422": cost(5, { shared: "wrong products" }),
   "malformed-runtime-body": cost(7),
   "incomplete-requests": cost(6),
-  "hostile-input": cost(56),
+  "hostile-input": cost(72),
   "quota-exceeded": cost(2),
   "quota-concerns-tile-only": cost(2),
   "refused-mint-is-not-charged": cost(11),

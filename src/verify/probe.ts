@@ -21,7 +21,14 @@ export type Probe = {
   /** Product asked for, on the exchange. */
   readonly product?: Product;
   readonly form?: Form;
-  readonly body?: { readonly text: string | undefined; readonly is: "malformed" | "ok" };
+  readonly body?: {
+    readonly text: string | undefined;
+    readonly is: "malformed" | "ok";
+    /** Sent in place of the text. */
+    readonly bytes?: Uint8Array;
+    /** What a crash file tells in place of the text. */
+    readonly shown?: string;
+  };
   readonly method?: ExchangeRequest["method"];
   /** Below `{base_url}`. */
   readonly path?: string;
@@ -170,13 +177,13 @@ export const buildRequest = (
     path: pathname + search,
     method,
     headers: Object.entries(headersWith(secret, shared)).flat(),
-    ...(step.body === undefined ? {} : { body: step.body }),
+    ...(step.body === undefined ? {} : { body: probe.body?.bytes ?? step.body }),
   };
   const sent: SentRequest = {
     method,
     url,
     headers: headersWith(secret === null ? null : variable, hidden),
-    ...(step.body === undefined ? {} : { body: step.body }),
+    ...(step.body === undefined ? {} : { body: probe.body?.shown ?? step.body }),
   };
   return { request, sent, path: step.path };
 };

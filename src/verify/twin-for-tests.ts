@@ -51,6 +51,17 @@ const NEEDS: Record<string, string> = {
   "GET /design/themes": "design",
 };
 
+/** Bodies that are good but for one value, by the defect that stumbles over it. */
+const STUMBLES: Readonly<Record<string, (text: string) => boolean>> = {
+  "500-on-long-bodies": (text) => text.length > 1 << 20,
+  "500-on-long-texts": (text) => text.length > 20_000 && text.length < 1 << 20,
+  "500-on-great-numbers": (text) => /: (1e400|9{20})/.test(text),
+  "500-on-bad-utf8": (text) => text.includes("\ufffd"),
+  "500-on-half-pairs": (text) => text.includes("\\ud800"),
+  "500-on-null-characters": (text) => text.includes("\\u0000"),
+  "500-on-proto": (text) => text.includes('"__proto__"'),
+};
+
 const b64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
@@ -642,6 +653,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
     const route = `${req.method} ${path}`;
     if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return write(res, { status: 500, body: {} });
+    if (defects.some((name) => STUMBLES[name]?.(text))) return write(res, { status: 500, body: {} });
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));

@@ -2,11 +2,12 @@
  * What nobody well-meaning sends (items 58, 109, 202, 223): the specification shows no limits of size or depth and no types of
  * most fields, so whether such a call is let in is the deployment's affair. A server error is not, on any of them.
  */
-import { told } from "../answer.ts";
+import { type Answer, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import { type Context, callersOf } from "../context.ts";
 import { exchangeProbe, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
+import { oddBodies } from "./hostile-bodies.ts";
 
 const DEPTH = 3_000;
 /** Below the 8 KiB that HTTP servers commonly take for one header. */
@@ -59,6 +60,7 @@ const probesOf = (context: Context): Probe[] => {
     const unknownField = body(`{"product": "chat", "floodgate": ${deep}}`);
     for (const hostile of [
       ...BODIES,
+      ...oddBodies("exchange"),
       ...HEADS,
       { what: "a known product beside a deeply nested field", body: unknownField },
       longKey("svc_pk_live_"),
@@ -68,6 +70,7 @@ const probesOf = (context: Context): Probe[] => {
   }
   const ai = callersOf(context, "ai")[0];
   const design = callersOf(context, "design")[0];
+  if (ai !== undefined) for (const odd of oddBodies("control")) probes.push({ route: "chat.control", ...ai, ...odd });
   for (const hostile of BODIES) {
     if (ai !== undefined) probes.push({ route: "chat.control", ...ai, ...hostile });
     if (design !== undefined) probes.push({ route: "design.apply", ...design, ...hostile });
@@ -103,21 +106,34 @@ const probesOf = (context: Context): Probe[] => {
   return probes;
 };
 
+const isSilent = ({ exchanged }: Answer): boolean => /timeout/.test(exchanged.error ?? "");
+
+/** What is cut off is so for good; any other answer that says nothing is waited for as usual. */
+const answerTo = async (context: Context, probe: Probe): Promise<Answer> => {
+  const answer = await context.send(probe);
+  const { once, ...patient } = probe;
+  if (once !== true || !answer.transient || (answer.status === null && !isSilent(answer))) return answer;
+  return context.send(patient);
+};
+
 const hostileInput: Rule = {
   id: "hostile-input",
   level: "must",
-  spec: [58, 202, 223],
+  spec: [58, 202, 223, 232],
   title: "odd bodies, heads and queries are refused or served, never answered with a server error",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
   run: async (context) => {
     const checks = new Checks("no server error");
     await context.each(probesOf(context), async (probe) => {
-      const answer = await context.send({ ...probe, open: true });
+      const answer = await answerTo(context, { ...probe, open: true });
       const { status } = answer;
+      if (status === null && isSilent(answer)) checks.unclear(`${probe.what}: ${told(answer)}`);
       // A connection that is closed on such a call is a refusal as well, if a rude one.
-      if (status === null) checks.note(`${probe.what}: ${told(answer)}`);
+      else if (status === null) checks.note(`${probe.what}: ${told(answer)}`);
       else if (answer.transient && BETWEEN.has(status)) checks.unclear(told(answer));
+      // The one server error that the specification knows.
+      else if (status === 503) checks.note(`${probe.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
     });
     return checks.result();
