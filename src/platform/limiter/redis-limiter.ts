@@ -21,8 +21,15 @@ const RECONNECT_MS = 50;
 const OPERATOR_BUDGET_MS = 5_000;
 const PAGE_LINES = 500;
 
+const takeRow = ({ charge_id, key, rate, meter, request_id, org }: Take): unknown[] => {
+  const row = [charge_id, key, rate?.perS ?? null, rate?.burst ?? null];
+  return meter === null ? row : [...row, request_id, org, meter.name, meter.amount, meter.cap];
+};
+
 const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
-  const answer = readTakeAnswer(take, reply);
+  const [charge_id, verdict, window, figure] = reply as unknown[];
+  const figures = verdict === "rate_limited" ? { wait_ms: figure } : { used: figure };
+  const answer = readTakeAnswer(take, { charge_id, verdict, window, ...figures });
   if (answer === null) throw new Error("the charge was refunded before it arrived");
   return answer;
 };
@@ -73,7 +80,11 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
     }
   };
 
-  const batcher = <Item, Answer>(script: RedisScript, read: (item: Item, reply: unknown) => Answer) =>
+  const batcher = <Item, Answer>(
+    script: RedisScript,
+    write: (item: Item) => unknown,
+    read: (item: Item, reply: unknown) => Answer,
+  ) =>
     createBatcher<Item, Answer>({
       send: async (items, signal) => {
         await connected(signal);
@@ -85,7 +96,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
         };
         signal.addEventListener("abort", giveUp);
         try {
-          const replies: unknown = JSON.parse((await run(script, [JSON.stringify(items)])) as string);
+          const replies: unknown = JSON.parse((await run(script, [JSON.stringify(items.map(write))])) as string);
           answeredMs = performance.now();
           if (!Array.isArray(replies)) throw new Error("expected a list of answers");
           return replies;
@@ -103,8 +114,12 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
       maxInFlight: MAX_CALLS,
     });
 
-  const takes = batcher<Take, TakeAnswer>(TAKE, readTakeReply);
-  const refunds = batcher<Refund, void>(REFUND, readRefundAnswer);
+  const takes = batcher<Take, TakeAnswer>(TAKE, takeRow, readTakeReply);
+  const refunds = batcher<Refund, void>(
+    REFUND,
+    ({ charge_id, request_id }) => ({ charge_id, request_id }),
+    readRefundAnswer,
+  );
 
   const operate = async (script: RedisScript, ...args: (string | number)[]): Promise<unknown> => {
     await connected(AbortSignal.timeout(OPERATOR_BUDGET_MS));

@@ -54,12 +54,15 @@ const script = (body: string): RedisScript => {
 };
 
 /**
- * ARGV: prefix, then the takes of the batch as JSON. Answers JSON as well, `wire.ts` has its shape: as a list of Redis's
- * own, each word of it would be a string to write and to read on both sides.
+ * ARGV: prefix, then the takes of the batch as JSON: for each the row `[charge_id, key, rate per second or null, burst or
+ * null]`, with a meter `request_id, org, meter, amount, cap or null` behind it. Answers JSON as well: for each
+ * `[charge_id, verdict, window, used or wait_ms or null]`. One text each way, because a word of a list of Redis's own is a
+ * string to write and to read on both sides; rows, because names would be most of the bytes.
  */
 export const TAKE = script(`
 -- Buckets of this batch: a key that has many calls in it is read once and written once.
 local tats, keys_taken = {}, {}
+local null = cjson.null
 
 local function tat_of(key, tolerance_ms, interval_ms)
   local tat = tats[key] or math.max(tonumber(redis.call('GET', prefix .. 'rate:' .. key) or '0'), steady_ms)
@@ -67,57 +70,44 @@ local function tat_of(key, tolerance_ms, interval_ms)
   return math.min(tat, steady_ms + tolerance_ms + interval_ms)
 end
 
-local function take(asked)
-  local id, key, rate, meter = asked.charge_id, asked.key, asked.rate, asked.meter
-  local answer = { charge_id = id, verdict = 'taken', window = window, used = cjson.null }
-  if meter ~= cjson.null then
+local function take(id, key, per_s, burst, request_id, org, meter, amount, cap)
+  if meter then
     local known = redis.call('HMGET', charge_key(id), 'refunded', 'used', 'window')
-    if known[1] == '1' then
-      answer.verdict = 'refunded'
-      return answer
-    end
-    if known[1] then
-      answer.used, answer.window = tonumber(known[2]), known[3]
-      return answer
-    end
+    if known[1] == '1' then return { id, 'refunded', window, null } end
+    if known[1] then return { id, 'taken', known[3], tonumber(known[2]) } end
   end
 
   local tat
-  if rate ~= cjson.null then
-    local interval_ms = 1000 / rate.perS
-    local tolerance_ms = interval_ms * (rate.burst - 1)
+  if per_s ~= null then
+    local interval_ms = 1000 / per_s
+    local tolerance_ms = interval_ms * (burst - 1)
     tat = tat_of(key, tolerance_ms, interval_ms)
     local wait_ms = tat - tolerance_ms - steady_ms
-    if wait_ms > rounding_ms then
-      answer.verdict, answer.wait_ms = 'rate_limited', wait_ms
-      return answer
-    end
+    if wait_ms > rounding_ms then return { id, 'rate_limited', window, wait_ms } end
     tat = tat + interval_ms
   end
 
-  if meter ~= cjson.null then
-    local name = meter_key(asked.org, meter.name, window)
+  local used = null
+  if meter then
+    local name = meter_key(org, meter, window)
     local before = tonumber(redis.call('GET', name) or '0')
-    if meter.cap ~= cjson.null and before + meter.amount > meter.cap then
-      answer.verdict, answer.used = 'over_cap', before
-      return answer
-    end
-    answer.used = redis.call('INCRBY', name, meter.amount)
+    if cap ~= null and before + amount > cap then return { id, 'over_cap', window, before } end
+    used = redis.call('INCRBY', name, amount)
     redis.call('PEXPIRE', name, keep_ms)
-    redis.call('HSET', charge_key(id), 'org', asked.org, 'key', key, 'meter', meter.name,
-      'amount', count(meter.amount), 'window', window, 'used', count(answer.used), 'refunded', '0')
+    redis.call('HSET', charge_key(id), 'org', org, 'key', key, 'meter', meter, 'amount', count(amount),
+      'window', window, 'used', count(used), 'refunded', '0')
     redis.call('PEXPIRE', charge_key(id), keep_ms)
-    write_line('charge', id, asked.request_id, asked.org, key, meter.name, meter.amount, window)
+    write_line('charge', id, request_id, org, key, meter, amount, window)
   end
   if tat then
     if not tats[key] then keys_taken[#keys_taken + 1] = key end
     tats[key] = tat
   end
-  return answer
+  return { id, 'taken', window, used }
 end
 
 local answers = {}
-for at, asked in ipairs(cjson.decode(ARGV[2])) do answers[at] = take(asked) end
+for at, asked in ipairs(cjson.decode(ARGV[2])) do answers[at] = take(unpack(asked)) end
 for _, key in ipairs(keys_taken) do
   -- Gone once the bucket is full again.
   redis.call('SET', prefix .. 'rate:' .. key, string.format('%.17g', tats[key]),
