@@ -56,6 +56,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "either-header": cost(8),
   "either-header-at-the-exchange": cost(2),
   "publishable-key-at-runtime": cost(30),
+  "publishable-key-at-tiles": cost(2),
   "server-key-in-browser": cost(20),
   "server-key-in-a-sandboxed-frame": cost(2),
   "server-key-is-blocked-by-cors": cost(2),
@@ -119,7 +120,7 @@ const COSTS: Readonly<Record<string, Told>> = {
     const cap = 5 * limitOf(target, "publishable_expendable_paid");
     return cost(cap + 5, { map_loads: cap - 2 });
   },
-  "slots-come-back": (target) => cost(2 * Math.min(burstOf(target), WAVES_MAX) + 24),
+  "slots-come-back": (target) => cost(2 * Math.min(burstOf(target), WAVES_MAX) + EDGE_FOR_S * burstOf(target) + 24),
   "overload-is-no-outage": burstsOf,
   "overload-ends": (target) => cost(Math.ceil(1.4 * (target.limits?.global_in_flight ?? 0)) + 8),
 };

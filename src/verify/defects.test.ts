@@ -54,6 +54,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["tier-for-scope", "runtime-insufficient-scope"],
   ["serves-publishable-keys", "publishable-key-at-runtime"],
   ["publishable-as-403", "publishable-key-at-runtime"],
+  ["serves-publishable-keys", "publishable-key-at-tiles"],
   ["server-key-in-any-browser", "server-key-in-browser"],
   ["cors-for-server-keys", "server-key-is-blocked-by-cors"],
   ["any-address", "ip-not-allowed"],
@@ -131,6 +132,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
 const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["hides-retry-after", "rate-limit-is-told"],
   ["limits-with-503", "rate-limit-is-told"],
+  ["limits-as-unavailable", "rate-limit-is-told"],
   ["sheds-with-503", "overload-is-told"],
   ["sheds-with-detail", "overload-is-told"],
   ["swaps-the-two-overloads", "overload-names-the-cap"],
@@ -138,6 +140,7 @@ const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["forgets-the-cap", "overload-keeps-the-caps"],
   ["sheds-at-a-quarter", "overload-keeps-the-caps"],
   ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
+  ["keeps-the-slot-of-the-limited", "slots-come-back"],
   ["never-recovers", "slots-come-back"],
 ];
 

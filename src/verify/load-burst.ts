@@ -13,7 +13,7 @@ const EDGE_FOR_MS = 4_000;
 const TICK_MS = 25;
 const IN_FLIGHT_MAX = 48;
 /** So many rate-limited answers are enough to look at. */
-const ENOUGH = 12;
+export const ENOUGH = 12;
 const WAVES = [8, 16, 32, 64, 128, 256] as const;
 /** Where the caps are stated, a wave between them as well: there only one of the two can be the reason. */
 const wavesFor = (context: Context): number[] => {
@@ -46,43 +46,45 @@ export const otherCaller = (context: Context, product: "chat" | "editor" = "edit
 
 export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[]; ratePerS: number };
 
-/** Cheap calls of one key at a rising rate until the rate limit speaks. */
-export const rateEdge = (context: Context): Promise<Edge> =>
-  context.once("rate edge", async () => {
-    const edge: Edge = { answers: [], limited: [], others: [], ratePerS: rateAllowed(context) };
-    const caller = serverOrSession(context, "design");
-    if (caller === null) return edge;
-    const other = otherCaller(context);
-    if (other !== null) await context.send({ route: "design.themes", ...other });
-    const probe: Probe = { route: "design.styles", ...caller, atOnce: true, once: true };
-    const running = new Set<Promise<void>>();
-    const beganMs = performance.now();
-    let sent = 0;
-    let asked = false;
-    const start = (what: Probe, into: Answer[]): void => {
-      const one = context.send(what).then((answer) => {
-        into.push(answer);
-        if (answer.subcode === "rate_limited" && into === edge.answers) edge.limited.push(answer);
-        running.delete(one);
-      });
-      running.add(one);
-    };
-    while (performance.now() - beganMs < EDGE_FOR_MS && edge.limited.length < ENOUGH) {
-      const due = ((performance.now() - beganMs) / 1000) * edge.ratePerS;
-      for (; sent < due && running.size < IN_FLIGHT_MAX; sent++) start(probe, edge.answers);
-      if (other !== null && edge.limited.length > 0 && !asked) {
-        asked = true;
-        start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
-      }
-      await wait(TICK_MS, context.signal);
-    }
-    // The limit may have been met all at once. One call: more could meet the other's own limit.
+/** Cheap calls of one key, as fast as is permitted, until the rate limit has spoken so often. */
+export const pressRate = async (context: Context, enough: number): Promise<Edge> => {
+  const edge: Edge = { answers: [], limited: [], others: [], ratePerS: rateAllowed(context) };
+  const caller = serverOrSession(context, "design");
+  if (caller === null) return edge;
+  const other = otherCaller(context);
+  if (other !== null) await context.send({ route: "design.themes", ...other });
+  const probe: Probe = { route: "design.styles", ...caller, atOnce: true, once: true };
+  const running = new Set<Promise<void>>();
+  const beganMs = performance.now();
+  let sent = 0;
+  let asked = false;
+  const start = (what: Probe, into: Answer[]): void => {
+    const one = context.send(what).then((answer) => {
+      into.push(answer);
+      if (answer.subcode === "rate_limited" && into === edge.answers) edge.limited.push(answer);
+      running.delete(one);
+    });
+    running.add(one);
+  };
+  while (performance.now() - beganMs < EDGE_FOR_MS && edge.limited.length < enough) {
+    const due = ((performance.now() - beganMs) / 1000) * edge.ratePerS;
+    for (; sent < due && running.size < IN_FLIGHT_MAX; sent++) start(probe, edge.answers);
     if (other !== null && edge.limited.length > 0 && !asked) {
+      asked = true;
       start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
     }
-    await Promise.all(running);
-    return edge;
-  });
+    await wait(TICK_MS, context.signal);
+  }
+  // The limit may have been met all at once. One call: more could meet the other's own limit.
+  if (other !== null && edge.limited.length > 0 && !asked) {
+    start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
+  }
+  await Promise.all(running);
+  return edge;
+};
+
+export const rateEdge = (context: Context): Promise<Edge> =>
+  context.once("rate edge", () => pressRate(context, ENOUGH));
 
 /** Everybody who may open streams, one of each organization: organizations have caps of their own. */
 export const crowd = (context: Context): Caller[] => {

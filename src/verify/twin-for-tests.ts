@@ -207,6 +207,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const limited = (): Reply => {
     const headers: Record<string, string> = has("hides-retry-after") ? {} : { "Retry-After": "1" };
     if (has("limits-with-503")) return { status: 503, body: {}, headers };
+    if (has("limits-as-unavailable")) return detail(429, "limiter_unavailable", headers);
     if (is("retry-after-date")) headers["Retry-After"] = new Date(Date.now() + 1000).toUTCString();
     return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
   };
@@ -541,7 +542,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       }
       return malformed();
     }
-    if (rateLimited(key)) return limited();
+    if (rateLimited(key)) {
+      if (has("keeps-the-slot-of-the-limited")) inFlight.set(key.org, others + 1);
+      return limited();
+    }
     if (route.endsWith("/stream")) {
       inFlight.set(key.org, others + 1);
       total += 1;
@@ -695,7 +699,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     tile_url: `${base}/tiles/{z}/{x}/{y}`,
     permits: { writes: true, quota_burn: true, load_max_rps: 150 },
     shedding: "fixed",
-    limits: { revocation_budget_ms: 0, global_in_flight: GLOBAL_CAP, org_in_flight: ORG_CAP },
+    limits: {
+      ...{ revocation_budget_ms: 0, global_in_flight: GLOBAL_CAP, org_in_flight: ORG_CAP },
+      ...{ rate_per_s: RATE_PER_S, burst: BURST },
+    },
     credentials: {
       publishable: pk(addKey(a, "pk")),
       server: { key: addKey(a, "sk").secret, org: a },

@@ -1,6 +1,7 @@
 /** What each kind of key is good for (items 40-41, 145-149, 191, 197-198): where it may be used, and from where. */
 import type { RouteName } from "../../contract/routes.ts";
 import { outcomeOf } from "../../contract/subcodes.ts";
+import { isAdmitted, told } from "../answer.ts";
 import { type Cell, tableRule } from "../cells.ts";
 import { Checks } from "../checks.ts";
 import { pairwise } from "../pairwise.ts";
@@ -32,6 +33,26 @@ const publishableAtRuntime = tableRule({
       }),
     ),
 });
+
+/** Tiles may be public, or behind another server with answers of its own: what must not be is that this key opens them. */
+const publishableAtTiles: Rule = {
+  id: "publishable-key-at-tiles",
+  level: "must",
+  spec: [40, 68, 149],
+  title: "a tile that nobody gets without a credential is not served to a publishable key either",
+  phase: "lattice",
+  needs: { roles: ["publishable"], tileUrl: true, spends: { map_loads: 1 } },
+  run: async (context) => {
+    const checks = new Checks("no tile for a publishable key that was not exchanged");
+    const nobody = await context.send({ route: "maps.tiles", credential: { as: "none" }, origin: "listed" });
+    if (isAdmitted(nobody)) return checks.result("tiles are public here");
+    const credential = { as: "publishable", of: role("publishable") } as const;
+    const answer = await context.send({ route: "maps.tiles", credential, origin: "listed" });
+    if (answer.status === null || answer.transient) checks.unclear(told(answer));
+    else checks.require(!isAdmitted(answer), answer, PUBLISHABLE, told(answer));
+    return checks.result();
+  },
+};
 
 const inBrowser = (route: RouteName, origin: Probe["origin"], form: Probe["form"] = "bearer"): Cell => ({
   probe: { route, credential: server, origin, form },
@@ -140,6 +161,7 @@ const sessionAtExchange = tableRule({
 
 export const KEY_KIND_RULES: readonly Rule[] = [
   publishableAtRuntime,
+  publishableAtTiles,
   serverKeyInBrowser,
   serverKeyInFrame,
   serverKeyCors,

@@ -5,7 +5,7 @@
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { overload, rateAllowed, rateEdge, SHED, wave } from "../load-burst.ts";
+import { type Edge, ENOUGH, overload, pressRate, rateAllowed, rateEdge, SHED, wave } from "../load-burst.ts";
 import { exchangeProbe, type Probe } from "../probe.ts";
 import { retryAfterMs } from "../retry-after.ts";
 import type { Rule } from "../rule.ts";
@@ -33,10 +33,32 @@ const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   }
 };
 
+const CALM_MS = 1_500;
+
 type LoadRule = Omit<Rule, "phase" | "needs"> & { needs?: Rule["needs"] };
 const loadRule = (rule: LoadRule): Rule => ({ needs, ...rule, phase: "load" });
 
 const notMet = (what: string, context: Context): string => `no ${what} was met at ${rateAllowed(context)} calls/s`;
+
+const saysUnavailable = ({ subcode }: Answer): boolean => subcode === "limiter_unavailable";
+
+/**
+ * A rate limit under another name: above the stated rate only one key is told that the limiter is away, and that twice, while
+ * it serves another organization and, in calm, the same key.
+ */
+const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {
+  const isMisnamed = ({ answers, limited, others }: Edge): boolean =>
+    limited.length === 0 && answers.filter(saysUnavailable).length >= ENOUGH && !others.some(saysUnavailable);
+  const one = first.answers.findLast(saysUnavailable);
+  const { rate_per_s: ratePerS } = context.target.limits ?? {};
+  if (one === undefined || ratePerS === undefined || ratePerS >= rateAllowed(context)) return null;
+  if (!isMisnamed(first) || !first.answers.some(isAdmitted)) return null;
+  for (let calm = 0; calm < 2; calm += 1) {
+    await wait(CALM_MS, context.signal);
+    if (!isAdmitted(await context.send({ ...one.probe, once: true, atOnce: true }))) return null;
+  }
+  return isMisnamed(await pressRate(context, ENOUGH)) ? one : null;
+};
 
 const edgeIsTold = loadRule({
   id: "rate-limit-is-told",
@@ -45,8 +67,17 @@ const edgeIsTold = loadRule({
   title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",
   run: async (context) => {
     const checks = new Checks("2xx or a limit's own subcode, Retry-After with rate_limited");
-    const { answers, limited } = await rateEdge(context);
+    const edge = await rateEdge(context);
+    const { answers, limited } = edge;
     requireLimits(checks, answers);
+    const away = answers.filter(saysUnavailable);
+    if (limited.length === 0 && away.length >= ENOUGH && !checks.failed) {
+      const one = await misnamed(context, edge);
+      const what = `${away.length} of ${answers.length} calls were told limiter_unavailable, none rate_limited`;
+      if (one === null) checks.unclear(what);
+      else checks.require(false, one, "429 rate_limited over the stated rate", `${what}; again later, and not in calm`);
+      return checks.result();
+    }
     if (limited.length === 0 && !checks.failed) {
       return new Checks(edgeIsTold.title).result(notMet("rate limit", context));
     }
@@ -106,7 +137,6 @@ const LOST_SHARE = 0.05;
 const isLost = ({ status }: Answer): boolean => status === null;
 const isMuchLost = (answers: readonly Answer[]): boolean =>
   answers.filter(isLost).length > Math.max(LOST_MIN, answers.length * LOST_SHARE);
-const CALM_MS = 1_500;
 
 /** Dropping in place of refusing: a lone call is served, half the burst is served whole, the whole burst loses calls again. */
 const losesAgain = async (context: Context): Promise<Answer | null> => {
@@ -288,6 +318,10 @@ const slotsComeBack = loadRule({
     }
     await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);
     await refuseMany(context, Math.min(capacity + 8, REFUSALS_MAX));
+    const { limited: overRate } = await pressRate(context, Math.min(capacity + 8, REFUSALS_MAX));
+    const after = overRate.at(-1)?.headers["retry-after"];
+    const restMs = after === undefined ? 0 : (retryAfterMs(after, Date.now()) ?? 0);
+    await wait(Math.min(restMs, WAIT_MAX_MS), context.signal);
     const endMs = performance.now() + RECOVER_WITHIN_MS;
     for (;;) {
       await wait(LOOK_EVERY_MS, context.signal);
