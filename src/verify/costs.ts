@@ -63,7 +63,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "ip-not-allowed": cost(10),
   "exchange-wrong-kind": cost(9),
   "exchange-with-a-session": cost(2),
-  "exchange-origin-required": cost(4),
+  "exchange-origin-required": cost(5),
   "exchange-origin-mismatch": cost(4),
   "origin-lookalikes": cost(8),
   "listed-origin-is-not-blocked-by-cors": cost(3),

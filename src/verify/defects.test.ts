@@ -35,6 +35,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["wrong-kind-is-401", "exchange-wrong-kind"],
   ["renews-sessions", "exchange-with-a-session"],
   ["no-origin-is-fine", "exchange-origin-required"],
+  ["takes-the-referer", "exchange-origin-required"],
   ["any-origin", "exchange-origin-mismatch"],
   ["invents-a-subcode", "subcode-is-in-the-catalogue"],
   ["matches-by-prefix", "origin-lookalikes"],

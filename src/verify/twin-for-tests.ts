@@ -293,7 +293,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     };
     const from: Check = () => {
       const missing = origin === undefined || (is("null-is-missing") && origin === "null");
-      if (missing) return has("no-origin-is-fine") ? null : detail(403, "origin_required");
+      const named = has("takes-the-referer") && req.headers.referer !== undefined;
+      if (missing) return has("no-origin-is-fine") || named ? null : detail(403, "origin_required");
       if (isListed(key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
       if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
       return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");

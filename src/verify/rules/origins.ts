@@ -19,13 +19,16 @@ const originRequired = tableRule({
   title: "the exchange answers a call without an Origin with 403 origin_required",
   phase: "lattice",
   needs: { roles: ["publishable"] },
-  cells: async (context) =>
-    pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(
-      ({ product, form }): Cell => ({
-        probe: exchangeProbe("publishable", "none", product, { form }),
-        accepts: [NO_ORIGIN],
-      }),
-    ),
+  cells: async (context) => {
+    const asked = pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(({ product, form }) =>
+      exchangeProbe("publishable", "none", product, { form }),
+    );
+    // Anybody can write a Referer; only a browser's Origin says where a call comes from.
+    const headers = { referer: `${context.target.credentials?.publishable?.origin}/` };
+    return [...asked, exchangeProbe("publishable", "none", "chat", { headers })].map(
+      (probe): Cell => ({ probe, accepts: [NO_ORIGIN] }),
+    );
+  },
 });
 
 const originMismatch = tableRule({
