@@ -672,7 +672,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const managed = /^\/shared-api\/api-keys(?:\/([^/]+))?$/.exec(path);
     if (managed !== null && !is("keys-live-elsewhere"))
       return write(res, manage(req, req.method ?? "", managed[1], text));
-    write(res, { status: 404, body: { detail: "Not Found" } });
+    write(res, is("unknown-is-401") ? unauthenticated() : { status: 404, body: { detail: "Not Found" } });
   };
   const server = createServer((req, res) => {
     let text = "";

@@ -13,7 +13,7 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["over-means-over", "sessions-are-wide", "body-first", "anonymous-viewer", "viewer-mints"],
   ["sessions-need-origin", "opaque-token", "float-expiry", "prefix-first", "null-is-missing"],
   ["keys-live-elsewhere", "mints-are-free", "no-cors"],
-  ["reuses-sessions", "tile-key-for-maps-alone", "null-error"],
+  ["reuses-sessions", "tile-key-for-maps-alone", "null-error", "unknown-is-401"],
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
   ["sessions-disabled"],
   // Others' traffic, and limits that our own pace meets.
