@@ -147,6 +147,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: ids++ })}`;
     return `svc_sess_live_${body}.${sign(body)}`;
   };
+  let editorReads = 0;
   const readToken = (token: string): { key: Key; product: string } | null => {
     const [head = "", payload = "", signature = ""] = token.replace(/^svc_sess_[^_]*_/, "").split(".");
     try {
@@ -158,7 +159,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
         p: string;
         exp?: number;
       };
-      if (has("ends-sessions-early") && loads.size > 0 && p === "editor") return null;
+      if (has("ends-sessions-early") && p === "editor" && editorReads++ >= 3) return null;
       if (exp !== undefined && exp * 1000 < Date.now() - leewayMs && !has("never-ends-sessions")) return null;
       const key = keys.get(k);
       return good && key !== undefined ? { key, product: p } : null;
