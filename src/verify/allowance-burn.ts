@@ -40,7 +40,7 @@ export const burn = async (context: Context, of: KeyRole, atOnce: number, most: 
   const found: Burn = { mints: [], admitted: [], reused: 0, stop: null, other: [] };
   const tokens = new Set(earlierTokens(context, of));
   const mint = async (more: Partial<Probe>): Promise<Answer> => {
-    const sentMs = Date.now();
+    const sentMs = context.wallMs();
     const answer = await context.send(exchangeProbe(of, "listed", "tile", more));
     if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
     const token = answer.fields.session_token;
@@ -48,7 +48,7 @@ export const burn = async (context: Context, of: KeyRole, atOnce: number, most: 
     if (again) found.reused += 1;
     tokens.add(token);
     const admitted = isAdmitted(answer) && !again;
-    found.mints.push({ sentMs, doneMs: Date.now(), admitted });
+    found.mints.push({ sentMs, doneMs: context.wallMs(), admitted });
     if (admitted) found.admitted.push(answer);
     else if (again) return answer;
     else if (isStop(answer)) found.stop = answer;

@@ -37,6 +37,8 @@ export type Context = {
   readonly budget: Budget;
   readonly effects: Effects;
   readonly signal: AbortSignal | undefined;
+  /** Wall time, ms since 1970: by it months are told. */
+  wallMs(): number;
   readonly seed: number;
   /** How long past its end a session may be let in, for clocks that differ (item 29). */
   readonly leewayMs: number;
@@ -68,6 +70,7 @@ export type ContextParts = {
   seed: number;
   allowed: ReadonlySet<Permission>;
   leewayMs: number;
+  wallMs(): number;
   signal?: AbortSignal;
   makeSender(parts: {
     secretOf(probe: Probe): Promise<string | null>;
@@ -197,6 +200,7 @@ export const createContext = (parts: ContextParts): Context => {
     signal: parts.signal,
     seed: parts.seed,
     leewayMs: parts.leewayMs,
+    wallMs: parts.wallMs,
     answers: sender.answers,
     has,
     keyRole,

@@ -44,6 +44,8 @@ export type VerifyOptions = Asked & {
   /** Begins every call's id, by which the reference platform counts. */
   idPrefix?: string;
   clock?: RunClock;
+  /** Wall time by which months are told, ms since 1970; the machine's where absent. */
+  wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
   onProgress?(progress: VerifyProgress): void;
@@ -155,6 +157,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     seed,
     allowed,
     leewayMs: options.leewayMs ?? LEEWAY_MS,
+    wallMs: options.wallMs ?? Date.now,
     ...(signal === undefined ? {} : { signal }),
     makeSender: (parts) =>
       createSender({

@@ -26,6 +26,8 @@ export type Twin = {
   target: Target;
   /** Keys that are neither revoked nor expired. */
   liveKeys(): number;
+  /** Whether a month has begun since the start. */
+  inNewMonth(): boolean;
   /** `X-Request-Id` of each call that came. */
   requestIds(): string[];
   close(): Promise<void>;
@@ -82,6 +84,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const reusable = new Map<string, string>();
   const sinceFirst = new Map<string, number>();
   let ids = 0;
+  let monthHasTurned = false;
 
   const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
     orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
@@ -240,6 +243,13 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return null;
     }
     if (has("charges-the-refused")) of.used += 1;
+    if (is("new-month-after-a-stop") && !monthHasTurned) {
+      monthHasTurned = true;
+      // What this call is answered is still the old month's.
+      setImmediate(() => {
+        for (const each of orgs.values()) each.used = 0;
+      });
+    }
     const quota = is("stops-paid-at-allowance") || has("no-band-at-all") || has("quota-code-at-hard-stop");
     if (of.tier === "Free" || quota) {
       return has("quota-as-403")
@@ -735,6 +745,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
   return {
     target,
+    inNewMonth: () => monthHasTurned,
     requestIds: () => requestIds,
     liveKeys: () => [...keys.values()].filter(({ state }) => state === "valid").length,
     close: () =>

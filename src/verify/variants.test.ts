@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../drivers/secrets.ts";
-import { runVerify } from "./run-verify.ts";
+import { runVerify, type VerifyResult } from "./run-verify.ts";
 import { startTwin } from "./twin-for-tests.ts";
 
 /** Readings that do not exclude each other share a server. */
@@ -51,6 +51,40 @@ describe("a conforming deployment that is not ours", () => {
       }
     },
   );
+
+  const EDGE_MS = Date.UTC(2026, 11, 1);
+  test.each([["quota-burn"], ["meters"]])(
+    "passes, or is left open, when a month begins in the midst of %s",
+    async (phase) => {
+      const twin = await startTwin({ variants: ["new-month-after-a-stop"] });
+      const verify = (wallMs: () => number): Promise<VerifyResult> =>
+        runVerify({
+          ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, wallMs },
+          ...{ only: [phase], allowQuotaBurn: true },
+        });
+      try {
+        const { claims } = await verify(() => EDGE_MS + (twin.inNewMonth() ? 60_000 : -60_000));
+        expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
+        expect(twin.inNewMonth()).toBe(true);
+        expect(claims.map(({ reason }) => reason).join()).toMatch(/a month (may have begun meanwhile|has just begun)/);
+      } finally {
+        await twin.close();
+      }
+    },
+  );
+
+  test("is held to its allowance when no month began", async () => {
+    const twin = await startTwin({ variants: ["new-month-after-a-stop"] });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
+        ...{ wallMs: () => EDGE_MS - 400 * 3_600_000, only: ["meters"] },
+      });
+      expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id)).toContain("verify/quota-exceeded");
+    } finally {
+      await twin.close();
+    }
+  });
 
   test("under load as well, also where others fill the deployment now and then", { timeout: 90_000 }, async () => {
     const twin = await startTwin({ variants: ["strays"] });

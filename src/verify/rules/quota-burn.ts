@@ -108,6 +108,13 @@ const hasBandForSessions = async (context: Context, of: KeyRole, found: Burn, us
 const isGivenAgain = ({ admitted }: Burn, { fields }: Answer): boolean =>
   fields.session_token !== undefined && admitted.some((one) => one.fields.session_token === fields.session_token);
 
+/** What is refused in one month is served in the next: then only each month's own number of loads tells anything. */
+const ofTwoMonths = (checks: Checks, stop: Answer): RuleResult => {
+  checks.expect(stop, { accepts: [EXCEEDED, HARD_STOP] });
+  checks.note("a month may have begun meanwhile: each was judged for itself");
+  return checks.result();
+};
+
 const free: Rule = {
   id: "allowance-is-exact",
   level: "must",
@@ -132,15 +139,11 @@ const free: Rule = {
     // A mint that came first in the burst and was refused last may be the one in `stop`: look again, alone.
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
     if (isGivenAgain(found, last) && !checks.failed) return new Checks(REUSED).result(REUSED);
+    if (!inOneWindow(mints, context.wallMs())) return ofTwoMonths(checks, stop);
     const used = usedIn(last);
     if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return checks.result();
     const limit = Number(last.fields.limit);
-    const inWindow = inOneWindow(mints);
     overCap(checks, found, limit, `at most ${limit} map loads in a month`);
-    if (!inWindow) {
-      checks.note("the month changed meanwhile: each month was judged for itself");
-      return checks.result();
-    }
     checks.require(used === limit, last, `used at the limit, ${limit}`, `used was ${used}`);
     checks.require(
       used >= admitted.length,
@@ -228,7 +231,7 @@ const paid: Rule = {
     if (stop === null) return checks.result();
     const last = await context.send(exchangeProbe(of, "listed", "tile"));
     if (isGivenAgain(found, last) && !checks.failed) return new Checks(REUSED).result(REUSED);
-    const inWindow = inOneWindow(found.mints);
+    if (!inOneWindow(found.mints, context.wallMs())) return ofTwoMonths(checks, stop);
     const count = admitted.length;
     if (last.outcome === EXCEEDED) {
       // A8, the other reading: the exchange stops everybody at the allowance; then nobody gets as far as the hard stop.
@@ -244,7 +247,7 @@ const paid: Rule = {
         "nothing counts",
       );
       checks.note("stops at the allowance (A8)");
-    } else if (checks.expect(last, { accepts: [HARD_STOP] }) && inWindow) {
+    } else if (checks.expect(last, { accepts: [HARD_STOP] })) {
       const before = loadedBefore(context, of, found);
       const times = (count + before) / limit;
       if (STOPS_OF_ANOTHER_RULE.has(times) || count + before === limit - 1) {
