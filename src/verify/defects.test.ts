@@ -128,6 +128,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["counts-nothing", "soft-band-and-hard-stop"],
   ["no-band-at-all", "soft-band-and-hard-stop"],
   ["stops-hard-at-twice", "soft-band-and-hard-stop"],
+  ["stops-hard-at-four-times", "soft-band-and-hard-stop"],
 ];
 
 const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [

@@ -228,6 +228,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const capOf = (of: Org): number => {
     if (of.tier === "Free" || is("stops-paid-at-allowance") || has("no-band-at-all")) return of.limit;
     if (has("stops-hard-at-twice")) return of.limit * 2;
+    if (has("stops-hard-at-four-times")) return of.limit * 4;
     if (has("stops-at-the-soft-band")) return of.limit;
     return of.limit * 5 + (is("over-means-over") ? 1 : 0);
   };

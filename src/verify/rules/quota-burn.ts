@@ -15,7 +15,7 @@ import { usedIn } from "./meters.ts";
 /** Paid organizations stop at so many times their allowance (section 8). */
 const HARD_STOP_TIMES = 5;
 /** Stopped at exactly so many times: rather another rule than loads of which the target file knows nothing. */
-const STOPS_OF_ANOTHER_RULE: ReadonlySet<number> = new Set([1, 2, 3]);
+const STOPS_OF_ANOTHER_RULE: ReadonlySet<number> = new Set([1, 2, 3, 4]);
 /** Mints past the edge that a conforming target refuses. */
 const PAST = 3;
 /** Where the target file does not say how large the allowance is. */
