@@ -11,6 +11,7 @@ import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
 import { KEY_LIFE_RULES } from "./rules/key-life.ts";
 import { LOAD_RULES } from "./rules/load.ts";
 import { MANAGEMENT_RULES } from "./rules/management.ts";
+import { MAP_ID_RULES } from "./rules/map-id.ts";
 import { METER_RULES } from "./rules/meters.ts";
 import { MINTING_RULES } from "./rules/minting.ts";
 import { MIXED_RULES } from "./rules/mixed-calls.ts";
@@ -18,18 +19,23 @@ import { ORDER_RULES } from "./rules/order.ts";
 import { ORGANIZATION_RULES } from "./rules/organizations.ts";
 import { ORIGIN_RULES } from "./rules/origins.ts";
 import { QUOTA_BURN_RULES } from "./rules/quota-burn.ts";
+import { ROUTE_RULES } from "./rules/routes.ts";
 import { RUNTIME_RULES } from "./rules/runtime.ts";
+import { STATED_FIELD_RULES } from "./rules/stated-fields.ts";
 import { STREAM_RULES } from "./rules/streams.ts";
 
 const ALL: readonly Rule[] = [
   ...MINTING_RULES,
+  ...MAP_ID_RULES,
   ...CREDENTIAL_RULES,
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
   ...CAPABILITY_RULES,
   ...RUNTIME_RULES,
+  ...STATED_FIELD_RULES,
   ...ORDER_RULES,
   ...MIXED_RULES,
+  ...ROUTE_RULES,
   ...BODY_RULES,
   ...HOSTILE_RULES,
   ...STREAM_RULES,

@@ -21,7 +21,7 @@ describe("the plan of a run", () => {
     expect(lacks["allowance-is-exact"]).toMatch(/publishable_expendable .*--allow-quota-burn/);
     expect(lacks["keys-plan-required"]).toMatch(/permits.writes of the target file does not allow it/);
     expect(plan.would_send.keys).toBe(0);
-    expect(plan.would_send.analyses).toBe(1);
+    expect(plan.would_send.analyses).toBe(3);
     // The two basic credentials are judged within a minute.
     expect(plan.takes_s_at_least).toBeLessThan(60);
   });

@@ -7,6 +7,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Target } from "../drivers/target.ts";
+import { fieldRefusal, memberRefusal, productRead, routeReply, stumbles } from "./twin-bodies-for-tests.ts";
 
 type Org = { id: string; tier: "Free" | "Pro" | null; limit: number; used: number; keyLimit: number; style?: string };
 type Key = {
@@ -69,6 +70,7 @@ const b64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toStr
 export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
   const is = (name: string): boolean => variants.includes(name);
   const has = (name: string): boolean => defects.includes(name);
+  const names = { is, has };
   const secret = randomBytes(16).toString("hex");
   const orgs = new Map<string, Org>();
   const keys = new Map<string, Key>();
@@ -277,7 +279,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (has("500-on-depth") && text.includes("[".repeat(999))) return { status: 500, text: "Internal Server Error" };
     if (has("500-on-long-heads") && String(origin).length > 4096) return { status: 500, text: "Internal Server Error" };
     const known = typeof body === "object" && body !== null && !Array.isArray(body);
-    const product = known ? body.product : undefined;
+    const product = known ? productRead(body.product, names) : undefined;
     const isProduct = typeof product === "string" && product in SCOPE_OF;
     if (is("sessions-disabled")) return detail(403, "sessions_disabled");
     if (credential === null && is("anonymous-viewer") && product === "viewer") {
@@ -311,7 +313,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
       return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
     };
-    const shape: Check = () => (broken || !isProduct ? (has("mints-anything") && !broken ? null : malformed()) : null);
+    const shape: Check = () => {
+      if (!broken && isProduct) return memberRefusal(body, names);
+      return has("mints-anything") && !broken ? null : malformed();
+    };
     const may: Check = () => {
       if (!isProduct) return null;
       const needed = SCOPE_OF[product] as string | null;
@@ -499,19 +504,6 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     });
   };
 
-  const route200 = (body: { places?: unknown[]; profile?: unknown }): Reply => {
-    const fail = (message: string): Reply => {
-      if (has("route-failure-as-400")) return { status: 400, body: { error: message } };
-      if (has("route-failure-as-422")) return { status: 422, body: { error: message } };
-      if (has("route-failure-as-404")) return detail(404, "no_route");
-      return { status: 200, body: { error: has("route-error-object") ? { message } : message } };
-    };
-    if (!Array.isArray(body.places) || body.places.length < 2) return fail("too few places");
-    return body.profile === "walking"
-      ? { status: 200, body: { legs: [1], ...(is("null-error") ? { error: null } : {}) } }
-      : fail("unknown profile");
-  };
-
   const runtime = (
     req: IncomingMessage,
     res: ServerResponse,
@@ -555,6 +547,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       }
       return malformed();
     }
+    const refused = fieldRefusal(route, req.url ?? "", body, names);
+    if (refused !== null) return refused;
     if (rateLimited(key)) {
       if (has("keeps-the-slot-of-the-limited")) inFlight.set(key.org, others + 1);
       return limited();
@@ -569,7 +563,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       });
       return null;
     }
-    if (route === "POST /chat/control/route") return route200(body);
+    if (route === "POST /chat/control/route") return routeReply(body, names);
+    if (route === "POST /design/analyze" && has("analyzes-later")) return { status: 202 };
     // Readings in which what is loaded under a session counts (A8, A9).
     if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) (orgs.get(key.org) as Org).used += 1;
     if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };
@@ -671,6 +666,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const route = `${req.method} ${path}`;
     if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return write(res, { status: 500, body: {} });
     if (defects.some((name) => STUMBLES[name]?.(text))) return write(res, { status: 500, body: {} });
+    if (stumbles(defects, route, (req.url ?? "").replace(/^\/v1/, ""), text))
+      return write(res, { status: 500, body: {} });
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));

@@ -13,8 +13,10 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["over-means-over", "sessions-are-wide", "body-first", "anonymous-viewer", "viewer-mints"],
   ["sessions-need-origin", "opaque-token", "float-expiry", "prefix-first", "null-is-missing"],
   ["keys-live-elsewhere", "mints-are-free", "no-cors"],
-  ["reuses-sessions", "tile-key-for-maps-alone", "null-error", "unknown-is-401"],
+  ["reuses-sessions", "tile-key-for-maps-alone", "null-error", "unknown-is-401", "no-other-members"],
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
+  ["one-place-is-malformed", "profiles-are-listed", "buildings-need-a-height", "few-words-for-pois", "looks-maps-up"],
+  ["buildings-need-a-number", "maps-are-numbered"],
   ["sessions-disabled"],
   // Others' traffic, and limits that our own pace meets.
   ["busy"],

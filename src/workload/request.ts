@@ -39,7 +39,7 @@ export type Places = { readonly base_url: string; readonly key_management_url?: 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 
 export const urlOf = (places: Places, step: Step): string => {
-  const tile = /^\/maps\/tiles\/(\d+)\/(\d+)\/(\d+)$/.exec(step.path);
+  const tile = /^\/maps\/tiles\/([^/?]+)\/([^/?]+)\/([^/?]+)$/.exec(step.path);
   if (step.route === "maps.tiles" && places.tile_url !== undefined && tile !== null) {
     const [, z, x, y] = tile as unknown as [string, string, string, string];
     return places.tile_url.replaceAll("{z}", z).replaceAll("{x}", x).replaceAll("{y}", y);

@@ -37,6 +37,8 @@ const exchangeMalformed = tableRule({
 const WRONG_PRODUCTS: readonly { what: string; body: unknown }[] = [
   { what: "a body without a product", body: {} },
   { what: "a product that does not exist", body: { product: "floodgate-no-such-product" } },
+  { what: "a product in capitals", body: { product: "CHAT" } },
+  { what: "a product between spaces", body: { product: " chat " } },
   { what: "a product that is a number", body: { product: 7 } },
   { what: "a product that is null", body: { product: null } },
   { what: "a body that is a list", body: ["chat"] },

@@ -4,19 +4,18 @@
  */
 import { type Answer, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
-import { type Context, callersOf } from "../context.ts";
+import { type Context, callersOf, scopeOf } from "../context.ts";
 import { exchangeProbe, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 import { oddBodies } from "./hostile-bodies.ts";
+import { oddQueries, oddTiles } from "./hostile-queries.ts";
+import { ODD_ANALYSES, oddValues } from "./hostile-values.ts";
 
 const DEPTH = 3_000;
 /** Below the 8 KiB that HTTP servers commonly take for one header. */
 const LONG = 7_500;
 /** A balancer's own words, and the key service's. */
 const BETWEEN: ReadonlySet<number> = new Set([502, 503, 504]);
-
-/** Below what servers commonly take for a request line. */
-const LONG_QUERY = 3_000;
 
 const deep = "[".repeat(DEPTH) + "]".repeat(DEPTH);
 const body = (text: string): NonNullable<Probe["body"]> => ({ text, is: "malformed" });
@@ -87,21 +86,13 @@ const probesOf = (context: Context): Probe[] => {
     if (design !== undefined) probes.push({ route: "-", ...design, path, what });
   }
   if (ai !== undefined) {
-    const path = (query: string): string => `/retrieval/poi/enrich?${query}`;
-    for (const [what, query] of [
-      ["a latitude that is no number", "lat=north&lon=13.4&name=Cafe&category=cafe"],
-      ["a latitude off the earth", "lat=1e999&lon=13.4&name=Cafe&category=cafe"],
-      ["a name that is no UTF-8", "lat=52.5&lon=13.4&name=%ff%fe&category=cafe"],
-      ["a name with a null character", "lat=52.5&lon=13.4&name=%00&category=cafe"],
-      ["a name with half an escape", "lat=52.5&lon=13.4&name=%zz&category=cafe"],
-      ["a very long name", `lat=52.5&lon=13.4&name=${"n".repeat(LONG_QUERY)}&category=cafe`],
-      ["a latitude that comes twice", "lat=52.5&lat=1&lon=13.4&name=Cafe&category=cafe"],
-      ["a latitude that is a list", "lat[]=52.5&lat[x]=1&lon=13.4&name=Cafe&category=cafe"],
-    ] as const) {
-      probes.push({ route: "poi.enrich", ...ai, path: path(query), what });
-    }
+    for (const odd of oddQueries()) probes.push({ route: "poi.enrich", ...ai, ...odd });
     probes.push({ route: "poi.enrich", ...ai, ...longKey("svc_sk_live_") });
     probes.push({ route: "poi.enrich", ...ai, ...longKey("svc_sess_live_") });
+  }
+  for (const odd of oddValues()) {
+    const caller = callersOf(context, scopeOf(odd.route))[0];
+    if (caller !== undefined) probes.push({ ...caller, ...odd });
   }
   return probes;
 };
@@ -125,7 +116,7 @@ const hostileInput: Rule = {
   needs: { anyOf: ["publishable", "server"] },
   run: async (context) => {
     const checks = new Checks("no server error");
-    await context.each(probesOf(context), async (probe) => {
+    const judge = async (probe: Probe): Promise<void> => {
       const answer = await answerTo(context, { ...probe, open: true });
       const { status } = answer;
       if (status === null && isSilent(answer)) checks.unclear(`${probe.what}: ${told(answer)}`);
@@ -135,7 +126,14 @@ const hostileInput: Rule = {
       // The one server error that the specification knows.
       else if (status === 503) checks.note(`${probe.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
-    });
+    };
+    await context.each([...probesOf(context), ...(await oddTiles(context))], judge);
+    const analyst = callersOf(context, "design")[0];
+    // Whoever lets one in may charge it: one after the other, as long as the budget has any.
+    for (const odd of analyst === undefined ? [] : ODD_ANALYSES) {
+      if (context.budget.left("analyses") >= 1) await judge({ ...analyst, ...odd } as Probe);
+      else checks.note(`${odd.what}: not tried, budget.analyses is used up`);
+    }
     return checks.result();
   },
 };

@@ -231,24 +231,6 @@ const ends: Rule = {
   },
 };
 
-const mapId: Rule = {
-  id: "exchange-takes-map-id",
-  level: "should",
-  spec: [66, 89],
-  title: "the exchange takes the optional map_id",
-  phase: "lattice",
-  needs: { roles: ["publishable"] },
-  run: async (context) => {
-    const checks = new Checks("200 or 201");
-    const text = JSON.stringify({ product: "chat", map_id: "floodgate-verify" });
-    const answer = await context.send(
-      exchangeProbe("publishable", "listed", "chat", { body: { text, is: "ok" }, open: true }),
-    );
-    checks.expect(answer, { accepts: [ANY_SUCCESS] });
-    return checks.result();
-  },
-};
-
 export const MINTING_RULES: readonly Rule[] = [
   mints,
   tokenForm,
@@ -258,6 +240,5 @@ export const MINTING_RULES: readonly Rule[] = [
   lifetime,
   basemap,
   basemapTold,
-  mapId,
   ends,
 ];

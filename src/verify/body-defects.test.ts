@@ -1,0 +1,31 @@
+import { describe, expect, test } from "vitest";
+import { verdictOf } from "./verdict-for-tests.ts";
+
+/** A defect in what a body or a query is taken for, and the rule that names it. */
+const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
+  ["takes-capitals", "wrong-product-is-refused"],
+  ["trims-products", "wrong-product-is-refused"],
+  ["refuses-map-id", "map-id-is-not-malformed"],
+  ["500-on-odd-fields", "hostile-input"],
+  ["500-on-odd-messages", "hostile-input"],
+  ["500-on-odd-places", "hostile-input"],
+  ["500-on-odd-datasets", "hostile-input"],
+  ["500-on-odd-rows", "hostile-input"],
+  ["500-off-the-earth", "hostile-input"],
+  ["500-on-odd-tiles", "hostile-input"],
+  ["poi-needs-a-language", "poi-optional-parameters"],
+  ["poi-refuses-options", "poi-optional-parameters"],
+  ["summary-knows-no-buildings", "summary-takes-both-types"],
+  ["route-failure-in-its-own-word", "route-failures-are-200"],
+  ["route-failure-as-detail", "route-failures-are-200"],
+  ["route-failure-without-body", "route-failures-are-200"],
+  ["route-failure-as-no-route", "route-failures-are-told"],
+  ["one-place-is-malformed", "route-failures-are-told"],
+  ["analyzes-later", "answers-are-json"],
+];
+
+describe("a deployment with one defect in what it makes of a body or a query", () => {
+  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defect, rule) => {
+    expect(await verdictOf(defect, rule)).toBe("fail");
+  });
+});

@@ -1,0 +1,103 @@
+/**
+ * What the second deployment of the tests (twin-for-tests.ts) makes of bodies and queries: the readings that the specification
+ * leaves open, and the defects. Its answers are those of its other half, so that both speak alike.
+ */
+type Reply = { status: number; body?: unknown; text?: string };
+type Names = { is(variant: string): boolean; has(defect: string): boolean };
+type Fields = Readonly<Record<string, unknown>>;
+
+const isRecord = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const refusal = (detail: unknown): Reply => ({ status: 422, body: { detail } });
+
+const read = (text: string): Fields => {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isRecord(value) ? value : {};
+  } catch {
+    return {};
+  }
+};
+
+/** Values of an odd type, by the defect that stumbles over them; `path` is below the base, with its query. */
+const STUMBLES: Readonly<Record<string, (call: { route: string; path: string; body: Fields }) => boolean>> = {
+  "500-on-odd-fields": ({ route, body }) =>
+    route === "POST /chat/control/stream" &&
+    ["location", "lang", "session_id", "app_snapshot"].some((name) => /^[\d[]/.test(JSON.stringify(body[name]) ?? "")),
+  "500-on-odd-messages": ({ body }) => Array.isArray(body.messages) && body.messages.includes(null),
+  "500-on-odd-places": ({ route, body }) =>
+    route === "POST /chat/control/route" && "places" in body && !Array.isArray(body.places),
+  "500-on-odd-datasets": ({ route, body }) => route === "POST /design/analyze" && Array.isArray(body.dataset),
+  "500-on-odd-rows": ({ route, body }) => {
+    const rows = isRecord(body.dataset) ? body.dataset.sample_rows : undefined;
+    return route === "POST /design/analyze" && rows !== undefined && !(Array.isArray(rows) && rows.every(isRecord));
+  },
+  "500-off-the-earth": ({ path }) => Math.abs(Number(/[?&]lat=([^&]*)/.exec(path)?.[1])) > 90,
+  "500-on-odd-tiles": ({ path }) => /^\/tiles\//.test(path) && !/^\/tiles\/\d{1,9}\/\d{1,9}\/\d{1,9}$/.test(path),
+};
+
+export const stumbles = (defects: readonly string[], route: string, path: string, text: string): boolean => {
+  const call = { route, path, body: read(text) };
+  return defects.some((name) => STUMBLES[name]?.(call) === true);
+};
+
+/** The product as such a deployment reads it. */
+export const productRead = (product: unknown, { has }: Names): unknown => {
+  if (typeof product !== "string") return product;
+  if (has("takes-capitals")) return product.toLowerCase();
+  return has("trims-products") ? product.trim() : product;
+};
+
+/** Members of the exchange's body beside the product. */
+export const memberRefusal = (body: Fields, { is, has }: Names): Reply | null => {
+  const others = Object.keys(body).filter((name) => name !== "product");
+  if (is("no-other-members") && others.length > 0) return refusal("malformed_body");
+  if (!("map_id" in body)) return null;
+  if (is("looks-maps-up")) return refusal("unknown_map");
+  if (is("maps-are-numbered") && !/^\d+$/.test(String(body.map_id))) return refusal("malformed_body");
+  return has("refuses-map-id") ? refusal("malformed_body") : null;
+};
+
+const poiRefusal = (query: URLSearchParams, { is, has }: Names): Reply | null => {
+  const lang = query.get("lang");
+  if (has("poi-needs-a-language") && lang === null) return refusal("malformed_query");
+  const options = ["lang", "source", "id", "poi_context"].filter((name) => query.has(name));
+  if (has("poi-refuses-options") && options.length > 0) return refusal("malformed_query");
+  const strange = query.has("source") || (lang !== null && lang !== "de");
+  return is("few-words-for-pois") && strange ? refusal("malformed_query") : null;
+};
+
+const summaryRefusal = (body: Fields, { is, has }: Names): Reply | null => {
+  const building = body.type === "building";
+  if (has("summary-knows-no-buildings") && body.type !== "poi") return refusal(`no type ${body.type}`);
+  if (is("buildings-need-a-height") && building && body.height === undefined) return refusal("malformed_body");
+  if (!is("buildings-need-a-number")) return null;
+  if (building && body.number === undefined) return refusal([{ loc: ["body", "number"], msg: "field required" }]);
+  return building || body.type === "poi" ? null : refusal([{ loc: ["body", "type"], msg: "no such type" }]);
+};
+
+/** A body or query that is refused although its JSON is right. */
+export const fieldRefusal = (route: string, url: string, body: Fields, names: Names): Reply | null => {
+  if (route === "GET /retrieval/poi/enrich") return poiRefusal(new URL(url, "http://twin").searchParams, names);
+  return route === "POST /chat/summary/stream" ? summaryRefusal(body, names) : null;
+};
+
+export const routeReply = (body: Fields, { is, has }: Names): Reply => {
+  const fail = (message: string): Reply => {
+    if (has("route-failure-as-400")) return { status: 400, body: { error: message } };
+    if (has("route-failure-as-422")) return { status: 422, body: { error: message } };
+    if (has("route-failure-as-404")) return { status: 404, body: { detail: "no_route" } };
+    if (has("route-failure-in-its-own-word")) return refusal("too_few_places");
+    if (has("route-failure-as-detail")) return { status: 200, body: { detail: message } };
+    if (has("route-failure-without-body")) return { status: 204 };
+    if (has("route-failure-as-no-route")) return { status: 200, body: { legs: [] } };
+    return { status: 200, body: { error: has("route-error-object") ? { message } : message } };
+  };
+  if (!Array.isArray(body.places) || body.places.length < 2) {
+    const malformed = is("one-place-is-malformed") || has("one-place-is-malformed");
+    return malformed ? refusal("malformed_body") : fail("too few places");
+  }
+  if (body.profile !== "walking")
+    return is("profiles-are-listed") ? refusal("unknown_profile") : fail("unknown profile");
+  return { status: 200, body: { legs: [1], ...(is("null-error") ? { error: null } : {}) } };
+};
