@@ -40,6 +40,14 @@ describe("what goes over the wire", () => {
     expect(urlOf({ base_url, key_management_url: "http://b/v1" }, step)).toBe("http://b/v1/shared-api/api-keys");
   });
 
+  test("tiles are asked for where the target says, whatever stands in the place of their numbers", () => {
+    const places = { base_url: "http://a/v1", tile_url: "http://t/{z}-{x}-{y}.png" };
+    const at = (path: string): string =>
+      urlOf(places, stepOf(world, 0, { route: "maps.tiles", credential: { as: "none" }, path }));
+    expect(at("/maps/tiles/3/2/1")).toBe("http://t/3-2-1.png");
+    expect(at("/maps/tiles/north/-1/0")).toBe("http://t/north--1-0.png");
+  });
+
   test("ids and names tell apart what is apart", () => {
     expect(callId("r-s", 7, 0, 0)).toBe("r-s-7");
     expect(callId("r-s", 7, 1, 2)).toBe("r-s-7_1r2");
