@@ -1,32 +1,41 @@
 /** Every rule of `verify`, in the order in which they are tried. */
 import { PHASES, type Rule } from "./rule.ts";
+import { BASEMAP_RULES } from "./rules/basemap.ts";
 import { BODY_RULES } from "./rules/bodies.ts";
 import { CAPABILITY_RULES } from "./rules/capabilities.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
+import { ECHO_RULES } from "./rules/echoes.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
+import { EVERY_SESSION_RULES } from "./rules/every-session.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
 import { capsAreKept, globalOverload, overloadEnds } from "./rules/global-overload.ts";
 import { HOSTILE_RULES } from "./rules/hostile-input.ts";
 import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
 import { KEY_LIFE_RULES } from "./rules/key-life.ts";
+import { LIMIT_ANSWER_RULES } from "./rules/limit-answers.ts";
 import { LOAD_RULES } from "./rules/load.ts";
 import { MANAGEMENT_RULES } from "./rules/management.ts";
 import { MAP_ID_RULES } from "./rules/map-id.ts";
 import { METER_RULES } from "./rules/meters.ts";
 import { MINTING_RULES } from "./rules/minting.ts";
 import { MIXED_RULES } from "./rules/mixed-calls.ts";
+import { nullOrigin } from "./rules/null-origin.ts";
 import { ORDER_RULES } from "./rules/order.ts";
 import { ORGANIZATION_RULES } from "./rules/organizations.ts";
 import { ORIGIN_RULES } from "./rules/origins.ts";
+import { quotaAtLoads } from "./rules/quota-at-loads.ts";
 import { QUOTA_BURN_RULES } from "./rules/quota-burn.ts";
 import { ROUTE_RULES } from "./rules/routes.ts";
 import { RUNTIME_RULES } from "./rules/runtime.ts";
+import { sheddingEnds } from "./rules/shedding-ends.ts";
 import { STATED_FIELD_RULES } from "./rules/stated-fields.ts";
+import { STREAM_END_RULES } from "./rules/stream-ends.ts";
 import { STREAM_RULES } from "./rules/streams.ts";
 
 const ALL: readonly Rule[] = [
   ...MINTING_RULES,
   ...MAP_ID_RULES,
+  ...BASEMAP_RULES,
   ...CREDENTIAL_RULES,
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
@@ -39,17 +48,24 @@ const ALL: readonly Rule[] = [
   ...BODY_RULES,
   ...HOSTILE_RULES,
   ...STREAM_RULES,
+  ...STREAM_END_RULES,
   ...METER_RULES,
   ...ORGANIZATION_RULES,
   ...MANAGEMENT_RULES,
   ...KEY_LIFE_RULES,
   ...GAP_RULES,
+  nullOrigin,
   ...QUOTA_BURN_RULES,
+  quotaAtLoads,
   ...LOAD_RULES,
   globalOverload,
   capsAreKept,
   overloadEnds,
   ...EVERY_ANSWER_RULES,
+  ...LIMIT_ANSWER_RULES,
+  ...EVERY_SESSION_RULES,
+  ...ECHO_RULES,
+  sheddingEnds,
 ];
 
 export const RULES: readonly Rule[] = PHASES.flatMap((phase) => ALL.filter((rule) => rule.phase === phase));

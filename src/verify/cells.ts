@@ -2,7 +2,7 @@
 import { type Accepts, Checks } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { Probe } from "./probe.ts";
-import type { Rule } from "./rule.ts";
+import { CannotJudge, type Rule } from "./rule.ts";
 
 export type Cell = Accepts & { readonly probe: Probe };
 
@@ -17,9 +17,17 @@ export const tableRule = ({ cells, nothing, ...rule }: Table): Rule => ({
   run: async (context) => {
     const checks = new Checks(rule.title);
     const open = rule.level === "must" ? {} : { open: true as const };
+    let stuck: CannotJudge | undefined;
     await context.each(await cells(context), async (cell) => {
-      checks.expect(await context.send({ ...cell.probe, ...open }), cell);
+      try {
+        checks.expect(await context.send({ ...cell.probe, ...open }), cell);
+      } catch (error) {
+        if (!(error instanceof CannotJudge)) throw error;
+        stuck ??= error;
+      }
     });
+    // One cell that cannot be tried does not hide a breach that another has shown.
+    if (stuck !== undefined && !checks.failed) throw stuck;
     return checks.result(nothing);
   },
 });

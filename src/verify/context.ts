@@ -42,6 +42,8 @@ export type Context = {
   readonly seed: number;
   /** How long past its end a session may be let in, for clocks that differ (item 29). */
   readonly leewayMs: number;
+  /** How long overload may last before it is taken for lasting. */
+  readonly patienceMs: number;
   /** Everything that came so far. */
   readonly answers: readonly Answer[];
   has(name: Role): boolean;
@@ -70,6 +72,7 @@ export type ContextParts = {
   seed: number;
   allowed: ReadonlySet<Permission>;
   leewayMs: number;
+  patienceMs: number;
   wallMs(): number;
   signal?: AbortSignal;
   makeSender(parts: {
@@ -200,6 +203,7 @@ export const createContext = (parts: ContextParts): Context => {
     signal: parts.signal,
     seed: parts.seed,
     leewayMs: parts.leewayMs,
+    patienceMs: parts.patienceMs,
     wallMs: parts.wallMs,
     answers: sender.answers,
     has,

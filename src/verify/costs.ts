@@ -45,12 +45,12 @@ const burstsOf = (target: Target): Cost =>
 
 const COSTS: Readonly<Record<string, Told>> = {
   "exchange-mints": cost(0, { map_loads: 1 }),
-  "session-basemap-style": cost(2, { shared: "basemap" }),
-  "session-basemap-style-is-told": cost(2, { shared: "basemap" }),
+  "session-basemap-style": cost(3, { map_loads: 1, shared: "basemap" }),
+  "session-basemap-style-is-told": cost(3, { map_loads: 1, shared: "basemap" }),
   "missing-credential": cost(20),
   "invalid-credential": cost(43),
   "near-miss-of-a-credential": cost(5),
-  "forged-session": cost(6),
+  "forged-session": cost(8),
   "revoked-key": cost(14),
   "expired-key": cost(14),
   "either-header": cost(8),
@@ -125,6 +125,8 @@ const COSTS: Readonly<Record<string, Told>> = {
     const cap = 5 * limitOf(target, "publishable_expendable_paid");
     return cost(cap + 5, { map_loads: cap - 2 });
   },
+  "session-origin-null": cost(0),
+  "used-up-allowance-stops-loads": cost(4),
   "slots-come-back": (target) => cost(2 * Math.min(burstOf(target), WAVES_MAX) + EDGE_FOR_S * burstOf(target) + 24),
   "overload-is-no-outage": burstsOf,
   "overload-ends": (target) => cost(Math.ceil(1.4 * (target.limits?.global_in_flight ?? 0)) + 8),

@@ -16,6 +16,10 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["503-for-unknown", "invalid-credential"],
   ["any-signature", "forged-session"],
   ["alg-none", "forged-session"],
+  ["looks-at-the-first-characters", "forged-session"],
+  ["takes-half-a-signature", "forged-session"],
+  ["takes-null-for-enough", "session-origin-null"],
+  ["echoes-the-credential", "credentials-are-not-echoed"],
   ["serves-revoked", "revoked-key"],
   ["serves-expired", "expired-key"],
   ["ignores-x-api-key", "either-header"],
@@ -31,7 +35,11 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["echoes-chat", "session-product"],
   ["null-style", "session-basemap-style-absent"],
   ["forgets-the-style", "session-basemap-style-is-told"],
+  ["renames-the-style", "session-basemap-style-is-told"],
+  ["tells-the-style-to-chat-alone", "session-basemap-style-is-told"],
+  ["has-a-style-for-everybody", "session-basemap-style-is-no-default"],
   ["tells-another-style", "session-basemap-style"],
+  ["refuses-chat-of-others", "organizations-are-served-alike"],
   ["exchanges-server-keys", "exchange-wrong-kind"],
   ["wrong-kind-is-401", "exchange-wrong-kind"],
   ["renews-sessions", "exchange-with-a-session"],
@@ -77,6 +85,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["stops-one-early", "allowance-is-exact"],
   ["checks-then-charges", "allowance-is-exact"],
   ["trusts-the-client-id", "allowance-is-exact"],
+  ["never-stops-loads", "used-up-allowance-stops-loads"],
   ["route-failure-as-400", "route-failures-are-200"],
   ["route-failure-as-404", "route-failures-are-200"],
   ["route-failure-as-422", "route-failures-are-200"],
@@ -88,6 +97,8 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["ends-with-done-text", "stream-frames"],
   ["speaks-control-everywhere", "stream-contracts-differ"],
   ["buffers", "stream-is-not-buffered"],
+  ["cuts-streams", "stream-is-not-cut-every-time"],
+  ["cuts-streams", "stream-ends-cleanly"],
   ["error-events,error-without-partial-text", "stream-error-event"],
   ["error-events,talks-after-error", "stream-nothing-after-error"],
   ["ends-sessions-early", "session-lasts"],
@@ -167,6 +178,48 @@ describe("a deployment with sessions that end soon", () => {
       await twin.close();
       expect(claims[0]?.verdict).toBe(defects.length === 0 ? "pass" : "fail");
     }
+  });
+});
+
+describe("a deployment whose Retry-After is a date that has passed", () => {
+  test.each([
+    ["fail", { defects: ["tells-a-date-that-has-passed"] }],
+    ["pass", { variants: ["retry-after-date"] }],
+  ] as const)("%ss a should, and no must, where that is so", { timeout: 60_000 }, async (verdict, parts) => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        only: ["rate-limit-is-told", "retry-after-is-readable"],
+      });
+      expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
+    } finally {
+      await twin.close();
+    }
+  });
+});
+
+describe("a deployment that loses slots", () => {
+  const judge = async (parts: Parameters<typeof startTwin>[0]): Promise<string> => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
+        ...{ only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"], patienceMs: 5_000 },
+      });
+      return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
+    } finally {
+      await twin.close();
+    }
+  };
+  test("is caught by a run whose single calls are all shed, from one on to its end", { timeout: 60_000 }, async () => {
+    expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
+  });
+  test("is not meant when others fill it for a while, or when it does not state fixed caps", {
+    timeout: 60_000,
+  }, async () => {
+    expect(await judge({ variants: ["is-full-for-a-while"] })).toBe("pass");
+    expect(await judge({ defects: ["keeps-a-slot-for-nobody"], variants: ["states-no-caps"] })).toBe("skipped");
   });
 });
 

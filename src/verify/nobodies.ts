@@ -34,17 +34,40 @@ export const NOBODIES: readonly Nobody[] = [
   },
 ];
 
+export type Forgery = {
+  what: string;
+  value: string;
+  /** One of several for the same weakness: one route is enough for each. */
+  once?: true;
+};
+
+/** Another character at a place of a text. */
+const changedAt = (text: string, at: number): string =>
+  `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
+
+/** The very last character of base64url may hold padding bits alone, so what is changed at the end stands before it. */
+const BEFORE_END = 10;
+
 /** A good token with one thing changed: what a forger would try. Empty for a token of another shape. */
-export const forgeries = (token: string): { what: string; value: string }[] => {
+export const forgeries = (token: string): Forgery[] => {
   const prefix = /^svc_sess_[^_]*_/.exec(token)?.[0];
   const [head, payload, signature] = prefix === undefined ? [] : token.slice(prefix.length).split(".");
   if (head === undefined || payload === undefined || signature === undefined || signature.length < 8) return [];
-  const other = signature.startsWith("A") ? "B" : "A";
-  const made = [
+  const signed = (other: string): string => `${prefix}${head}.${payload}.${other}`;
+  const middle = Math.floor(signature.length / 2);
+  const made: Forgery[] = [
+    { what: "a session token with another signature", value: signed(changedAt(signature, 0)), once: true },
     {
-      what: "a session token with another signature",
-      value: `${prefix}${head}.${payload}.${other}${signature.slice(1)}`,
+      what: "a session token whose signature differs in the middle",
+      value: signed(changedAt(signature, middle)),
+      once: true,
     },
+    {
+      what: "a session token whose signature differs near its end",
+      value: signed(changedAt(signature, Math.max(middle + 1, signature.length - BEFORE_END))),
+      once: true,
+    },
+    { what: "a session token with half a signature", value: signed(signature.slice(0, middle)), once: true },
     {
       what: "a session token without a signature (alg none)",
       value: `${prefix}${segment({ alg: "none", typ: "JWT" })}.${payload}.`,
@@ -55,7 +78,7 @@ export const forgeries = (token: string): { what: string; value: string }[] => {
     const later = segment({ ...claims, exp: 4_102_444_800 });
     made.push({ what: "a session token whose end was moved", value: `${prefix}${head}.${later}.${signature}` });
   } catch {
-    // Its claims are not to be read from outside; the two others remain.
+    // Its claims are not to be read from outside; the others remain.
   }
   return made;
 };

@@ -24,6 +24,8 @@ import { createThrottle } from "./throttle.ts";
 export const RATE_PER_S = 20;
 /** RFC 7519 speaks of a few minutes at the most; a broken deployment costs that much of waiting. */
 const LEEWAY_MS = 120_000;
+/** Far longer than any `Retry-After` of an overload. */
+const PATIENCE_MS = 60_000;
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
@@ -40,6 +42,8 @@ export type VerifyOptions = Asked & {
   ratePerS?: number;
   /** For clocks that differ: two minutes where absent. */
   leewayMs?: number;
+  /** For overload to end, which may be others': a minute in all where absent. */
+  patienceMs?: number;
   stage?: string;
   /** Begins every call's id, by which the reference platform counts. */
   idPrefix?: string;
@@ -148,6 +152,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     stopped: false,
   };
   const effects = createEffects(options.journal);
+  const patienceMs = options.patienceMs ?? PATIENCE_MS;
   const context = createContext({
     target,
     world,
@@ -157,6 +162,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     seed,
     allowed,
     leewayMs: options.leewayMs ?? LEEWAY_MS,
+    patienceMs,
     wallMs: options.wallMs ?? Date.now,
     ...(signal === undefined ? {} : { signal }),
     makeSender: (parts) =>
@@ -164,6 +170,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         ...parts,
         target,
         world,
+        patienceMs,
         dispatcher: transport.dispatcher,
         sharedHeaders: transport.headers,
         clock,

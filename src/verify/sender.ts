@@ -32,8 +32,6 @@ export const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000,
 const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
-/** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
-const PATIENCE_MS = 60_000;
 const CONFIRMATIONS = 2;
 /** So many calls one after the other without any answer: nobody is there any more. */
 const SILENCE_MAX = 12;
@@ -49,6 +47,8 @@ export type SenderParts = {
   throttle: Throttle;
   budget: Budget;
   timeouts?: Timeouts;
+  /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
+  patienceMs: number;
   signal?: AbortSignal;
   /** `null` for a probe without a credential. */
   secretOf(probe: Probe): Promise<string | null>;
@@ -139,7 +139,7 @@ export const createSender = (parts: SenderParts): Sender => {
   };
   const answers: Answer[] = [];
   let sent = 0;
-  let patienceMs = PATIENCE_MS;
+  let { patienceMs } = parts;
   let silent = 0;
 
   const attempt = async (probe: Probe): Promise<Answer> => {

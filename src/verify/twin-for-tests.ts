@@ -81,6 +81,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const leewayMs = is("clock-leeway") ? 3_000 : 0;
   let total = 0;
   let shedForEver = false;
+  let streams = 0;
+  let lost = 0;
   let calls = 0;
   const requestIds: string[] = [];
   const reusable = new Map<string, string>();
@@ -158,7 +160,11 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     try {
       const { alg } = JSON.parse(Buffer.from(head, "base64url").toString()) as { alg: string };
       const good =
-        signature === sign(`${head}.${payload}`) || has("any-signature") || (has("alg-none") && alg === "none");
+        signature === sign(`${head}.${payload}`) ||
+        has("any-signature") ||
+        (has("alg-none") && alg === "none") ||
+        (has("looks-at-the-first-characters") && sign(`${head}.${payload}`).startsWith(signature.slice(0, 8))) ||
+        (has("takes-half-a-signature") && sign(`${head}.${payload}`).startsWith(signature || "-"));
       const { k, p, exp } = JSON.parse(Buffer.from(payload, "base64url").toString()) as {
         k: string;
         p: string;
@@ -215,6 +221,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (has("limits-with-503")) return { status: 503, body: {}, headers };
     if (has("limits-as-unavailable")) return detail(429, "limiter_unavailable", headers);
     if (is("retry-after-date")) headers["Retry-After"] = new Date(Date.now() + 1000).toUTCString();
+    if (has("tells-a-date-that-has-passed")) headers["Retry-After"] = new Date(0).toUTCString();
     return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
   };
   const ORG_CAP = 12;
@@ -323,6 +330,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (needed !== null && !key.scopes.includes(needed) && !has("mints-without-scope")) {
         return detail(403, has("product-for-scope") ? "product_not_allowed" : "insufficient_scope");
       }
+      if (has("refuses-chat-of-others") && of.id === "bolt" && product === "chat")
+        return detail(403, "product_not_allowed");
       const free = of.tier !== "Pro" && !FREE_PRODUCTS.includes(product);
       if (free && is("tier-first")) return detail(403, "tier_capability_not_allowed");
       const restricted =
@@ -354,7 +363,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const token = reused ?? mintToken(key, String(product));
     // What came at the same moment does not know of each other.
     setTimeout(() => reusable.set(`${key.id} ${product}`, token), 5);
-    const style = has("forgets-the-style") ? undefined : has("tells-another-style") ? "svc-morning" : of.style;
+    const silent = has("forgets-the-style") || (has("tells-the-style-to-chat-alone") && product !== "chat");
+    const standard = has("has-a-style-for-everybody") ? "svc-morning" : undefined;
+    const style = silent || is("older-revision") ? undefined : has("tells-another-style") ? "svc-morning" : of.style;
+    const styleName = has("renames-the-style") ? "basemapStyleId" : "basemap_style_id";
     return {
       status: is("201-on-mint") ? 201 : 200,
       body: {
@@ -369,7 +381,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
                 ? 3
                 : 900,
         product: has("echoes-chat") ? "chat" : product,
-        ...(style === undefined ? (has("null-style") ? { basemap_style_id: null } : {}) : { basemap_style_id: style }),
+        ...(style === undefined ? (has("null-style") ? { basemap_style_id: null } : {}) : { [styleName]: style }),
+        ...(of.style === undefined && standard !== undefined ? { basemap_style_id: standard } : {}),
         ...extra,
       },
     };
@@ -401,7 +414,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return detail(403, "server_key_in_browser", cors);
     }
     if (!key.ipOk && !has("any-address")) return detail(403, "ip_not_allowed");
-    if (session !== null && origin === undefined && is("sessions-need-origin")) return detail(403, "origin_required");
+    const needsOrigin = is("sessions-need-origin") || has("takes-null-for-enough");
+    if (session !== null && origin === undefined && needsOrigin) return detail(403, "origin_required");
+    if (session !== null && origin === "null" && (is("null-counts-as-none") || has("takes-null-for-enough")))
+      return { key };
     if (session !== null && origin !== undefined && !isListed(key, origin) && !has("session-from-anywhere")) {
       if (!tile || is("tile-as-403"))
         return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
@@ -471,6 +487,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     res.writeHead(200, { "Content-Type": type });
     res.flushHeaders();
     let i = 0;
+    const cut = streams++ % 3 === 0;
     let over = false;
     const finish = (): void => {
       if (over) return;
@@ -490,8 +507,17 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       i += perTick;
       if (is("tiny-chunks")) for (const piece of text.match(/[\s\S]{1,7}/g) ?? []) res.write(piece);
       else res.write(text);
+      if ((has("cuts-streams") || (is("cuts-a-stream-now-and-then") && cut)) && i > pieces.length / 2) {
+        finish();
+        res.destroy();
+        return;
+      }
       if (i < pieces.length) return;
       finish();
+      if (is("cuts-after-the-last-event")) {
+        setTimeout(() => res.destroy(), 20);
+        return;
+      }
       res.end();
     }, everyMs);
     res.on("close", () => {
@@ -651,12 +677,21 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       is("upper-headers") ? name.toUpperCase() : name,
       value,
     ]);
+    if (reply.status === 401 && has("keeps-a-slot-for-nobody")) lost += 1;
+    // Others come, fill it up for a while and go.
+    if (reply.status === 401 && is("is-full-for-a-while") && lost === 0) {
+      lost = GLOBAL_CAP;
+      setTimeout(() => {
+        lost = 0.5;
+      }, 3_000);
+    }
     res.writeHead(reply.status, Object.fromEntries(named) as Record<string, string>);
     res.end(text);
   };
   const answer = async (req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
     requestIds.push(String(req.headers["x-request-id"]));
     const page = req.headers.origin;
+    if (has("echoes-the-credential")) res.setHeader("X-Debug-Key", credentialIn(req) ?? "");
     const caller = readToken(credentialIn(req) ?? "")?.key ?? byS(credentialIn(req) ?? "");
     const silent = has("cors-for-json-alone") && (req.url ?? "").endsWith("/stream");
     if (page !== undefined && caller?.kind === "pk" && isListed(caller, page) && !is("no-cors") && !silent) {
@@ -671,12 +706,24 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
-    if (total >= GLOBAL_CAP) return write(res, flat("b2b_overloaded"));
+    if (total + lost >= GLOBAL_CAP) return write(res, flat("b2b_overloaded"));
     if (route === "POST /sdk/sessions") return write(res, await exchange(req, text));
     if (route in NEEDS || tile) {
       const reply = runtime(req, res, route, text, tile, () => {});
       if (reply !== null) write(res, reply);
       return;
+    }
+    if (route === "POST /maps/loads" && (is("offers-map-loads") || has("never-stops-loads"))) {
+      const admitted = admitRuntime(req, route, true);
+      if (!("key" in admitted)) return write(res, admitted);
+      const of = orgs.get(admitted.key.org) as Org;
+      // A8, the other reading: the band is for sessions that are there already.
+      const inBand = is("stops-paid-at-allowance") && of.tier === "Pro" && of.used < of.limit * 5;
+      if (!is("loads-count-nothing") && !has("never-stops-loads") && !inBand) {
+        return write(res, (await charge(of, `load-${ids++}`)) ?? { status: 200, body: {} });
+      }
+      if (has("never-stops-loads") || inBand) of.used += 1;
+      return write(res, { status: 200, body: {} });
     }
     const managed = /^\/shared-api\/api-keys(?:\/([^/]+))?$/.exec(path);
     if (managed !== null && !is("keys-live-elsewhere"))
@@ -708,7 +755,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     base_url: base,
     tile_url: `${base}/tiles/{z}/{x}/{y}`,
     permits: { writes: true, quota_burn: true, load_max_rps: 150 },
-    shedding: "fixed",
+    shedding: is("states-no-caps") ? "unknown" : "fixed",
     limits: {
       ...{ revocation_budget_ms: 0, global_in_flight: GLOBAL_CAP, org_in_flight: ORG_CAP },
       ...{ rate_per_s: RATE_PER_S, burst: BURST },
@@ -728,7 +775,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       publishable_expendable_paid: { ...pk(addKey(org("band", "Pro", { limit: 4 }), "pk")), limit: 4, tier: "Pro" },
       publishable_basemap: {
         ...pk(addKey(org("look", "Pro", { style: "svc-noon" }), "pk")),
-        basemap_style_id: "svc-noon",
+        ...(is("older-revision") ? {} : { basemap_style_id: "svc-noon" }),
       },
       server_no_design: { key: addKey(a, "sk", { scopes: ["ai", "maps"] }).secret, org: a },
       server_foreign_ip: { key: addKey(a, "sk", { ipOk: false }).secret, org: a },

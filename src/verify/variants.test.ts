@@ -17,6 +17,10 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
   ["one-place-is-malformed", "profiles-are-listed", "buildings-need-a-height", "few-words-for-pois", "looks-maps-up"],
   ["buildings-need-a-number", "maps-are-numbered"],
+  ["offers-map-loads", "older-revision", "cuts-a-stream-now-and-then", "retry-after-date"],
+  ["offers-map-loads", "loads-count-nothing", "cuts-after-the-last-event", "null-counts-as-none"],
+  ["offers-map-loads", "stops-paid-at-allowance", "opaque-token"],
+  ["offers-map-loads", "mints-are-free"],
   ["sessions-disabled"],
   // Others' traffic, and limits that our own pace meets.
   ["busy"],

@@ -151,20 +151,23 @@ const forgedSession = tableRule({
   cells: async (context) => {
     const { fields } = await context.mint("publishable", "chat");
     const token = typeof fields.session_token === "string" ? fields.session_token : "";
-    return forgeries(token).flatMap(({ what, value }) =>
-      (["poi.enrich", "chat.control"] as const).map(
-        (route): Cell => ({
-          probe: {
-            route,
-            credential: { as: "unknown" },
-            origin: "listed",
-            originValue: context.keyRole("publishable")?.origin ?? "https://app.example",
-            secret: { value, variable: "$TAMPERED_SESSION" },
-            what,
-          },
-          accepts: [UNAUTHENTICATED],
-        }),
-      ),
+    const routes = ["poi.enrich", "chat.control"] as const;
+    return forgeries(token).flatMap(({ what, value, once }, i) =>
+      routes
+        .filter((_, at) => once !== true || at === i % routes.length)
+        .map(
+          (route): Cell => ({
+            probe: {
+              route,
+              credential: { as: "unknown" },
+              origin: "listed",
+              originValue: context.keyRole("publishable")?.origin ?? "https://app.example",
+              secret: { value, variable: "$TAMPERED_SESSION" },
+              what,
+            },
+            accepts: [UNAUTHENTICATED],
+          }),
+        ),
     );
   },
 });

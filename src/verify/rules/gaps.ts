@@ -17,6 +17,10 @@ type Gap = {
   read?(answer: Answer): string;
 };
 
+/** Sent once, whoever looks at it first. */
+const answerOf = ({ id, probe }: Pick<Gap, "id" | "probe">, context: Context): Promise<Answer> =>
+  context.once(id, () => context.send({ ...probe(context), open: true }));
+
 const gap = ({ id, spec, title, needs = {}, probe, read = ({ outcome }) => outcome }: Gap): Rule => ({
   id,
   level: "info",
@@ -25,7 +29,7 @@ const gap = ({ id, spec, title, needs = {}, probe, read = ({ outcome }) => outco
   phase: "gaps",
   needs,
   run: async (context) => {
-    const answer = await context.send({ ...probe(context), open: true });
+    const answer = await answerOf({ id, probe }, context);
     return {
       verdict: answer.transient ? "inconclusive" : "pass",
       reason: "recorded, not judged: the specification leaves it open",
@@ -49,6 +53,32 @@ const requested = {
   "access-control-request-headers": "x-api-key,content-type",
 };
 
+const editorFrom = (origin: "none" | "null"): Probe => ({
+  route: "design.styles",
+  credential: { as: "session", of: role("publishable"), product: "editor" },
+  origin,
+});
+
+const WITHOUT_ORIGIN: Gap = {
+  id: "gap-session-without-origin",
+  spec: [152],
+  title: "whether a session works without an Origin",
+  needs: PUBLISHABLE,
+  probe: () => editorFrom("none"),
+};
+
+const WITH_NULL: Gap = {
+  id: "gap-session-with-null-origin",
+  spec: [53],
+  title: "whether a session works with Origin: null",
+  needs: PUBLISHABLE,
+  probe: () => editorFrom("null"),
+};
+
+/** The answers to the same session without an Origin and with `null`, for the rule in which the two gaps meet. */
+export const sessionWithoutOrigin = (context: Context): Promise<Answer> => answerOf(WITHOUT_ORIGIN, context);
+export const sessionWithNull = (context: Context): Promise<Answer> => answerOf(WITH_NULL, context);
+
 export const GAP_RULES: readonly Rule[] = [
   gap({
     id: "gap-viewer-with-a-key",
@@ -63,28 +93,8 @@ export const GAP_RULES: readonly Rule[] = [
     title: "what the exchange answers to product viewer without a key (A7)",
     probe: () => ({ route: "sdk.sessions", credential: { as: "none" }, origin: "foreign", product: "viewer" }),
   }),
-  gap({
-    id: "gap-session-without-origin",
-    spec: [152],
-    title: "whether a session works without an Origin",
-    needs: PUBLISHABLE,
-    probe: () => ({
-      route: "design.styles",
-      credential: { as: "session", of: role("publishable"), product: "editor" },
-      origin: "none",
-    }),
-  }),
-  gap({
-    id: "gap-session-with-null-origin",
-    spec: [53],
-    title: "whether a session works with Origin: null",
-    needs: PUBLISHABLE,
-    probe: () => ({
-      route: "design.styles",
-      credential: { as: "session", of: role("publishable"), product: "editor" },
-      origin: "null",
-    }),
-  }),
+  gap(WITHOUT_ORIGIN),
+  gap(WITH_NULL),
   gap({
     id: "gap-bearer-in-lower-case",
     spec: [144],

@@ -15,7 +15,7 @@ const LIFETIME_MAX_S = 1800;
 const SLACK_S = 120;
 
 /** One session of each product that a full key mints; tile only where the budget has a map load for it. */
-const specimens = async (context: Context): Promise<Answer[]> => {
+export const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
   const products: Product[] = ["chat", "editor"];
   if (context.budget.left("map_loads") >= 1) products.push("tile");
   return Promise.all(products.map((product) => context.mint("publishable", product)));
@@ -30,7 +30,7 @@ const minted = (
   needs: { roles: ["publishable"] },
   run: async (context) => {
     const checks = new Checks(rule.title);
-    for (const answer of await specimens(context)) {
+    for (const answer of await mintedSpecimens(context)) {
       if (isAdmitted(answer)) judge(checks, answer);
     }
     return checks.result("no session was minted");
@@ -46,7 +46,7 @@ const mints: Rule = {
   needs: { roles: ["publishable"] },
   run: async (context) => {
     const checks = new Checks("200 or 201");
-    for (const answer of await specimens(context)) {
+    for (const answer of await mintedSpecimens(context)) {
       checks.expect(answer, { accepts: [ANY_SUCCESS] });
       // 204 or 202 would be a success without a session.
       if (/^2\d\d$/.test(answer.outcome) && answer.status !== 200 && answer.status !== 201) {
@@ -100,20 +100,6 @@ const productEcho = minted(
   },
 );
 
-const basemapAbsent = minted(
-  {
-    id: "session-basemap-style-absent",
-    level: "must",
-    spec: [16, 34],
-    title: "basemap_style_id is a text, or absent; never null or empty",
-  },
-  (checks, answer) => {
-    const value = answer.fields.basemap_style_id;
-    const fits = !("basemap_style_id" in answer.fields) || (typeof value === "string" && value !== "");
-    checks.require(fits, answer, "a text, or no such field", `it was ${JSON.stringify(value)}`);
-  },
-);
-
 /** `exp` of a token whose payload can be read. RFC 7519 gives it its meaning, so it is not the deployment's secret. */
 const endS = (token: unknown): number | undefined => {
   const payload = typeof token === "string" ? token.split(".")[1] : undefined;
@@ -143,52 +129,6 @@ const lifetime = minted(
       `an end at most ${LIFETIME_MAX_S} s away`,
       `it ends in ${leftS} s`,
     );
-  },
-);
-
-const basemapRule = (
-  rule: Pick<Rule, "id" | "level" | "spec" | "title">,
-  judge: (checks: Checks, answer: Answer, stored: string | undefined) => void,
-): Rule => ({
-  ...rule,
-  phase: "lattice",
-  needs: { roles: ["publishable_basemap"] },
-  run: async (context) => {
-    const stored = context.keyRole("publishable_basemap")?.basemap_style_id;
-    const checks = new Checks(stored === undefined ? "a basemap_style_id" : `basemap_style_id "${stored}"`);
-    for (const product of ["chat", "editor"] as const) {
-      const answer = await context.mint("publishable_basemap", product);
-      if (checks.expect(answer, { accepts: [ANY_SUCCESS] })) judge(checks, answer, stored);
-    }
-    return checks.result();
-  },
-});
-
-const basemap = basemapRule(
-  {
-    id: "session-basemap-style",
-    level: "must",
-    spec: [34],
-    title: "basemap_style_id, where it is told, is the style that the organization stored",
-  },
-  (checks, answer, stored) => {
-    const value = answer.fields.basemap_style_id;
-    const fits = value === undefined || (stored === undefined ? typeof value === "string" : value === stored);
-    checks.require(fits, answer, `"${stored ?? "a stored style"}"`, `it was ${JSON.stringify(value)}`);
-  },
-);
-
-/** An older revision returns none (item 16), and from outside nobody can tell which revision it is. */
-const basemapTold = basemapRule(
-  {
-    id: "session-basemap-style-is-told",
-    level: "should",
-    spec: [16, 34],
-    title: "a style that the organization stored is told to its sessions",
-  },
-  (checks, answer, stored) => {
-    const told = "basemap_style_id" in answer.fields;
-    checks.require(told, answer, `"${stored ?? "a stored style"}"`, "there was none: an older revision, or a loss");
   },
 );
 
@@ -231,14 +171,4 @@ const ends: Rule = {
   },
 };
 
-export const MINTING_RULES: readonly Rule[] = [
-  mints,
-  tokenForm,
-  expiresIn,
-  productEcho,
-  basemapAbsent,
-  lifetime,
-  basemap,
-  basemapTold,
-  ends,
-];
+export const MINTING_RULES: readonly Rule[] = [mints, tokenForm, expiresIn, productEcho, lifetime, ends];

@@ -1,9 +1,9 @@
 /**
  * The three event streams (section 6; items 8, 92-95, 101, 166-176; A10): frames, contracts that differ, the terminal error
- * event. One whole stream of each is read and looked at by every rule of this file.
+ * event. One whole stream of each is read and looked at by every rule of this file and of stream-ends.ts.
  */
 import type { RouteName, Stream } from "../../contract/routes.ts";
-import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
+import { ERROR_EVENT } from "../../contract/streams.ts";
 import { type Answer, isObject, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import { type Context, callersOf } from "../context.ts";
@@ -16,28 +16,28 @@ export const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
   button: "chat.button",
 };
 
-type Specimen = { stream: Stream; answer: Answer; sse: SseText };
+export type Specimen = { stream: Stream; answer: Answer; sse: SseText };
 
-const specimenOf = async (context: Context, stream: Stream): Promise<Specimen | null> => {
+export const specimenOf = async (context: Context, stream: Stream): Promise<Specimen | null> => {
   const [caller] = callersOf(context, "ai");
   if (caller === undefined) return null;
   const answer = await context.send({ route: STREAM_ROUTES[stream], ...caller, wholeStream: true });
   return { stream, answer, sse: readSseText(answer.chunks) };
 };
 
-const specimens = (context: Context): Promise<Specimen[]> =>
+export const specimens = (context: Context): Promise<Specimen[]> =>
   context.once("streams", async () => {
     const read = await Promise.all((Object.keys(STREAM_ROUTES) as Stream[]).map((name) => specimenOf(context, name)));
     return read.filter((specimen) => specimen !== null);
   });
 
 const isOpen = ({ answer }: Specimen): boolean => answer.status === 200 && !answer.transient;
-const isStream = (specimen: Specimen): boolean => isOpen(specimen) && specimen.answer.exchanged.seen !== null;
+export const isStream = (specimen: Specimen): boolean => isOpen(specimen) && specimen.answer.exchanged.seen !== null;
 
-type StreamRule = Omit<Rule, "run" | "phase" | "needs">;
+export type StreamRule = Omit<Rule, "run" | "phase" | "needs">;
 
 /** Looks at each specimen that was opened; what was not opened is unclear, unless its body is not shown. */
-const streamRule = (
+export const streamRule = (
   rule: StreamRule,
   only: readonly Stream[],
   judge: (checks: Checks, specimen: Specimen) => void,
@@ -58,7 +58,7 @@ const streamRule = (
   },
 });
 
-const ALL: readonly Stream[] = ["control", "summary", "button"];
+export const ALL_STREAMS: readonly Stream[] = ["control", "summary", "button"];
 
 const contentType = streamRule(
   {
@@ -67,7 +67,7 @@ const contentType = streamRule(
     spec: [8, 92, 93, 94],
     title: "a streaming endpoint answers with the content type text/event-stream",
   },
-  ALL,
+  ALL_STREAMS,
   (checks, { answer }) => {
     const type = answer.headers["content-type"] ?? "none";
     checks.require(/^\s*text\/event-stream\s*(;|$)/i.test(type), answer, "text/event-stream", `it was ${type}`);
@@ -202,38 +202,6 @@ const errorEventIsLast = errorEvents(
   },
 );
 
-const quotaGoesOn = streamRule(
-  {
-    id: "stream-goes-on-after-quota",
-    level: "should",
-    spec: [170],
-    title: "a quota event is not the end of a stream",
-  },
-  ["control"],
-  (checks, { answer, sse }) => {
-    const at = sse.frames.findIndex(({ event }) => event === "quota");
-    if (at < 0) return checks.note("no quota event came");
-    checks.require(at < sse.frames.length - 1, answer, "more events after quota", "it was the last event");
-  },
-);
-
-const endsCleanly = streamRule(
-  {
-    id: "stream-ends-cleanly",
-    level: "should",
-    spec: [168, 173],
-    title: "a stream ends with its connection whole: not cut, not reset, not silent",
-  },
-  ALL,
-  (checks, { answer, stream, sse }) => {
-    const { ended, error } = answer.exchanged;
-    const whole = ended === "done" || ended === "error_event" || ended === "eof";
-    checks.require(whole, answer, "a whole stream", `it ended ${ended}${error === undefined ? "" : ` (${error})`}`);
-    const last = sse.frames.at(-1)?.event;
-    if (whole && last !== VOCABULARIES[stream].done) checks.note(`${stream}: the last event is ${last}`);
-  },
-);
-
 const LONG_US = 150_000;
 
 type Spread = { is: "spread" } | { is: "too short" } | { is: "at once"; got: string };
@@ -296,8 +264,6 @@ export const STREAM_RULES: readonly Rule[] = [
     "whether the frames of the other two streams have the same syntax (A10)",
   ),
   vocabularies,
-  quotaGoesOn,
-  endsCleanly,
   notBuffered,
   errorEventFields,
   errorEventIsLast,
