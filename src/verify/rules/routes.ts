@@ -81,6 +81,21 @@ const doubtAt422 = async (context: Context, { known, answer }: Asked): Promise<D
   return { found, calledMalformed: (await malformedWording(context)) === wordingOf(answer) };
 };
 
+const isHollow = (value: unknown): boolean =>
+  value === null ||
+  value === "" ||
+  (Array.isArray(value) && value.every(isHollow)) ||
+  (isObject(value) && Object.values(value).every(isHollow));
+
+const substanceIn = (body: unknown): number =>
+  isObject(body) ? Object.values(body).filter((value) => typeof value === "object" && !isHollow(value)).length : 0;
+
+/** Nothing of what a route that is found is told with. */
+const saysLess = (body: unknown, found: unknown): boolean => {
+  if (isHollow(body)) return !isHollow(found);
+  return isObject(body) && substanceIn(body) === 0 && (Array.isArray(found) || substanceIn(found) > 0);
+};
+
 const FAILED = ["200", "200 error"];
 
 const failuresAre200: Rule = {
@@ -110,9 +125,9 @@ const failuresAre200: Rule = {
       } else if (isAdmitted(answer)) {
         if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
         // The envelope of a refusal, under the status of a success.
-        const refused = typeof answer.fields.detail === "string";
-        const found = refused ? await foundBy(context) : undefined;
-        if (found !== undefined && !("detail" in found.fields)) {
+        const { detail, ...rest } = answer.fields;
+        const found = typeof detail === "string" ? await foundBy(context) : undefined;
+        if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body)) {
           breach(`${what}: 200 with ${answer.text.slice(0, 160)}`, [found, answer], null);
         }
       } else if (isFailureByStatus(answer)) breach(`${what}: ${told(answer)}`, [answer]);
@@ -127,20 +142,6 @@ const failuresAre200: Rule = {
       "every body was refused as malformed: the places of a route are not shown in the specification",
     );
   },
-};
-
-const isHollow = (value: unknown): boolean =>
-  value === null ||
-  value === "" ||
-  (Array.isArray(value) && value.every(isHollow)) ||
-  (isObject(value) && Object.values(value).every(isHollow));
-
-/** Nothing of what a route that is found is told with. */
-const saysLess = (answer: Answer, found: Answer): boolean => {
-  if (isHollow(answer.body)) return !isHollow(found.body);
-  const substance = (fields: Readonly<Record<string, unknown>>): string[] =>
-    Object.keys(fields).filter((name) => typeof fields[name] === "object" && !isHollow(fields[name]));
-  return !Array.isArray(answer.body) && substance(answer.fields).length === 0 && substance(found.fields).length > 0;
 };
 
 /** Item 97 says "not 4xx"; item 108 leaves it to a deployment what it calls a failure, and what malformed. */
@@ -166,16 +167,13 @@ const failuresAreTold: Rule = {
       }
       if (!isAdmitted(answer) || answer.body === undefined) continue;
       const isBare = answer.fields.error === undefined && answer.fields.detail === undefined;
-      const found = isBare && saysLessThanAny(answer) ? await foundBy(context) : undefined;
-      const less = found !== undefined && saysLess(answer, found);
+      const isThin = isHollow(answer.body) || Object.values(answer.fields).some(isHollow);
+      const found = isBare && isThin ? await foundBy(context) : undefined;
+      const less = found !== undefined && saysLess(answer.body, found.body);
       checks.require(!less, answer, "an `error` text, or a route", `it was ${answer.text.slice(0, 160)}`);
     }
     return checks.result("no route was served");
   },
 };
-
-/** Worth a comparison. */
-const saysLessThanAny = ({ body, fields }: Answer): boolean =>
-  isHollow(body) || Object.values(fields).some((value) => isHollow(value));
 
 export const ROUTE_RULES: readonly Rule[] = [failuresAre200, failuresAreTold];

@@ -66,9 +66,9 @@ const catalogsAreJson: Rule = {
     const checks = new Checks("a JSON body with a JSON content type");
     const look = (answer: Answer): void => {
       if (answer.transient) checks.unclear(told(answer));
-      // Of a catalog nothing is stated but that there is one; the others answer JSON.
-      const isCatalog = CATALOGS.some((route) => route === answer.probe.route);
-      if (!isAdmitted(answer) || (isCatalog && answer.status === 204)) return;
+      // A catalog may have nothing in it, and a place that nobody knows nothing to tell; the others answer JSON.
+      const mayBeEmpty = [...CATALOGS, "poi.enrich"].some((route) => route === answer.probe.route);
+      if (!isAdmitted(answer) || (mayBeEmpty && answer.status === 204)) return;
       checks.require(answer.body !== undefined, answer, "a JSON body", "it was no JSON");
       const type = answer.headers["content-type"] ?? "none";
       checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${type}`);
