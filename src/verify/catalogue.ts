@@ -7,6 +7,7 @@ import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { ECHO_RULES } from "./rules/echoes.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { EVERY_SESSION_RULES } from "./rules/every-session.ts";
+import { FORGERY_RULES } from "./rules/forgeries.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
 import { capsAreKept, globalOverload, overloadEnds } from "./rules/global-overload.ts";
 import { HOSTILE_RULES } from "./rules/hostile-input.ts";
@@ -30,6 +31,7 @@ import { RUNTIME_RULES } from "./rules/runtime.ts";
 import { sheddingEnds } from "./rules/shedding-ends.ts";
 import { STATED_FIELD_RULES } from "./rules/stated-fields.ts";
 import { STREAM_END_RULES } from "./rules/stream-ends.ts";
+import { STREAM_ERROR_RULES } from "./rules/stream-errors.ts";
 import { STREAM_RULES } from "./rules/streams.ts";
 
 const ALL: readonly Rule[] = [
@@ -37,6 +39,7 @@ const ALL: readonly Rule[] = [
   ...MAP_ID_RULES,
   ...BASEMAP_RULES,
   ...CREDENTIAL_RULES,
+  ...FORGERY_RULES,
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
   ...CAPABILITY_RULES,
@@ -49,6 +52,7 @@ const ALL: readonly Rule[] = [
   ...HOSTILE_RULES,
   ...STREAM_RULES,
   ...STREAM_END_RULES,
+  ...STREAM_ERROR_RULES,
   ...METER_RULES,
   ...ORGANIZATION_RULES,
   ...MANAGEMENT_RULES,

@@ -4,7 +4,7 @@ import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Cell, tableRule } from "../cells.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
-import { forgeries, NOBODIES, type Nobody } from "../nobodies.ts";
+import { NOBODIES, type Nobody } from "../nobodies.ts";
 import { pairwise } from "../pairwise.ts";
 import { exchangeProbe, FORMS, type Probe, role } from "../probe.ts";
 import { RUNTIME_ROUTES, type Rule } from "../rule.ts";
@@ -100,78 +100,6 @@ const invalidCredential = tableRule({
   ],
 });
 
-/** Good keys with an end cut off or put on, and an administrator's token where a platform key belongs (items 2, 125). */
-const nearMisses = tableRule({
-  id: "near-miss-of-a-credential",
-  level: "must",
-  spec: [2, 153, 190],
-  title: "a key that is almost a good one, or an administrator's token, is answered 401",
-  phase: "lattice",
-  needs: { anyOf: ["server", "publishable"] },
-  cells: async (context) => {
-    const cells: Cell[] = [];
-    const add = (probe: Probe, value: string, what: string): void => {
-      const secret = { value, variable: "$ALMOST_A_KEY" };
-      cells.push({
-        probe: { ...probe, credential: { as: "unknown" }, secret, what, open: true },
-        accepts: [UNAUTHENTICATED],
-      });
-    };
-    for (const name of ["server", "publishable"] as const) {
-      if (!context.has(name)) continue;
-      const key = await context.secretOf(name);
-      const origin = context.keyRole("publishable")?.origin;
-      const probe: Probe =
-        name === "server"
-          ? { route: "design.styles", credential: { as: "unknown" }, origin: "none" }
-          : {
-              ...exchangeProbe("publishable", "listed", "chat", {
-                form: (await context.exchangeForms())[0] ?? "bearer",
-              }),
-              ...(origin === undefined ? {} : { originValue: origin }),
-            };
-      add(probe, key.slice(0, -1), `the ${name} key without its last character`);
-      add(probe, `${key}x`, `the ${name} key and one character more`);
-    }
-    if (context.has("admin_pro")) {
-      const styles: Probe = { route: "design.styles", credential: { as: "unknown" }, origin: "none" };
-      add(styles, await context.secretOf("admin_pro"), "an administrator's token");
-    }
-    return cells;
-  },
-});
-
-const forgedSession = tableRule({
-  id: "forged-session",
-  level: "must",
-  spec: [20, 21, 153],
-  title: "a session token that was tampered with is answered 401",
-  phase: "lattice",
-  needs: { roles: ["publishable"] },
-  cells: async (context) => {
-    const { fields } = await context.mint("publishable", "chat");
-    const token = typeof fields.session_token === "string" ? fields.session_token : "";
-    const routes = ["poi.enrich", "chat.control"] as const;
-    return forgeries(token).flatMap(({ what, value, once }, i) =>
-      routes
-        .filter((_, at) => once !== true || at === i % routes.length)
-        .map(
-          (route): Cell => ({
-            probe: {
-              route,
-              credential: { as: "unknown" },
-              origin: "listed",
-              originValue: context.keyRole("publishable")?.origin ?? "https://app.example",
-              secret: { value, variable: "$TAMPERED_SESSION" },
-              what,
-            },
-            accepts: [UNAUTHENTICATED],
-          }),
-        ),
-    );
-  },
-});
-
 /** A revoked or expired key, where it would be used if it were good. Its place among the checks is not stated (A1). */
 const spentKeyCells = async (context: Context, name: "revoked" | "expired"): Promise<Cell[]> => {
   const kind = await context.kindOf(name);
@@ -244,8 +172,6 @@ export const CREDENTIAL_RULES: readonly Rule[] = [
   missingCredential,
   missingOnRoute,
   invalidCredential,
-  nearMisses,
-  forgedSession,
   spentKey("revoked"),
   spentKey("expired"),
   eitherHeader,
