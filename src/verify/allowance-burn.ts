@@ -26,7 +26,21 @@ export type Burn = {
   other: Answer[];
 };
 
+/** Whether an organization is told that its map loads of this month are spent, as far as its answer shows. */
+export const isSpent = ({ outcome, fields: { limit, used } }: Answer): boolean =>
+  outcome === HARD_STOP || (outcome === EXCEEDED && !(typeof used === "number" && used < Number(limit)));
+
 export const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED || answer.outcome === HARD_STOP;
+
+/** Tile sessions of a role, and what was loaded under them, that were let in so far. */
+export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
+  context.answers.filter(
+    (answer) =>
+      answer.probe.product === "tile" &&
+      "of" in answer.probe.credential &&
+      answer.probe.credential.of === role(of) &&
+      isAdmitted(answer),
+  );
 
 const earlierTokens = (context: Context, of: KeyRole): unknown[] =>
   context.answers

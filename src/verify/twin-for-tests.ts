@@ -748,7 +748,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     admins.set(token, of);
     return { token, org: of };
   };
-  const a = org("acme", "Pro");
+  const a = org("acme", "Pro", is("comes-spent") ? { limit: 4, used: 20 } : {});
   const target: Target = {
     schema: "floodgate/target@1",
     name: "twin",
@@ -771,8 +771,16 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       publishable_downgraded: pk(addKey(org("down", "Free"), "pk")),
       publishable_exhausted: { ...pk(addKey(org("full", "Free", { limit: 4, used: 4 }), "pk")), limit: 4 },
       publishable_hard_stop: { ...pk(addKey(org("stop", "Pro", { limit: 4, used: 20 }), "pk")), limit: 4 },
-      publishable_expendable: { ...pk(addKey(org("burn", "Free", { limit: 6 }), "pk")), limit: 6, tier: "Free" },
-      publishable_expendable_paid: { ...pk(addKey(org("band", "Pro", { limit: 4 }), "pk")), limit: 4, tier: "Pro" },
+      publishable_expendable: {
+        ...pk(addKey(org("burn", "Free", { limit: 6, used: is("comes-spent") ? 9 : is("others-load") ? 2 : 0 }), "pk")),
+        limit: 6,
+        tier: "Free",
+      },
+      publishable_expendable_paid: {
+        ...pk(addKey(org("band", "Pro", { limit: 4, used: is("others-load") ? 8 : 0 }), "pk")),
+        limit: 4,
+        tier: "Pro",
+      },
       publishable_basemap: {
         ...pk(addKey(org("look", "Pro", { style: "svc-noon" }), "pk")),
         ...(is("older-revision") ? {} : { basemap_style_id: "svc-noon" }),

@@ -3,7 +3,7 @@
  * gap between check and charge shows only then. What was used before is read from the target where it shows, never assumed.
  */
 import type { KeyRole } from "../../drivers/target.ts";
-import { type Burn, burn, EXCEEDED, HARD_STOP, isStop, loadUnder } from "../allowance-burn.ts";
+import { type Burn, burn, EXCEEDED, HARD_STOP, isStop, loadsOf, loadUnder } from "../allowance-burn.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
@@ -14,8 +14,14 @@ import { usedIn } from "./meters.ts";
 
 /** Paid organizations stop at so many times their allowance (section 8). */
 const HARD_STOP_TIMES = 5;
-/** Stopped at exactly so many times: rather another rule than loads of which the target file knows nothing. */
+/** Stopped at exactly so many times: rather another rule than loads of which nobody knows, where nobody else loads. */
 const STOPS_OF_ANOTHER_RULE: ReadonlySet<number> = new Set([1, 2, 3, 4]);
+/**
+ * Whether the Free organization got exactly what the target file says is left, in this run: then its figures hold, and nobody
+ * else loads; `null` where it was not looked at.
+ */
+const figuresHold = (context: Context, found: boolean | null): Promise<boolean | null> =>
+  context.once("figures of the allowance hold", async () => found);
 /** Mints past the edge that a conforming target refuses. */
 const PAST = 3;
 /** Where the target file does not say how large the allowance is. */
@@ -141,10 +147,13 @@ const free: Rule = {
     if (isGivenAgain(found, last) && !checks.failed) return new Checks(REUSED).result(REUSED);
     if (!inOneWindow(mints, context.wallMs())) return ofTwoMonths(checks, stop);
     const used = usedIn(last);
+    await figuresHold(context, stated === undefined ? null : admitted.length === stated);
     if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return checks.result();
     const limit = Number(last.fields.limit);
     overCap(checks, found, limit, `at most ${limit} map loads in a month`);
-    checks.require(used === limit, last, `used at the limit, ${limit}`, `used was ${used}`);
+    // Above the limit, when it was a paid organization before, or somebody else's loads came first: then nothing is let in.
+    const fits = admitted.length === 0 ? used >= limit : used === limit;
+    checks.require(fits, last, `used at the limit, ${limit}`, `used was ${used}`);
     checks.require(
       used >= admitted.length,
       last,
@@ -160,14 +169,7 @@ const free: Rule = {
 /** Map loads of this run that were let in before a burn began; a session that was given out twice is one. */
 const loadedBefore = (context: Context, of: KeyRole, { admitted }: Burn): number => {
   const mine = new Set(admitted.map(({ id }) => id));
-  const before = context.answers.filter(
-    (answer) =>
-      answer.probe.product === "tile" &&
-      "of" in answer.probe.credential &&
-      answer.probe.credential.of === role(of) &&
-      isAdmitted(answer) &&
-      !mine.has(answer.id),
-  );
+  const before = loadsOf(context, of).filter(({ id }) => !mine.has(id));
   return new Set(before.map(({ id, fields }) => fields.session_token ?? id)).size;
 };
 
@@ -250,7 +252,8 @@ const paid: Rule = {
     } else if (checks.expect(last, { accepts: [HARD_STOP] })) {
       const before = loadedBefore(context, of, found);
       const times = (count + before) / limit;
-      if (STOPS_OF_ANOTHER_RULE.has(times) || count + before === limit - 1) {
+      const isAnother = STOPS_OF_ANOTHER_RULE.has(times) || count + before === limit - 1;
+      if (isAnother && (await figuresHold(context, null)) !== false) {
         checks.require(
           false,
           last,
