@@ -3,6 +3,7 @@ import { PHASES, type Rule } from "./rule.ts";
 import { BASEMAP_RULES } from "./rules/basemap.ts";
 import { BODY_RULES } from "./rules/bodies.ts";
 import { CAPABILITY_RULES } from "./rules/capabilities.ts";
+import { CREATED_KEY_RULES } from "./rules/created-keys.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { ECHO_RULES } from "./rules/echoes.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
@@ -16,6 +17,8 @@ import { KEY_LIFE_RULES } from "./rules/key-life.ts";
 import { LIMIT_ANSWER_RULES } from "./rules/limit-answers.ts";
 import { LOAD_RULES } from "./rules/load.ts";
 import { MANAGEMENT_RULES } from "./rules/management.ts";
+import { MANAGEMENT_CALL_RULES } from "./rules/management-calls.ts";
+import { MANAGEMENT_CHANGE_RULES } from "./rules/management-changes.ts";
 import { MAP_ID_RULES } from "./rules/map-id.ts";
 import { METER_RULES } from "./rules/meters.ts";
 import { MINTING_RULES } from "./rules/minting.ts";
@@ -56,6 +59,9 @@ const ALL: readonly Rule[] = [
   ...METER_RULES,
   ...ORGANIZATION_RULES,
   ...MANAGEMENT_RULES,
+  ...MANAGEMENT_CALL_RULES,
+  ...CREATED_KEY_RULES,
+  ...MANAGEMENT_CHANGE_RULES,
   ...KEY_LIFE_RULES,
   ...GAP_RULES,
   nullOrigin,

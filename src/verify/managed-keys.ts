@@ -16,6 +16,7 @@ export type KeyBody = {
   products?: readonly string[];
   allowed_origins?: readonly string[];
   acknowledge_vendor?: boolean;
+  vendor_acknowledged?: boolean;
 };
 
 /** So that an operator recognises a key that could not be removed. */
@@ -76,17 +77,27 @@ const secretByName = (value: unknown, id: unknown): string | undefined => {
   return undefined;
 };
 
-/** Id and secret, wherever the answer has them: its shape is not shown either. */
-const madeIn = (answer: Answer, admin: AdminRole): MadeKey | null => {
-  const nested = Object.values(answer.fields).find((value) => isObject(value) && ("id" in value || "key_id" in value));
-  const record = "id" in answer.fields || "key_id" in answer.fields ? answer.fields : isObject(nested) ? nested : {};
-  const id = record.id ?? record.key_id;
-  const whole = everyText(answer.body).find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
-  const secret = whole ?? secretByName(answer.body, id);
-  if ((typeof id !== "string" && typeof id !== "number") || secret === undefined) return null;
-  return { id: String(id), secret, admin, variable: "$CREATED_KEY" };
+/** Where a creation's answer names the new key's address. */
+const idInAddress = (answer: Answer): string | undefined => {
+  const segment = /\/api-keys\/([^/?#]+)\/?$/.exec(answer.headers.location ?? "")?.[1];
+  try {
+    return segment === undefined ? undefined : decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
 };
 
+/** Id and secret, wherever the answer has them: its shape is not shown either. */
+const madeIn = (answer: Answer): { id: string | null; secret: string | null } => {
+  const nested = Object.values(answer.fields).find((value) => isObject(value) && ("id" in value || "key_id" in value));
+  const record = "id" in answer.fields || "key_id" in answer.fields ? answer.fields : isObject(nested) ? nested : {};
+  const id = record.id ?? record.key_id ?? idInAddress(answer);
+  const whole = everyText(answer.body).find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
+  const secret = whole ?? secretByName(answer.body, id) ?? null;
+  return { id: typeof id === "string" || typeof id === "number" ? String(id) : null, secret };
+};
+
+/** `key`: only where the answer has its secret as well; without it the key is removed all the same. */
 export type Creation = { answer: Answer; key: MadeKey | null };
 
 /** A rule may have deleted it already; what a second deletion is answered is the deployment's affair. */
@@ -129,8 +140,8 @@ export const createKey = async (
     if (isRefusedForSure(answer)) made.over(`refused: ${answer.outcome}`);
     return { answer, key: null };
   }
-  const key = madeIn(answer, admin);
-  if (key !== null) {
+  const { id, secret: text } = madeIn(answer);
+  if (id !== null) {
     // By whoever made it: where a wrong caller could make it, the right one may not see it.
     const { credential = adminCredential(admin), form, secret } = more;
     const by = {
@@ -140,8 +151,9 @@ export const createKey = async (
       anyway: true,
       once: true,
     } as const;
-    made.happened(`id ${key.id}`, async () => isGone(context, await context.send(deleteProbe(admin, key.id, by))));
+    made.happened(`id ${id}`, async () => isGone(context, await context.send(deleteProbe(admin, id, by))));
   }
+  const key = id === null || text === null ? null : { id, secret: text, admin, variable: "$CREATED_KEY" };
   return { answer, key };
 };
 
@@ -161,34 +173,3 @@ export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", 
     what: "a key made by this run",
     ...more,
   });
-
-/** Subcodes that only a deployment gives which has read the fields of a creation. */
-const READ_FIELDS = new Set([
-  ...["unknown_scope", "unknown_product", "publishable_live_requires_origins", "free_plan_publishable_only"],
-  ...["vendor_scope_requires_acknowledgement", "tier_capability_not_allowed", "key_limit_reached"],
-]);
-
-/** Whether the deployment has shown that it reads bodies as they are written here; asks in ways that create nothing. */
-export const readsOurBodies = (context: Context, admin: AdminRole): Promise<boolean> =>
-  context.once(`bodies of ${admin}`, async () => {
-    const shown = (answer: Answer): boolean =>
-      answer.probe.route === "keys.create" && (isAdmitted(answer) || READ_FIELDS.has(answer.subcode ?? ""));
-    if (context.answers.some(shown)) return true;
-    const wrong: KeyBody[] = [
-      { kind: "publishable", env: "live", scopes: ["maps"], allowed_origins: [] },
-      { kind: "publishable", env: "live", products: ["floodgate-no-such-product"], allowed_origins: [KEY_ORIGIN] },
-    ];
-    for (const body of wrong) if (shown((await createKey(context, admin, body)).answer)) return true;
-    return false;
-  });
-
-/** Says that key management is not where or what it is expected to be; that is no fault of the target. */
-export const notAsExpected = (answer: Answer): string | null => {
-  if (answer.status === 404 || answer.status === 405) {
-    return "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
-  }
-  if (answer.outcome === "422 malformed_body") {
-    return "key management takes another body (its fields are not shown in the specification)";
-  }
-  return null;
-};

@@ -29,6 +29,16 @@ export const until = async (
   }
 };
 
+/** Item 142, for a deployment that does not say how old a key record may be. */
+const ARRIVED_AFTER_MS = 1_000;
+
+/** What should still be as it was is looked at when a change would have arrived, if one had been made. */
+export const afterArrival = async (context: Context, probe: Probe, accepts: readonly string[]): Promise<Answer> => {
+  const budgetMs = context.target.limits?.revocation_budget_ms ?? ARRIVED_AFTER_MS;
+  await wait(Math.min(budgetMs, MARGIN_MS), context.signal);
+  return until(context, probe, accepts, performance.now() + MARGIN_MS);
+};
+
 /**
  * Judges calls with a credential that is over. One that is let in is tried again until its end has had time to arrive: it may
  * have been revoked a moment before the run. `endMs` is common to all of them.

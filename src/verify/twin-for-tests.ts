@@ -110,7 +110,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     keys.set(key.id, key);
     return key;
   };
-  const byS = (text: string): Key | undefined => [...keys.values()].find((key) => key.secret === text);
+  const arrivesAt = new Map<Key, number>();
+  const byS = (text: string): Key | undefined =>
+    [...keys.values()].find((key) => key.secret === text && (arrivesAt.get(key) ?? 0) <= performance.now());
 
   // ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -606,20 +608,38 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const adminOf =
       admins.get(credential) ??
       (has("platform-key-manages") || byHead ? byS(credential)?.org : undefined) ??
+      (has("session-manages") ? readToken(credential)?.key.org : undefined) ??
+      (has("anybody-deletes") && method === "DELETE" ? keys.get(id ?? "")?.org : undefined) ??
       (claimed === undefined ? undefined : (JSON.parse(Buffer.from(claimed, "base64url").toString()).org as string));
     if (adminOf === undefined)
       return is("detail-on-management-401") ? { status: 401, body: { detail: "not an admin" } } : unauthenticated();
     const of = orgs.get(adminOf) as Org;
-    const body = (text === "" ? {} : JSON.parse(text)) as Partial<{
+    let body: Partial<{
       kind: string;
+      env: string;
       scopes: string[];
       products: string[];
       allowed_origins: string[];
       acknowledge_vendor: boolean;
-    }>;
+    }> = {};
+    try {
+      if (text !== "") body = JSON.parse(text) as typeof body;
+    } catch {
+      if (has("500-on-broken-key-bodies")) return { status: 500, body: {} };
+      if (!has("makes-keys-of-nothing")) return malformed();
+      body = { kind: "publishable", allowed_origins: [ORIGIN] };
+    }
+    const known = ["kind", "env", "name", "scopes", "products", "allowed_origins", "acknowledge_vendor"];
+    if (is("strict-key-bodies") && Object.keys(body).some((name) => !known.includes(name))) return malformed();
+    if (is("live-keys-alone") && body.env !== undefined && body.env !== "live") return malformed();
     const key = id === undefined ? undefined : keys.get(id);
-    if (id !== undefined && (key === undefined || (key.org !== of.id && !has("any-admin-will-do"))))
+    if (id !== undefined && key === undefined && has("500-on-unknown-keys")) return { status: 500, body: {} };
+    if (id !== undefined && key === undefined && is("forgives-deletions") && method === "DELETE")
+      return { status: 204 };
+    if (id !== undefined && (key === undefined || (key.org !== of.id && !has("any-admin-will-do")))) {
+      if (has("refuses-and-does") && key !== undefined) key.products = ["tile"];
       return detail(404, "Not Found");
+    }
     if (method === "DELETE") {
       if (!has("delete-does-nothing")) (key as Key).state = "revoked";
       return { status: 204 };
@@ -636,24 +656,48 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return detail(422, "unknown_product");
     const origins = body.allowed_origins ?? key?.origins ?? [];
     const publishable = (body.kind ?? (key?.kind === "sk" ? "server" : "publishable")) === "publishable";
-    if (publishable && origins.length === 0 && !has("no-origins-needed"))
+    const unasked = has("no-origins-member-needed") && body.allowed_origins === undefined;
+    if (publishable && origins.length === 0 && !has("no-origins-needed") && !unasked)
       return detail(422, "publishable_live_requires_origins");
-    if (of.tier === "Free" && !publishable && !has("server-keys-for-free"))
+    const forTests = has("test-server-keys-for-free") && body.env === "test";
+    if (of.tier === "Free" && !publishable && !has("server-keys-for-free") && !forTests)
       return detail(403, "free_plan_publishable_only");
-    if (scopes.includes("vendor") && body.acknowledge_vendor !== true && !has("vendor-without-word"))
+    if ((has("no-server-keys-at-all") && !publishable) || (has("no-keys-for-free") && of.tier === "Free"))
+      return detail(403, "free_plan_publishable_only");
+    if (is("server-keys-need-addresses") && !publishable) return malformed();
+    const anyWord = has("any-word-acknowledges") && body.acknowledge_vendor !== undefined;
+    if (scopes.includes("vendor") && body.acknowledge_vendor !== true && !has("vendor-without-word") && !anyWord)
       return detail(403, "vendor_scope_requires_acknowledgement");
+    // A key without restrictions has every product stored.
+    const isStored = (product: string): boolean => key?.products.length === 0 && product in SCOPE_OF;
     const widens =
       of.tier === "Free" &&
-      (scopes.some((s) => !FREE_SCOPES.includes(s)) || products.some((p) => !FREE_PRODUCTS.includes(p)));
+      (scopes.some((s) => !FREE_SCOPES.includes(s)) ||
+        products.some((p) => !FREE_PRODUCTS.includes(p) && !isStored(p)));
+    if (widens && has("refuses-and-widens") && key !== undefined) Object.assign(key, { scopes, products });
     if (widens && !has("widens-beyond-tier")) return detail(403, "tier_capability_not_allowed");
     if (key !== undefined) {
-      if (!has("patch-does-nothing")) Object.assign(key, { scopes, products, origins });
+      if (!has("patch-does-nothing"))
+        Object.assign(key, { scopes, products, origins: has("keeps-old-origins") ? key.origins : origins });
       return { status: 200, body: { id: key.id, scopes, products } };
     }
     const live = [...keys.values()].filter((one) => one.org === of.id && one.state === "valid").length;
     if (live >= of.keyLimit && !has("no-key-limit"))
       return has("key-limit-as-403") ? detail(403, "key_limit_reached") : detail(409, "key_limit_reached");
-    const made = addKey(of.id, publishable ? "pk" : "sk", { scopes, products, origins });
+    const made = addKey(of.id, publishable ? "pk" : "sk", {
+      ...{ scopes, products: has("forgets-products") ? [] : products, origins },
+      ...(publishable ? {} : { ipOk: !is("server-keys-know-no-address") }),
+    });
+    if (has("dead-server-keys") && !publishable) made.state = "revoked";
+    if (has("server-keys-without-scopes") && !publishable) made.scopes = [];
+    if (is("keys-arrive-late")) arrivesAt.set(made, performance.now() + 700);
+    if (is("hides-the-secret")) return { status: 201, body: { id: made.id, scopes, products } };
+    if (is("address-alone"))
+      return {
+        status: 201,
+        body: { secret: made.secret },
+        headers: { Location: `/v1/shared-api/api-keys/${made.id}` },
+      };
     return {
       status: is("200-on-create") ? 200 : 201,
       body: is("nested-key")

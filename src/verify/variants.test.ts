@@ -21,6 +21,9 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["offers-map-loads", "loads-count-nothing", "cuts-after-the-last-event", "null-counts-as-none"],
   ["offers-map-loads", "stops-paid-at-allowance", "opaque-token"],
   ["offers-map-loads", "mints-are-free"],
+  ["strict-key-bodies", "live-keys-alone", "server-keys-need-addresses", "forgives-deletions"],
+  ["keys-arrive-late", "server-keys-know-no-address", "address-alone"],
+  ["hides-the-secret"],
   ["sessions-disabled"],
   // Others' traffic, and limits that our own pace meets.
   ["busy"],

@@ -1,0 +1,158 @@
+/** Keys as they come from a creation (items 40-49, 124, 129, 143, 145): of use at once, and for what was asked for. */
+import { outcomeOf } from "../../contract/subcodes.ts";
+import { type Answer, isAdmitted, told } from "../answer.ts";
+import { ANY_SUCCESS, Checks } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { makeKey, notAsExpected, readsMember } from "../key-bodies.ts";
+import { createKey, exchangeWith, KEY_ORIGIN, type KeyBody, withKey } from "../managed-keys.ts";
+import { FORMS, type Probe } from "../probe.ts";
+import type { Rule } from "../rule.ts";
+import { until } from "../settling.ts";
+
+const SCOPE = outcomeOf("insufficient_scope");
+const PRODUCT = outcomeOf("product_not_allowed");
+const MISMATCH = outcomeOf("session_origin_mismatch");
+const BROWSER = outcomeOf("server_key_in_browser");
+const ADDRESS = outcomeOf("ip_not_allowed");
+const FREE_ONLY = "free_plan_publishable_only";
+
+const FULL = {
+  kind: "publishable",
+  env: "live",
+  scopes: ["ai", "design", "maps"],
+  allowed_origins: [KEY_ORIGIN],
+} as const satisfies KeyBody;
+
+const needs = { permission: "writes", roles: ["admin_pro"] } as const;
+
+/** The key lacks what was asked for, and whether that was read at all is not shown. */
+const notRead = (member: string): string =>
+  `the ${member} of a new key were not taken over, nor refused where they do not exist (the names of the fields are not shown)`;
+
+const creation: Rule = {
+  id: "key-is-created",
+  level: "must",
+  spec: [40, 43, 49, 124, 126],
+  title: "a publishable key that was created has its prefix, and mints sessions from its origin only",
+  phase: "management",
+  needs,
+  run: async (context) => {
+    const checks = new Checks("a key svc_pk_… that the exchange accepts from its origin");
+    const { key, created } = await makeKey(context, "admin_pro", FULL);
+    checks.require(key.secret.startsWith("svc_pk_"), created, "a key with the prefix svc_pk_", "it had another");
+    const used = await until(context, exchangeWith(key, "chat"), [ANY_SUCCESS]);
+    if (used.outcome === SCOPE && !(await readsMember(context, "admin_pro", "scopes")))
+      return checks.result(notRead("scopes"));
+    checks.expect(used, { accepts: [ANY_SUCCESS] }, [created]);
+    const foreign = await context.send(
+      exchangeWith(key, "chat", { originValue: "https://elsewhere.example", origin: "foreign" }),
+    );
+    checks.expect(foreign, { accepts: [MISMATCH] }, [created]);
+    return checks.result();
+  },
+};
+
+type Restricted = { created: Answer; within: Answer; beyond: Answer };
+
+/** A key made for the editor alone, and what the exchange says to it. */
+const restricted = (context: Context): Promise<Restricted> =>
+  context.once("a key made for one product", async () => {
+    const { key, created } = await makeKey(context, "admin_pro", { ...FULL, products: ["editor"] });
+    const within = await until(context, exchangeWith(key, "editor"), [ANY_SUCCESS]);
+    const beyond = isAdmitted(within) ? await until(context, exchangeWith(key, "chat"), [PRODUCT]) : within;
+    return { created, within, beyond };
+  });
+
+/** Whether a key is restricted to the products of its creation; also `true` where that cannot be seen. */
+export const keepsProducts = async (context: Context): Promise<boolean> => {
+  if (!context.has("admin_pro")) return true;
+  const found = await restricted(context).catch(() => null);
+  return found === null || !isAdmitted(found.beyond) || found.beyond === found.within;
+};
+
+const products: Rule = {
+  id: "key-products-are-kept",
+  level: "must",
+  spec: [45],
+  title: "a key that was created for one product mints no other: 403 product_not_allowed",
+  phase: "management",
+  needs,
+  run: async (context) => {
+    const checks = new Checks("a session for the product of the creation, 403 product_not_allowed for another");
+    const { created, within, beyond } = await restricted(context);
+    if (!isAdmitted(within)) {
+      if (within.transient) checks.unclear(told(within));
+      return checks.result(`the key that was made is of no use: ${told(within)}`);
+    }
+    checks.fine();
+    if (isAdmitted(beyond) && !(await readsMember(context, "admin_pro", "products")))
+      return new Checks(PRODUCT).result(notRead("products"));
+    // It has every scope, and its tier every product: only its own restriction can be the reason.
+    checks.expect(beyond, { accepts: [PRODUCT] }, [created, within]);
+    return checks.result();
+  },
+};
+
+const SERVER: KeyBody = { kind: "server", env: "live", scopes: ["design"] };
+
+const serverKey: Rule = {
+  id: "server-key-is-created",
+  level: "must",
+  spec: [41, 42, 48, 129, 143, 145],
+  title: "a paid organization can create a server key; it has its prefix, serves its scopes and no browser",
+  phase: "management",
+  needs,
+  run: async (context) => {
+    const checks = new Checks("a key svc_sk_… that is served what its scopes allow");
+    const { answer: created, key } = await createKey(context, "admin_pro", SERVER);
+    if (created.subcode === FREE_ONLY) {
+      checks.expect(created, { accepts: [ANY_SUCCESS] });
+      return checks.result();
+    }
+    if (key === null) {
+      if (created.transient) checks.unclear(told(created));
+      // Which other reasons there may be is not stated: a plan may have more limits than are shown (items 13-14, 55).
+      return checks.result(notAsExpected(created) ?? `no server key could be made: ${told(created)}`);
+    }
+    checks.require(key.secret.startsWith("svc_sk_"), created, "a key with the prefix svc_sk_", "it had another");
+    const call = (route: "design.styles" | "poi.enrich", more: Partial<Probe> = {}): Probe =>
+      withKey(key, { route, origin: "none", what: "a server key made by this run", ...more });
+    const used = await until(context, call("design.styles"), [ANY_SUCCESS, ADDRESS]);
+    if (used.outcome === ADDRESS && !checks.failed)
+      return checks.result(
+        "a new server key takes no call from here (what no allowlist of addresses means is item 55)",
+      );
+    if (used.outcome === SCOPE && !checks.failed && !(await readsMember(context, "admin_pro", "scopes")))
+      return checks.result(notRead("scopes"));
+    if (!checks.expect(used, { accepts: [ANY_SUCCESS] }, [created])) return checks.result();
+    for (const form of FORMS) {
+      checks.expect(await context.send(call("design.styles", { form })), { accepts: [ANY_SUCCESS] }, [created, used]);
+    }
+    const page = await context.send(call("design.styles", { origin: "foreign" }));
+    checks.expect(page, { accepts: [BROWSER] }, [created, used]);
+    const other = await context.send(call("poi.enrich", { open: true }));
+    if (!isAdmitted(other) || (await readsMember(context, "admin_pro", "scopes")))
+      checks.expect(other, { accepts: [SCOPE] }, [created, used]);
+    return checks.result();
+  },
+};
+
+const onFree: Rule = {
+  id: "keys-free-plan-may-publish",
+  level: "must",
+  spec: [48, 129],
+  title: "a Free organization is not refused a publishable key for its plan",
+  phase: "management",
+  needs: { permission: "writes", roles: ["admin_free"] },
+  run: async (context) => {
+    const checks = new Checks(`no ${FREE_ONLY} for a publishable key`);
+    const body: KeyBody = { ...FULL, scopes: ["maps"], products: ["tile"] };
+    const { answer } = await createKey(context, "admin_free", body);
+    if (answer.transient) checks.unclear(told(answer));
+    else if (isAdmitted(answer)) checks.fine();
+    else if (answer.subcode === FREE_ONLY) checks.expect(answer, { accepts: [ANY_SUCCESS] });
+    return checks.result(notAsExpected(answer) ?? `no publishable key could be made: ${told(answer)}`);
+  },
+};
+
+export const CREATED_KEY_RULES: readonly Rule[] = [creation, products, serverKey, onFree];
