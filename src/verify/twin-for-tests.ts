@@ -645,6 +645,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return { status: 204 };
     }
     if (of.tier === null && !has("no-plan-needed")) return detail(403, "plan_required");
+    const live = [...keys.values()].filter((one) => one.org === of.id && one.state === "valid").length;
+    const full = key === undefined && live >= of.keyLimit && !has("no-key-limit");
+    const noRoom = detail(has("key-limit-as-403") ? 403 : 409, "key_limit_reached");
+    if (full && is("no-keys-left")) return noRoom;
     const scopes = body.scopes ?? key?.scopes ?? [];
     const products = body.products ?? key?.products ?? [];
     const alien =
@@ -681,9 +685,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
         Object.assign(key, { scopes, products, origins: has("keeps-old-origins") ? key.origins : origins });
       return { status: 200, body: { id: key.id, scopes, products } };
     }
-    const live = [...keys.values()].filter((one) => one.org === of.id && one.state === "valid").length;
-    if (live >= of.keyLimit && !has("no-key-limit"))
-      return has("key-limit-as-403") ? detail(403, "key_limit_reached") : detail(409, "key_limit_reached");
+    if (full) return noRoom;
     const made = addKey(of.id, publishable ? "pk" : "sk", {
       ...{ scopes, products: has("forgets-products") ? [] : products, origins },
       ...(publishable ? {} : { ipOk: !is("server-keys-know-no-address") }),
@@ -834,8 +836,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       server_downgraded: { key: addKey("down", "sk").secret, org: "down" },
       revoked: pk(addKey(a, "pk", { state: "revoked" })),
       expired: pk(addKey(a, "pk", { state: "expired" })),
-      admin_pro: admin(org("mgmt", "Pro")),
-      admin_free: admin(org("free", "Free", { keyLimit: 3 })),
+      admin_pro: admin(org("mgmt", "Pro", is("no-keys-left") ? { keyLimit: 0 } : {})),
+      admin_free: admin(org("free", "Free", { keyLimit: is("no-keys-left") ? 0 : 3 })),
       admin_no_plan: admin(org("none", null)),
       admin_key_limit: admin(org("most", "Pro", { keyLimit: 0 })),
     },

@@ -24,6 +24,7 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["strict-key-bodies", "live-keys-alone", "server-keys-need-addresses", "forgives-deletions"],
   ["keys-arrive-late", "server-keys-know-no-address", "address-alone"],
   ["hides-the-secret"],
+  ["no-keys-left"],
   ["sessions-disabled"],
   // Others' traffic, and limits that our own pace meets.
   ["busy"],

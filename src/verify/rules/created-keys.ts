@@ -116,7 +116,7 @@ const serverKey: Rule = {
     }
     checks.require(key.secret.startsWith("svc_sk_"), created, "a key with the prefix svc_sk_", "it had another");
     const call = (route: "design.styles" | "poi.enrich", more: Partial<Probe> = {}): Probe =>
-      withKey(key, { route, origin: "none", what: "a server key made by this run", ...more });
+      withKey(key, { route, origin: "none", what: "a server key made by this run", open: true, ...more });
     const used = await until(context, call("design.styles"), [ANY_SUCCESS, ADDRESS]);
     if (used.outcome === ADDRESS && !checks.failed)
       return checks.result(
@@ -130,7 +130,7 @@ const serverKey: Rule = {
     }
     const page = await context.send(call("design.styles", { origin: "foreign" }));
     checks.expect(page, { accepts: [BROWSER] }, [created, used]);
-    const other = await context.send(call("poi.enrich", { open: true }));
+    const other = await context.send(call("poi.enrich"));
     if (!isAdmitted(other) || (await readsMember(context, "admin_pro", "scopes")))
       checks.expect(other, { accepts: [SCOPE] }, [created, used]);
     return checks.result();

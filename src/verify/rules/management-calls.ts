@@ -98,6 +98,7 @@ const malformed: Rule = {
     const { answer } = await createKey(context, "admin_pro", publishable, {
       body: { text: NO_JSON, is: "malformed" },
       what: "a creation with broken JSON",
+      open: true,
     });
     if (answer.status === 404 || answer.status === 405) return checks.result(notAsExpected(answer) ?? told(answer));
     if (!answer.transient && !(await readsOurBodies(context, "admin_pro"))) {

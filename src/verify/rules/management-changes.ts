@@ -82,7 +82,7 @@ const origins: Rule = {
     const steps = [created, before, patched];
     const moved = await until(context, exchangeWith(key, "chat", { originValue: MOVED_TO }), [ANY_SUCCESS]);
     if (!checks.expect(moved, { accepts: [ANY_SUCCESS] }, steps)) return checks.result();
-    const old = await until(context, exchangeWith(key, "chat", { origin: "foreign" }), [MISMATCH]);
+    const old = await until(context, exchangeWith(key, "chat", { origin: "foreign", open: true }), [MISMATCH]);
     checks.expect(old, { accepts: [MISMATCH] }, [...steps, moved]);
     return checks.result();
   },

@@ -8,6 +8,7 @@ import { createKey, KEY_ORIGIN, type KeyBody } from "../managed-keys.ts";
 import type { Needs, Rule } from "../rule.ts";
 
 const MALFORMED = outcomeOf("malformed_body");
+const LIMIT = outcomeOf("key_limit_reached");
 
 const publishable = {
   kind: "publishable",
@@ -43,6 +44,9 @@ const refused = ({ id, spec, title, needs, admins, body, accepts, others = [] }:
     if (admin === undefined) return checks.result(`none of ${admins.join(", ")}`);
     for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
       const { answer, key } = await createKey(context, admin, tried, what === undefined ? {} : { what });
+      // Which error decides where two apply is open (item 135).
+      if (answer.outcome === LIMIT && !accepts.includes(LIMIT))
+        return checks.result(`the organization of ${admin} is at its key limit, and that is told first`);
       const otherwise = accepts.includes(answer.outcome) ? null : notAsExpected(answer);
       if (what === undefined && otherwise !== null) {
         const isOurs = answer.status === 422 && (await readsOurBodies(context, admin));
@@ -135,7 +139,7 @@ const keyLimit = refused({
   needs: { ...WRITES, roles: ["admin_key_limit"] },
   admins: ["admin_key_limit"],
   body: publishable,
-  accepts: [outcomeOf("key_limit_reached")],
+  accepts: [LIMIT],
 });
 
 const order: Rule = {
