@@ -96,7 +96,12 @@ export const sheddingEnds: Rule = {
         }
         if (sinceMs < forMs) continue;
         const got = `none was let in for ${Math.round(sinceMs / 1000)} s, ${shed.length} calls were shed since`;
-        checks.require(false, answer, `a single call let in by ${group.whose}, under a cap of ${orgCap}`, got);
+        checks.require(
+          false,
+          answer,
+          `a single call let in by ${group.whose}, under a cap of ${one.subcode === GLOBAL ? cap : orgCap}`,
+          got,
+        );
         break;
       }
       if (checks.failed) break;
