@@ -37,6 +37,9 @@ const bySubcode = new Map(
 const EITHER_ENVELOPE = new Set(["limiter_unavailable", "rate_limited"]);
 
 const isRefusal = (answer: Answer): boolean => answer.status !== null && answer.status >= 400;
+/** Paths that nobody has stated (items 18, 128): what a gateway says there is not the API's word. */
+const UNSTATED: ReadonlySet<string> = new Set(["-", "maps.loads"]);
+const isStated = (answer: Answer): boolean => !UNSTATED.has(answer.probe.route);
 const isManagement = (answer: Answer): boolean => answer.probe.route.startsWith("keys.");
 
 const envelopeFits = everyAnswer(
@@ -85,7 +88,7 @@ const knownSubcode = everyAnswer(
     spec: [182, 183, 188],
     title: "a 403 or 429 of the platform carries a subcode of the specification",
   },
-  (answer) => (answer.status === 403 || answer.status === 429) && !isManagement(answer) && answer.probe.route !== "-",
+  (answer) => (answer.status === 403 || answer.status === 429) && !isManagement(answer) && isStated(answer),
   (checks, answer) => {
     // A firewall or a balancer in front does not speak the API's language, and is not the API.
     if (answer.subcode === null && answer.envelope === "other") return checks.note(`${answer.outcome} from in between`);
@@ -108,6 +111,7 @@ const plain401 = everyAnswer(
   },
   (answer) =>
     answer.status === 401 &&
+    isStated(answer) &&
     !isManagement(answer) &&
     !isEndedSession(answer) &&
     answer.subcode !== "publishable_requires_session",

@@ -2,7 +2,7 @@
 import type { Product } from "../../contract/routes.ts";
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { isSpent } from "../allowance-burn.ts";
-import { type Answer, isAdmitted } from "../answer.ts";
+import { type Answer, isAdmitted, isObject, parseJson } from "../answer.ts";
 import { ANY_SUCCESS, Checks, tell } from "../checks.ts";
 import type { Context } from "../context.ts";
 import { exchangeProbe, type Probe, role } from "../probe.ts";
@@ -109,16 +109,23 @@ const productEcho = minted(
   },
 );
 
-/** `exp` of a token whose payload can be read. RFC 7519 gives it its meaning, so it is not the deployment's secret. */
-const endS = (token: unknown): number | undefined => {
+type Life = { iat?: unknown; exp?: unknown };
+
+/** `iat` and `exp` of a token whose payload can be read. RFC 7519 gives them their meaning, so they are not the deployment's secret. */
+const lifeOf = (token: unknown): Life => {
   const payload = typeof token === "string" ? token.split(".")[1] : undefined;
-  if (payload === undefined) return undefined;
-  try {
-    const { exp } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as { exp?: unknown };
-    return typeof exp === "number" ? exp : undefined;
-  } catch {
-    return undefined;
-  }
+  if (payload === undefined) return {};
+  const claims = parseJson(Buffer.from(payload, "base64url").toString("utf8"));
+  return isObject(claims) ? claims : {};
+};
+
+/** Seconds from the mint to the token's end, by the clock that makes it shortest: the deployment's may differ from ours. */
+const lifeS = ({ fields, headers }: Answer): number | undefined => {
+  const { iat, exp } = lifeOf(fields.session_token);
+  if (typeof exp !== "number") return undefined;
+  const theirsMs = Date.parse(headers.date ?? "");
+  const begins = [Date.now() / 1000, theirsMs / 1000, typeof iat === "number" ? iat : Number.NaN];
+  return Math.round(exp - Math.max(...begins.filter(Number.isFinite)));
 };
 
 const lifetime = minted(
@@ -129,9 +136,8 @@ const lifetime = minted(
     title: "a token whose own end can be read ends within 30 minutes",
   },
   (checks, answer) => {
-    const end = endS(answer.fields.session_token);
-    if (end === undefined) return checks.note("the token does not tell its end");
-    const leftS = Math.round(end - Date.now() / 1000);
+    const leftS = lifeS(answer);
+    if (leftS === undefined) return checks.note("the token does not tell its end");
     checks.require(
       leftS <= LIFETIME_MAX_S + SLACK_S,
       answer,
