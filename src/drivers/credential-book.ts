@@ -6,6 +6,7 @@ import { credentialName } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
 import type { CallerName } from "../workload/world.ts";
+import { inItsPlace, type KeyWanted, wantedUnder } from "./key-roles.ts";
 import type { Secrets } from "./secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "./target.ts";
 
@@ -33,7 +34,7 @@ export type CredentialBook = {
 const RENEW_AT = 0.75;
 const FORGET_EVERY_MS = 10_000;
 
-type Found = { ref: string; what: string };
+type Found = { ref: string; what: string; wanted: KeyWanted };
 
 const find = (target: Target, of: CallerName, as: "publishable" | "server" | "admin"): Found => {
   const name = of.slice(of.indexOf(":") + 1);
@@ -41,7 +42,7 @@ const find = (target: Target, of: CallerName, as: "publishable" | "server" | "ad
     const tenant = target.tenants?.find(({ org }) => org === name);
     const key = as === "admin" ? undefined : tenant?.[as]?.key;
     if (key === undefined) throw new CredentialMissingError(of, `${as} key`);
-    return { ref: key, what: `tenants (${name}).${as}.key` };
+    return { ref: key, what: `tenants (${name}).${as}.key`, wanted: as === "server" ? "server" : "publishable" };
   }
   const credential = target.credentials?.[name as keyof NonNullable<Target["credentials"]>];
   const ref =
@@ -49,7 +50,7 @@ const find = (target: Target, of: CallerName, as: "publishable" | "server" | "ad
       ? (credential as AdminCredential | undefined)?.token
       : (credential as KeyCredential | undefined)?.key;
   if (ref === undefined) throw new CredentialMissingError(of, as === "admin" ? "token" : "key");
-  return { ref, what: `credentials.${name}` };
+  return { ref, what: `credentials.${name}`, wanted: wantedUnder(name) };
 };
 
 export const createCredentialBook = (
@@ -98,8 +99,8 @@ export const createCredentialBook = (
     if (known !== undefined) return known;
     if (ref.as === "session") return mintSession({ of: ref.of, product: ref.product }, credentialName(ref));
     if (!("of" in ref)) return null;
-    const { ref: reference, what } = find(target, ref.of, ref.as);
-    const value = await secrets.read(reference, what);
+    const { ref: reference, what, wanted } = find(target, ref.of, ref.as);
+    const value = inItsPlace(await secrets.read(reference, what), wanted, what);
     // An administrator's token ends by itself, so it is asked for each time; `secrets` keeps it as long as it lives.
     if (ref.as !== "admin") keys.set(credentialName(ref), value);
     return value;

@@ -34,6 +34,28 @@ describe("a target file", () => {
     expect(problemsOf({ schema: minimal.schema, base_url: minimal.base_url, tenants })).toEqual([]);
   });
 
+  test("has no key under a role of another kind, as far as it is written there", () => {
+    const problems = problemsOf({
+      ...minimal,
+      credentials: {
+        publishable: { key: "svc_sk_live_0123456789", origin: "https://a.example" },
+        server_downgraded: { key: "svc_pk_live_0123456789" },
+        revoked: { key: "svc_sk_live_0123456789" },
+        expired: { key: "svc_sess_live_a.b.c" },
+        server: { key: "env:SERVER_KEY" },
+        publishable_no_ai: { key: "another-prefix", origin: "https://a.example" },
+        admin_pro: { token: "svc_sk_live_0123456789" },
+      },
+      tenants: [{ org: "org_a", server: { key: "svc_pk_live_0123456789" } }],
+    });
+    expect(problems.map((problem) => problem.split(":")[0])).toEqual([
+      ...["credentials.publishable.key", "credentials.server_downgraded.key", "credentials.expired.key"],
+      ...["credentials.admin_pro.token", "tenants[0].server.key"],
+    ]);
+    expect(problems[0]).toContain("expected a publishable key (svc_pk_...); got a server key (svc_sk_...)");
+    expect(problems.join()).not.toContain("0123456789");
+  });
+
   test("may use every field that the interface names, without a warning", () => {
     const whole = {
       ...minimal,

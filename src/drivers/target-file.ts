@@ -6,6 +6,8 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Errors } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
+import { type KeyWanted, misplaced, wantedUnder } from "./key-roles.ts";
+import { isReference } from "./secrets.ts";
 import type { Target } from "./target.ts";
 import { TARGET_SCHEMA } from "./target-schema.ts";
 
@@ -105,12 +107,31 @@ const wellFormedUrls = (target: Target): string[] =>
       : [`${field}: expected a URL without query, fragment and user; got ${told(value)}`];
   });
 
+/** Literal keys that stand under a role of another kind; references are looked at when they are read. */
+const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => {
+  const say = (path: string, value: string | undefined, wanted: KeyWanted): string[] => {
+    const wrong = value === undefined || isReference(value) ? null : misplaced(value, wanted);
+    return wrong === null ? [] : [`${path}: expected ${wrong.expected}; got ${wrong.came}`];
+  };
+  return [
+    ...Object.entries(credentials).flatMap(([name, role]) =>
+      "token" in role
+        ? say(`credentials.${name}.token`, role.token, "token")
+        : say(`credentials.${name}.key`, role.key, wantedUnder(name)),
+    ),
+    ...tenants.flatMap(({ publishable, server }, i) => [
+      ...say(`tenants[${i}].publishable.key`, publishable?.key, "publishable"),
+      ...say(`tenants[${i}].server.key`, server?.key, "server"),
+    ]),
+  ];
+};
+
 /** Checks a parsed target file. `file` names it in messages. */
 export const checkTarget = (value: unknown, file: string): { target: Target; warnings: string[] } => {
   const problems = misfits(value);
   if (problems.length > 0) throw new TargetFileError(file, problems);
   const target = value as Target;
-  problems.push(...wellFormedUrls(target));
+  problems.push(...wellFormedUrls(target), ...misplacedKeys(target));
   const tenants = target.tenants ?? [];
   const keys = tenants.filter(({ publishable, server }) => publishable !== undefined || server !== undefined);
   if (Object.keys(target.credentials ?? {}).length === 0 && keys.length === 0) {

@@ -3,11 +3,13 @@ import { PHASES, type Rule } from "./rule.ts";
 import { BASEMAP_RULES } from "./rules/basemap.ts";
 import { BODY_RULES } from "./rules/bodies.ts";
 import { CAPABILITY_RULES } from "./rules/capabilities.ts";
+import { CONTROL_FIELD_RULES } from "./rules/control-fields.ts";
 import { CREATED_KEY_RULES } from "./rules/created-keys.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { ECHO_RULES } from "./rules/echoes.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { EVERY_SESSION_RULES } from "./rules/every-session.ts";
+import { FOREIGN_LETTER_RULES } from "./rules/foreign-letters.ts";
 import { FORGERY_RULES } from "./rules/forgeries.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
 import { capsAreKept, globalOverload, overloadEnds } from "./rules/global-overload.ts";
@@ -43,11 +45,13 @@ const ALL: readonly Rule[] = [
   ...BASEMAP_RULES,
   ...CREDENTIAL_RULES,
   ...FORGERY_RULES,
+  ...FOREIGN_LETTER_RULES,
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
   ...CAPABILITY_RULES,
   ...RUNTIME_RULES,
   ...STATED_FIELD_RULES,
+  ...CONTROL_FIELD_RULES,
   ...ORDER_RULES,
   ...MIXED_RULES,
   ...ROUTE_RULES,

@@ -5,6 +5,7 @@
 
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
+import { inItsPlace, type KeyWanted, wantedUnder } from "../drivers/key-roles.ts";
 import type { Secrets } from "../drivers/secrets.ts";
 import {
   ADMIN_ROLES,
@@ -93,16 +94,18 @@ export const createContext = (parts: ContextParts): Context => {
   const has: Context["has"] = (name) => credentials[name] !== undefined;
   const keyRole: Context["keyRole"] = (name) => credentials[name];
 
+  const read = async (ref: string | undefined, wanted: KeyWanted, what: string): Promise<string> =>
+    inItsPlace(await secrets.read(ref ?? "", what), wanted, what);
+
   const secretOf: Context["secretOf"] = (name) => {
-    if ((ADMIN_ROLES as readonly string[]).includes(name)) {
-      return secrets.read(credentials[name as AdminRole]?.token ?? "", `credentials.${name}`);
-    }
-    return secrets.read(credentials[name as KeyRole]?.key ?? "", `credentials.${name}`);
+    const isAdmin = (ADMIN_ROLES as readonly string[]).includes(name);
+    const ref = isAdmin ? credentials[name as AdminRole]?.token : credentials[name as KeyRole]?.key;
+    return read(ref, wantedUnder(name), `credentials.${name}`);
   };
 
   const tenantKey = (org: string): Promise<string> => {
     const found = target.tenants?.find((tenant) => tenant.org === org);
-    return secrets.read(found?.server?.key ?? "", `tenants (${org}).server.key`);
+    return read(found?.server?.key, "server", `tenants (${org}).server.key`);
   };
 
   const mint: Context["mint"] = (of, product) => {

@@ -5,8 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
 import { createSecrets } from "../drivers/secrets.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
+import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
-import { runVerify, TargetUnreachableError, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
+import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 import { startTwin, type Twin } from "./twin-for-tests.ts";
 
 let twin: Twin;
@@ -169,6 +170,58 @@ describe("a run of verify", () => {
     const target = { ...twin.target, base_url: "http://127.0.0.1:9/v1" };
     await expect(verify({ target })).rejects.toThrow(TargetUnreachableError);
     await expect(verify({ only: ["no-such-rule"] })).rejects.toThrow(UnknownRuleError);
+  });
+});
+
+describe("a target file that is wrong", () => {
+  type Roles = NonNullable<VerifyOptions["target"]["credentials"]>;
+  const withRoles = (change: (roles: Roles) => Roles): Partial<VerifyOptions> => ({
+    target: { ...twin.target, credentials: { ...twin.target.credentials, ...change(twin.target.credentials ?? {}) } },
+  });
+  const reasonOf = async (id: string, more: Partial<VerifyOptions>): Promise<string> => {
+    const { claims } = await verify({ only: [id], ...more });
+    return `${claims[0]?.verdict}: ${claims[0]?.reason}`;
+  };
+
+  test("is told as such, before any call, when keys of two roles are exchanged", async () => {
+    const before = twin.requestIds().length;
+    const swapped = withRoles(({ publishable, server }) => ({
+      publishable: { ...publishable, key: server?.key ?? "" },
+      server: { key: publishable?.key ?? "" },
+    }));
+    await expect(verify({ ...swapped, only: ["exchange-mints"] })).rejects.toThrow(
+      /^credentials\.publishable: expected a publishable key .* but it is a server key \(svc_sk_/,
+    );
+    expect(twin.requestIds().length).toBe(before);
+    const session = withRoles(() => ({ revoked: { key: "svc_sess_live_a.b.c" } }));
+    await expect(verify({ ...session, only: ["revoked-key"] })).rejects.toThrow(/session token/);
+  });
+
+  test("is not meant by a key without a known prefix", async () => {
+    const strange = withRoles(() => ({ server: { key: "map-key-0123456789" } }));
+    expect(await reasonOf("runtime-admits", strange)).toMatch(
+      /^fail: .*does the deployment know the key of the role server/,
+    );
+  });
+
+  test("is asked about where the exchange refuses the key or its origin", async () => {
+    const unknown = withRoles(({ publishable }) => ({
+      publishable: { ...publishable, key: "svc_pk_live_nobodyknows" },
+    }));
+    expect(await reasonOf("exchange-mints", unknown)).toMatch(/^fail: .*know the key of the role publishable\?/);
+    const elsewhere = withRoles(({ publishable }) => ({
+      publishable: { key: publishable?.key ?? "", origin: "https://wrong.example" },
+    }));
+    expect(await reasonOf("exchange-mints", elsewhere)).toMatch(/^fail: .*is https:\/\/wrong\.example, .*allowlist\?/);
+    expect(await reasonOf("allowance-is-per-organization", elsewhere)).toMatch(/^skipped: .*another reason/);
+  });
+
+  test("has a base_url at which nothing of the API is: told so, and not where only nobody is answered 404", async () => {
+    const target = { ...twin.target, base_url: `${twin.target.base_url}/nothing` };
+    await expect(verify({ target })).rejects.toThrow(/nothing of the API is at .*version segment/);
+    const shy = await startTwin({ variants: ["404-for-nobody"] });
+    expect(await reasonOf("runtime-admits", { target: shy.target })).toMatch(/^pass/);
+    await shy.close();
   });
 });
 

@@ -10,13 +10,13 @@ import { openTransport } from "../drivers/transport.ts";
 import { worldOf } from "../drivers/world-of-target.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { Answer } from "./answer.ts";
 import { createBudget, type Spending } from "./budget.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
 import { type Asked, lackOf, OPTION_OF, type Permits, permitsOf } from "./lacks.ts";
+import { reach } from "./reach.ts";
 import { CannotJudge, type Rule, type RuleResult } from "./rule.ts";
 import { createSender } from "./sender.ts";
 import { createThrottle } from "./throttle.ts";
@@ -70,11 +70,6 @@ export type VerifyResult = {
   stopped: boolean;
 };
 
-/** The deployment does not answer at all. */
-export class TargetUnreachableError extends Error {
-  override name = "TargetUnreachableError";
-}
-
 const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
   verdict,
   reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
@@ -83,18 +78,11 @@ const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected
   evidence: [],
 });
 
-const REACH_ATTEMPTS = 3;
-
-/** One call that needs nothing, so that a wrong address is told as such and not as fifty broken rules. */
-const reach = async (context: Context): Promise<void> => {
-  let last: Answer | undefined;
-  for (let i = 0; i < REACH_ATTEMPTS; i++) {
-    last = await context.send({ route: "design.styles", credential: { as: "none" }, origin: "none", once: true });
-    if (last.status !== null) return;
-  }
-  throw new TargetUnreachableError(
-    `${context.target.base_url} does not answer (${last?.exchanged.error ?? last?.exchanged.ended}): is it running, and is the address right?`,
-  );
+/** What the rules will need is read before anything is sent: a target file that has to be mended is told as such. */
+const readRoles = async (rules: readonly Rule[], context: Context, permits: Permits): Promise<void> => {
+  const tried = rules.filter((rule) => lackOf(rule, context.target, permits, context.budget.left) === null);
+  const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));
+  for (const name of names) if (context.has(name)) await context.secretOf(name);
 };
 
 const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
@@ -188,6 +176,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const chosen = withAnswers(rules);
   const of = rules.length;
   try {
+    await readRoles(rules, context, permits);
     // A stop is no sign of a target that is not there.
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;

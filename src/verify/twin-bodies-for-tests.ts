@@ -76,8 +76,26 @@ const summaryRefusal = (body: Fields, { is, has }: Names): Reply | null => {
   return building || body.type === "poi" ? null : refusal([{ loc: ["body", "type"], msg: "no such type" }]);
 };
 
+const CONTROL_OPTIONS = ["location", "map_zoom", "lang", "session_id", "app_snapshot", "auto_actions"];
+
+const controlRefusal = (body: Fields, { is, has }: Names): Reply | null => {
+  const refuses = (name: string): boolean => name in body && has(`control-refuses-${name}`);
+  if (CONTROL_OPTIONS.some(refuses)) return refusal("malformed_body");
+  if (has("control-needs-a-zoom") && body.map_zoom === undefined) return refusal("malformed_body");
+  if (!is("few-types-for-control")) return null;
+  const { location, auto_actions: actions, app_snapshot: shot, session_id: session, lang } = body;
+  const isOdd =
+    (location !== undefined && !Array.isArray(location)) ||
+    (actions !== undefined && typeof actions !== "string") ||
+    (session !== undefined && typeof session !== "number") ||
+    (lang !== undefined && lang !== "de" && lang !== "en") ||
+    shot !== undefined;
+  return isOdd ? refusal("malformed_body") : null;
+};
+
 /** A body or query that is refused although its JSON is right. */
 export const fieldRefusal = (route: string, url: string, body: Fields, names: Names): Reply | null => {
+  if (route === "POST /chat/control/stream") return controlRefusal(body, names);
   if (route === "GET /retrieval/poi/enrich") return poiRefusal(new URL(url, "http://twin").searchParams, names);
   return route === "POST /chat/summary/stream" ? summaryRefusal(body, names) : null;
 };

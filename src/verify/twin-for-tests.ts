@@ -94,10 +94,13 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
     return id;
   };
+  /** `aZ` for keys that are too short a draw of both cases. */
+  const letters = (): string =>
+    is("hex-keys") ? randomBytes(12).toString("hex") : `aZ${randomBytes(15).toString("base64").replace(/[+/=]/g, "x")}`;
   const addKey = (of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
     const key: Key = {
       id: `k${ids++}`,
-      secret: `svc_${kind}_${is("no-env-in-keys") ? "" : "live_"}${randomBytes(12).toString("hex")}`,
+      secret: `svc_${kind}_${is("no-env-in-keys") ? "" : "live_"}${letters()}`,
       org: of,
       kind,
       scopes: SCOPES,
@@ -111,8 +114,14 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     return key;
   };
   const arrivesAt = new Map<Key, number>();
+  const isSecretOf = (key: Key, text: string): boolean =>
+    key.secret === text ||
+    ((has("forgets-the-case") || is("hex-keys")) &&
+      key.secret === key.secret.slice(0, 7) + text.slice(7).toLowerCase()) ||
+    (has("forgets-the-case") && key.secret.toLowerCase() === text.toLowerCase()) ||
+    (has("strips-keys") && key.secret === text.replace(/\W/g, ""));
   const byS = (text: string): Key | undefined =>
-    [...keys.values()].find((key) => key.secret === text && (arrivesAt.get(key) ?? 0) <= performance.now());
+    [...keys.values()].find((key) => isSecretOf(key, text) && (arrivesAt.get(key) ?? 0) <= performance.now());
 
   // ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,6 +254,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
   /** `null`: let in and charged. */
   const charge = async (of: Org, id: string): Promise<Reply | null> => {
+    if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(of));
     const cap = capOf(of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
     const endless = (has("never-hard-stops") && of.tier === "Pro") || has("never-counts");
     if (of.used < cap || endless) {
@@ -747,6 +757,15 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const route = `${req.method} ${path}`;
     if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return write(res, { status: 500, body: {} });
     if (defects.some((name) => STUMBLES[name]?.(text))) return write(res, { status: 500, body: {} });
+    if (/[^\x20-\x7e]/.test(credentialIn(req) ?? "")) {
+      if (has("500-on-foreign-letters")) return write(res, { status: 500, body: {} });
+      if (has("403-on-foreign-letters")) return write(res, detail(403, "insufficient_scope"));
+      if (is("400-on-foreign-letters")) return write(res, { status: 400, text: "Bad Request" });
+      if (is("hangs-up-on-foreign-letters")) return void res.destroy();
+    }
+    if (has("500-on-charsets") && /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? ""))
+      return write(res, { status: 500, body: {} });
+    if (is("404-for-nobody") && credentialIn(req) === null) return write(res, detail(404, "Not Found"));
     if (stumbles(defects, route, (req.url ?? "").replace(/^\/v1/, ""), text))
       return write(res, { status: 500, body: {} });
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);

@@ -1,52 +1,75 @@
 /** Credentials that are almost good ones (items 2, 20-21, 125, 153): keys with an end cut off, sessions that were tampered with. */
 import { outcomeOf } from "../../contract/subcodes.ts";
+import { isAdmitted } from "../answer.ts";
 import { type Cell, tableRule } from "../cells.ts";
+import { Checks } from "../checks.ts";
+import type { Context } from "../context.ts";
 import { forgeries } from "../nobodies.ts";
 import { exchangeProbe, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 
-/** Good keys with an end cut off or put on, and an administrator's token where a platform key belongs (items 2, 125). */
-const nearMisses = tableRule({
+/** Every letter of what follows the prefix and its word in the other case; `null` where there is none. */
+const inOtherCase = (key: string): { value: string; isEvident: boolean } | null => {
+  const head = /^svc_(?:pk|sk)_(?:(?:live|test)_)?/.exec(key)?.[0] ?? "";
+  const rest = key.slice(head.length);
+  if (!/[a-z]/i.test(rest)) return null;
+  const swapped = rest.replace(/[a-z]/gi, (letter) =>
+    letter === letter.toUpperCase() ? letter.toLowerCase() : letter.toUpperCase(),
+  );
+  // Hexadecimal digits and the like mean the same in either case; an alphabet that has both cases tells them apart.
+  return { value: head + swapped, isEvident: /[a-z]/.test(rest) && /[A-Z]/.test(rest) };
+};
+
+type NearMiss = { probe: Probe; isOpen?: true };
+
+const nearMissesOf = async (context: Context): Promise<NearMiss[]> => {
+  const misses: NearMiss[] = [];
+  const add = (probe: Probe, value: string, what: string, more: Omit<NearMiss, "probe"> = {}): void => {
+    const secret = { value, variable: "$ALMOST_A_KEY" };
+    misses.push({ probe: { ...probe, credential: { as: "unknown" }, secret, what, open: true }, ...more });
+  };
+  const styles: Probe = { route: "design.styles", credential: { as: "unknown" }, origin: "none" };
+  for (const name of ["server", "publishable"] as const) {
+    if (!context.has(name)) continue;
+    const key = await context.secretOf(name);
+    const origin = context.keyRole("publishable")?.origin;
+    const mint = async (): Promise<Probe> => ({
+      ...exchangeProbe("publishable", "listed", "chat", { form: (await context.exchangeForms())[0] ?? "bearer" }),
+      ...(origin === undefined ? {} : { originValue: origin }),
+    });
+    const probe = name === "server" ? styles : await mint();
+    add(probe, key.slice(0, -1), `the ${name} key without its last character`);
+    add(probe, `${key}x`, `the ${name} key and one character more`);
+    add(probe, `${key}.`, `the ${name} key and a full stop`);
+    const swapped = inOtherCase(key);
+    if (swapped === null) continue;
+    const more = swapped.isEvident ? {} : { isOpen: true as const };
+    add(probe, swapped.value, `the ${name} key with its letters in the other case`, more);
+  }
+  if (context.has("admin_pro")) add(styles, await context.secretOf("admin_pro"), "an administrator's token");
+  return misses;
+};
+
+/** Good keys with an end cut off or put on, in the other case, and an administrator's token where a key belongs (items 2, 125). */
+const nearMisses: Rule = {
   id: "near-miss-of-a-credential",
   level: "must",
   spec: [2, 153, 190],
   title: "a key that is almost a good one, or an administrator's token, is answered 401",
   phase: "lattice",
   needs: { anyOf: ["server", "publishable"] },
-  cells: async (context) => {
-    const cells: Cell[] = [];
-    const add = (probe: Probe, value: string, what: string): void => {
-      const secret = { value, variable: "$ALMOST_A_KEY" };
-      cells.push({
-        probe: { ...probe, credential: { as: "unknown" }, secret, what, open: true },
-        accepts: [UNAUTHENTICATED],
-      });
-    };
-    for (const name of ["server", "publishable"] as const) {
-      if (!context.has(name)) continue;
-      const key = await context.secretOf(name);
-      const origin = context.keyRole("publishable")?.origin;
-      const probe: Probe =
-        name === "server"
-          ? { route: "design.styles", credential: { as: "unknown" }, origin: "none" }
-          : {
-              ...exchangeProbe("publishable", "listed", "chat", {
-                form: (await context.exchangeForms())[0] ?? "bearer",
-              }),
-              ...(origin === undefined ? {} : { originValue: origin }),
-            };
-      add(probe, key.slice(0, -1), `the ${name} key without its last character`);
-      add(probe, `${key}x`, `the ${name} key and one character more`);
-    }
-    if (context.has("admin_pro")) {
-      const styles: Probe = { route: "design.styles", credential: { as: "unknown" }, origin: "none" };
-      add(styles, await context.secretOf("admin_pro"), "an administrator's token");
-    }
-    return cells;
+  run: async (context) => {
+    const checks = new Checks(UNAUTHENTICATED);
+    await context.each(await nearMissesOf(context), async ({ probe, isOpen }) => {
+      const answer = await context.send(probe);
+      if (isOpen !== true) checks.expect(answer, { accepts: [UNAUTHENTICATED] });
+      else if (isAdmitted(answer)) checks.note(`${probe.what} is taken; such keys have letters of one case alone`);
+    });
+    return checks.result();
   },
-});
+};
 
 const forgedSession = tableRule({
   id: "forged-session",

@@ -7,6 +7,8 @@ import { Checks } from "../checks.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
 import { exchangeProbe, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
+import { answerTo, isSilent } from "../sent-once.ts";
+import { foreignLetters } from "./foreign-letters.ts";
 import { oddBodies } from "./hostile-bodies.ts";
 import { oddQueries, oddTiles } from "./hostile-queries.ts";
 import { ODD_ANALYSES, oddValues } from "./hostile-values.ts";
@@ -43,6 +45,10 @@ const HEADS: readonly Hostile[] = [
   { what: "a very long X-Request-Id", headers: { "x-request-id": "r".repeat(LONG) } },
   { what: "a good body sent as text/plain", headers: { "content-type": "text/plain" } },
   { what: "a good body without a content type", headers: { "content-type": "" } },
+  {
+    what: "a good body said to be in another charset",
+    headers: { "content-type": "application/json; charset=iso-8859-7" },
+  },
   { what: "a content type that is none", headers: { "content-type": "nonsense;;=" } },
   { what: "an Accept that is none", headers: { accept: "nonsense" } },
 ];
@@ -97,16 +103,6 @@ const probesOf = (context: Context): Probe[] => {
   return probes;
 };
 
-const isSilent = ({ exchanged }: Answer): boolean => /timeout/.test(exchanged.error ?? "");
-
-/** What is cut off is so for good; any other answer that says nothing is waited for as usual. */
-const answerTo = async (context: Context, probe: Probe): Promise<Answer> => {
-  const answer = await context.send(probe);
-  const { once, ...patient } = probe;
-  if (once !== true || !answer.transient || (answer.status === null && !isSilent(answer))) return answer;
-  return context.send(patient);
-};
-
 const hostileInput: Rule = {
   id: "hostile-input",
   level: "must",
@@ -116,9 +112,8 @@ const hostileInput: Rule = {
   needs: { anyOf: ["publishable", "server"] },
   run: async (context) => {
     const checks = new Checks("no server error");
-    const judge = async (probe: Probe): Promise<void> => {
-      const answer = await answerTo(context, { ...probe, open: true });
-      const { status } = answer;
+    const look = (answer: Answer): void => {
+      const { status, probe } = answer;
       if (status === null && isSilent(answer)) checks.unclear(`${probe.what}: ${told(answer)}`);
       // A connection that is closed on such a call is a refusal as well, if a rude one.
       else if (status === null) checks.note(`${probe.what}: ${told(answer)}`);
@@ -127,7 +122,9 @@ const hostileInput: Rule = {
       else if (status === 503) checks.note(`${probe.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
     };
+    const judge = async (probe: Probe): Promise<void> => look(await answerTo(context, { ...probe, open: true }));
     await context.each([...probesOf(context), ...(await oddTiles(context))], judge);
+    for (const answer of await foreignLetters(context)) look(answer);
     const analyst = callersOf(context, "design")[0];
     // Whoever lets one in may charge it: one after the other, as long as the budget has any.
     for (const odd of analyst === undefined ? [] : ODD_ANALYSES) {

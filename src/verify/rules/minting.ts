@@ -8,6 +8,7 @@ import type { Context } from "../context.ts";
 import { exchangeProbe, type Probe, role } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 import { until } from "../settling.ts";
+import { hintOf } from "../target-hints.ts";
 import { wait } from "../throttle.ts";
 
 /** Item 24. */
@@ -56,7 +57,8 @@ const mints: Rule = {
         checks.unclear(`${tell(answer)}: the organization's map loads of this month seem to be spent`);
         continue;
       }
-      checks.expect(answer, { accepts: [ANY_SUCCESS] });
+      const hint = checks.expect(answer, { accepts: [ANY_SUCCESS] }) ? null : hintOf(answer, "publishable", context);
+      if (hint !== null) checks.note(hint);
       // 204 or 202 would be a success without a session.
       if (/^2\d\d$/.test(answer.outcome) && answer.status !== 200 && answer.status !== 201) {
         checks.require(false, answer, "200 or 201", `it was ${answer.status}`);

@@ -1,11 +1,11 @@
 /** Two organizations side by side (items 43, 127, 227): what belongs to one opens nothing at the other. */
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { isSpent, loadsOf } from "../allowance-burn.ts";
-import { told } from "../answer.ts";
+import { isAdmitted, told } from "../answer.ts";
 import { tableRule } from "../cells.ts";
 import { ANY_SUCCESS, Checks, tell } from "../checks.ts";
 import { exchangeProbe, role } from "../probe.ts";
-import type { Rule } from "../rule.ts";
+import { CannotJudge, type Rule } from "../rule.ts";
 
 const MISMATCH = outcomeOf("session_origin_mismatch");
 
@@ -36,6 +36,9 @@ const othersOrigin = tableRule({
   },
 });
 
+/** Any other refusal is not about map loads, and other rules say whether it is right. */
+const ALLOWANCE: ReadonlySet<string> = new Set(["map_load_quota_exceeded", "map_load_hard_stop"]);
+
 const quotaPerOrganization: Rule = {
   id: "allowance-is-per-organization",
   level: "must",
@@ -47,6 +50,10 @@ const quotaPerOrganization: Rule = {
     const checks = new Checks("a tile session for an organization that has allowance left");
     const exhausted = await context.send(exchangeProbe("publishable_exhausted", "listed", "tile"));
     const other = await context.send(exchangeProbe("publishable", "listed", "tile"));
+    const ofAnAllowance = other.subcode !== null && ALLOWANCE.has(other.subcode);
+    if (!isAdmitted(other) && !other.transient && !ofAnAllowance) {
+      throw new CannotJudge("skipped", `refused for another reason than an allowance: ${tell(other)}`);
+    }
     if (isSpent(other) && loadsOf(context, "publishable").length === 0) {
       checks.unclear(`${tell(other)}: its map loads of this month may have been spent before the run`);
     } else checks.expect(other, { accepts: [ANY_SUCCESS] }, [exhausted]);

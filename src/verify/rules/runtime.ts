@@ -4,6 +4,7 @@ import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import { type Context, callersOf, scopeOf } from "../context.ts";
 import { RUNTIME_ROUTES, type Rule } from "../rule.ts";
+import { hintOf } from "../target-hints.ts";
 import { summariesOfEitherType } from "./stated-fields.ts";
 
 /** Routes of which the specification does not show the whole body: a 422 says that ours was another one. */
@@ -46,7 +47,10 @@ const admits: Rule = {
       const open = BODY_NOT_SHOWN.has(route) && answer.outcome === "422 malformed_body";
       if (open) checks.note(`${route}: 422, ${shownOf(route)} not shown in the specification`);
       else if (route === "poi.enrich" && answer.status === 404) checks.note("poi.enrich: 404, no such place");
-      else checks.expect(answer, { accepts: ["2xx"], tolerates: route === "chat.route" ? ["200 error"] : [] });
+      else if (!checks.expect(answer, { accepts: ["2xx"], tolerates: route === "chat.route" ? ["200 error"] : [] })) {
+        const hint = answer.probe.credential.as === "server" ? hintOf(answer, "server", context) : null;
+        if (hint !== null) checks.note(hint);
+      }
     };
     await context.each(callers, async (probe) => judge(probe.route, await context.send(probe)));
     for (const answer of await summariesOfEitherType(context)) judge("chat.summary", answer);

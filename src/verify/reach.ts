@@ -1,0 +1,72 @@
+/**
+ * Whether there is anything to judge: somebody answers at `base_url`, and what answers is the API. A wrong address is told as
+ * such and not as fifty broken rules.
+ */
+import type { CredentialRef } from "../workload/step.ts";
+import type { Answer } from "./answer.ts";
+import type { Context } from "./context.ts";
+import { type Probe, role } from "./probe.ts";
+
+/** The deployment does not answer at all, or what answers is something else. */
+export class TargetUnreachableError extends Error {
+  override name = "TargetUnreachableError";
+}
+
+const ATTEMPTS = 3;
+
+/** No such path, no such method there, moved elsewhere, or a page for people: with good credentials the API says none of it. */
+const isNoApi = ({ status, headers }: Answer): boolean => {
+  if (status === null) return false;
+  if (status === 404 || status === 405 || status === 410 || (status >= 300 && status < 400)) return true;
+  return status >= 200 && status < 300 && /^\s*text\/html/i.test(headers["content-type"] ?? "");
+};
+
+/** Whoever the target file names: without a credential some deployments say 404 to everything. */
+const callerOf = (context: Context): CredentialRef | null => {
+  if (context.has("server")) return { as: "server", of: role("server") };
+  return context.has("publishable") ? { as: "publishable", of: role("publishable") } : null;
+};
+
+/** One call each to the routes that every deployment has: whatever is wrong with a credential, the API would say something else. */
+const judgeWhatAnswers = async (context: Context): Promise<void> => {
+  const caller = callerOf(context);
+  if (caller === null) return;
+  const by: Pick<Probe, "credential" | "origin" | "open"> = { credential: caller, origin: "none", open: true };
+  const probes: readonly Probe[] = [
+    { ...by, route: "design.styles" },
+    { ...by, route: "chat.control" },
+    context.has("publishable")
+      ? {
+          ...by,
+          route: "sdk.sessions",
+          credential: { as: "publishable", of: role("publishable") },
+          origin: "listed",
+          product: "chat",
+        }
+      : { ...by, route: "sdk.sessions", product: "chat" },
+  ];
+  const seen: Answer[] = [];
+  for (const probe of probes) {
+    // In one header it may be looked for alone.
+    const answer = await context.send({ ...probe, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
+    if (!isNoApi(answer)) return;
+    seen.push(answer);
+  }
+  const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
+  throw new TargetUnreachableError(
+    `nothing of the API is at ${context.target.base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`,
+  );
+};
+
+/** Throws `TargetUnreachableError`. One call that needs nothing; more only where its answer is none of the API's. */
+export const reach = async (context: Context): Promise<void> => {
+  let last: Answer | undefined;
+  for (let i = 0; i < ATTEMPTS; i++) {
+    last = await context.send({ route: "design.styles", credential: { as: "none" }, origin: "none", once: true });
+    if (last.status === null) continue;
+    return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
+  }
+  throw new TargetUnreachableError(
+    `${context.target.base_url} does not answer (${last?.exchanged.error ?? last?.exchanged.ended}): is it running, and is the address right?`,
+  );
+};

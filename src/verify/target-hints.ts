@@ -1,0 +1,22 @@
+/**
+ * What in the target file may be behind a refusal of a call that should be let in. It stays a failure, for a deployment may be
+ * wrong as well; but whoever writes a target file for the first time has one of these before anything else.
+ */
+import { outcomeOf } from "../contract/subcodes.ts";
+import type { KeyRole } from "../drivers/target.ts";
+import type { Answer } from "./answer.ts";
+import type { Context } from "./context.ts";
+
+const MISMATCH = outcomeOf("session_origin_mismatch");
+const ADDRESS = outcomeOf("ip_not_allowed");
+
+/** A question to the user; `null` where the target file has nothing to do with it. `of`: the role whose key was sent. */
+export const hintOf = ({ outcome, status }: Answer, of: KeyRole, context: Context): string | null => {
+  if (status === 401) return `does the deployment know the key of the role ${of}?`;
+  if (outcome === ADDRESS) return `may the key of the role ${of} be used from this machine's address?`;
+  if (outcome !== MISMATCH) return null;
+  const origin = context.keyRole(of)?.origin;
+  if (origin === undefined)
+    return `the role ${of} has no origin in the target file: which one is in its key's allowlist?`;
+  return `is ${origin}, the origin of the role ${of} in the target file, in its key's allowlist?`;
+};
