@@ -169,8 +169,13 @@ export const exchange = (
       {
         onRequestStart: (started) => {
           controller = started;
-          if (settled) started.abort(new Error("given up before it was sent"));
-          else sentUs = clock.nowUs();
+          if (settled) {
+            started.abort(new Error("given up before it was sent"));
+            return;
+          }
+          sentUs = clock.nowUs();
+          // The time that it waited for a connection of ours is not the target's.
+          patience.refresh();
         },
         onResponseStart: (_controller, code, answered) => {
           if (code < 200) return;

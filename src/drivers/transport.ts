@@ -1,11 +1,21 @@
 /** Connections to a deployment, as its target file wants them: certificates, proxy, HTTP version, how many. */
 import { Agent, type Dispatcher, ProxyAgent } from "undici";
 import type { Secrets } from "./secrets.ts";
-import type { Transport } from "./target.ts";
+import type { Target, Transport } from "./target.ts";
 
 /** Enough that calls do not wait for a connection unless the target file bounds them. */
 export const CONNECTIONS_DEFAULT = 2048;
 const CONNECT_TIMEOUT_MS = 5_000;
+
+/** What one HTTP/2 connection carries side by side: the client's own bound. A server may allow fewer. */
+const STREAMS_PER_CONNECTION = 100;
+
+/** How many calls can be under way at once; one more waits for a connection of ours. HTTP/2 is agreed upon over TLS only. */
+export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | "base_url">): number => {
+  const connections = transport?.connections ?? CONNECTIONS_DEFAULT;
+  const shared = transport?.protocol === "h2" && base_url.startsWith("https:");
+  return shared ? connections * STREAMS_PER_CONNECTION : connections;
+};
 
 export type OpenTransport = {
   dispatcher: Dispatcher;

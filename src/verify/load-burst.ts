@@ -2,6 +2,8 @@
  * Load for a few seconds, inside what `permits.load_max_rps` allows: to meet the request rate limit, and to meet the caps on
  * calls in flight. Each is done once and looked at by several rules.
  */
+
+import { inFlightMax } from "../drivers/transport.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import type { Context } from "./context.ts";
@@ -15,11 +17,26 @@ const IN_FLIGHT_MAX = 48;
 /** So many rate-limited answers are enough to look at. */
 export const ENOUGH = 12;
 const WAVES = [8, 16, 32, 64, 128, 256] as const;
-/** Where the caps are stated, a wave between them as well: there only one of the two can be the reason. */
-const wavesFor = (context: Context): number[] => {
+/**
+ * Where the caps are stated, a wave between them as well: there only one of the two can be the reason. The last of them is as
+ * wide as may be and as our own connections carry. `beside`: calls that are made meanwhile.
+ */
+const wavesFor = (context: Context, beside: number): number[] => {
   const { global_in_flight: globalCap, org_in_flight: orgCap } = context.target.limits ?? {};
-  if (globalCap === undefined || orgCap === undefined || orgCap >= globalCap) return [...WAVES];
-  return [...new Set([...WAVES, Math.floor((orgCap + globalCap) / 2)])].sort((a, b) => a - b);
+  const isStated = globalCap !== undefined && orgCap !== undefined && orgCap < globalCap;
+  const between = isStated ? [Math.floor((orgCap + globalCap) / 2)] : [];
+  const carried = inFlightMax(context.target) - beside;
+  const widest = carried < Math.min(rateAllowed(context), WAVES.at(-1) as number) ? [carried] : [];
+  return [...new Set([...WAVES, ...between, ...widest])]
+    .filter((size) => size > 0 && size <= Math.min(carried, rateAllowed(context)))
+    .sort((a, b) => a - b);
+};
+
+/** Why no wave was wider, where that was for want of connections of our own. */
+export const forWantOfConnections = (context: Context, wanted: number = WAVES.at(-1) as number): string => {
+  const { protocol = "h1", connections } = context.target.transport ?? {};
+  if (inFlightMax(context.target) > Math.min(wanted, rateAllowed(context))) return "";
+  return `transport.connections is ${connections}${protocol === "h2" ? ", over HTTP/2" : ""}: more at once need more of them`;
 };
 
 /** A wave meets the caps when so many of it are shed. */
@@ -44,11 +61,19 @@ export const otherCaller = (context: Context, product: "chat" | "editor" = "edit
     ? { credential: { as: "session", of: role("publishable_other_org"), product }, origin: "listed" }
     : null;
 
-export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[]; ratePerS: number };
+export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[] };
+
+/** What a limit is not called: the limiter, or the key service, is away. */
+export const saysAway = ({ subcode, status }: Answer): boolean => subcode === "limiter_unavailable" || status === 503;
+
+/** So many such answers are not by chance: another organization is asked what it is told. */
+const OTHERS_ASKED = 3;
 
 /** Cheap calls of one key, as fast as is permitted, until the rate limit has spoken so often. */
 export const pressRate = async (context: Context, enough: number): Promise<Edge> => {
-  const edge: Edge = { answers: [], limited: [], others: [], ratePerS: rateAllowed(context) };
+  const edge: Edge = { answers: [], limited: [], others: [] };
+  const ratePerS = rateAllowed(context);
+  const atOnce = Math.min(IN_FLIGHT_MAX, Math.max(1, inFlightMax(context.target) - 1));
   const caller = serverOrSession(context, "design");
   if (caller === null) return edge;
   const other = otherCaller(context);
@@ -57,7 +82,7 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
   const running = new Set<Promise<void>>();
   const beganMs = performance.now();
   let sent = 0;
-  let asked = false;
+  let asked = 0;
   const start = (what: Probe, into: Answer[]): void => {
     const one = context.send(what).then((answer) => {
       into.push(answer);
@@ -66,19 +91,21 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
     });
     running.add(one);
   };
+  const ask = (who: Caller): void => {
+    asked += 1;
+    start({ route: "design.themes", ...who, atOnce: true, once: true }, edge.others);
+  };
   while (performance.now() - beganMs < EDGE_FOR_MS && edge.limited.length < enough) {
-    const due = ((performance.now() - beganMs) / 1000) * edge.ratePerS;
-    for (; sent < due && running.size < IN_FLIGHT_MAX; sent++) start(probe, edge.answers);
-    if (other !== null && edge.limited.length > 0 && !asked) {
-      asked = true;
-      start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
-    }
+    const due = ((performance.now() - beganMs) / 1000) * ratePerS;
+    for (; sent < due && running.size < atOnce; sent++) start(probe, edge.answers);
+    const { answers, limited } = edge;
+    if (other !== null && limited.length > 0 && asked === 0) ask(other);
+    const looksAway = limited.length === 0 && answers.filter(saysAway).length >= ENOUGH * (asked + 1);
+    if (other !== null && looksAway && asked < OTHERS_ASKED) ask(other);
     await wait(TICK_MS, context.signal);
   }
   // The limit may have been met all at once. One call: more could meet the other's own limit.
-  if (other !== null && edge.limited.length > 0 && !asked) {
-    start({ route: "design.themes", ...other, atOnce: true, once: true }, edge.others);
-  }
+  if (other !== null && edge.limited.length > 0 && asked === 0) ask(other);
   await Promise.all(running);
   return edge;
 };
@@ -90,8 +117,10 @@ export const rateEdge = (context: Context): Promise<Edge> =>
 export const crowd = (context: Context): Caller[] => {
   const own = serverOrSession(context, "ai");
   const other = otherCaller(context, "chat");
+  const ownRole = context.has("server") ? "server" : "publishable";
+  const ours = new Set(([ownRole, "publishable_other_org"] as const).map((name) => context.keyRole(name)?.org));
   const tenants = (context.target.tenants ?? []).flatMap(({ org, server }) =>
-    server === undefined
+    server === undefined || ours.has(org)
       ? []
       : [{ credential: { as: "server", of: `tenant:${org}` } as CredentialRef, origin: "none" } as const],
   );
@@ -144,8 +173,7 @@ export const overload = (context: Context): Promise<Overload> =>
     if (own === null) return found;
     const other = otherCaller(context);
     if (other !== null) await context.send({ route: "design.themes", ...other });
-    for (const size of wavesFor(context)) {
-      if (size > rateAllowed(context)) break;
+    for (const size of wavesFor(context, other === null ? 0 : 1)) {
       const streams = wave(context, size, [own]);
       if (other !== null) {
         await wait(TICK_MS * 2, context.signal);

@@ -10,6 +10,7 @@ import { type Exchanged, exchange, type Timeouts } from "../drivers/exchange.ts"
 import type { ObservedLine } from "../drivers/observed-line.ts";
 import type { RunClock } from "../drivers/run-clock.ts";
 import type { Target } from "../drivers/target.ts";
+import { inFlightMax } from "../drivers/transport.ts";
 import type { World } from "../workload/world.ts";
 import {
   type Answer,
@@ -22,6 +23,8 @@ import {
   parseJson,
 } from "./answer.ts";
 import type { Budget } from "./budget.ts";
+import { createLanes } from "./lanes.ts";
+import { createOutages } from "./outages.ts";
 import { buildRequest, type Probe, stepOfProbe } from "./probe.ts";
 import { retryAfterMs } from "./retry-after.ts";
 import { CannotJudge } from "./rule.ts";
@@ -33,6 +36,8 @@ const ATTEMPTS = 4;
 const WAIT_MAX_MS = 5_000;
 const WAIT_FIRST_MS = 300;
 const CONFIRMATIONS = 2;
+/** So many outages one after the other are waited for, for one call. */
+const OUTAGES = 2;
 /** So many calls one after the other without any answer: nobody is there any more. */
 const SILENCE_MAX = 12;
 
@@ -141,9 +146,14 @@ export const createSender = (parts: SenderParts): Sender => {
   let sent = 0;
   let { patienceMs } = parts;
   let silent = 0;
+  const lanes = createLanes(inFlightMax(target));
 
-  const attempt = async (probe: Probe): Promise<Answer> => {
-    if (silent >= SILENCE_MAX) throw new CannotJudge("inconclusive", "the target has stopped answering");
+  const attempt = async (probe: Probe, looking = false): Promise<Answer> => {
+    if (silent >= SILENCE_MAX && !looking) {
+      const neighbour = parts.neighbourOf(probe);
+      const isBack = neighbour !== null && (await outages.end(neighbour));
+      if (!isBack) throw new CannotJudge("inconclusive", "the target has stopped answering");
+    }
     await parts.secretOf(probe);
     if (probe.anyway === true) budget.spent.requests += 1;
     else {
@@ -169,6 +179,11 @@ export const createSender = (parts: SenderParts): Sender => {
           ? {}
           : { abort: { afterEvents: 1 } };
     if (probe.anyway !== true) signal?.throwIfAborted();
+    const giveBack = await lanes.take();
+    if (probe.anyway !== true && signal?.aborted === true) {
+      giveBack();
+      signal.throwIfAborted();
+    }
     probe.beforeSent?.();
     const running = exchange(
       probe.wholeStream === true ? tapped(parts.dispatcher, clock, chunks) : parts.dispatcher,
@@ -176,6 +191,7 @@ export const createSender = (parts: SenderParts): Sender => {
       clock,
       parts.timeouts ?? VERIFY_TIMEOUTS,
     );
+    void running.then(giveBack);
     const exchanged = await (probe.anyway === true || probe.toTheEnd === true ? running : unlessStopped(running));
     const context: CallContext = { id, stage: parts.stage, driver: "verify", intendedUs: exchanged.sentUs };
     const named = nameOf(exchanged, exchanged.text);
@@ -200,12 +216,24 @@ export const createSender = (parts: SenderParts): Sender => {
     if (exchanged.status !== null) silent = 0;
     else if (probe.atOnce !== true) silent += 1;
     // What was let in unasked is spent all the same.
+    if (isAdmitted(answer)) outages.seenUp(probe);
     if (isAdmitted(answer) && isMint(probe)) budget.spent.map_loads += 1;
     if (isAdmitted(answer) && probe.route === "design.analyze") budget.spent.analyses += 1;
     answers.push(answer);
     parts.onLine(line);
     return answer;
   };
+
+  /** Waits for a call to be let in again; takes of the patience that all have in common. */
+  const outages = createOutages({
+    isUp: async (neighbour) => isAdmitted(await attempt(neighbour, true)),
+    rest: async (ms) => {
+      if (patienceMs < ms) return false;
+      patienceMs -= ms;
+      await wait(ms, signal);
+      return true;
+    },
+  });
 
   const waitFor = async (answer: Answer, k: number): Promise<boolean> => {
     const told = answer.headers["retry-after"];
@@ -222,13 +250,13 @@ export const createSender = (parts: SenderParts): Sender => {
     return true;
   };
 
-  /** Whether only this call is refused so, while its neighbour is let in. */
-  const isItsOwn = async (probe: Probe): Promise<Answer | null> => {
-    const neighbour = parts.neighbourOf(probe);
-    if (neighbour === null) return null;
+  /** Whether only this call is refused so, while its neighbour is let in. `away`: the neighbour meets the same. */
+  const isItsOwn = async (probe: Probe, neighbour: Probe): Promise<Answer | "away" | null> => {
     let last: Answer | null = null;
     for (let round = 0; round < CONFIRMATIONS; round++) {
-      if (!isAdmitted(await attempt(neighbour))) return null;
+      const beside = await attempt(neighbour);
+      if (beside.transient) return "away";
+      if (!isAdmitted(beside)) return null;
       last = await attempt(probe);
       if (!last.transient) return last;
     }
@@ -249,9 +277,18 @@ export const createSender = (parts: SenderParts): Sender => {
       answer = await attempt(probe);
       if (!answer.transient) return answer;
     }
-    const own = await isItsOwn(probe);
-    if (own !== null && own.outcome === answer.outcome) ownBefore.add(kind);
-    return own ?? answer;
+    const neighbour = parts.neighbourOf(probe);
+    for (let outage = 0; neighbour !== null && outage < OUTAGES; outage++) {
+      const own = await isItsOwn(probe, neighbour);
+      if (own !== "away") {
+        if (own !== null && own.outcome === answer.outcome) ownBefore.add(kind);
+        return own ?? answer;
+      }
+      if (!(await outages.end(neighbour))) return answer;
+      answer = await attempt(probe);
+      if (!answer.transient) return answer;
+    }
+    return answer;
   };
 
   return { send, answers };

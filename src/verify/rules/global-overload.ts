@@ -1,16 +1,18 @@
 /**
- * More calls at once than the whole deployment carries, by several organizations (items 210, 216, 222). A cap that is told as
- * an outage of the key service looks like one in a single burst; told apart by bursts that come again, below and above it.
+ * More calls at once than the whole deployment carries, by several organizations (items 210, 211, 216, 222). A cap that is told
+ * as an outage of the key service, or as an organization's own, looks like one in a single burst; told apart by bursts that come
+ * again, below and above it.
  */
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { type Caller, crowd, overload, rateAllowed, SHED, wave } from "../load-burst.ts";
+import { type Caller, crowd, forWantOfConnections, overload, rateAllowed, SHED, wave } from "../load-burst.ts";
 import type { Rule } from "../rule.ts";
 import { wait } from "../throttle.ts";
 
 const GLOBAL = outcomeOf("b2b_overloaded");
+const OWN = outcomeOf("org_overloaded");
 const DOWN = outcomeOf("key_service_unavailable");
 /** Bursts at the most, and so many that show an outage are enough to believe it. */
 const BURSTS = 4;
@@ -18,8 +20,8 @@ const CONVINCED = 2;
 const REST_MS = 1_500;
 /** Streams that end early, or refusals that hold a place for a moment, take away some. */
 const FULL_SHARE = 0.75;
-/** Less of the refusals may be a key service that stumbles. */
-const DOWN_SHARE = 0.25;
+/** Less of the refusals may be a key service that stumbles, or others' traffic. */
+const SUCH_SHARE = 0.25;
 
 /** What comes at any time, in a deployment that others use too. */
 const STUMBLES_SHARE = 0.1;
@@ -42,17 +44,52 @@ const planOf = (context: Context): Plan | string => {
   }
   const above = cap + Math.max(8, Math.ceil(cap / 4));
   if (above > rateAllowed(context)) return `${above} calls at once, and permits.load_max_rps allows fewer`;
+  const want = forWantOfConnections(context, above);
+  if (want !== "") return `${above} calls at once; ${want}`;
   return { callers, cap, orgCap, below: Math.floor(cap * 0.6), above };
 };
 
-const owed = (answers: readonly Answer[]): number => count(answers, ({ outcome }) => outcome === GLOBAL);
+const isOwn = ({ outcome }: Answer): boolean => outcome === OWN;
+const isNamed = ({ outcome }: Answer): boolean => outcome === GLOBAL;
 
-/** A full house, and outages for a good part of the refusals. */
-const looksDown = (answers: readonly Answer[], cap: number): boolean => {
+const owed = (answers: readonly Answer[]): number => count(answers, isNamed);
+
+/** A full house, and such answers for a good part of the refusals. */
+const looksLike = (answers: readonly Answer[], cap: number, isSuch: (answer: Answer) => boolean): boolean => {
   const admitted = count(answers, isAdmitted);
-  const down = count(answers, isDown);
-  return admitted >= cap * FULL_SHARE && down >= (answers.length - admitted) * DOWN_SHARE && down > 4 * owed(answers);
+  const such = count(answers, isSuch);
+  return admitted >= cap * FULL_SHARE && such >= (answers.length - admitted) * SUCH_SHARE && such > 4 * owed(answers);
 };
+
+const whoseCall = ({ probe: { credential } }: Answer): string => JSON.stringify(credential);
+
+/** Each of them below its own cap, and so many of them that all their caps together are more than the deployment's. */
+const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap }: Plan): boolean => {
+  const told = new Set(answers.filter(isOwn).map(whoseCall));
+  const isBelow = Math.ceil(above / callers.length) <= orgCap;
+  return isBelow && told.size >= 2 && told.size * orgCap >= cap && looksLike(answers, cap, isOwn);
+};
+
+/** What a call over the global cap was told in place of its name. */
+const MISTAKEN: readonly {
+  looks(answers: readonly Answer[], plan: Plan): boolean;
+  isSuch(answer: Answer): boolean;
+  inCalm: string;
+}[] = [
+  {
+    looks: (answers, { cap }) => looksLike(answers, cap, isDown),
+    isSuch: isDown,
+    inCalm: "the key service was down below the cap as well",
+  },
+  { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
+];
+
+/** Whether calls over the cap were refused, whatever they were told. */
+const isMet = (answers: readonly Answer[], plan: Plan): boolean => owed(answers) > 0 || looksSwapped(answers, plan);
+
+/** A few of them may be others' traffic, so they have to outnumber what else was said. */
+const isTold = (answers: readonly Answer[]): boolean =>
+  owed(answers) > Math.max(count(answers, isDown), count(answers, isOwn));
 
 type Bursts = { plan: Plan; calm: Answer[][]; above: Answer[][] };
 
@@ -61,7 +98,7 @@ const bursts = (context: Context): Promise<Bursts | string> =>
   context.once("bursts over the global cap", async () => {
     const plan = planOf(context);
     if (typeof plan === "string") return plan;
-    const { callers, cap, below, above } = plan;
+    const { callers, below, above } = plan;
     const found: Bursts = { plan, calm: [], above: [] };
     for (let i = 0; i < BURSTS; i++) {
       await wait(REST_MS, context.signal);
@@ -69,36 +106,41 @@ const bursts = (context: Context): Promise<Bursts | string> =>
       await wait(REST_MS, context.signal);
       const answers = await wave(context, above, callers);
       found.above.push(answers);
-      // A few of them may be others' traffic, so they have to outnumber the outages.
-      const isTold = owed(answers) > count(answers, isDown);
-      if (isTold || found.above.filter((burst) => looksDown(burst, cap)).length >= CONVINCED) break;
+      const isConvincing = MISTAKEN.some(
+        ({ looks }) => found.above.filter((burst) => looks(burst, plan)).length >= CONVINCED,
+      );
+      if (isTold(answers) || isConvincing) break;
     }
     return found;
   });
 
 const run: Rule["run"] = async (context) => {
-  const checks = new Checks("b2b_overloaded, and no 503, for calls over the global cap");
+  const checks = new Checks("b2b_overloaded, and nothing else, for calls over the global cap");
   const found = await bursts(context);
   if (typeof found === "string") return checks.result(found);
-  const { cap, below, above } = found.plan;
-  if (found.above.some((answers) => owed(answers) > count(answers, isDown))) {
+  const { plan } = found;
+  const { cap, below, above } = plan;
+  if (found.above.some(isTold)) {
     checks.fine();
     return checks.result();
   }
-  const ill = found.calm.find((calm) => count(calm, isDown) > calm.length * STUMBLES_SHARE);
-  if (ill !== undefined) {
-    checks.unclear(`the key service was down below the cap as well: ${told(ill.find(isDown) as Answer)}`);
+  for (const { looks, isSuch, inCalm } of MISTAKEN) {
+    const shown = found.above.filter((answers) => looks(answers, plan));
+    const last = shown.at(-1)?.findLast(isSuch);
+    if (shown.length < CONVINCED || last === undefined) continue;
+    const ill = found.calm.find((calm) => count(calm, isSuch) > calm.length * STUMBLES_SHARE);
+    if (ill !== undefined) {
+      checks.unclear(`${inCalm}: ${told(ill.find(isSuch) as Answer)}`);
+      return checks.result();
+    }
+    const times = shown.map((answers) => count(answers, isSuch)).join(" and ");
+    const expected = `429 b2b_overloaded above ${cap} calls at once`;
+    checks.require(false, last, expected, `${times} of ${above} were such, and hardly any of ${below} before`);
     return checks.result();
   }
-  const shown = found.above.filter((answers) => looksDown(answers, cap));
-  const last = shown.at(-1)?.findLast(isDown);
-  if (shown.length < CONVINCED || last === undefined) {
-    return checks.result(`the global cap of ${cap} was not met with ${above} streams at once`);
-  }
-  const downs = shown.map((answers) => count(answers, isDown)).join(" and ");
-  const expected = `429 b2b_overloaded above ${cap} calls at once`;
-  checks.require(false, last, expected, `${downs} of ${above} were such, and hardly any of ${below} before`);
-  return checks.result();
+  const down = found.calm.find((calm) => count(calm, isDown) > calm.length * STUMBLES_SHARE);
+  if (down !== undefined) checks.unclear("the key service was down, below the cap as well");
+  return checks.result(`the global cap of ${cap} was not met with ${above} streams at once`);
 };
 
 /** Streams that surely ran side by side: each is taken to have ended well before its client saw the end. */
@@ -200,7 +242,7 @@ export const overloadEnds: Rule = {
     const checks = new Checks(`hardly any stream shed, within ${RECOVER_WITHIN_MS / 1000} s`);
     if (typeof found === "string") return checks.result(found);
     const { callers, cap, orgCap } = found.plan;
-    if (!found.above.some((answers) => owed(answers) > 0)) {
+    if (!found.above.some((answers) => isMet(answers, found.plan))) {
       return checks.result(`the global cap of ${cap} was not met with ${found.plan.above} streams at once`);
     }
     const size = Math.floor(ALMOST_FULL * Math.min(cap, callers.length * orgCap));
@@ -229,8 +271,9 @@ export const overloadEnds: Rule = {
 export const globalOverload: Rule = {
   id: "overload-is-no-outage",
   level: "must",
-  spec: [210, 216, 222],
-  title: "calls over the global cap are told 429 b2b_overloaded, not 503 as if the key service were down",
+  spec: [210, 211, 216, 222],
+  title:
+    "calls over the global cap are told 429 b2b_overloaded, not that the key service or an organization is at its end",
   phase: "load",
   needs: { permission: "load", anyOf: ["server", "publishable"] },
   run,

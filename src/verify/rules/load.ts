@@ -5,8 +5,21 @@
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { type Edge, ENOUGH, overload, pressRate, rateAllowed, rateEdge, SHED, wave } from "../load-burst.ts";
+import {
+  type Edge,
+  ENOUGH,
+  forWantOfConnections,
+  type Overload,
+  overload,
+  pressRate,
+  rateAllowed,
+  rateEdge,
+  SHED,
+  saysAway,
+  wave,
+} from "../load-burst.ts";
 import { exchangeProbe, type Probe } from "../probe.ts";
+import { comesAbove, dueRefusals, isWorthOf, madePerS } from "../rate-excess.ts";
 import { retryAfterMs } from "../retry-after.ts";
 import type { Rule } from "../rule.ts";
 import { wait } from "../throttle.ts";
@@ -16,20 +29,14 @@ const LIMITS =
 const needs = { permission: "load", anyOf: ["server", "publishable"] } as const;
 
 /**
- * What is neither served nor told in a limit's words. A 503 means that the key service is down, which load may bring about;
- * where calls are also limited in the right words it is not taken for a limit.
+ * What is neither served nor told in a limit's words. A 503 means that the key service is down (item 216), which may be so at
+ * any moment: whether it stands for a limit is another question.
  */
-const misfits = (answers: readonly Answer[]): Answer[] => {
-  const count = (fits: (answer: Answer) => boolean): number => answers.filter(fits).length;
-  const down = count(({ status, outcome }) => status === 503 && outcome === "503");
-  const limited = count(({ status, outcome }) => status === 429 && LIMITS.test(outcome));
-  return answers.filter(({ outcome }) => !LIMITS.test(outcome) && (outcome !== "503" || down >= limited));
-};
+const isMisfit = ({ outcome }: Answer): boolean => !LIMITS.test(outcome) && outcome !== "503";
 
 const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
-  const wrong = new Set(misfits(answers));
   for (const answer of answers) {
-    checks.require(!wrong.has(answer), answer, "2xx or a limit's own subcode", told(answer));
+    checks.require(!isMisfit(answer), answer, "2xx or a limit's own subcode", told(answer));
   }
 };
 
@@ -38,26 +45,46 @@ const CALM_MS = 1_500;
 type LoadRule = Omit<Rule, "phase" | "needs"> & { needs?: Rule["needs"] };
 const loadRule = (rule: LoadRule): Rule => ({ needs, ...rule, phase: "load" });
 
-const notMet = (what: string, context: Context): string => `no ${what} was met at ${rateAllowed(context)} calls/s`;
+const notMet = ({ answers }: Edge): string => {
+  const away = answers.filter(saysAway).length;
+  const rest = away === 0 ? "" : `; ${away} of ${answers.length} calls were told that something is away`;
+  return `no rate limit was met at ${madePerS(answers).toFixed(0)} calls/s${rest}`;
+};
 
-const saysUnavailable = ({ subcode }: Answer): boolean => subcode === "limiter_unavailable";
+/** Long enough for most limits to fill up again. */
+const REST_MAX_MS = 5_000;
+/** Where no rate is stated. */
+const AWAY_SHARE = 0.1;
+
+/** So many calls were told that something is away as a limit would have refused. */
+const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean => {
+  const away = answers.filter(saysAway);
+  if (limited.length > 0 || away.length < ENOUGH) return false;
+  const due = dueRefusals(answers, context.target.limits);
+  // Without a number, the limiter that says it is away is believed.
+  if (due === null) return away.filter(({ status }) => status === 503).length > answers.length * AWAY_SHARE;
+  return due >= ENOUGH && isWorthOf(away, due);
+};
 
 /**
- * A rate limit under another name: above the stated rate only one key is told that the limiter is away, and that twice, while
- * it serves another organization and, in calm, the same key.
+ * A rate limit under another name: only one key is told that something is away, and that twice, once it has used up what is
+ * stated, while others are served and, in calm, the same key.
  */
 const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {
-  const isMisnamed = ({ answers, limited, others }: Edge): boolean =>
-    limited.length === 0 && answers.filter(saysUnavailable).length >= ENOUGH && !others.some(saysUnavailable);
-  const one = first.answers.findLast(saysUnavailable);
-  const { rate_per_s: ratePerS } = context.target.limits ?? {};
-  if (one === undefined || ratePerS === undefined || ratePerS >= rateAllowed(context)) return null;
-  if (!isMisnamed(first) || !first.answers.some(isAdmitted)) return null;
+  const { limits } = context.target;
+  const { burst = 0, rate_per_s: ratePerS } = limits ?? {};
+  const spared = ({ others }: Edge): boolean => !others.some(saysAway);
+  const one = first.answers.findLast(saysAway);
+  if (one === undefined || !spared(first) || !first.answers.some(isAdmitted)) return null;
   for (let calm = 0; calm < 2; calm += 1) {
     await wait(CALM_MS, context.signal);
     if (!isAdmitted(await context.send({ ...one.probe, once: true, atOnce: true }))) return null;
   }
-  return isMisnamed(await pressRate(context, ENOUGH)) ? one : null;
+  const restMs = ratePerS === undefined ? CALM_MS : Math.min(REST_MAX_MS, (burst / ratePerS) * 1_000);
+  await wait(restMs, context.signal);
+  const again = await pressRate(context, ENOUGH);
+  if (!looksMisnamed(context, again) || !spared(again)) return null;
+  return ratePerS === undefined || comesAbove(again.answers, saysAway, limits, restMs) ? one : null;
 };
 
 const edgeIsTold = loadRule({
@@ -70,16 +97,14 @@ const edgeIsTold = loadRule({
     const edge = await rateEdge(context);
     const { answers, limited } = edge;
     requireLimits(checks, answers);
-    const away = answers.filter(saysUnavailable);
-    if (limited.length === 0 && away.length >= ENOUGH && !checks.failed) {
-      const one = await misnamed(context, edge);
-      const what = `${away.length} of ${answers.length} calls were told limiter_unavailable, none rate_limited`;
-      if (one === null) checks.unclear(what);
-      else checks.require(false, one, "429 rate_limited over the stated rate", `${what}; again later, and not in calm`);
-      return checks.result();
-    }
     if (limited.length === 0 && !checks.failed) {
-      return new Checks(edgeIsTold.title).result(notMet("rate limit", context));
+      if (!looksMisnamed(context, edge)) return new Checks(edgeIsTold.title).result(notMet(edge));
+      const one = await misnamed(context, edge);
+      const away = answers.filter(saysAway);
+      const what = `${away.length} of ${answers.length} calls were told ${away[0]?.outcome}, none rate_limited`;
+      if (one === null) checks.unclear(what);
+      else checks.require(false, one, "429 rate_limited over the rate limit", `${what}; again later, and not in calm`);
+      return checks.result();
     }
     for (const answer of answers) {
       if (answer.subcode !== "rate_limited") continue;
@@ -100,9 +125,9 @@ const retryAfterHolds = loadRule({
   title: "a caller that waits as long as Retry-After says is let in again",
   run: async (context) => {
     const checks = new Checks("a call let in after the wait");
-    const { limited } = await rateEdge(context);
-    const last = limited.at(-1);
-    if (last === undefined) return checks.result(notMet("rate limit", context));
+    const edge = await rateEdge(context);
+    const last = edge.limited.at(-1);
+    if (last === undefined) return checks.result(notMet(edge));
     const text = last.headers["retry-after"];
     const waitMs = text === undefined ? undefined : retryAfterMs(text, Date.now());
     if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${text ?? "absent"}`);
@@ -121,8 +146,9 @@ const rateSparesOthers = loadRule({
   needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
   run: async (context) => {
     const checks = new Checks("no rate_limited for the other organization");
-    const { limited, others } = await rateEdge(context);
-    if (limited.length === 0) return checks.result(notMet("rate limit", context));
+    const edge = await rateEdge(context);
+    const { limited, others } = edge;
+    if (limited.length === 0) return checks.result(notMet(edge));
     for (const answer of others) {
       checks.require(answer.subcode !== "rate_limited", answer, "no rate_limited", told(answer));
     }
@@ -130,30 +156,39 @@ const rateSparesOthers = loadRule({
   },
 });
 
-/** More calls without any answer than a network loses: whether they were dropped in place of a refusal, nobody can see. */
-const LOST_MIN = 2;
-const LOST_SHARE = 0.05;
+/** More of a wave than a network loses, or a service that stumbles now and then: by one wave alone nobody can tell. */
+const BAD_MIN = 2;
+const BAD_SHARE = 0.05;
 
-const isLost = ({ status }: Answer): boolean => status === null;
-const isMuchLost = (answers: readonly Answer[]): boolean =>
-  answers.filter(isLost).length > Math.max(LOST_MIN, answers.length * LOST_SHARE);
+const isMuch = (answers: readonly Answer[], isBad: (answer: Answer) => boolean): boolean =>
+  answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * BAD_SHARE);
 
-/** Dropping in place of refusing: a lone call is served, half the burst is served whole, the whole burst loses calls again. */
-const losesAgain = async (context: Context): Promise<Answer | null> => {
+/** In place of a refusal: a lone call is served, half the wave is served whole, the whole wave shows it again. */
+const showsAgain = async (context: Context, isBad: (answer: Answer) => boolean): Promise<Answer | null> => {
   const { caller, bySize } = await overload(context);
-  const lossy = [...bySize].find(([, answers]) => isMuchLost(answers));
-  if (caller === null || lossy === undefined) return null;
-  const [size, first] = lossy;
+  const bad = [...bySize].find(([, answers]) => isMuch(answers, isBad));
+  if (caller === null || bad === undefined) return null;
+  const [size, first] = bad;
   const served = first.filter(isAdmitted).length;
   if (served < 2) return null;
   for (const calmly of [1, Math.floor(served / 2)]) {
     await wait(CALM_MS, context.signal);
-    if ((await wave(context, calmly, [caller])).some(isLost)) return null;
+    const calm = await wave(context, calmly, [caller]);
+    if (calm.some(isBad) || !calm.some(isAdmitted)) return null;
   }
   await wait(CALM_MS, context.signal);
   const second = await wave(context, size, [caller]);
-  return isMuchLost(second) ? (second.findLast(isLost) ?? null) : null;
+  return isMuch(second, isBad) ? (second.findLast(isBad) ?? null) : null;
 };
+
+/** How a call over a cap may be told apart from refusals only by looking twice. */
+const DOUBTFUL: readonly (readonly [what: string, isBad: (answer: Answer) => boolean])[] = [
+  ["calls had no answer", ({ status }) => status === null],
+  ["calls were told that the key service is down", ({ status }) => status === 503],
+];
+
+const capNotMet = (context: Context, { size }: Overload): string =>
+  [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
 
 const overloadIsTold = loadRule({
   id: "overload-is-told",
@@ -162,7 +197,8 @@ const overloadIsTold = loadRule({
   title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
   run: async (context) => {
     const checks = new Checks("2xx or a limit's own subcode, in a flat body");
-    const { reached, answers, size } = await overload(context);
+    const found = await overload(context);
+    const { reached, answers, bySize } = found;
     requireLimits(checks, answers);
     for (const answer of answers) {
       if (!SHED.test(answer.outcome)) continue;
@@ -173,14 +209,18 @@ const overloadIsTold = loadRule({
         `it was ${answer.envelope}`,
       );
     }
-    const lost = answers.filter(({ status }) => status === null);
-    if (isMuchLost(answers)) {
-      const last = await losesAgain(context);
-      const what = `${lost.length} of ${answers.length} calls had no answer: ${told(lost[0] as Answer)}`;
+    let isDoubtful = false;
+    for (const [phrase, isBad] of DOUBTFUL) {
+      if (![...bySize.values()].some((one) => isMuch(one, isBad))) continue;
+      isDoubtful = true;
+      const bad = answers.filter(isBad);
+      const what = `${bad.length} of ${answers.length} ${phrase}: ${told(bad[0] as Answer)}`;
+      const last = await showsAgain(context, isBad);
       if (last === null) checks.unclear(what);
       else checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
-    } else if (!reached && !checks.failed) {
-      return new Checks(overloadIsTold.title).result(`no cap was met with ${size} streams at once`);
+    }
+    if (!isDoubtful && !reached && !checks.failed) {
+      return new Checks(overloadIsTold.title).result(capNotMet(context, found));
     }
     return checks.result();
   },
@@ -194,8 +234,9 @@ const overloadSparesOthers = loadRule({
   needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
   run: async (context) => {
     const checks = new Checks("no org_overloaded for an organization that is quiet");
-    const { reached, others, size } = await overload(context);
-    if (!reached) return checks.result(`no cap was met with ${size} streams at once`);
+    const found = await overload(context);
+    const { reached, others } = found;
+    if (!reached) return checks.result(capNotMet(context, found));
     for (const answer of others) {
       checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", told(answer));
     }
@@ -235,7 +276,8 @@ const overloadNamesTheCap = loadRule({
       else
         checks.unclear(`both names came for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
     }
-    return checks.result("no wave came between the two caps");
+    const want = forWantOfConnections(context, globalCap);
+    return checks.result(["no wave came between the two caps", want].filter(Boolean).join("; "));
   },
 });
 
@@ -265,8 +307,9 @@ const refusalsAreCheap = loadRule({
   title: "whether a call that is shed costs far less time than one that is served",
   run: async (context) => {
     const checks = new Checks("the median refusal takes at most half the time of a served call");
-    const { reached, answers, size } = await overload(context);
-    if (!reached) return checks.result(`no cap was met with ${size} streams at once`);
+    const found = await overload(context);
+    const { reached, answers } = found;
+    if (!reached) return checks.result(capNotMet(context, found));
     const shed = answers.filter(({ outcome }) => SHED.test(outcome));
     const served = answers.filter(isAdmitted);
     const last = shed.at(-1);
@@ -309,13 +352,12 @@ const slotsComeBack = loadRule({
   spec: [180, 210, 211, 220],
   title: "after clients have left and calls were refused, as many are served as before",
   run: async (context) => {
-    const { reached, capacity, size, caller } = await overload(context);
+    const found = await overload(context);
+    const { reached, capacity, caller } = found;
     const half = Math.max(1, Math.floor(capacity / 2));
     const checks = new Checks(`streams served again, ${half} at once, none shed, within ${RECOVER_WITHIN_MS / 1000} s`);
     // Where the whole wave was shed, slots may be lost already: then a single stream has to come through.
-    if (!reached || caller === null) {
-      return checks.result(`no cap was met with ${size} streams at once`);
-    }
+    if (!reached || caller === null) return checks.result(capNotMet(context, found));
     await wave(context, Math.min(Math.max(1, capacity), rateAllowed(context)), [caller], true);
     await refuseMany(context, Math.min(capacity + 8, REFUSALS_MAX));
     const { limited: overRate } = await pressRate(context, Math.min(capacity + 8, REFUSALS_MAX));
@@ -333,8 +375,13 @@ const slotsComeBack = loadRule({
         return checks.result();
       }
       if (performance.now() < endMs) continue;
-      if (shed === undefined) checks.unclear("the rate limit stood in the way");
-      else {
+      if (shed === undefined) {
+        // Nobody can do anything about a stated limit; one that is away is another matter.
+        if (answers.some(({ subcode }) => subcode === "rate_limited")) {
+          return checks.result("the rate limit stood in the way of so many streams");
+        }
+        checks.unclear("the limiter was away");
+      } else {
         const stays = `${answers.filter(isAdmitted).length} of ${half} were served`;
         checks.require(false, shed, `${half} streams, none shed`, stays);
       }

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { createOutages } from "./outages.ts";
+import type { Probe } from "./probe.ts";
+
+const probe: Probe = { route: "design.styles", credential: { as: "server", of: "role:server" }, origin: "none" };
+const other: Probe = { ...probe, route: "design.themes" };
+
+const start = (upAfter: number, patience = 100) => {
+  let looks = 0;
+  let left = patience;
+  const outages = createOutages({
+    isUp: async () => ++looks > upAfter,
+    rest: async () => left-- > 0,
+  });
+  return { outages, looks: () => looks };
+};
+
+test("what was let in before is looked for until it is back, by one for all", async () => {
+  const { outages, looks } = start(3);
+  outages.seenUp(probe);
+  expect(await Promise.all([outages.end(probe), outages.end(probe), outages.end(probe)])).toEqual([true, true, true]);
+  expect(looks()).toBe(4);
+});
+
+test("nobody waits for what was never let in", async () => {
+  const { outages, looks } = start(0);
+  outages.seenUp(other);
+  expect(await outages.end(probe)).toBe(false);
+  expect(looks()).toBe(0);
+});
+
+test("what stays away is given up once the patience is spent, and not waited for again until it is let in", async () => {
+  const { outages, looks } = start(9, 3);
+  outages.seenUp(probe);
+  expect(await outages.end(probe)).toBe(false);
+  expect(looks()).toBe(3);
+  expect(await outages.end(probe)).toBe(false);
+  expect(looks()).toBe(3);
+});
