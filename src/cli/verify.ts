@@ -5,6 +5,7 @@ import { terminalText } from "../report/terminal.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { planOfTarget, verifyTarget } from "../run/verify-target.ts";
 import { RULES } from "../verify/catalogue.ts";
+import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { positive, whole } from "./numbers.ts";
@@ -62,6 +63,7 @@ const tellPlan = async (targetFile: string, options: VerifyCommandOptions): Prom
     `Nothing was sent to ${plan.target.base_url}. A run would judge ${rules.length - skipped.length} of ${rules.length} rules,`,
     `with at most about ${sends.calls} calls (${plan.takes_s_at_least} s or more at ${plan.rate_per_s} calls/s), ${sends.map_loads} map loads,`,
     `${sends.analyses} analyses and ${sends.keys} keys made and removed.`,
+    `The time does not count latency: bursts apart, at most ${AT_A_TIME} calls wait for their answers side by side.`,
     `Budget: ${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses.`,
     ...refusedByGuard.map((reason) => `A run would be refused by the safety guard: ${reason}`),
     ...[...by].flatMap(([lacks, of]) => {
@@ -79,21 +81,29 @@ const tellPlan = async (targetFile: string, options: VerifyCommandOptions): Prom
 };
 
 /** A line for each claim that is not a pass as it is made, and a sign of life every 30 s. */
-const narrate = (quiet: boolean) => {
-  let said = performance.now();
-  return (progress: VerifyProgress): void => {
+const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; end(): void } => {
+  let now = "";
+  const say = (text: string): void => {
     if (quiet) return;
-    if (progress.at === "claim") {
+    process.stderr.write(`  ${text}\n`);
+    timer.refresh();
+  };
+  // By the clock and not by the rules: where answers are slow, one rule takes longer than that.
+  const timer = setInterval(() => {
+    if (now !== "") say(`… ${now}`);
+  }, EVERY_MS);
+  return {
+    progress: (progress) => {
+      if (progress.at === "rule") {
+        now = `rule ${progress.number} of ${progress.of}: ${progress.rule.id}`;
+        return;
+      }
       const { verdict, reason, id, level } = progress.claim;
       if (verdict === "fail" || (verdict === "inconclusive" && level === "must")) {
-        process.stderr.write(`  ${verdict} (${level}): ${id}: ${reason}\n`);
-        said = performance.now();
+        say(`${verdict} (${level}): ${id}: ${reason}`);
       }
-      return;
-    }
-    if (performance.now() - said < EVERY_MS) return;
-    said = performance.now();
-    process.stderr.write(`  … rule ${progress.number} of ${progress.of}: ${progress.rule.id}\n`);
+    },
+    end: () => clearInterval(timer),
   };
 };
 
@@ -126,6 +136,7 @@ export const verifyCommand = (): Command =>
       if (options.dryRun === true) return tellPlan(options.target, options);
       const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31);
       const { only, skip, rate, out } = options;
+      const narrator = narrate(options.quiet === true);
       const { document, folder, result } = await verifyTarget({
         ...{ targetFile: options.target, seed, reports: join(REPOSITORY, "reports"), owned: options.iOwn ?? [] },
         ...(out === undefined ? {} : { out }),
@@ -139,11 +150,11 @@ export const verifyCommand = (): Command =>
         events: {
           folder: (path) => process.stderr.write(`floodgate verify, seed ${seed}\nrun folder: ${path}\n`),
           warning: (text) => process.stderr.write(`warning: ${text}\n`),
-          progress: narrate(options.quiet === true),
+          progress: narrator.progress,
           signalled: (signal) =>
             process.stderr.write(`\n${signal}: stopping; what was made is removed, then the report is written\n`),
         },
-      });
+      }).finally(narrator.end);
       const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
       process.stderr.write(`${terminalText(document, { folder: folder.path, colour })}\n`);
       const { requests, map_loads, analyses } = result.spent;

@@ -14,7 +14,7 @@ import { exchange, TIMEOUTS } from "./exchange.ts";
 import { createRunClock, wallUs } from "./run-clock.ts";
 import { createSecrets } from "./secrets.ts";
 import type { Transport } from "./target.ts";
-import { openTransport } from "./transport.ts";
+import { inFlightMax, openTransport } from "./transport.ts";
 
 const run = promisify(execFile);
 const clock = createRunClock(wallUs());
@@ -83,6 +83,16 @@ const ask = async (origin: string, transport: Transport) => {
   };
   return exchange(opened.dispatcher, request, clock, TIMEOUTS);
 };
+
+describe("calls under way at once", () => {
+  test.each([
+    ["one a connection over HTTP/1", "https://a.example", { connections: 8 }, 8],
+    ["a hundred a connection over HTTP/2", "https://a.example", { connections: 8, protocol: "h2" }, 800],
+    ["one a connection where HTTP/2 cannot be agreed upon", "http://a.example", { connections: 8, protocol: "h2" }, 8],
+  ] as const)("%s", (_what, base_url, transport, count) => {
+    expect(inFlightMax({ base_url, transport })).toBe(count);
+  });
+});
 
 describe("a target's transport", () => {
   const certificates = { ca: "file:server.pem", cert: "file:client.pem", key: "file:client.key" };

@@ -27,7 +27,7 @@ import { CannotJudge, type Permission, type Role } from "./rule.ts";
 import type { Sender } from "./sender.ts";
 
 /** Few enough that no deployment calls it load. */
-const AT_A_TIME = 4;
+export const AT_A_TIME = 4;
 
 /** A session is minted again when this share of its life has gone. */
 const RENEW_AT = 0.6;

@@ -209,6 +209,21 @@ describe("a deployment that loses slots", () => {
   });
 });
 
+describe("a deployment that many organizations fill together", () => {
+  test("is caught when it blames one of them, each below its own cap", { timeout: 60_000 }, async () => {
+    const twin = await startTwin({ defects: ["blames-an-organization"], variants: ["has-tenants"], streamMs: 400 });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        only: ["overload-is-no-outage"],
+      });
+      expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
+    } finally {
+      await twin.close();
+    }
+  });
+});
+
 describe("a deployment with one defect under load", () => {
   // Most of it is waiting.
   test.concurrent.each(LOAD_DEFECTS)("%s fails the rule %s", { timeout: 90_000 }, async (defects, rule) => {

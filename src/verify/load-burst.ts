@@ -63,8 +63,11 @@ export const otherCaller = (context: Context, product: "chat" | "editor" = "edit
 
 export type Edge = { answers: Answer[]; limited: Answer[]; others: Answer[] };
 
-/** What a limit is not called: the limiter, or the key service, is away. */
-export const saysAway = ({ subcode, status }: Answer): boolean => subcode === "limiter_unavailable" || status === 503;
+/** The key service, or what a balancer stands before. */
+export const DOWN = /^(503|edge 50[234])$/;
+/** What a limit is not called: something is away. */
+export const saysAway = ({ subcode, outcome }: Answer): boolean =>
+  subcode === "limiter_unavailable" || DOWN.test(outcome);
 
 /** So many such answers are not by chance: another organization is asked what it is told. */
 const OTHERS_ASKED = 3;

@@ -26,7 +26,7 @@ export type VerifyPlan = {
   would_send: { calls: number; map_loads: number; analyses: number; keys: number };
   /** Of the budget; `null` where the target file states none. */
   budget: { requests: number | null; map_loads: number; analyses: number };
-  /** The paced calls alone, at that rate. */
+  /** The paced calls alone, at that rate; how long answers take is not known here. */
   takes_s_at_least: number;
 };
 

@@ -89,6 +89,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   const sinceFirst = new Map<string, number>();
   let ids = 0;
   let monthHasTurned = false;
+  let awayUntilMs = 0;
 
   const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
     orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
@@ -771,7 +772,15 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
-    if (total + lost >= GLOBAL_CAP) return write(res, flat("b2b_overloaded"));
+    if (is("stumbles") && Math.random() < 0.02) return write(res, { status: 503, body: {} });
+    if (is("has-a-stumbling-limiter") && Math.random() < 0.02) return write(res, detail(429, "limiter_unavailable"));
+    if (is("is-away-for-a-while")) {
+      // Others begin a maintenance in the midst of the run.
+      if (path === "/design/themes" && awayUntilMs === 0) awayUntilMs = performance.now() + 3_500;
+      if (performance.now() < awayUntilMs) return write(res, { status: 503, body: {} });
+    }
+    if (total + lost >= GLOBAL_CAP)
+      return write(res, flat(has("blames-an-organization") ? "org_overloaded" : "b2b_overloaded"));
     if (route === "POST /sdk/sessions") return write(res, await exchange(req, text));
     if (route in NEEDS || tile) {
       const reply = runtime(req, res, route, text, tile, () => {});
@@ -813,6 +822,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     admins.set(token, of);
     return { token, org: of };
   };
+  const tenant = (name: string) => ({ org: org(name, "Pro"), server: { key: addKey(name, "sk").secret } });
   const a = org("acme", "Pro", is("comes-spent") ? { limit: 4, used: 20 } : {});
   const target: Target = {
     schema: "floodgate/target@1",
@@ -820,6 +830,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     base_url: base,
     tile_url: `${base}/tiles/{z}/{x}/{y}`,
     permits: { writes: true, quota_burn: true, load_max_rps: 150 },
+    ...(is("few-connections") ? { transport: { connections: 6 } } : {}),
+    ...(is("has-tenants") ? { tenants: ["t1", "t2", "t3", "t4"].map(tenant) } : {}),
     shedding: is("states-no-caps") ? "unknown" : "fixed",
     limits: {
       ...{ revocation_budget_ms: 0, global_in_flight: GLOBAL_CAP, org_in_flight: ORG_CAP },

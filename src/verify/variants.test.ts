@@ -114,6 +114,42 @@ describe("a conforming deployment that is not ours", () => {
     }
   });
 
+  test("is waited for when it is away for some seconds, and every call is judged", { timeout: 60_000 }, async () => {
+    const twin = await startTwin({ variants: ["is-away-for-a-while"] });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
+        ...{ only: ["either-header", "mixed-calls", "hostile-input"] },
+      });
+      expect(claims.filter(({ verdict }) => verdict !== "pass").map(({ id, reason }) => `${id}: ${reason}`)).toEqual(
+        [],
+      );
+    } finally {
+      await twin.close();
+    }
+  });
+
+  test.concurrent.each(["stumbles", "has-a-stumbling-limiter", "has-tenants", "few-connections"])(
+    "is not blamed under load for what no limit has to do with: %s",
+    { timeout: 120_000 },
+    async (variant) => {
+      const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
+      try {
+        const { claims } = await runVerify({
+          ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
+          ...{ only: ["load"], allowLoad: true },
+        });
+        const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
+        expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
+        const told = claims.find(({ id }) => id === "verify/overload-is-told");
+        if (variant === "few-connections")
+          expect(told?.reason).toMatch(/5 streams at once; transport.connections is 6/);
+      } finally {
+        await twin.close();
+      }
+    },
+  );
+
   test("under load as well, also where others fill the deployment now and then", { timeout: 90_000 }, async () => {
     const twin = await startTwin({ variants: ["strays"] });
     try {
