@@ -98,6 +98,10 @@ const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; en
         now = `rule ${progress.number} of ${progress.of}: ${progress.rule.id}`;
         return;
       }
+      if (progress.at === "again") {
+        say(`tried again: ${progress.claim.id}: ${progress.claim.verdict}: ${progress.claim.reason}`);
+        return;
+      }
       const { verdict, reason, id, level } = progress.claim;
       if (verdict === "fail" || (verdict === "inconclusive" && level === "must")) {
         say(`${verdict} (${level}): ${id}: ${reason}`);

@@ -62,6 +62,8 @@ export type Context = {
   mint(of: KeyRole, product: Product): Promise<Answer>;
   /** Something that several rules look at, done by the first that asks. */
   once<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /** Drops what `once` keeps and the sessions: whoever asks next finds out anew. */
+  forget(): void;
 };
 
 export type ContextParts = {
@@ -225,6 +227,10 @@ export const createContext = (parts: ContextParts): Context => {
     },
     mint,
     once,
+    forget: () => {
+      kept.clear();
+      minted.clear();
+    },
   };
 };
 

@@ -110,8 +110,12 @@ const isGone = (context: Context, answer: Answer): boolean =>
       earlier.probe.route === "keys.delete" && earlier.probe.path === answer.probe.path && isAdmitted(earlier),
   );
 
-/** Half an answer, or a balancer's, says nothing about what was made behind it. */
-const isRefusedForSure = ({ outcome }: Answer): boolean => !/^(2|indeterminate|503|edge)/.test(outcome);
+/**
+ * Half an answer, or a balancer's, says nothing about what was made behind it. Where nobody took the connection nothing was, and
+ * 503 is the word of a key service that is away (item 216).
+ */
+const isRefusedForSure = ({ outcome, exchanged }: Answer): boolean =>
+  exchanged.error === "ECONNREFUSED" || !/^(2|indeterminate|edge)/.test(outcome);
 
 /** Sends a creation that may succeed, or should not: whatever comes of it is journalled and taken back in the end. */
 export const createKey = async (
@@ -128,16 +132,20 @@ export const createKey = async (
   const before = context.answers.length;
   const probe: Probe = { ...createProbe(admin, body, more), beforeSent, toTheEnd: true };
   const sent = context.send(probe);
+  const isRefusedEveryTime = (): boolean =>
+    context.answers
+      .slice(before)
+      .filter((one) => one.probe.beforeSent === beforeSent)
+      .every(isRefusedForSure);
   const answer = await sent.catch((error: unknown) => {
     // Stopped between two attempts: what the first was answered is known.
-    const last = context.answers.slice(before).findLast((one) => one.probe.beforeSent === beforeSent);
-    if (effect !== null && last !== undefined && isRefusedForSure(last)) effect.over("not made");
+    if (isRefusedEveryTime()) effect?.over("not made");
     throw error;
   });
   const made = effect as Effect | null;
   if (made === null) return { answer, key: null };
   if (!isAdmitted(answer)) {
-    if (isRefusedForSure(answer)) made.over(`refused: ${answer.outcome}`);
+    if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
     return { answer, key: null };
   }
   const { id, secret: text } = madeIn(answer);

@@ -62,6 +62,38 @@ describe("a run of verify", () => {
     expect(claims.some(({ reason }) => /budget.requests of the target file/.test(reason))).toBe(true);
   });
 
+  test.each([
+    ["restart", "forged-session"],
+    ["loseTheKeys", "deleted-key-is-dead"],
+  ] as const)("survives a deployment that is away for seconds: %s in the midst of %s", async (disturb, during) => {
+    const away = await startTwin();
+    let gone: unknown = null;
+    const told: string[] = [];
+    try {
+      const { claims, leftOver } = await verify({
+        target: away.target,
+        only: ["lattice", "management"],
+        allowWrites: true,
+        // Others' overload is not waited for here: what it leaves open is tried again.
+        patienceMs: 0,
+        onProgress: (progress) => {
+          if (progress.at === "again") told.push(progress.claim.verdict);
+          if (progress.at !== "rule" || progress.rule.id !== during || gone !== null) return;
+          gone = away[disturb](2_500);
+        },
+      });
+      await gone;
+      expect(
+        claims.filter(({ verdict }) => /fail|inconclusive/.test(verdict)).map(({ id, got }) => `${id} ${got}`),
+      ).toEqual([]);
+      if (disturb === "loseTheKeys") expect(told).toContain("pass");
+      expect(leftOver).toEqual([]);
+    } finally {
+      await gone;
+      await away.close();
+    }
+  });
+
   test("writes a line for every call, with the facts that judges read, and no secret in lines, claims or crash files", async () => {
     const broken = await startTwin({ defects: ["any-origin", "detail-on-401", "any-signature"] });
     try {

@@ -17,7 +17,8 @@ import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
 import { type Asked, lackOf, OPTION_OF, type Permits, permitsOf } from "./lacks.ts";
 import { reach } from "./reach.ts";
-import { CannotJudge, type Rule, type RuleResult } from "./rule.ts";
+import { CannotJudge, type Failure, type Rule, type RuleResult } from "./rule.ts";
+import { leftOpen } from "./second-look.ts";
 import { createSender } from "./sender.ts";
 import { createThrottle } from "./throttle.ts";
 
@@ -29,7 +30,9 @@ const PATIENCE_MS = 60_000;
 
 export type VerifyProgress =
   | { at: "rule"; rule: Rule; number: number; of: number }
-  | { at: "claim"; rule: Rule; claim: Claim; spent: Spending };
+  | { at: "claim"; rule: Rule; claim: Claim; spent: Spending }
+  /** A rule that was left open, tried once more: what it says now. */
+  | { at: "again"; rule: Rule; claim: Claim };
 
 export type VerifyOptions = Asked & {
   target: Target;
@@ -115,6 +118,23 @@ const spentSince = (before: Spending, now: Spending): Spending => ({
   analyses: now.analyses - before.analyses,
 });
 
+type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean };
+
+const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, ...found }: RuleResult): Judged => {
+  const idle = isIdle === true;
+  const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
+  const claim: Claim = {
+    id: `verify/${rule.id}`,
+    stage,
+    // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
+    level: idle ? "info" : rule.level,
+    ...found,
+    spec: [...rule.spec],
+    replay: `floodgate verify --target FILE --only ${rule.id}${option}`,
+  };
+  return { rule, claim, failure, idle };
+};
+
 /**
  * Tries the selected rules. Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; for
  * everything else there is a claim.
@@ -175,38 +195,47 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   });
   const chosen = withAnswers(rules);
   const of = rules.length;
+  const judged: Judged[] = [];
+  const judge = async (rule: Rule): Promise<Judged> => {
+    const found = recordedOnly(rule, await tryRule(rule, context, permits));
+    await effects.takeBackAll();
+    return judgedOf(rule, stage, found);
+  };
+  const tryAndTell = async (rule: Rule, told: boolean): Promise<void> => {
+    if (told) options.onProgress?.({ at: "rule", rule, number: judged.length + 1, of });
+    const before = { ...budget.spent };
+    const one = await judge(rule);
+    if (!told) return;
+    judged.push(one);
+    options.onProgress?.({ at: "claim", rule, claim: one.claim, spent: spentSince(before, budget.spent) });
+  };
+  const lookAgain = async (): Promise<void> => {
+    for (const one of await leftOpen(judged, context)) {
+      const again = await judge(one.rule);
+      if (again.claim.verdict === "inconclusive" || isStopped(context)) continue;
+      judged[judged.indexOf(one)] = again;
+      options.onProgress?.({ at: "again", rule: one.rule, claim: again.claim });
+    }
+  };
   try {
     await readRoles(rules, context, permits);
     // A stop is no sign of a target that is not there.
     await reach(context).catch((error: unknown) => {
       if (!isStopped(context)) throw error;
     });
-    for (const { rule, told } of chosen) {
-      if (told) options.onProgress?.({ at: "rule", rule, number: result.claims.length + 1, of });
-      const before = { ...budget.spent };
-      const judged = recordedOnly(rule, await tryRule(rule, context, permits));
-      await effects.takeBackAll();
-      if (!told) continue;
-      const { failure, idle, ...found } = judged;
-      // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
-      const level = idle === true ? "info" : rule.level;
-      const replay = `floodgate verify --target FILE --only ${rule.id}${rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`}`;
-      const claim: Claim = {
-        id: `verify/${rule.id}`,
-        stage,
-        level,
-        ...found,
-        spec: [...rule.spec],
-        replay,
-      };
+    // What is about every answer comes last, so that it sees those of the second look as well.
+    const isAbout = ({ rule }: { rule: Rule }): boolean => rule.phase === "every-answer";
+    for (const { rule, told } of chosen.filter((one) => !isAbout(one))) await tryAndTell(rule, told);
+    await lookAgain();
+    for (const { rule, told } of chosen.filter(isAbout)) await tryAndTell(rule, told);
+  } finally {
+    for (const { rule, claim, failure, idle } of judged) {
       result.claims.push(claim);
-      if (idle === true) result.idle.push(claim.id);
-      if (judged.verdict === "fail" && failure !== undefined) {
+      if (idle) result.idle.push(claim.id);
+      if (claim.verdict === "fail" && failure !== undefined) {
         result.crashes.push(crashOf(rule, failure, { seed, target: target.base_url, allowed: [...allowed] }));
       }
-      options.onProgress?.({ at: "claim", rule, claim, spent: spentSince(before, budget.spent) });
     }
-  } finally {
     result.leftOver = await effects.takeBackAll();
     result.stopped = signal?.aborted === true;
     await transport.close();

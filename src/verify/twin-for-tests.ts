@@ -27,6 +27,10 @@ export type Twin = {
   target: Target;
   /** Keys that are neither revoked nor expired. */
   liveKeys(): number;
+  /** Takes no connections for so long, as a deployment does while it is replaced. */
+  restart(awayMs: number): Promise<void>;
+  /** Answers 503 for so long, as if its key service were away. */
+  loseTheKeys(forMs: number): void;
   /** Whether a month has begun since the start. */
   inNewMonth(): boolean;
   /** `X-Request-Id` of each call that came. */
@@ -90,6 +94,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   let ids = 0;
   let monthHasTurned = false;
   let awayUntilMs = 0;
+  let withoutKeysUntilMs = 0;
 
   const org = (id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
     orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
@@ -770,6 +775,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (stumbles(defects, route, (req.url ?? "").replace(/^\/v1/, ""), text))
       return write(res, { status: 500, body: {} });
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
+    if (Date.now() < withoutKeysUntilMs) return write(res, { status: 503, body: {} });
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("strays") && calls++ % 40 === 17) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));
     if (is("stumbles") && Math.random() < 0.02) return write(res, { status: 503, body: {} });
@@ -813,8 +819,15 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       void answer(req, res, text);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const listen = (port: number): Promise<void> => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const stop = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  await listen(0);
+  const { port } = server.address() as AddressInfo;
+  const base = `http://127.0.0.1:${port}/v1`;
 
   const pk = (key: Key, origin = ORIGIN) => ({ key: key.secret, origin, org: key.org });
   const admin = (of: string) => {
@@ -878,10 +891,14 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     inNewMonth: () => monthHasTurned,
     requestIds: () => requestIds,
     liveKeys: () => [...keys.values()].filter(({ state }) => state === "valid").length,
-    close: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections();
-        server.close(() => resolve());
-      }),
+    restart: async (awayMs) => {
+      await stop();
+      await new Promise((resolve) => setTimeout(resolve, awayMs));
+      await listen(port);
+    },
+    loseTheKeys: (forMs) => {
+      withoutKeysUntilMs = Date.now() + forMs;
+    },
+    close: stop,
   };
 };
