@@ -13,7 +13,7 @@ import { wait } from "./throttle.ts";
 const RATE_UNSTATED = 100;
 const EDGE_FOR_MS = 4_000;
 const TICK_MS = 25;
-const IN_FLIGHT_MAX = 48;
+export const IN_FLIGHT_MAX = 48;
 /** So many rate-limited answers are enough to look at. */
 export const ENOUGH = 12;
 const WAVES = [8, 16, 32, 64, 128, 256] as const;

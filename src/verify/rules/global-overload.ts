@@ -222,7 +222,8 @@ export const capsAreKept: Rule = {
     if (typeof found !== "string") {
       for (const answers of found.above) judge(answers, found.plan.cap, "the global cap");
     }
-    return checks.result("no wave came above a cap or far below it");
+    const want = forWantOfConnections(context, orgCap);
+    return checks.result(["no wave came above a cap or far below it", want].filter(Boolean).join("; "));
   },
 };
 

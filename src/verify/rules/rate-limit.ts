@@ -5,17 +5,35 @@
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { DOWN, type Edge, ENOUGH, pressRate, rateEdge, saysAway } from "../load-burst.ts";
+import {
+  DOWN,
+  type Edge,
+  ENOUGH,
+  forWantOfConnections,
+  IN_FLIGHT_MAX,
+  pressRate,
+  rateAllowed,
+  rateEdge,
+  saysAway,
+} from "../load-burst.ts";
 import { comesAbove, dueRefusals, isWorthOf, madePerS } from "../rate-excess.ts";
 import { retryAfterMs } from "../retry-after.ts";
 import type { Rule } from "../rule.ts";
 import { wait } from "../throttle.ts";
 import { CALM_MS, loadRule, needs, requireLimits } from "./load-rule.ts";
 
-const notMet = ({ answers }: Edge): string => {
+/** As fast as was asked for, or nearly. */
+const FULL_SPEED = 0.8;
+
+const notMet = (context: Context, { answers }: Edge): string => {
   const away = answers.filter(saysAway).length;
-  const rest = away === 0 ? "" : `; ${away} of ${answers.length} calls were told that something is away`;
-  return `no rate limit was met at ${madePerS(answers).toFixed(0)} calls/s${rest}`;
+  const perS = madePerS(answers);
+  const reasons = [
+    `no rate limit was met at ${perS.toFixed(0)} calls/s`,
+    perS < FULL_SPEED * rateAllowed(context) ? forWantOfConnections(context, IN_FLIGHT_MAX) : "",
+    away === 0 ? "" : `${away} of ${answers.length} calls were told that something is away`,
+  ];
+  return reasons.filter(Boolean).join("; ");
 };
 
 /** Long enough for most limits to fill up again. */
@@ -65,7 +83,7 @@ const edgeIsTold = loadRule({
     const { answers, limited } = edge;
     requireLimits(checks, answers);
     if (limited.length === 0 && !checks.failed) {
-      if (!looksMisnamed(context, edge)) return new Checks(edgeIsTold.title).result(notMet(edge));
+      if (!looksMisnamed(context, edge)) return new Checks(edgeIsTold.title).result(notMet(context, edge));
       const one = await misnamed(context, edge);
       const away = answers.filter(saysAway);
       const what = `${away.length} of ${answers.length} calls were told ${away[0]?.outcome}, none rate_limited`;
@@ -94,7 +112,7 @@ const retryAfterHolds = loadRule({
     const checks = new Checks("a call let in after the wait");
     const edge = await rateEdge(context);
     const last = edge.limited.at(-1);
-    if (last === undefined) return checks.result(notMet(edge));
+    if (last === undefined) return checks.result(notMet(context, edge));
     const text = last.headers["retry-after"];
     const waitMs = text === undefined ? undefined : retryAfterMs(text, Date.now());
     if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${text ?? "absent"}`);
@@ -115,7 +133,7 @@ const rateSparesOthers = loadRule({
     const checks = new Checks("no rate_limited for the other organization");
     const edge = await rateEdge(context);
     const { limited, others } = edge;
-    if (limited.length === 0) return checks.result(notMet(edge));
+    if (limited.length === 0) return checks.result(notMet(context, edge));
     for (const answer of others) {
       checks.require(answer.subcode !== "rate_limited", answer, "no rate_limited", told(answer));
     }
