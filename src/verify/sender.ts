@@ -40,6 +40,7 @@ const CONFIRMATIONS = 2;
 const OUTAGES = 2;
 /** So many calls one after the other without any answer: nobody is there any more. */
 const SILENCE_MAX = 12;
+const RESTART_MAX_S = 30;
 
 export type SenderParts = {
   target: Target;
@@ -148,11 +149,25 @@ export const createSender = (parts: SenderParts): Sender => {
   let silent = 0;
   const lanes = createLanes(inFlightMax(target));
 
+  let returning: Promise<boolean> | null = null;
+  /** A restart takes seconds: it is waited for by all at once. Whoever did not come back then is not waited for again. */
+  const answersAgain = (): Promise<boolean> => {
+    returning ??= (async () => {
+      for (let k = 0; k < RESTART_MAX_S; k++) {
+        await wait(1_000, signal);
+        await attempt({ route: "design.styles", credential: { as: "none" }, origin: "none" }, true);
+        if (silent > 0) continue;
+        returning = null;
+        return true;
+      }
+      return false;
+    })();
+    return returning;
+  };
+
   const attempt = async (probe: Probe, looking = false): Promise<Answer> => {
-    if (silent >= SILENCE_MAX && !looking) {
-      const neighbour = parts.neighbourOf(probe);
-      const isBack = neighbour !== null && (await outages.end(neighbour));
-      if (!isBack) throw new CannotJudge("inconclusive", "the target has stopped answering");
+    if (silent >= SILENCE_MAX && !looking && !(await answersAgain())) {
+      throw new CannotJudge("inconclusive", "the target has stopped answering");
     }
     await parts.secretOf(probe);
     if (probe.anyway === true) budget.spent.requests += 1;
