@@ -1,4 +1,6 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -251,6 +253,16 @@ describe("a target file that is wrong", () => {
   test("has a base_url at which nothing of the API is: told so, and not where only nobody is answered 404", async () => {
     const target = { ...twin.target, base_url: `${twin.target.base_url}/nothing` };
     await expect(verify({ target })).rejects.toThrow(/nothing of the API is at .*version segment/);
+    const page = (status: number, headers: Record<string, string>) =>
+      createServer((_req, res) => res.writeHead(status, headers).end("<html></html>"));
+    for (const server of [page(200, { "content-type": "text/html" }), page(301, { location: "/login" })]) {
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const elsewhere = { ...twin.target, base_url: `http://127.0.0.1:${port}/v1` };
+      await expect(verify({ target: elsewhere })).rejects.toThrow(/nothing of the API is at/);
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    }
     const shy = await startTwin({ variants: ["404-for-nobody"] });
     expect(await reasonOf("runtime-admits", { target: shy.target })).toMatch(/^pass/);
     await shy.close();

@@ -102,7 +102,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
   /** `aZ` for keys that are too short a draw of both cases. */
   const letters = (): string =>
-    is("hex-keys") ? randomBytes(12).toString("hex") : `aZ${randomBytes(15).toString("base64").replace(/[+/=]/g, "x")}`;
+    is("hex-keys") ? randomBytes(12).toString("hex") : `${randomBytes(15).toString("base64").replace(/[+/=]/g, "x")}aZ`;
   const addKey = (of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
     const key: Key = {
       id: `k${ids++}`,

@@ -10,6 +10,9 @@ import type { Rule } from "../rule.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 
+/** So much of a key's end was surely drawn by chance: before it an organization's name may stand. */
+const DRAWN = 12;
+
 /** Every letter of what follows the prefix and its word in the other case; `null` where there is none. */
 const inOtherCase = (key: string): { value: string; isEvident: boolean } | null => {
   const head = /^svc_(?:pk|sk)_(?:(?:live|test)_)?/.exec(key)?.[0] ?? "";
@@ -19,7 +22,8 @@ const inOtherCase = (key: string): { value: string; isEvident: boolean } | null 
     letter === letter.toUpperCase() ? letter.toLowerCase() : letter.toUpperCase(),
   );
   // Hexadecimal digits and the like mean the same in either case; an alphabet that has both cases tells them apart.
-  return { value: head + swapped, isEvident: /[a-z]/.test(rest) && /[A-Z]/.test(rest) };
+  const end = rest.slice(-DRAWN);
+  return { value: head + swapped, isEvident: /[a-z]/.test(end) && /[A-Z]/.test(end) };
 };
 
 type NearMiss = { probe: Probe; isOpen?: true };
