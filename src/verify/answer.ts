@@ -20,7 +20,11 @@ export type Named = {
 };
 
 /** One piece of a body as it came over the wire. */
-export type Chunk = { atUs: number; text: string };
+export type Chunk = {
+  atUs: number;
+  text: string /** The first of the answer's bytes that are no UTF-8 came with it. */;
+  notUtf8?: true;
+};
 
 export type Answer = Named & {
   id: string;

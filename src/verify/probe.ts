@@ -10,7 +10,7 @@ import { type CredentialRef, type OriginRef, type Step, type StepFacts, stepOf }
 import type { World } from "../workload/world.ts";
 
 /** How the credential is put into the head (items 22, 143-144). */
-export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both";
+export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
 export const FORMS: readonly Form[] = ["bearer", "x-api-key"];
 
 export type Probe = {
@@ -161,6 +161,8 @@ export const buildRequest = (
     if (step.origin !== "none" && parts.origin !== undefined) headers.origin = parts.origin;
     if (credential !== null && probe.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
     if (credential !== null && probe.form === "both") headers["x-api-key"] = credential;
+    // Two lines of one name: as names they differ, on the wire they do not.
+    if (credential !== null && probe.form === "twice") headers.Authorization = `Bearer ${credential}`;
     for (const [name, value] of Object.entries(probe.headers ?? {})) {
       if (value === "") delete headers[name];
       else headers[name] = value;

@@ -73,6 +73,18 @@ export type Sender = {
 /** A dispatcher that notes every piece of the answer's body as it passes. */
 const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[]): Dispatcher => {
   const decoder = new TextDecoder();
+  const strict = new TextDecoder("utf-8", { fatal: true });
+  let broken = false;
+  /** A letter may be spread over two pieces, and an answer may be left in the middle of one. */
+  const breaks = (chunk: Uint8Array): boolean => {
+    if (broken) return false;
+    try {
+      strict.decode(chunk, { stream: true });
+    } catch {
+      broken = true;
+    }
+    return broken;
+  };
   const dispatch: Dispatcher["dispatch"] = (options, handler) => {
     const seen: Dispatcher.DispatchHandler = Object.create(handler) as Dispatcher.DispatchHandler;
     for (const name of ["onRequestStart", "onResponseStart", "onResponseEnd", "onResponseError"] as const) {
@@ -80,7 +92,8 @@ const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[]): Dispa
       (seen as Record<string, Function | undefined>)[name] = (handler[name] as Function | undefined)?.bind(handler);
     }
     seen.onResponseData = (controller, chunk) => {
-      chunks.push({ atUs: clock.nowUs(), text: decoder.decode(chunk, { stream: true }) });
+      const text = decoder.decode(chunk, { stream: true });
+      chunks.push({ atUs: clock.nowUs(), text, ...(breaks(chunk) ? { notUtf8: true } : {}) });
       handler.onResponseData?.(controller, chunk);
     };
     return dispatcher.dispatch(options, seen);

@@ -20,7 +20,18 @@ const read = (text: string): Fields => {
 };
 
 /** Values of an odd type, by the defect that stumbles over them; `path` is below the base, with its query. */
-const STUMBLES: Readonly<Record<string, (call: { route: string; path: string; body: Fields }) => boolean>> = {
+type Call = {
+  route: string;
+  path: string;
+  text: string;
+  body: Fields;
+  heads: Readonly<Record<string, readonly string[] | undefined>>;
+};
+type Message = { role?: unknown; content?: unknown };
+const messagesIn = (body: Fields): Message[] => (Array.isArray(body.messages) ? body.messages.filter(isRecord) : []);
+const placesIn = (body: Fields): unknown[] => (Array.isArray(body.places) ? body.places : []);
+
+const STUMBLES: Readonly<Record<string, (call: Call) => boolean>> = {
   "500-on-odd-fields": ({ route, body }) =>
     route === "POST /chat/control/stream" &&
     ["location", "lang", "session_id", "app_snapshot"].some((name) => /^[\d[]/.test(JSON.stringify(body[name]) ?? "")),
@@ -34,11 +45,54 @@ const STUMBLES: Readonly<Record<string, (call: { route: string; path: string; bo
   },
   "500-off-the-earth": ({ path }) => Math.abs(Number(/[?&]lat=([^&]*)/.exec(path)?.[1])) > 90,
   "500-on-odd-tiles": ({ path }) => /^\/tiles\//.test(path) && !/^\/tiles\/\d{1,9}\/\d{1,9}\/\d{1,9}$/.test(path),
+  "500-on-unknown-languages": ({ path }) => /[?&]lang=(?!en|de|fr|es)\w/i.test(path),
+  "500-on-empty-options": ({ path }) => /[?&]source=(&|$)/.test(path),
+  "500-on-unknown-roles": ({ body }) => messagesIn(body).some(({ role }) => role === "tool"),
+  "500-on-blank-messages": ({ body }) => messagesIn(body).some(({ content }) => content === ""),
+  "500-on-many-messages": ({ body }) => messagesIn(body).length > 100,
+  "500-on-long-session-ids": ({ body }) => typeof body.session_id === "string" && body.session_id.length > 255,
+  "500-on-odd-session-ids": ({ body }) => typeof body.session_id === "string" && body.session_id.startsWith("../"),
+  "500-on-empty-words": ({ body }) => body.raw_query === "",
+  "500-on-many-places": ({ body }) => placesIn(body).length > 500,
+  "500-on-one-spot": ({ body }) => {
+    const [from, to] = placesIn(body);
+    return isRecord(from) && isRecord(to) && from.lat !== undefined && from.lat === to.lat && from.lon === to.lon;
+  },
+  "500-on-no-places": ({ body }) => Array.isArray(body.places) && body.places.length === 0,
+  "500-on-odd-options": ({ route, body }) =>
+    route === "POST /design/analyze" && body.options !== undefined && !isRecord(body.options),
+  "500-on-unknown-callers": ({ heads }) => heads["x-forwarded-for"]?.[0]?.startsWith("unknown") === true,
+  "500-on-odd-encodings": ({ heads }) => heads["accept-encoding"]?.[0]?.startsWith("nonsense") === true,
+  "500-on-odd-conditions": ({ heads }) => heads["if-modified-since"]?.[0] === "yesterday",
+  "500-on-two-credentials": ({ heads }) => (heads.authorization?.length ?? 0) > 1,
+  "500-on-odd-paths": ({ path }) => path.includes("%2f"),
+  "500-on-long-paths": ({ path }) => /^\/design\/.{2000}/.test(path),
+  "500-on-queries-of-posts": ({ route, path }) => route.startsWith("POST") && path.includes("?"),
+  "500-on-more-text": ({ text }) => text.endsWith("more"),
+  "500-on-a-byte-order-mark": ({ text }) => text.startsWith("\ufeff"),
+  "500-on-nan": ({ text }) => /: NaN[,}]/.test(text),
+  "500-on-the-same-twice": ({ text }) => text.split('"product"').length > 2,
 };
 
-export const stumbles = (defects: readonly string[], route: string, path: string, text: string): boolean => {
-  const call = { route, path, body: read(text) };
-  return defects.some((name) => STUMBLES[name]?.(call) === true);
+/** What a strict deployment says to the same, before it asks who calls. */
+const STRICT: readonly (readonly [names: readonly string[], status: number])[] = [
+  [["500-on-unknown-callers", "500-on-two-credentials", "500-on-odd-paths"], 400],
+  [["500-on-odd-conditions"], 304],
+  [["500-on-odd-encodings"], 406],
+  [["500-on-long-paths"], 414],
+  [["500-on-many-places", "500-on-many-messages"], 413],
+  [Object.keys(STUMBLES).filter((name) => /empty|unknown|odd-se|queries|text|byte|nan|same/.test(name)), 422],
+];
+
+export const strictReply = (call: Omit<Call, "body">): Reply | null => {
+  const whole = { ...call, body: read(call.text) };
+  const found = STRICT.find(([names]) => names.some((name) => STUMBLES[name]?.(whole) === true));
+  return found === undefined ? null : { status: found[1], ...(found[1] === 422 ? refusal("malformed") : {}) };
+};
+
+export const stumbles = (defects: readonly string[], call: Omit<Call, "body">): boolean => {
+  const whole = { ...call, body: read(call.text) };
+  return defects.some((name) => STUMBLES[name]?.(whole) === true);
 };
 
 /** The product as such a deployment reads it. */
@@ -63,6 +117,15 @@ const poiRefusal = (query: URLSearchParams, { is, has }: Names): Reply | null =>
   if (has("poi-needs-a-language") && lang === null) return refusal("malformed_query");
   const options = ["lang", "source", "id", "poi_context"].filter((name) => query.has(name));
   if (has("poi-refuses-options") && options.length > 0) return refusal("malformed_query");
+  if (has("poi-refuses-lang") && lang !== null) return refusal("malformed_query");
+  if (has("poi-refuses-source") && query.has("source")) return refusal("malformed_query");
+  const known = ["lat", "lon", "name", "category", "lang", "id", "poi_context"];
+  const alien = [...query.keys()].find((name) => !known.includes(name));
+  if (has("poi-knows-no-source") && alien !== undefined) return refusal(`no parameter ${alien}`);
+  if (has("poi-knows-no-source") && query.get("lat") === "north") return refusal("lat is no number");
+  // A list of sources of its own, and strict about what is not listed.
+  if (is("sources-are-listed") && query.has("source")) return refusal("no such source");
+  if (is("sources-are-listed") && alien !== undefined) return refusal(`no parameter ${alien}`);
   const strange = query.has("source") || (lang !== null && lang !== "de");
   return is("few-words-for-pois") && strange ? refusal("malformed_query") : null;
 };

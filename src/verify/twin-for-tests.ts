@@ -7,7 +7,14 @@ import { createHmac, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Target } from "../drivers/target.ts";
-import { fieldRefusal, memberRefusal, productRead, routeReply, stumbles } from "./twin-bodies-for-tests.ts";
+import {
+  fieldRefusal,
+  memberRefusal,
+  productRead,
+  routeReply,
+  strictReply,
+  stumbles,
+} from "./twin-bodies-for-tests.ts";
 
 type Org = { id: string; tier: "Free" | "Pro" | null; limit: number; used: number; keyLimit: number; style?: string };
 type Key = {
@@ -474,7 +481,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       has("nameless-events")
         ? `data: ${JSON.stringify(data)}${NL}${NL}`
         : `event: ${event}${NL}data: ${JSON.stringify(data)}${NL}${NL}`;
-    const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w${i} ` }));
+    const frames = Array.from({ length: 6 }, (_, i) => frame(name, { type: name, [field]: `w\u00e9${i} ` }));
     if (own === "control") frames.splice(3, 0, frame("quota", { limit: 10, used: 1, remaining: 9 }));
     if (is("extra-events"))
       frames.splice(
@@ -513,6 +520,11 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       clearInterval(timer);
       done();
     };
+    const send = (piece: string): void => {
+      if (has("streams-latin1")) res.write(Buffer.from(piece, "latin1"));
+      else if (is("splits-letters")) for (const byte of Buffer.from(piece)) res.write(Uint8Array.of(byte));
+      else res.write(piece);
+    };
     const everyMs = streamMs / frames.length;
     const pieces = is("tiny-chunks") ? frames.flatMap((text) => text.match(/[\s\S]{1,7}/g) ?? []) : frames;
     const perTick = Math.ceil(pieces.length / frames.length);
@@ -523,8 +535,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       }
       const text = has("buffers") ? pieces.join("") : pieces.slice(i, i + perTick).join("");
       i += perTick;
-      if (is("tiny-chunks")) for (const piece of text.match(/[\s\S]{1,7}/g) ?? []) res.write(piece);
-      else res.write(text);
+      if (is("tiny-chunks")) for (const piece of text.match(/[\s\S]{1,7}/g) ?? []) send(piece);
+      else send(text);
       if ((has("cuts-streams") || (is("cuts-a-stream-now-and-then") && cut)) && i > pieces.length / 2) {
         finish();
         res.destroy();
@@ -772,8 +784,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (has("500-on-charsets") && /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? ""))
       return write(res, { status: 500, body: {} });
     if (is("404-for-nobody") && credentialIn(req) === null) return write(res, detail(404, "Not Found"));
-    if (stumbles(defects, route, (req.url ?? "").replace(/^\/v1/, ""), text))
-      return write(res, { status: 500, body: {} });
+    const asked = { route, path: (req.url ?? "").replace(/^\/v1/, ""), text, heads: req.headersDistinct };
+    if (stumbles(defects, asked)) return write(res, { status: 500, body: {} });
+    const strict = is("strict") ? strictReply(asked) : null;
+    if (strict !== null) return write(res, strict);
     const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
     if (Date.now() < withoutKeysUntilMs) return write(res, { status: 503, body: {} });
     if (is("busy") && calls++ % 7 === 3) return write(res, flat("b2b_overloaded", {}, { "Retry-After": "0" }));

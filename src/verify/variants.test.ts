@@ -17,6 +17,7 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["nested-key", "200-on-create", "detail-on-management-401", "route-swallows", "tier-first", "no-env-in-keys"],
   ["one-place-is-malformed", "profiles-are-listed", "buildings-need-a-height", "few-words-for-pois", "looks-maps-up"],
   ["buildings-need-a-number", "maps-are-numbered", "hex-keys", "400-on-foreign-letters"],
+  ["strict", "splits-letters", "sources-are-listed"],
   ["few-types-for-control", "hangs-up-on-foreign-letters"],
   ["offers-map-loads", "older-revision", "cuts-a-stream-now-and-then", "retry-after-date"],
   ["offers-map-loads", "loads-count-nothing", "cuts-after-the-last-event", "null-counts-as-none"],

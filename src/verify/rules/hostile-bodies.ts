@@ -2,6 +2,7 @@
  * Bodies that are good but for one odd value (items 202, 223, 232): what a parser, a database or a log behind the service may
  * stumble over. On the exchange the value stands beside the product, on the control stream it is what the user says.
  */
+import type { RouteName } from "../../contract/routes.ts";
 import type { Probe } from "../probe.ts";
 
 type Body = NonNullable<Probe["body"]>;
@@ -42,5 +43,19 @@ export const oddBodies = (where: "exchange" | "control"): readonly OddBody[] => 
     { what: "a text with half a surrogate pair", body: ok(frame('"\\ud800"')) },
     { what: "a text with a null character", body: ok(frame('"\\u0000"')) },
     { what: "a member named __proto__", body: ok(frame("7", ', "__proto__": {"floodgate": 7}')) },
+  ];
+};
+
+/** Texts that some parsers take for JSON and others do not; each is sent to one route. */
+export const oddTexts = (): readonly (OddBody & { readonly route: RouteName })[] => {
+  const control = FRAMES.control('"Where is the harbour?"');
+  const places = '{"places": [{"name": "Station"}, {"name": "Market"}], "profile": "walking", "raw_query": "there"}';
+  const broken = (text: string): Body => ({ text, is: "malformed" });
+  return [
+    { route: "sdk.sessions", what: "the same member twice", body: ok('{"product": "chat", "product": "chat"}') },
+    { route: "sdk.sessions", what: "a member that is NaN", body: broken(FRAMES.exchange("NaN")) },
+    { route: "chat.control", what: "letters behind the body", body: broken(`${control}}] more`) },
+    { route: "chat.route", what: "a byte order mark before the body", body: ok(`\ufeff${places}`) },
+    { route: "design.apply", what: "a dataset that is -Infinity", body: broken('{"dataset": {"n": -Infinity}}') },
   ];
 };

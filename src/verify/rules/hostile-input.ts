@@ -9,9 +9,10 @@ import { exchangeProbe, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 import { answerTo, isSilent } from "../sent-once.ts";
 import { foreignLetters } from "./foreign-letters.ts";
-import { oddBodies } from "./hostile-bodies.ts";
+import { oddBodies, oddTexts } from "./hostile-bodies.ts";
+import { oddHeads } from "./hostile-heads.ts";
 import { oddQueries, oddTiles } from "./hostile-queries.ts";
-import { ODD_ANALYSES, oddValues } from "./hostile-values.ts";
+import { isMuch, ODD_ANALYSES, oddValues } from "./hostile-values.ts";
 
 const DEPTH = 3_000;
 /** Below the 8 KiB that HTTP servers commonly take for one header. */
@@ -100,6 +101,13 @@ const probesOf = (context: Context): Probe[] => {
     const caller = callersOf(context, scopeOf(odd.route))[0];
     if (caller !== undefined) probes.push({ ...caller, ...odd });
   }
+  for (const odd of oddTexts()) {
+    const caller = callersOf(context, scopeOf(odd.route))[0];
+    if (odd.route === "sdk.sessions") {
+      if (context.has("publishable")) probes.push({ ...exchangeProbe("publishable", "listed", "chat"), ...odd });
+    } else if (caller !== undefined) probes.push({ ...caller, ...odd });
+  }
+  probes.push(...oddHeads(context));
   return probes;
 };
 
@@ -114,7 +122,8 @@ const hostileInput: Rule = {
     const checks = new Checks("no server error");
     const look = (answer: Answer): void => {
       const { status, probe } = answer;
-      if (status === null && isSilent(answer)) checks.unclear(`${probe.what}: ${told(answer)}`);
+      if (answer.transient && isMuch(probe.what)) checks.note(`${probe.what}: ${told(answer)}`);
+      else if (status === null && isSilent(answer)) checks.unclear(`${probe.what}: ${told(answer)}`);
       // A connection that is closed on such a call is a refusal as well, if a rude one.
       else if (status === null) checks.note(`${probe.what}: ${told(answer)}`);
       else if (answer.transient && BETWEEN.has(status)) checks.unclear(told(answer));
@@ -122,7 +131,10 @@ const hostileInput: Rule = {
       else if (status === 503) checks.note(`${probe.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
     };
-    const judge = async (probe: Probe): Promise<void> => look(await answerTo(context, { ...probe, open: true }));
+    const judge = async (probe: Probe): Promise<void> => {
+      const asked: Probe = { ...probe, open: true };
+      look(isMuch(probe.what) ? await context.send({ ...asked, once: true }) : await answerTo(context, asked));
+    };
     await context.each([...probesOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
     const analyst = callersOf(context, "design")[0];

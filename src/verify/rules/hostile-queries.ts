@@ -6,6 +6,8 @@ import { type Probe, role } from "../probe.ts";
 /** Below what servers commonly take for a request line. */
 const LONG_QUERY = 3_000;
 
+const GOOD = "lat=52.5&lon=13.4&name=Cafe&category=cafe";
+
 const QUERIES: readonly (readonly [what: string, query: string])[] = [
   ["a latitude that is no number", "lat=north&lon=13.4&name=Cafe&category=cafe"],
   ["a latitude off the earth", "lat=1e999&lon=13.4&name=Cafe&category=cafe"],
@@ -18,6 +20,12 @@ const QUERIES: readonly (readonly [what: string, query: string])[] = [
   ["a very long name", `lat=52.5&lon=13.4&name=${"n".repeat(LONG_QUERY)}&category=cafe`],
   ["a latitude that comes twice", "lat=52.5&lat=1&lon=13.4&name=Cafe&category=cafe"],
   ["a latitude that is a list", "lat[]=52.5&lat[x]=1&lon=13.4&name=Cafe&category=cafe"],
+  ["a language that nobody knows", `${GOOD}&lang=xx`],
+  ["a language that comes twice", `${GOOD}&lang=en&lang=de`],
+  ["a source that nobody knows", `${GOOD}&source=floodgate`],
+  ["an id that nobody knows", `${GOOD}&id=floodgate`],
+  ["a context that is no word", `${GOOD}&poi_context=%7B%5B`],
+  ["optional parameters that are empty", `${GOOD}&lang=&source=&id=&poi_context=`],
 ];
 
 export const oddQueries = (): { what: string; path: string }[] =>

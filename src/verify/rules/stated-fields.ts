@@ -13,24 +13,77 @@ import { isMalformed, reasonIn } from "../wording.ts";
 const isServed = (answer: Answer): boolean => isAdmitted(answer) || answer.status === 404;
 
 const REQUIRED = { lat: "52.52", lon: "13.37", name: "Cafe", category: "cafe" };
+const ADDRESS = "https://cafe.example/1";
 /** Values that nobody would be surprised by; the first of each go together. */
 const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
-  lang: ["en", "en-US", "de"],
-  source: ["osm", "search"],
-  id: ["1", "node/1"],
-  poi_context: ["cafe", "{}"],
+  lang: ["en", "en-US", "de", "fr", "es", "EN"],
+  source: ["osm", "search", "map", "1", ADDRESS],
+  id: ["1", "node/1", "cafe", "Q42", "00000000-0000-4000-8000-000000000001", ADDRESS],
+  poi_context: ["cafe", "{}", "1", '{"name":"Cafe"}', ADDRESS],
 };
 
-const askPoi = async (context: Context, more: Readonly<Record<string, string>>): Promise<Answer> => {
+const askPoi = async (
+  context: Context,
+  more: Readonly<Record<string, string>>,
+  required: Readonly<Record<string, string>> = REQUIRED,
+): Promise<Answer> => {
   const caller = callersOf(context, "ai")[0] as { credential: Probe["credential"]; origin: "listed" | "none" };
   const names = Object.keys(more).join(", ");
   return context.send({
     route: "poi.enrich",
     ...caller,
-    path: `/retrieval/poi/enrich?${new URLSearchParams({ ...REQUIRED, ...more })}`,
+    path: `/retrieval/poi/enrich?${new URLSearchParams({ ...required, ...more })}`,
     what: names === "" ? "the required parameters alone" : `the required parameters and ${names}`,
     open: true,
   });
+};
+
+/** `taken`: the first of its values that was not called malformed; `refused`: the others, in order. */
+type Tried = { name: string; taken: Answer | null; refused: Answer[] };
+type PoiCalls = { bare: Answer; full: Answer; tried: readonly Tried[] };
+
+/** One parameter at a time, where all of them together were refused, or none was. */
+const poiCalls = (context: Context): Promise<PoiCalls> =>
+  context.once("optional parameters of a place", async () => {
+    const first = Object.fromEntries(Object.entries(OPTIONAL).map(([name, [value = ""]]) => [name, value]));
+    const bare = await askPoi(context, {});
+    const full = await askPoi(context, first);
+    const tried: Tried[] = [];
+    // Which one of them is needed is the question here; below, which one is not taken.
+    const inDoubt = isMalformed(bare) ? !isServed(full) : isMalformed(full) && isServed(bare);
+    for (const [name, values] of inDoubt ? Object.entries(OPTIONAL) : []) {
+      const refused: Answer[] = [];
+      let taken: Answer | null = null;
+      for (const value of values) {
+        const answer = await askPoi(context, { [name]: value });
+        if (isMalformed(answer)) refused.push(answer);
+        else taken = answer;
+        if (taken !== null) break;
+      }
+      tried.push({ name, taken, refused });
+      if (isMalformed(bare) && taken !== null && isServed(taken)) break;
+    }
+    return { bare, full, tried };
+  });
+
+const neverTaken = ({ tried }: PoiCalls): Tried[] => tried.filter(({ taken }) => taken === null);
+
+const UNLISTED = "floodgate_option";
+
+/**
+ * Whether a service itself says that it does not know a parameter: it refuses it in the words in which it refuses one that
+ * is not listed, and not in those for a value that is malformed. A list of values that we did not guess is told otherwise.
+ */
+const saysUnknown = async (context: Context, { name, refused }: Tried): Promise<Answer | null> => {
+  const [first] = refused;
+  const [value = ""] = OPTIONAL[name] ?? [];
+  if (first === undefined) return null;
+  const unlisted = await askPoi(context, { [UNLISTED]: value });
+  const malformed = await askPoi(context, {}, { ...REQUIRED, lat: "north" });
+  if (!isMalformed(unlisted) || !isMalformed(malformed)) return null;
+  const said = reasonIn(first, name, value);
+  if (said !== reasonIn(unlisted, UNLISTED, value)) return null;
+  return said === reasonIn(malformed, "lat", "north") ? null : unlisted;
 };
 
 const poiOptions: Rule = {
@@ -42,24 +95,18 @@ const poiOptions: Rule = {
   needs: { anyOf: ["publishable", "server"] },
   run: async (context) => {
     const checks = new Checks("the same with the optional parameters and without");
-    const first = Object.fromEntries(Object.entries(OPTIONAL).map(([name, [value = ""]]) => [name, value]));
-    const bare = await askPoi(context, {});
-    const full = await askPoi(context, first);
+    const calls = await poiCalls(context);
+    const { bare, full, tried } = calls;
     for (const answer of [bare, full]) {
       if (answer.transient) checks.unclear(told(answer));
       else if (isServed(answer)) checks.fine();
       else if (!isMalformed(answer)) checks.note(`${answer.probe.what}: ${told(answer)}`);
     }
-    const tries = Object.entries(OPTIONAL).flatMap(([name, values]) => values.map((value) => ({ [name]: value })));
     if (isMalformed(bare)) {
-      let served = isServed(full) ? full : undefined;
-      for (const more of served === undefined ? tries : []) {
-        const answer = await askPoi(context, more);
-        if (isServed(answer)) served = answer;
-        if (served !== undefined) break;
-      }
-      if (served === undefined) checks.note("refused with and without: the types of the query are not shown");
-      else {
+      const served = [full, ...tried.map(({ taken }) => taken)].find((answer) => answer !== null && isServed(answer));
+      if (served === undefined || served === null) {
+        checks.note("refused with and without: the types of the query are not shown");
+      } else {
         const got = `${told(bare)} for the required parameters alone, and ${served.outcome} for ${served.probe.what}`;
         checks.breach({
           expected: "none of the optional parameters to be needed",
@@ -68,18 +115,49 @@ const poiOptions: Rule = {
           accepts: [ANY_SUCCESS],
         });
       }
-    } else if (isMalformed(full) && isServed(bare)) {
-      let last = full;
-      for (const more of tries) {
-        last = await askPoi(context, more);
-        if (!isMalformed(last)) break;
+      return checks.result("the types of the query are not shown in the specification");
+    }
+    for (const { taken } of tried) if (taken?.transient === true) checks.unclear(told(taken));
+    const never = neverTaken(calls);
+    const breach = (name: string, refused: Answer | undefined, more: Answer[] = []): void => {
+      if (refused === undefined) return;
+      const got = `${bare.outcome} for the required parameters alone, and ${told(refused)} with ${name}`;
+      checks.breach({ expected: `${name} to be taken`, got, steps: [bare, ...more, refused], accepts: null });
+    };
+    if (tried.length > 0 && never.length === tried.length) {
+      breach(`any of ${Object.keys(OPTIONAL).join(", ")}`, never[0]?.refused[0]);
+    } else {
+      for (const one of never) {
+        // What a language is called is no secret; what the others hold is not shown.
+        if (one.name === "lang") breach(`lang as any of ${OPTIONAL.lang?.join(", ")}`, one.refused[0]);
+        else {
+          const unlisted = await saysUnknown(context, one);
+          if (unlisted !== null)
+            breach(`${one.name}, as with a parameter that is not listed`, one.refused[0], [unlisted]);
+        }
       }
-      if (last.transient) checks.unclear(told(last));
-      else if (!isMalformed(last)) checks.note(`not every value of an optional parameter is taken: ${told(full)}`);
-      else {
-        const names = Object.keys(OPTIONAL).join(", ");
-        const got = `${bare.outcome} for the required parameters alone, and ${told(last)} with any of ${names}`;
-        checks.breach({ expected: "the optional parameters to be taken", got, steps: [bare, last], accepts: null });
+      if (tried.length > 0) checks.note(`not every value of an optional parameter is taken: ${told(full)}`);
+    }
+    return checks.result("the types of the query are not shown in the specification");
+  },
+};
+
+const eachPoiOption: Rule = {
+  id: "poi-takes-each-parameter",
+  level: "should",
+  spec: [99],
+  title: "each optional parameter of a place is taken with one of the values that anybody would try",
+  phase: "lattice",
+  needs: { anyOf: ["publishable", "server"] },
+  run: async (context) => {
+    const checks = new Checks("each of the optional parameters to be taken with some value");
+    const calls = await poiCalls(context);
+    if (isServed(calls.full)) checks.fine();
+    if (isServed(calls.bare)) {
+      for (const { taken } of calls.tried) if (taken !== null && isServed(taken)) checks.fine();
+      for (const { name, refused } of neverTaken(calls)) {
+        const got = `${told(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
+        checks.breach({ expected: `${name} to be taken`, got, steps: [calls.bare, ...refused], accepts: null });
       }
     }
     return checks.result("the types of the query are not shown in the specification");
@@ -146,4 +224,4 @@ const summaryTypes: Rule = {
   },
 };
 
-export const STATED_FIELD_RULES: readonly Rule[] = [poiOptions, summaryTypes];
+export const STATED_FIELD_RULES: readonly Rule[] = [poiOptions, eachPoiOption, summaryTypes];

@@ -75,6 +75,26 @@ const contentType = streamRule(
   isOpen,
 );
 
+/** The encodings of a connection or a proxy are no part of the stream. */
+const isPlain = ({ headers }: Answer): boolean => /^(identity)?$/i.test(headers["content-encoding"]?.trim() ?? "");
+
+/** The HTML standard, section 9.2.5: event streams are always encoded as UTF-8, whatever a charset says. */
+const isUtf8 = streamRule(
+  {
+    id: "stream-is-utf8",
+    level: "must",
+    spec: [8, 166],
+    title: "an event stream is encoded as UTF-8, as its content type says",
+  },
+  ALL_STREAMS,
+  (checks, { stream, answer }) => {
+    if (!isPlain(answer)) return checks.note(`${stream}: encoded as ${answer.headers["content-encoding"]}`);
+    const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
+    const got = `there were bytes that are none, in ${JSON.stringify(at?.text.slice(0, 120))}`;
+    checks.require(at === undefined, answer, "bytes that are UTF-8", got);
+  },
+);
+
 /** Events of section 6: any stream may carry them, so they make no contract. */
 const SHARED_EVENTS: ReadonlySet<string | null> = new Set([ERROR_EVENT, "quota"]);
 
@@ -192,6 +212,7 @@ const notBuffered: Rule = {
 
 export const STREAM_RULES: readonly Rule[] = [
   contentType,
+  isUtf8,
   framesRule(
     "stream-frames",
     "must",
