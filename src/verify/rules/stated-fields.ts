@@ -155,7 +155,10 @@ const eachPoiOption: Rule = {
     if (isServed(calls.full)) checks.fine();
     if (isServed(calls.bare)) {
       for (const { taken } of calls.tried) if (taken !== null && isServed(taken)) checks.fine();
-      for (const { name, refused } of neverTaken(calls)) {
+      const never = neverTaken(calls);
+      // What the other rule says is not said twice.
+      const rest = never.length === calls.tried.length ? [] : never.filter(({ name }) => name !== "lang");
+      for (const { name, refused } of rest) {
         const got = `${told(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
         checks.breach({ expected: `${name} to be taken`, got, steps: [calls.bare, ...refused], accepts: null });
       }
