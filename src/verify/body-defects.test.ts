@@ -35,6 +35,8 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["500-on-more-text", "hostile-input"],
   ["500-on-a-byte-order-mark", "hostile-input"],
   ["500-on-nan", "hostile-input"],
+  ["500-on-listed-products", "hostile-input"],
+  ["500-on-names-of-objects", "hostile-input"],
   ["500-on-the-same-twice", "hostile-input"],
   ["streams-latin1", "stream-is-utf8"],
   ["poi-refuses-lang", "poi-optional-parameters"],

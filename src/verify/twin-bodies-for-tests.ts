@@ -71,6 +71,8 @@ const STUMBLES: Readonly<Record<string, (call: Call) => boolean>> = {
   "500-on-more-text": ({ text }) => text.endsWith("more"),
   "500-on-a-byte-order-mark": ({ text }) => text.startsWith("\ufeff"),
   "500-on-nan": ({ text }) => /: NaN[,}]/.test(text),
+  "500-on-listed-products": ({ body }) => typeof body.product === "object" && body.product !== null,
+  "500-on-names-of-objects": ({ body }) => body.product === "constructor",
   "500-on-the-same-twice": ({ text }) => text.split('"product"').length > 2,
 };
 

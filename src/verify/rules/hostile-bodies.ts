@@ -46,13 +46,17 @@ export const oddBodies = (where: "exchange" | "control"): readonly OddBody[] => 
   ];
 };
 
-/** Texts that some parsers take for JSON and others do not; each is sent to one route. */
+/** Texts that some parsers take for JSON and others do not, and members that are not what they seem; each is sent to one route. */
 export const oddTexts = (): readonly (OddBody & { readonly route: RouteName })[] => {
   const control = FRAMES.control('"Where is the harbour?"');
   const places = '{"places": [{"name": "Station"}, {"name": "Market"}], "profile": "walking", "raw_query": "there"}';
   const broken = (text: string): Body => ({ text, is: "malformed" });
   return [
     { route: "sdk.sessions", what: "the same member twice", body: ok('{"product": "chat", "product": "chat"}') },
+    // No key of a hash table, and a name that every object of some languages has.
+    { route: "sdk.sessions", what: "a product that is a list", body: ok('{"product": ["chat"]}') },
+    { route: "sdk.sessions", what: "a product that is an object", body: ok('{"product": {"chat": 1}}') },
+    { route: "sdk.sessions", what: "a product named constructor", body: ok('{"product": "constructor"}') },
     { route: "sdk.sessions", what: "a member that is NaN", body: broken(FRAMES.exchange("NaN")) },
     { route: "chat.control", what: "letters behind the body", body: broken(`${control}}] more`) },
     { route: "chat.route", what: "a byte order mark before the body", body: ok(`\ufeff${places}`) },
