@@ -24,15 +24,16 @@ import { RATE_RULES } from "./rate-limit.ts";
 
 /** More of a wave than a network loses, or a service that stumbles now and then: by one wave alone nobody can tell. */
 const BAD_MIN = 2;
-const BAD_SHARE = 0.05;
+type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
 
-const isMuch = (answers: readonly Answer[], isBad: (answer: Answer) => boolean): boolean =>
-  answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * BAD_SHARE);
+const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
+  answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
 
 /** In place of a refusal: a lone call is served, half the wave is served whole, the whole wave shows it again. */
-const showsAgain = async (context: Context, isBad: (answer: Answer) => boolean): Promise<Answer | null> => {
+const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null> => {
+  const { isBad } = doubt;
   const { caller, bySize } = await overload(context);
-  const bad = [...bySize].find(([, answers]) => isMuch(answers, isBad));
+  const bad = [...bySize].find(([, answers]) => isMuch(answers, doubt));
   if (caller === null || bad === undefined) return null;
   const [size, first] = bad;
   const served = first.filter(isAdmitted).length;
@@ -44,13 +45,13 @@ const showsAgain = async (context: Context, isBad: (answer: Answer) => boolean):
   }
   await wait(CALM_MS, context.signal);
   const second = await wave(context, size, [caller]);
-  return isMuch(second, isBad) ? (second.findLast(isBad) ?? null) : null;
+  return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
 };
 
 /** How a call over a cap may be told apart from refusals only by looking twice. */
-const DOUBTFUL: readonly (readonly [what: string, isBad: (answer: Answer) => boolean])[] = [
-  ["calls had no answer", ({ status }) => status === null],
-  ["calls were told that something is down", ({ outcome }) => DOWN.test(outcome)],
+const DOUBTFUL: readonly Doubt[] = [
+  { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
+  { what: "calls were told that something is down", isBad: ({ outcome }) => DOWN.test(outcome), share: 0.15 },
 ];
 
 const capNotMet = (context: Context, { size }: Overload): string =>
@@ -76,12 +77,12 @@ const overloadIsTold = loadRule({
       );
     }
     let isDoubtful = false;
-    for (const [phrase, isBad] of DOUBTFUL) {
-      if (![...bySize.values()].some((one) => isMuch(one, isBad))) continue;
+    for (const doubt of DOUBTFUL) {
+      if (![...bySize.values()].some((one) => isMuch(one, doubt))) continue;
       isDoubtful = true;
-      const bad = answers.filter(isBad);
-      const what = `${bad.length} of ${answers.length} ${phrase}: ${told(bad[0] as Answer)}`;
-      const last = await showsAgain(context, isBad);
+      const bad = answers.filter(doubt.isBad);
+      const what = `${bad.length} of ${answers.length} ${doubt.what}: ${told(bad[0] as Answer)}`;
+      const last = await showsAgain(context, doubt);
       if (last === null) checks.unclear(what);
       else checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
     }
