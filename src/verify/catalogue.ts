@@ -29,6 +29,7 @@ import { nullOrigin } from "./rules/null-origin.ts";
 import { ORDER_RULES } from "./rules/order.ts";
 import { ORGANIZATION_RULES } from "./rules/organizations.ts";
 import { ORIGIN_RULES } from "./rules/origins.ts";
+import { PREFLIGHT_RULES } from "./rules/preflight.ts";
 import { quotaAtLoads } from "./rules/quota-at-loads.ts";
 import { QUOTA_BURN_RULES } from "./rules/quota-burn.ts";
 import { ROUTE_RULES } from "./rules/routes.ts";
@@ -48,6 +49,7 @@ const ALL: readonly Rule[] = [
   ...FOREIGN_LETTER_RULES,
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
+  ...PREFLIGHT_RULES,
   ...CAPABILITY_RULES,
   ...RUNTIME_RULES,
   ...STATED_FIELD_RULES,

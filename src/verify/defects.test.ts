@@ -127,6 +127,13 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["no-band-at-all", "soft-band-and-hard-stop"],
   ["stops-hard-at-twice", "soft-band-and-hard-stop"],
   ["stops-hard-at-four-times", "soft-band-and-hard-stop"],
+  ["loses-counts", "allowance-is-exact"],
+  ["counts-by-replica", "allowance-is-exact"],
+  ["counts-by-replica", "soft-band-and-hard-stop"],
+  ["mixes-up-callers", "simultaneous-calls-keep-apart"],
+  ["preflights-without-a-key", "preflight-allows-a-credential"],
+  ["takes-an-empty-origin", "exchange-origin-required"],
+  ["takes-its-own-origin", "exchange-origin-mismatch"],
 ];
 
 const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
@@ -228,5 +235,25 @@ describe("a deployment with one defect under load", () => {
   // Most of it is waiting.
   test.concurrent.each(LOAD_DEFECTS)("%s fails the rule %s", { timeout: 90_000 }, async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
+  });
+});
+
+describe("a deployment that gives a session out again (A19)", () => {
+  const LAST = "session-expires-in-remains";
+  test.each([
+    ["fail", { defects: ["reuses-with-a-full-life"] }],
+    ["pass", { variants: ["reuses-sessions"] }],
+  ] as const)("%ss by the lifetime that it tells then", { timeout: 60_000 }, async (verdict, parts) => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7 },
+        // Slow enough that seconds pass between the first time and the last.
+        ...{ ratePerS: 20, only: ["exchange-mints", "mixed-calls", "allowance-is-per-organization", LAST] },
+      });
+      expect(claims.map((claim) => claim.verdict)).toEqual(["pass", "pass", "pass", verdict]);
+    } finally {
+      await twin.close();
+    }
   });
 });

@@ -47,6 +47,7 @@ describe("the reference platform", () => {
       "stream-error-event",
       "stream-nothing-after-error",
       "key-service-down-has-no-detail",
+      "session-expires-in-remains",
     ];
     const skipped = first.claims
       .filter(({ verdict }) => verdict === "skipped")

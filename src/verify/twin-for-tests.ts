@@ -97,6 +97,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   let calls = 0;
   const requestIds: string[] = [];
   const reusable = new Map<string, string>();
+  const mintedAtMs = new Map<string, number>();
   const sinceFirst = new Map<string, number>();
   let ids = 0;
   let monthHasTurned = false;
@@ -207,7 +208,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const [head = "", payload = "", signature = ""] = token.replace(/^svc_sess_[^_]*_/, "").split(".");
     return token.startsWith("svc_sess_") && signature === sign(`${head}.${payload}`);
   };
-  const credentialIn = (req: IncomingMessage): string | null => {
+  let latest: string | null = null;
+  const credentialIn = (req: IncomingMessage): string | null =>
+    has("mixes-up-callers") ? latest : ownCredentialIn(req);
+  const ownCredentialIn = (req: IncomingMessage): string | null => {
     const bearer = /^Bearer\s+(\S+)$/i.exec(String(req.headers.authorization ?? ""))?.[1];
     const api = has("ignores-x-api-key") ? undefined : (req.headers["x-api-key"] as string | undefined);
     return bearer ?? api ?? null;
@@ -268,7 +272,15 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   /** `null`: let in and charged. */
   const charge = async (of: Org, id: string): Promise<Reply | null> => {
     if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(of));
-    const cap = capOf(of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
+    // One count for each of two replicas.
+    const replicas = has("counts-by-replica") ? 2 : 1;
+    const cap = replicas * capOf(of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
+    if (has("loses-counts") && of.used < cap) {
+      const read = of.used;
+      await new Promise((resolve) => setTimeout(resolve, 15));
+      of.used = read + 1;
+      return null;
+    }
     const endless = (has("never-hard-stops") && of.tier === "Pro") || has("never-counts");
     if (of.used < cap || endless) {
       if (has("checks-then-charges")) await new Promise((resolve) => setTimeout(resolve, 15));
@@ -340,6 +352,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const from: Check = () => {
       const missing = origin === undefined || (is("null-is-missing") && origin === "null");
       const named = has("takes-the-referer") && req.headers.referer !== undefined;
+      if (origin === "" && has("takes-an-empty-origin")) return null;
+      if (has("takes-its-own-origin") && origin === `http://${req.headers.host}`) return null;
       if (missing) return has("no-origin-is-fine") || named ? null : detail(403, "origin_required");
       if (isListed(key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
       if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
@@ -366,7 +380,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (!free || has("remembers-the-old-tier")) return null;
       return detail(403, has("scope-for-tier") ? "insufficient_scope" : "tier_capability_not_allowed");
     };
-    const reused = is("reuses-sessions") ? reusable.get(`${key.id} ${product}`) : undefined;
+    const reused =
+      is("reuses-sessions") || has("reuses-with-a-full-life") ? reusable.get(`${key.id} ${product}`) : undefined;
     const rate: Check = () => (rateLimited(key) ? limited() : null);
     const meter: Check = () =>
       (product === "tile" && reused === undefined) || has("charges-every-mint")
@@ -386,6 +401,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (refusal !== null) return refusal;
     }
     const token = reused ?? mintToken(key, String(product));
+    if (reused === undefined) mintedAtMs.set(token, Date.now());
+    const passedS = has("reuses-with-a-full-life")
+      ? 0
+      : Math.ceil((Date.now() - (mintedAtMs.get(token) as number)) / 1000);
     // What came at the same moment does not know of each other.
     setTimeout(() => reusable.set(`${key.id} ${product}`, token), 5);
     const silent = has("forgets-the-style") || (has("tells-the-style-to-chat-alone") && product !== "chat");
@@ -404,7 +423,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
               ? 899.5
               : is("short-sessions")
                 ? 3
-                : 900,
+                : 900 - passedS,
         product: has("echoes-chat") ? "chat" : product,
         ...(style === undefined ? (has("null-style") ? { basemap_style_id: null } : {}) : { [styleName]: style }),
         ...(of.style === undefined && standard !== undefined ? { basemap_style_id: standard } : {}),
@@ -764,6 +783,20 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   };
   const answer = async (req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
     requestIds.push(String(req.headers["x-request-id"]));
+    if (has("mixes-up-callers")) {
+      latest = ownCredentialIn(req);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    if (req.method === "OPTIONS" && (is("answers-preflights") || has("preflights-without-a-key"))) {
+      const allowed = has("preflights-without-a-key") ? "Content-Type" : "Content-Type, X-Api-Key";
+      return write(res, {
+        status: 204,
+        headers: {
+          "Access-Control-Allow-Origin": String(req.headers.origin),
+          "Access-Control-Allow-Headers": allowed,
+        },
+      });
+    }
     const page = req.headers.origin;
     if (has("echoes-the-credential")) res.setHeader("X-Debug-Key", credentialIn(req) ?? "");
     const caller = readToken(credentialIn(req) ?? "")?.key ?? byS(credentialIn(req) ?? "");

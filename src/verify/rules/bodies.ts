@@ -41,6 +41,7 @@ const WRONG_PRODUCTS: readonly { what: string; body: unknown }[] = [
   { what: "a product between spaces", body: { product: " chat " } },
   { what: "a product that is a number", body: { product: 7 } },
   { what: "a product that is null", body: { product: null } },
+  { what: "a product that is a list", body: { product: ["chat"] } },
   { what: "a body that is a list", body: ["chat"] },
 ];
 

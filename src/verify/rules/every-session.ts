@@ -75,4 +75,42 @@ const sessionLasts: Rule = {
   },
 };
 
-export const EVERY_SESSION_RULES: readonly Rule[] = [corsIsWhole, sessionLasts];
+/** Whole seconds are rounded on both sides. */
+const ROUNDED_S = 2;
+
+type Minted = { token: string; atS: number; leftS: number; answer: Answer };
+
+const mintedIn = (answer: Answer): Minted[] => {
+  const { session_token: token, expires_in: leftS } = answer.fields;
+  if (answer.probe.route !== "sdk.sessions" || typeof token !== "string" || typeof leftS !== "number") return [];
+  return [{ token, leftS, answer, atS: answer.exchanged.sentUs / 1e6 }];
+};
+
+/** A19: a session may be given out again; `expires_in` is what remains of it, by item 32. */
+const remains: Rule = {
+  id: "session-expires-in-remains",
+  level: "must",
+  spec: [32],
+  title: "a session that is given out again is told with the lifetime that remains",
+  phase: "every-answer",
+  needs: {},
+  run: async (context) => {
+    const checks = new Checks("an expires_in that has become less by the time between");
+    const first = new Map<string, Minted>();
+    for (const minted of context.answers.flatMap(mintedIn)) {
+      const before = first.get(minted.token);
+      if (before === undefined) {
+        first.set(minted.token, minted);
+        continue;
+      }
+      const mostS = before.leftS - (minted.atS - before.atS) + ROUNDED_S;
+      const passedS = Math.round(minted.atS - before.atS);
+      const got = `it was ${before.leftS}, and ${minted.leftS} for the same session ${passedS} s later`;
+      checks.require(minted.leftS <= mostS, minted.answer, `at most ${Math.ceil(mostS)}`, got);
+    }
+    const result = checks.result("no session was given out twice");
+    return result.verdict === "skipped" ? { ...result, idle: true } : result;
+  },
+};
+
+export const EVERY_SESSION_RULES: readonly Rule[] = [corsIsWhole, sessionLasts, remains];

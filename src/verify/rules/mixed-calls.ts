@@ -126,4 +126,34 @@ const mixed: Rule = {
   },
 };
 
-export const MIXED_RULES: readonly Rule[] = [mixed];
+/** As many as a browser opens at once: a map that starts does so, and nobody calls it load. */
+const TOGETHER = 8;
+const ROUNDS = 4;
+
+/** Who is who gets lost where a server keeps the caller of one call while it waits for something in another. */
+const simultaneous: Rule = {
+  id: "simultaneous-calls-keep-apart",
+  level: "must",
+  spec: [2, 46, 69, 153, 156],
+  title: "calls of different callers at the same moment are each answered as their own",
+  phase: "order",
+  needs: {},
+  run: async (context) => {
+    const checks = new Checks("an answer that the specification allows this call");
+    const credentials = credentialsOf(context);
+    const forms = await context.exchangeForms();
+    // Before, so that it is no part of what happens at once.
+    for (const { of, product } of SESSIONS) if (context.has(of)) await context.mint(of, product);
+    const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
+    for (let round = 0; round < ROUNDS; round++) {
+      // Others than those that came one by one.
+      const first = CALLS + round * together;
+      const probes = Array.from({ length: together }, (_, i) => probeOf(context, credentials, forms, first + i));
+      const answers = await Promise.all(probes.map((probe) => context.send({ ...probe, atOnce: true })));
+      for (const answer of answers) judge(checks, answer);
+    }
+    return checks.result();
+  },
+};
+
+export const MIXED_RULES: readonly Rule[] = [mixed, simultaneous];

@@ -25,11 +25,22 @@ const originRequired = tableRule({
     );
     // Anybody can write a Referer; only a browser's Origin says where a call comes from.
     const headers = { referer: `${context.target.credentials?.publishable?.origin}/` };
-    return [...asked, exchangeProbe("publishable", "none", "chat", { headers })].map(
-      (probe): Cell => ({ probe, accepts: [NO_ORIGIN] }),
-    );
+    const empty = exchangeProbe("publishable", "foreign", "chat", { originValue: "", what: "an empty Origin" });
+    return [
+      ...[...asked, exchangeProbe("publishable", "none", "chat", { headers })].map(
+        (probe): Cell => ({ probe, accepts: [NO_ORIGIN] }),
+      ),
+      { probe: empty, accepts: [NO_ORIGIN, MISMATCH] },
+    ];
   },
 });
+
+/** The API's own address is in the allowlist as little as any other that is not listed. */
+const ownOrigin = (context: Context): Probe[] => {
+  const { origin } = new URL(context.target.base_url);
+  if (origin === listedOf(context)) return [];
+  return [exchangeProbe("publishable", "foreign", "chat", { originValue: origin, what: "the API's own Origin" })];
+};
 
 const originMismatch = tableRule({
   id: "exchange-origin-mismatch",
@@ -39,12 +50,12 @@ const originMismatch = tableRule({
   phase: "lattice",
   needs: { roles: ["publishable"] },
   cells: async (context) =>
-    pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(
-      ({ product, form }): Cell => ({
-        probe: exchangeProbe("publishable", "foreign", product, { form }),
-        accepts: [MISMATCH],
-      }),
-    ),
+    [
+      ...pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(({ product, form }) =>
+        exchangeProbe("publishable", "foreign", product, { form }),
+      ),
+      ...ownOrigin(context),
+    ].map((probe): Cell => ({ probe, accepts: [MISMATCH] })),
 });
 
 /** Origins that only look like the listed one. No pattern could mean the strict ones; the rest is a matter of matching. */

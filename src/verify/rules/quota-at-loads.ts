@@ -37,7 +37,7 @@ const spent = async (context: Context): Promise<Answer | string> => {
   if (first.outcome === EXCEEDED) return first;
   const most = (context.keyRole(FREE)?.limit ?? UNKNOWN_MOST) + 1;
   if (context.budget.left("map_loads") < most) return `budget.map_loads of the target file does not allow ${most}`;
-  if (isAdmitted(first)) await burn(context, FREE, most, most);
+  if (isAdmitted(first)) await burn(context, FREE, most);
   const last = await mintTile(context, FREE);
   return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${told(last)}`;
 };

@@ -69,7 +69,7 @@ const mintsCount = async (context: Context): Promise<boolean> => {
   const seen = context.answers.some((answer) => about(answer) && answer.outcome === EXCEEDED);
   if (seen) return true;
   const most = (context.keyRole(of)?.limit ?? UNKNOWN_MOST) + PAST;
-  return context.budget.left("map_loads") >= most && (await burn(context, of, most, most)).stop !== null;
+  return context.budget.left("map_loads") >= most && (await burn(context, of, most)).stop !== null;
 };
 
 /** Nothing refused a mint. Either loads under a session count in its place (A9), or nothing does. */
@@ -136,7 +136,7 @@ const free: Rule = {
     if (context.budget.left("map_loads") < (stated ?? UNKNOWN_MOST)) {
       return checks.result(`budget.map_loads of the target file does not allow the ${stated ?? UNKNOWN_MOST} of ${of}`);
     }
-    const found = await burn(context, of, most, most);
+    const found = await burn(context, of, most);
     const { stop, admitted, mints } = found;
     tellOthers(checks, found);
     if (stop === null) return notCounted(context, of, found, most, checks);
@@ -217,7 +217,7 @@ const paid: Rule = {
     if (context.budget.left("map_loads") < cap) {
       return checks.result(`budget.map_loads of the target file does not allow the ${cap} of ${of}`);
     }
-    const found = await burn(context, of, cap + PAST, cap + PAST);
+    const found = await burn(context, of, cap + PAST);
     const { stop, admitted } = found;
     tellOthers(checks, found);
     // That free organizations are counted shows that mints are map loads here; then no stop at all is a breach.
