@@ -34,6 +34,7 @@ import { quotaAtLoads } from "./rules/quota-at-loads.ts";
 import { QUOTA_BURN_RULES } from "./rules/quota-burn.ts";
 import { ROUTE_RULES } from "./rules/routes.ts";
 import { RUNTIME_RULES } from "./rules/runtime.ts";
+import { SERVER_KEY_LIFE_RULES } from "./rules/server-key-life.ts";
 import { sheddingEnds } from "./rules/shedding-ends.ts";
 import { STATED_FIELD_RULES } from "./rules/stated-fields.ts";
 import { STREAM_END_RULES } from "./rules/stream-ends.ts";
@@ -69,6 +70,7 @@ const ALL: readonly Rule[] = [
   ...CREATED_KEY_RULES,
   ...MANAGEMENT_CHANGE_RULES,
   ...KEY_LIFE_RULES,
+  ...SERVER_KEY_LIFE_RULES,
   ...GAP_RULES,
   nullOrigin,
   ...QUOTA_BURN_RULES,

@@ -126,6 +126,9 @@ const COSTS: Readonly<Record<string, Told>> = {
   "key-origins-are-changed": cost(6, { keys: 1 }),
   "key-is-narrowed-and-widened": cost(8, { keys: 1 }),
   "deleted-key-is-dead": cost(6, { keys: 1 }),
+  "key-scopes-are-taken-away": cost(5, { keys: 1 }),
+  "deleted-server-key-is-dead": cost(6, { keys: 1 }),
+  "key-addresses-are-kept": cost(3, { keys: 1 }),
   "key-of-another-organization": cost(14, { keys: 1 }),
   "allowance-is-exact": (target) => {
     const limit = limitOf(target, "publishable_expendable");

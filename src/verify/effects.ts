@@ -16,6 +16,8 @@ export type Effect = {
   happened(detail: string, undo: () => Promise<boolean>): void;
   /** There is nothing (any more) to take back. */
   over(detail: string): void;
+  /** It was done, and nothing here can take it back: the journal says so, and nobody tries. */
+  stays(detail: string): void;
 };
 
 export type Effects = {
@@ -41,6 +43,10 @@ export const createEffects = (journal?: EffectJournal): Effects => {
           journal?.done(id, detail);
         },
         over: (detail) => close(id, detail),
+        stays: (detail) => {
+          open.delete(id);
+          journal?.done(id, detail);
+        },
       };
     },
     takeBackAll: async () => {

@@ -38,6 +38,16 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["dead-server-keys", "server-key-is-created"],
   ["server-keys-without-scopes", "server-key-is-created"],
   ["other-prefix", "key-is-created"],
+  ["no-tiles-for-free", "keys-free-plan-may-publish"],
+  ["404-without-plan", "keys-plan-required"],
+  ["narrowing-is-beyond-tier", "key-is-narrowed-and-widened"],
+  ["narrowing-is-beyond-tier", "key-scopes-are-taken-away"],
+  ["keeps-old-scopes", "key-scopes-are-taken-away"],
+  ["remembers-server-keys", "key-scopes-are-taken-away"],
+  ["remembers-server-keys", "deleted-server-key-is-dead"],
+  ["500-on-the-second-deletion", "deleted-server-key-is-dead"],
+  ["server-keys-live-on", "deleted-server-key-is-dead"],
+  ["forgets-addresses", "key-addresses-are-kept"],
 ];
 
 describe("a deployment with one defect in the management of keys", () => {

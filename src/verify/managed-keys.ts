@@ -2,11 +2,16 @@
  * Keys made through key management (section 4.4), with their removal. Bodies are "not shown" in the specification: these
  * are the field names of spec-checklist.md item 50; a deployment with others answers 422, and then nothing is judged.
  */
+
+import { maskSecrets } from "../contract/credentials.ts";
+import { REFUSALS } from "../contract/subcodes.ts";
 import type { AdminRole } from "../drivers/target.ts";
-import { type Answer, isAdmitted, isObject } from "./answer.ts";
+import { type Answer, isAdmitted } from "./answer.ts";
 import type { Context } from "./context.ts";
 import type { Effect } from "./effects.ts";
+import { madeIn } from "./made-record.ts";
 import { type Probe, role } from "./probe.ts";
+import { CannotJudge } from "./rule.ts";
 
 export type KeyBody = {
   kind: "publishable" | "server";
@@ -15,6 +20,7 @@ export type KeyBody = {
   scopes?: readonly string[];
   products?: readonly string[];
   allowed_origins?: readonly string[];
+  allowed_ips?: readonly string[];
   acknowledge_vendor?: boolean;
   vendor_acknowledged?: boolean;
 };
@@ -59,46 +65,8 @@ export const deleteProbe = (admin: AdminRole, id: string, more: Partial<Probe> =
   ...more,
 });
 
-const everyText = (value: unknown): string[] => {
-  if (typeof value === "string") return [value];
-  if (Array.isArray(value)) return value.flatMap(everyText);
-  return isObject(value) ? Object.values(value).flatMap(everyText) : [];
-};
-
-/** A secret without its prefix: that it lacks it is for a rule to say. */
-const secretByName = (value: unknown, id: unknown): string | undefined => {
-  if (!isObject(value)) return undefined;
-  for (const [name, inner] of Object.entries(value)) {
-    const named = /^(key|secret|api_?key|token|value)$/i.test(name) && inner !== id;
-    if (named && typeof inner === "string" && /^[\w-]{16,}$/.test(inner)) return inner;
-    const found = secretByName(inner, id);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-};
-
-/** Where a creation's answer names the new key's address. */
-const idInAddress = (answer: Answer): string | undefined => {
-  const segment = /\/api-keys\/([^/?#]+)\/?$/.exec(answer.headers.location ?? "")?.[1];
-  try {
-    return segment === undefined ? undefined : decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
-};
-
-/** Id and secret, wherever the answer has them: its shape is not shown either. */
-const madeIn = (answer: Answer): { id: string | null; secret: string | null } => {
-  const nested = Object.values(answer.fields).find((value) => isObject(value) && ("id" in value || "key_id" in value));
-  const record = "id" in answer.fields || "key_id" in answer.fields ? answer.fields : isObject(nested) ? nested : {};
-  const id = record.id ?? record.key_id ?? idInAddress(answer);
-  const whole = everyText(answer.body).find((text) => /^svc_(pk|sk)_\S{8,}$/.test(text) && !text.includes("..."));
-  const secret = whole ?? secretByName(answer.body, id) ?? null;
-  return { id: typeof id === "string" || typeof id === "number" ? String(id) : null, secret };
-};
-
-/** `key`: only where the answer has its secret as well; without it the key is removed all the same. */
-export type Creation = { answer: Answer; key: MadeKey | null };
+/** `key`: only where the answer has id and secret; without a secret the key is removed all the same. */
+export type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
 
 /** A rule may have deleted it already; what a second deletion is answered is the deployment's affair. */
 const isGone = (context: Context, answer: Answer): boolean =>
@@ -111,11 +79,51 @@ const isGone = (context: Context, answer: Answer): boolean =>
   );
 
 /**
- * Half an answer, or a balancer's, says nothing about what was made behind it. Where nobody took the connection nothing was, and
- * 503 is the word of a key service that is away (item 216).
+ * Half an answer, and an error of the server or of a balancer, say nothing about what was made behind it. What is refused, or
+ * not there at all, made nothing, whoever says so; nor did what nobody took the connection for, and 503 is the word of a key
+ * service that is away (item 216).
  */
-const isRefusedForSure = ({ outcome, exchanged }: Answer): boolean =>
-  exchanged.error === "ECONNREFUSED" || !/^(2|indeterminate|edge)/.test(outcome);
+const isRefusedForSure = ({ outcome, status, exchanged }: Answer): boolean => {
+  if (exchanged.error === "ECONNREFUSED" || outcome === "503") return true;
+  const isRefusal = status !== null && status >= 300 && status < 500 && status !== 408 && status !== 499;
+  return isRefusal && outcome !== "indeterminate";
+};
+
+/** Keys of which the answer to the creation names no id: nobody but the deployment's people can remove them. */
+const withoutId = new WeakMap<Context, string[]>();
+
+/** What a reader has to remove by hand, so far. */
+export const keysWithoutId = (context: Context): readonly string[] => withoutId.get(context) ?? [];
+
+const noteWithoutId = (context: Context, secret: string | null): string => {
+  const shown = secret === null ? "a key that the answer does not show" : `the key ...${secret.slice(-4)}`;
+  withoutId.set(context, [...keysWithoutId(context), shown]);
+  return `${secret === null ? shown : maskSecrets(secret)}: the answer names no id, so that it cannot be removed`;
+};
+
+/** What key management alone says: whoever says it is key management. */
+const OWN_WORDS = new Set([
+  ...Object.values(REFUSALS).flatMap(({ subcode, status }) => (subcode === null || status === 401 ? [] : [subcode])),
+]);
+
+export const NOT_THERE = "key management is not at /shared-api/api-keys (its paths are not shown in the specification)";
+const NOWHERE = "/shared-api/floodgate-no-such-path";
+
+/**
+ * Whether a refusal is what is said at any path: a gateway may refuse all that it does not know (item 18). Then nothing was
+ * said by key management, which is somewhere else (item 126).
+ */
+const isSaidAnywhere = async (context: Context, admin: AdminRole, answer: Answer): Promise<boolean> => {
+  const { status, outcome } = answer;
+  if (status === null || answer.transient || isAdmitted(answer) || status === 422 || status === 409) return false;
+  if (status === 404 || status === 405 || OWN_WORDS.has(answer.subcode ?? "")) return false;
+  const elsewhere = await context.once(`a path below key management that is none, for ${admin}`, () => {
+    const { body = { text: "{}", is: "ok" } } = createProbe(admin, { kind: "publishable" });
+    const probe: Probe = { ...updateProbe(admin, "none", {}), path: NOWHERE, method: "POST", body };
+    return context.send({ ...probe, what: "a path that does not exist", open: true });
+  });
+  return elsewhere.outcome === outcome && elsewhere.status === status;
+};
 
 /** Sends a creation that may succeed, or should not: whatever comes of it is journalled and taken back in the end. */
 export const createKey = async (
@@ -143,13 +151,17 @@ export const createKey = async (
     throw error;
   });
   const made = effect as Effect | null;
-  if (made === null) return { answer, key: null };
+  if (made === null) return { answer, key: null, secret: null };
   if (!isAdmitted(answer)) {
     if (isRefusedEveryTime()) made.over(`refused: ${answer.outcome}`);
-    return { answer, key: null };
+    if (more.credential === undefined && (await isSaidAnywhere(context, admin, answer)))
+      throw new CannotJudge("skipped", `${NOT_THERE}: ${answer.outcome} is what any path there is answered`);
+    return { answer, key: null, secret: null };
   }
-  const { id, secret: text } = madeIn(answer);
-  if (id !== null) {
+  const { ids, secret: text } = madeIn(answer);
+  const [id = null] = ids;
+  if (id === null) made.stays(noteWithoutId(context, text));
+  else {
     // By whoever made it: where a wrong caller could make it, the right one may not see it.
     const { credential = adminCredential(admin), form, secret } = more;
     const by = {
@@ -159,10 +171,19 @@ export const createKey = async (
       anyway: true,
       once: true,
     } as const;
-    made.happened(`id ${id}`, async () => isGone(context, await context.send(deleteProbe(admin, id, by))));
+    made.happened(`id ${id}`, async () => {
+      let gone = false;
+      // Where an answer has several ids, what is no key's is not found.
+      for (const one of ids) {
+        const deleted = await context.send(deleteProbe(admin, one, by));
+        if (isAdmitted(deleted)) return true;
+        gone ||= isGone(context, deleted);
+      }
+      return gone;
+    });
   }
   const key = id === null || text === null ? null : { id, secret: text, admin, variable: "$CREATED_KEY" };
-  return { answer, key };
+  return { answer, key, secret: text };
 };
 
 /** The created key, used as such: at the exchange or at runtime. */

@@ -1,6 +1,7 @@
 /** Waiting for a change to arrive: a deployment may answer from a record as old as its revocation budget (items 58, 142; A14). */
+import { outcomeOf, type RefusalName } from "../contract/subcodes.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
-import { type Accepts, type Checks, fits, isSessionsOff } from "./checks.ts";
+import { type Accepts, ANY_SUCCESS, type Checks, fits, isSessionsOff } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { Probe } from "./probe.ts";
 import { wait } from "./throttle.ts";
@@ -28,6 +29,16 @@ export const until = async (
     await wait(LOOK_EVERY_MS, context.signal);
   }
 };
+
+/** What only a key that has arrived is told: there is no older record of a new one. */
+const OF_A_KNOWN_KEY: readonly RefusalName[] = [
+  ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
+  ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
+];
+
+/** The first call with a key that was just made: until it is known. */
+export const firstUse = (context: Context, probe: Probe): Promise<Answer> =>
+  until(context, probe, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
 
 /** Item 142, for a deployment that does not say how old a key record may be. */
 const ARRIVED_AFTER_MS = 1_000;

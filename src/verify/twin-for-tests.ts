@@ -15,6 +15,7 @@ import {
   strictReply,
   stumbles,
 } from "./twin-bodies-for-tests.ts";
+import { bodyRead, recordOf } from "./twin-keys-for-tests.ts";
 
 type Org = { id: string; tier: "Free" | "Pro" | null; limit: number; used: number; keyLimit: number; style?: string };
 type Key = {
@@ -127,6 +128,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     keys.set(key.id, key);
     return key;
   };
+  const remembered = new Map<string, Key>();
   const arrivesAt = new Map<Key, number>();
   const isSecretOf = (key: Key, text: string): boolean =>
     key.secret === text ||
@@ -442,7 +444,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (credential === null) return unauthenticated();
     if (is("prefix-first") && credential.startsWith("svc_pk_")) return detail(401, "publishable_requires_session");
     const session = credential.startsWith("svc_sess_") ? readToken(credential) : null;
-    const key = session?.key ?? byS(credential);
+    const key = session?.key ?? remembered.get(credential) ?? byS(credential);
+    if (has("remembers-server-keys") && key?.kind === "sk" && key.state === "valid")
+      remembered.set(credential, { ...key });
     if (key === undefined && is("ended-session-detail") && endedAt(credential))
       return { status: 401, body: { detail: "session_expired" } };
     if (key === undefined) return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
@@ -667,6 +671,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       scopes: string[];
       products: string[];
       allowed_origins: string[];
+      allowed_ips: string[];
       acknowledge_vendor: boolean;
     }> = {};
     try {
@@ -676,6 +681,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (!has("makes-keys-of-nothing")) return malformed();
       body = { kind: "publishable", allowed_origins: [ORIGIN] };
     }
+    body = bodyRead(body, names) as typeof body;
     const known = ["kind", "env", "name", "scopes", "products", "allowed_origins", "acknowledge_vendor"];
     if (is("strict-key-bodies") && Object.keys(body).some((name) => !known.includes(name))) return malformed();
     if (is("live-keys-alone") && body.env !== undefined && body.env !== "live") return malformed();
@@ -688,14 +694,18 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return detail(404, "Not Found");
     }
     if (method === "DELETE") {
-      if (!has("delete-does-nothing")) (key as Key).state = "revoked";
+      if (has("500-on-the-second-deletion") && key?.state === "revoked") return { status: 500, body: {} };
+      const lives = has("delete-does-nothing") || (has("server-keys-live-on") && key?.kind === "sk");
+      if (!lives) (key as Key).state = "revoked";
       return { status: 204 };
     }
+    if (of.tier === null && has("404-without-plan")) return detail(404, "not_found");
     if (of.tier === null && !has("no-plan-needed")) return detail(403, "plan_required");
     const live = [...keys.values()].filter((one) => one.org === of.id && one.state === "valid").length;
     const full = key === undefined && live >= of.keyLimit && !has("no-key-limit");
     const noRoom = detail(has("key-limit-as-403") ? 403 : 409, "key_limit_reached");
     if (full && is("no-keys-left")) return noRoom;
+    if (is("servers-are-secret") && body.kind === "server") return malformed();
     const scopes = body.scopes ?? key?.scopes ?? [];
     const products = body.products ?? key?.products ?? [];
     const alien =
@@ -708,14 +718,17 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const origins = body.allowed_origins ?? key?.origins ?? [];
     const publishable = (body.kind ?? (key?.kind === "sk" ? "server" : "publishable")) === "publishable";
     const unasked = has("no-origins-member-needed") && body.allowed_origins === undefined;
-    if (publishable && origins.length === 0 && !has("no-origins-needed") && !unasked)
+    const isTest = is("live-is-asked-for") && key === undefined;
+    if (publishable && origins.length === 0 && !has("no-origins-needed") && !unasked && !isTest)
       return detail(422, "publishable_live_requires_origins");
     const forTests = has("test-server-keys-for-free") && body.env === "test";
     if (of.tier === "Free" && !publishable && !has("server-keys-for-free") && !forTests)
       return detail(403, "free_plan_publishable_only");
     if ((has("no-server-keys-at-all") && !publishable) || (has("no-keys-for-free") && of.tier === "Free"))
       return detail(403, "free_plan_publishable_only");
+    if (has("no-tiles-for-free") && of.tier === "Free") return detail(403, "tier_capability_not_allowed");
     if (is("server-keys-need-addresses") && !publishable) return malformed();
+    if (body.allowed_ips?.some((address) => !/^[\d.]+(\/\d+)?$/.test(address)) === true) return malformed();
     const anyWord = has("any-word-acknowledges") && body.acknowledge_vendor !== undefined;
     if (scopes.includes("vendor") && body.acknowledge_vendor !== true && !has("vendor-without-word") && !anyWord)
       return detail(403, "vendor_scope_requires_acknowledgement");
@@ -728,15 +741,23 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (widens && has("refuses-and-widens") && key !== undefined) Object.assign(key, { scopes, products });
     if (widens && !has("widens-beyond-tier")) return detail(403, "tier_capability_not_allowed");
     if (key !== undefined) {
+      if (has("narrowing-is-beyond-tier")) return detail(403, "tier_capability_not_allowed");
       if (!has("patch-does-nothing"))
-        Object.assign(key, { scopes, products, origins: has("keeps-old-origins") ? key.origins : origins });
+        Object.assign(key, {
+          scopes: has("keeps-old-scopes") ? key.scopes : scopes,
+          products,
+          origins: has("keeps-old-origins") ? key.origins : origins,
+        });
       return { status: 200, body: { id: key.id, scopes, products } };
     }
     if (full) return noRoom;
+    const addresses = has("forgets-addresses") ? [] : (body.allowed_ips ?? []);
+    const isHere = addresses.length === 0;
     const made = addKey(of.id, publishable ? "pk" : "sk", {
       ...{ scopes, products: has("forgets-products") ? [] : products, origins },
-      ...(publishable ? {} : { ipOk: !is("server-keys-know-no-address") }),
+      ...(publishable ? {} : { ipOk: isHere && !is("server-keys-know-no-address") }),
     });
+    if (isTest) made.secret = made.secret.replace("_live_", "_test_");
     if (has("dead-server-keys") && !publishable) made.state = "revoked";
     if (has("server-keys-without-scopes") && !publishable) made.scopes = [];
     if (is("keys-arrive-late")) arrivesAt.set(made, performance.now() + 700);
@@ -747,6 +768,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
         body: { secret: made.secret },
         headers: { Location: `/v1/shared-api/api-keys/${made.id}` },
       };
+    const shape = recordOf(made, names);
+    if (shape !== null) return { status: 201, body: shape };
     return {
       status: is("200-on-create") ? 200 : 201,
       body: is("nested-key")
@@ -855,6 +878,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     const managed = /^\/shared-api\/api-keys(?:\/([^/]+))?$/.exec(path);
     if (managed !== null && !is("keys-live-elsewhere"))
       return write(res, manage(req, req.method ?? "", managed[1], text));
+    if (is("unknown-is-403") && path.startsWith("/shared-api")) return write(res, detail(403, "forbidden"));
     write(res, is("unknown-is-401") ? unauthenticated() : { status: 404, body: { detail: "Not Found" } });
   };
   const server = createServer((req, res) => {

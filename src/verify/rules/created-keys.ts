@@ -3,31 +3,40 @@ import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { makeKey, notAsExpected, readsMember } from "../key-bodies.ts";
+import {
+  FULL_SCOPES,
+  lacksWhatWasNotRead,
+  makeKey,
+  misunderstood,
+  noMoreKeys,
+  notAsExpected,
+  notRead,
+  readsKind,
+  readsMember,
+  readsOrigins,
+} from "../key-bodies.ts";
 import { createKey, exchangeWith, KEY_ORIGIN, type KeyBody, withKey } from "../managed-keys.ts";
 import { FORMS, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
-import { until } from "../settling.ts";
+import { firstUse, until } from "../settling.ts";
 
 const SCOPE = outcomeOf("insufficient_scope");
 const PRODUCT = outcomeOf("product_not_allowed");
 const MISMATCH = outcomeOf("session_origin_mismatch");
 const BROWSER = outcomeOf("server_key_in_browser");
+const NO_SESSION = outcomeOf("publishable_requires_session");
+const TIER = "tier_capability_not_allowed";
 const ADDRESS = outcomeOf("ip_not_allowed");
 const FREE_ONLY = "free_plan_publishable_only";
 
 const FULL = {
   kind: "publishable",
   env: "live",
-  scopes: ["ai", "design", "maps"],
+  scopes: FULL_SCOPES,
   allowed_origins: [KEY_ORIGIN],
 } as const satisfies KeyBody;
 
 const needs = { permission: "writes", roles: ["admin_pro"] } as const;
-
-/** The key lacks what was asked for, and whether that was read at all is not shown. */
-const notRead = (member: string): string =>
-  `the ${member} of a new key were not taken over, nor refused where they do not exist (the names of the fields are not shown)`;
 
 const creation: Rule = {
   id: "key-is-created",
@@ -39,15 +48,16 @@ const creation: Rule = {
   run: async (context) => {
     const checks = new Checks("a key svc_pk_… that the exchange accepts from its origin");
     const { key, created } = await makeKey(context, "admin_pro", FULL);
+    const used = await firstUse(context, exchangeWith(key, "chat"));
+    const open = await lacksWhatWasNotRead(context, used);
+    if (open !== null) return checks.result(open);
     checks.require(key.secret.startsWith("svc_pk_"), created, "a key with the prefix svc_pk_", "it had another");
-    const used = await until(context, exchangeWith(key, "chat"), [ANY_SUCCESS]);
-    if (used.outcome === SCOPE && !(await readsMember(context, "admin_pro", "scopes")))
-      return checks.result(notRead("scopes"));
     checks.expect(used, { accepts: [ANY_SUCCESS] }, [created]);
     const foreign = await context.send(
       exchangeWith(key, "chat", { originValue: "https://elsewhere.example", origin: "foreign" }),
     );
-    checks.expect(foreign, { accepts: [MISMATCH] }, [created]);
+    if (isAdmitted(foreign) && !(await readsOrigins(context))) checks.note(notRead("allowed_origins"));
+    else checks.expect(foreign, { accepts: [MISMATCH] }, [created]);
     return checks.result();
   },
 };
@@ -58,7 +68,7 @@ type Restricted = { created: Answer; within: Answer; beyond: Answer };
 const restricted = (context: Context): Promise<Restricted> =>
   context.once("a key made for one product", async () => {
     const { key, created } = await makeKey(context, "admin_pro", { ...FULL, products: ["editor"] });
-    const within = await until(context, exchangeWith(key, "editor"), [ANY_SUCCESS]);
+    const within = await firstUse(context, exchangeWith(key, "editor"));
     const beyond = isAdmitted(within) ? await until(context, exchangeWith(key, "chat"), [PRODUCT]) : within;
     return { created, within, beyond };
   });
@@ -86,7 +96,7 @@ const products: Rule = {
     }
     checks.fine();
     if (isAdmitted(beyond) && !(await readsMember(context, "admin_pro", "products")))
-      return new Checks(PRODUCT).result(notRead("products"));
+      return new Checks(PRODUCT).result(notRead("the products"));
     // It has every scope, and its tier every product: only its own restriction can be the reason.
     checks.expect(beyond, { accepts: [PRODUCT] }, [created, within]);
     return checks.result();
@@ -104,6 +114,8 @@ const serverKey: Rule = {
   needs,
   run: async (context) => {
     const checks = new Checks("a key svc_sk_… that is served what its scopes allow");
+    const already = noMoreKeys(context);
+    if (already !== null) return checks.result(already);
     const { answer: created, key } = await createKey(context, "admin_pro", SERVER);
     if (created.subcode === FREE_ONLY) {
       checks.expect(created, { accepts: [ANY_SUCCESS] });
@@ -112,18 +124,21 @@ const serverKey: Rule = {
     if (key === null) {
       if (created.transient) checks.unclear(told(created));
       // Which other reasons there may be is not stated: a plan may have more limits than are shown (items 13-14, 55).
-      return checks.result(notAsExpected(created) ?? `no server key could be made: ${told(created)}`);
+      const known = notAsExpected(created) ?? (await misunderstood(context, created)) ?? noMoreKeys(context);
+      return checks.result(known ?? `no server key could be made: ${told(created)}`);
     }
-    checks.require(key.secret.startsWith("svc_sk_"), created, "a key with the prefix svc_sk_", "it had another");
     const call = (route: "design.styles" | "poi.enrich", more: Partial<Probe> = {}): Probe =>
       withKey(key, { route, origin: "none", what: "a server key made by this run", open: true, ...more });
-    const used = await until(context, call("design.styles"), [ANY_SUCCESS, ADDRESS]);
+    const isServer = key.secret.startsWith("svc_sk_");
+    const used = await firstUse(context, call("design.styles"));
+    if (!isServer && used.outcome === NO_SESSION) return checks.result(notRead("the kind"));
+    checks.require(isServer, created, "a key with the prefix svc_sk_", "it had another");
     if (used.outcome === ADDRESS && !checks.failed)
       return checks.result(
         "a new server key takes no call from here (what no allowlist of addresses means is item 55)",
       );
     if (used.outcome === SCOPE && !checks.failed && !(await readsMember(context, "admin_pro", "scopes")))
-      return checks.result(notRead("scopes"));
+      return checks.result(notRead("the scopes"));
     if (!checks.expect(used, { accepts: [ANY_SUCCESS] }, [created])) return checks.result();
     for (const form of FORMS) {
       checks.expect(await context.send(call("design.styles", { form })), { accepts: [ANY_SUCCESS] }, [created, used]);
@@ -146,13 +161,27 @@ const onFree: Rule = {
   needs: { permission: "writes", roles: ["admin_free"] },
   run: async (context) => {
     const checks = new Checks(`no ${FREE_ONLY} for a publishable key`);
+    const already = noMoreKeys(context);
+    if (already !== null) return checks.result(already);
     const body: KeyBody = { ...FULL, scopes: ["maps"], products: ["tile"] };
     const { answer } = await createKey(context, "admin_free", body);
+    const open = await misunderstood(context, answer);
     if (answer.transient) checks.unclear(told(answer));
     else if (isAdmitted(answer)) checks.fine();
+    else if (open !== null) return checks.result(open);
     else if (answer.subcode === FREE_ONLY) checks.expect(answer, { accepts: [ANY_SUCCESS] });
+    // Nothing that the key asks for is beyond a tier that mints tiles (items 131, 136).
+    else if (answer.subcode === TIER && (await readsKind(context)) && (await freeMintsTiles(context)))
+      checks.expect(answer, { accepts: [ANY_SUCCESS] });
     return checks.result(notAsExpected(answer) ?? `no publishable key could be made: ${told(answer)}`);
   },
+};
+
+/** A Free organization is let in to tiles, or is refused for its allowance of them alone. */
+const freeMintsTiles = async (context: Context): Promise<boolean> => {
+  if (!context.has("publishable_exhausted")) return false;
+  const answer = await context.mint("publishable_exhausted", "tile");
+  return isAdmitted(answer) || answer.outcome === outcomeOf("map_load_quota_exceeded");
 };
 
 export const CREATED_KEY_RULES: readonly Rule[] = [creation, products, serverKey, onFree];

@@ -2,15 +2,25 @@
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { isAdmitted, told } from "../answer.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
-import { makeKey, notAsExpected } from "../key-bodies.ts";
-import { createKey, exchangeWith, KEY_ORIGIN, updateProbe } from "../managed-keys.ts";
+import {
+  type ListMember,
+  makeKey,
+  misunderstood,
+  noMoreKeys,
+  notAsExpected,
+  notRead,
+  readsMember,
+  readsOrigins,
+} from "../key-bodies.ts";
+import { createKey, exchangeWith, KEY_ORIGIN, type KeyBody, updateProbe } from "../managed-keys.ts";
 import type { Rule } from "../rule.ts";
-import { afterArrival, until } from "../settling.ts";
+import { afterArrival, firstUse, until } from "../settling.ts";
 import { keepsProducts } from "./created-keys.ts";
 
 const TIER = outcomeOf("tier_capability_not_allowed");
 const SCOPE = outcomeOf("insufficient_scope");
 const PRODUCT = outcomeOf("product_not_allowed");
+const NEEDS_ORIGINS = outcomeOf("publishable_live_requires_origins");
 const MISMATCH = outcomeOf("session_origin_mismatch");
 
 const NARROW = {
@@ -30,19 +40,30 @@ const widening: Rule = {
   needs: { permission: "writes", roles: ["admin_free"] },
   run: async (context) => {
     const checks = new Checks("403 tier_capability_not_allowed");
+    const already = noMoreKeys(context);
+    if (already !== null) return checks.result(already);
     const { answer, key } = await createKey(context, "admin_free", NARROW);
     if (key === null) {
-      const why = notAsExpected(answer) ?? `no key to widen could be made: ${told(answer)}`;
+      const known = notAsExpected(answer) ?? (await misunderstood(context, answer)) ?? noMoreKeys(context);
+      const why = known ?? `no key to widen could be made: ${told(answer)}`;
       if (answer.transient) checks.unclear(why);
       return checks.result(why);
     }
     // What the key lacks itself is told before what its tier lacks, so the answer shows what is stored.
-    const before = await until(context, exchangeWith(key, "chat"), [SCOPE, PRODUCT, TIER]);
-    for (const body of [{ scopes: ["maps", "ai"] }, { products: ["tile", "chat"] }]) {
+    const before = await firstUse(context, exchangeWith(key, "chat"));
+    const wider: readonly (readonly [ListMember, Partial<KeyBody>])[] = [
+      ["scopes", { scopes: ["maps", "ai"] }],
+      ["products", { products: ["tile", "chat"] }],
+    ];
+    for (const [member, body] of wider) {
       const patched = await context.send(updateProbe("admin_free", key.id, body));
       const open = notAsExpected(patched);
       if (open !== null) checks.note(open);
-      else if ("products" in body && isAdmitted(patched) && !(await keepsProducts(context))) {
+      else if (patched.outcome === NEEDS_ORIGINS && !(await readsOrigins(context)))
+        checks.note(notRead("allowed_origins"));
+      else if (isAdmitted(patched) && !(await readsMember(context, "admin_free", member))) {
+        checks.note(notRead(`the ${member}`));
+      } else if (member === "products" && isAdmitted(patched) && !(await keepsProducts(context))) {
         checks.note("a creation does not keep the products given, so that naming some afterwards widens nothing");
       } else checks.expect(patched, { accepts: [TIER] }, [answer]);
     }
@@ -69,7 +90,7 @@ const origins: Rule = {
   run: async (context) => {
     const checks = new Checks("a session from the new origin, 403 session_origin_mismatch from the old one");
     const { key, created } = await makeKey(context, "admin_pro", { ...NARROW, scopes: ["ai"], products: ["chat"] });
-    const before = await until(context, exchangeWith(key, "chat"), [ANY_SUCCESS]);
+    const before = await firstUse(context, exchangeWith(key, "chat"));
     if (!isAdmitted(before)) {
       if (before.transient) checks.unclear(told(before));
       return checks.result(`the key that was made is of no use: ${told(before)}`);
@@ -79,6 +100,7 @@ const origins: Rule = {
       if (patched.transient) checks.unclear(told(patched));
       return checks.result(notAsExpected(patched) ?? `PATCH was refused: ${told(patched)}`);
     }
+    if (!(await readsOrigins(context))) return checks.result(notRead("allowed_origins"));
     const steps = [created, before, patched];
     const moved = await until(context, exchangeWith(key, "chat", { originValue: MOVED_TO }), [ANY_SUCCESS]);
     if (!checks.expect(moved, { accepts: [ANY_SUCCESS] }, steps)) return checks.result();

@@ -1,9 +1,20 @@
 /** Creations that must be refused (section 7.3; items 129-136). What creates nothing when it fails is tried without permission. */
 import { outcomeOf } from "../../contract/subcodes.ts";
 import type { AdminRole } from "../../drivers/target.ts";
-import { isAdmitted } from "../answer.ts";
-import { Checks } from "../checks.ts";
-import { notAsExpected, readsOurBodies } from "../key-bodies.ts";
+import { type Answer, isAdmitted } from "../answer.ts";
+import { Checks, fits } from "../checks.ts";
+import type { Context } from "../context.ts";
+import {
+  type ListMember,
+  misunderstood,
+  noMoreKeys,
+  notAsExpected,
+  notRead,
+  readsKind,
+  readsMember,
+  readsOurBodies,
+} from "../key-bodies.ts";
+import { tellsText } from "../made-record.ts";
 import { createKey, KEY_ORIGIN, type KeyBody } from "../managed-keys.ts";
 import type { Needs, Rule } from "../rule.ts";
 
@@ -18,6 +29,9 @@ const publishable = {
   allowed_origins: [KEY_ORIGIN],
 } as const satisfies KeyBody;
 
+/** Why a creation that was let in, or refused in other words, proves nothing; `null` where it is a breach. */
+type Doubt = (context: Context, answer: Answer, secret: string | null) => Promise<string | null>;
+
 type Refused = {
   id: string;
   spec: readonly number[];
@@ -28,10 +42,31 @@ type Refused = {
   accepts: readonly string[];
   /** The same said in other ways; a deployment may find them malformed. */
   others?: readonly { readonly what: string; readonly body: KeyBody }[];
+  doubt?: Doubt;
+};
+
+const never: Doubt = () => Promise.resolve(null);
+
+/** Let in although the member is wrong: a breach only where the member is read. */
+const unlessRead =
+  (member: ListMember): Doubt =>
+  async (context, answer) =>
+    !isAdmitted(answer) || (await readsMember(context, adminOf(answer), member)) ? null : notRead(`the ${member}`);
+
+const adminOf = ({ probe }: Answer): AdminRole =>
+  ("of" in probe.credential ? probe.credential.of.replace(/^role:/, "") : "admin_pro") as AdminRole;
+
+/**
+ * Whether it was key management that spoke: what is malformed may be so for another member than the one that the rule is about,
+ * and where another administrator is understood, a path that is not found was found.
+ */
+const isOurs = (context: Context, admin: AdminRole, { status }: Answer): Promise<boolean> => {
+  const asked = status === 422 ? admin : ANY_ADMIN.find((other) => other !== admin && context.has(other));
+  return asked === undefined ? Promise.resolve(false) : readsOurBodies(context, asked);
 };
 
 /** A creation that must be refused. */
-const refused = ({ id, spec, title, needs, admins, body, accepts, others = [] }: Refused): Rule => ({
+const refused = ({ id, spec, title, needs, admins, body, accepts, others = [], doubt = never }: Refused): Rule => ({
   id,
   level: "must",
   spec,
@@ -43,20 +78,26 @@ const refused = ({ id, spec, title, needs, admins, body, accepts, others = [] }:
     const admin = admins.find(context.has);
     if (admin === undefined) return checks.result(`none of ${admins.join(", ")}`);
     for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
-      const { answer, key } = await createKey(context, admin, tried, what === undefined ? {} : { what });
+      const { answer, secret } = await createKey(context, admin, tried, what === undefined ? {} : { what });
       // Which error decides where two apply is open (item 135).
       if (answer.outcome === LIMIT && !accepts.includes(LIMIT))
         return checks.result(`the organization of ${admin} is at its key limit, and that is told first`);
-      const otherwise = accepts.includes(answer.outcome) ? null : notAsExpected(answer);
-      if (what === undefined && otherwise !== null) {
-        const isOurs = answer.status === 422 && (await readsOurBodies(context, admin));
-        if (!isOurs) return checks.result(otherwise);
+      const left = isAdmitted(answer) ? noMoreKeys(context) : null;
+      if (left !== null) checks.note(left);
+      const tolerates = what === undefined ? [] : [MALFORMED];
+      if (!fits(answer, [...accepts, ...tolerates]) && !answer.transient) {
+        const otherwise = notAsExpected(answer);
+        if (otherwise !== null && !(await isOurs(context, admin, answer))) return checks.result(otherwise);
+        const open = (await misunderstood(context, answer)) ?? (await doubt(context, answer, secret));
+        if (open !== null && what === undefined) return checks.result(open);
+        if (open !== null) {
+          checks.note(open);
+          continue;
+        }
       }
-      checks.expect(answer, { accepts, tolerates: what === undefined ? [] : [MALFORMED] });
-      if (isAdmitted(answer) && key === null)
-        checks.note("a key was made whose id or secret was not found in the answer");
+      checks.expect(answer, { accepts, tolerates });
     }
-    return checks.result();
+    return checks.result("what was answered proves nothing");
   },
 });
 
@@ -71,6 +112,7 @@ const unknownScope = refused({
   admins: ANY_ADMIN,
   body: { ...publishable, scopes: ["maps", "floodgate-no-such-scope"] },
   accepts: [outcomeOf("unknown_scope")],
+  doubt: unlessRead("scopes"),
 });
 
 const unknownProduct = refused({
@@ -81,9 +123,24 @@ const unknownProduct = refused({
   admins: ANY_ADMIN,
   body: { ...publishable, products: ["tile", "floodgate-no-such-product"] },
   accepts: [outcomeOf("unknown_product")],
+  doubt: unlessRead("products"),
 });
 
 const { allowed_origins: _, ...withoutTheMember } = publishable;
+
+/** A live key for browsers, as far as what was made tells: `env` may have another name, or the kind. */
+const unlessLive: Doubt = async (context, answer, secret) => {
+  if (!isAdmitted(answer)) return null;
+  if (secret?.startsWith("svc_sk_") === true) return notRead("the kind");
+  const word = /^svc_pk_([a-z]+)_/.exec(secret ?? "")?.[1];
+  if (word !== undefined && /^(live|prod)/.test(word)) return null;
+  if (tellsText(answer, "live")) return null;
+  if (word !== undefined) return `the key that was made says ${word}: ${notRead("env")}`;
+  // Without a word in the key: an environment that does not exist is refused by whoever reads it.
+  const strange = { ...publishable, env: "floodgate-no-such-env" as "live" };
+  const { answer: refusal } = await createKey(context, adminOf(answer), strange);
+  return refusal.status === 422 || refusal.status === 400 ? null : notRead("env");
+};
 
 const withoutOrigins = refused({
   id: "keys-live-publishable-needs-origins",
@@ -94,7 +151,14 @@ const withoutOrigins = refused({
   body: { ...publishable, allowed_origins: [] },
   accepts: [outcomeOf("publishable_live_requires_origins")],
   others: [{ what: "a live publishable key without the member allowed_origins", body: withoutTheMember }],
+  doubt: unlessLive,
 });
+
+/** What is said of another kind of key is no answer to a server key. */
+const unlessServerKey: Doubt = async (context, _answer, secret) => {
+  if (secret?.startsWith("svc_sk_") === true) return null;
+  return (await readsKind(context)) ? null : notRead("the kind");
+};
 
 const freeServerKey = refused({
   id: "keys-free-plan-publishable-only",
@@ -105,6 +169,7 @@ const freeServerKey = refused({
   body: { kind: "server", env: "live", scopes: ["maps"] },
   accepts: [outcomeOf("free_plan_publishable_only")],
   others: [{ what: "a server key of another environment", body: { kind: "server", env: "test", scopes: ["maps"] } }],
+  doubt: unlessServerKey,
 });
 
 const planRequired = refused({
@@ -125,6 +190,7 @@ const vendorAcknowledged = refused({
   admins: ["admin_pro"],
   body: { ...publishable, scopes: ["maps", "vendor"] },
   accepts: [outcomeOf("vendor_scope_requires_acknowledgement")],
+  doubt: unlessRead("scopes"),
   // The flag's name is not shown: each is one that a deployment may know.
   others: (["vendor_acknowledged", "acknowledge_vendor"] as const).map((flag) => ({
     what: `the scope vendor with "${flag}": false`,
