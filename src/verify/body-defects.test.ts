@@ -27,6 +27,8 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["500-on-odd-options", "hostile-input"],
   ["500-on-unknown-callers", "hostile-input"],
   ["500-on-odd-encodings", "hostile-input"],
+  ["500-on-unknown-codings", "hostile-input"],
+  ["500-on-bodies-that-do-not-inflate", "hostile-input"],
   ["500-on-odd-conditions", "hostile-input"],
   ["500-on-two-credentials", "hostile-input"],
   ["500-on-odd-paths", "hostile-input"],

@@ -106,7 +106,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "wrong-product-is-422": cost(8, { shared: "wrong products" }),
   "malformed-runtime-body": cost(7),
   "incomplete-requests": cost(6),
-  "hostile-input": ({ tile_url }) => cost(152, { analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
+  "hostile-input": ({ tile_url }) => cost(154, { analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
   "quota-exceeded": cost(2),
   "quota-concerns-tile-only": cost(2),
   "refused-mint-is-not-charged": cost(11),

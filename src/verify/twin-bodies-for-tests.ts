@@ -63,6 +63,8 @@ const STUMBLES: Readonly<Record<string, (call: Call) => boolean>> = {
     route === "POST /design/analyze" && body.options !== undefined && !isRecord(body.options),
   "500-on-unknown-callers": ({ heads }) => heads["x-forwarded-for"]?.[0]?.startsWith("unknown") === true,
   "500-on-odd-encodings": ({ heads }) => heads["accept-encoding"]?.[0]?.startsWith("nonsense") === true,
+  "500-on-unknown-codings": ({ heads }) => heads["content-encoding"]?.[0] === "nonsense",
+  "500-on-bodies-that-do-not-inflate": ({ heads }) => heads["content-encoding"]?.[0] === "gzip",
   "500-on-odd-conditions": ({ heads }) => heads["if-modified-since"]?.[0] === "yesterday",
   "500-on-two-credentials": ({ heads }) => (heads.authorization?.length ?? 0) > 1,
   "500-on-odd-paths": ({ path }) => path.includes("%2f"),

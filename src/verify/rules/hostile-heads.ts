@@ -41,6 +41,16 @@ const AI: readonly Head[] = [
     what: "encodings and languages that are none",
     headers: { "accept-encoding": "nonsense;q=high, *;q=-1", "accept-language": "-;q=x, en-" },
   },
+  {
+    route: "chat.route",
+    what: "a body with an encoding that is none",
+    headers: { "content-encoding": "nonsense" },
+  },
+  {
+    route: "chat.route",
+    what: "a plain body that is called compressed",
+    headers: { "content-encoding": "gzip" },
+  },
   { route: "chat.route", what: "a query behind the path of a POST", path: "/chat/control/route?x=%ff&x[]=1&=&&" },
 ];
 
