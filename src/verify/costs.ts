@@ -115,7 +115,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "organizations-are-served-alike": cost(2),
   "keys-live-publishable-needs-origins": cost(2),
   "keys-free-plan-publishable-only": cost(2),
-  "keys-vendor-needs-acknowledgement": cost(3),
+  "keys-vendor-needs-acknowledgement": cost(6, { keys: 1 }),
   "keys-not-with-a-platform-key": cost(11),
   "keys-unknown-key": cost(4),
   "keys-free-plan-may-publish": cost(2, { keys: 1 }),

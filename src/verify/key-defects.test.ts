@@ -39,6 +39,8 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["server-keys-without-scopes", "server-key-is-created"],
   ["other-prefix", "key-is-created"],
   ["no-tiles-for-free", "keys-free-plan-may-publish"],
+  ["acknowledges-for-ever", "keys-vendor-needs-acknowledgement"],
+  ["500-on-creation", "key-is-created"],
   ["404-without-plan", "keys-plan-required"],
   ["narrowing-is-beyond-tier", "key-is-narrowed-and-widened"],
   ["narrowing-is-beyond-tier", "key-scopes-are-taken-away"],

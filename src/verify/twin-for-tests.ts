@@ -128,6 +128,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     keys.set(key.id, key);
     return key;
   };
+  const acknowledged = new Set<string>();
   const remembered = new Map<string, Key>();
   const arrivesAt = new Map<Key, number>();
   const isSecretOf = (key: Key, text: string): boolean =>
@@ -729,7 +730,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (has("no-tiles-for-free") && of.tier === "Free") return detail(403, "tier_capability_not_allowed");
     if (is("server-keys-need-addresses") && !publishable) return malformed();
     if (body.allowed_ips?.some((address) => !/^[\d.]+(\/\d+)?$/.test(address)) === true) return malformed();
-    const anyWord = has("any-word-acknowledges") && body.acknowledge_vendor !== undefined;
+    if (body.acknowledge_vendor === true) acknowledged.add(of.id);
+    const onceForAll = has("acknowledges-for-ever") && acknowledged.has(of.id);
+    const anyWord = onceForAll || (has("any-word-acknowledges") && body.acknowledge_vendor !== undefined);
     if (scopes.includes("vendor") && body.acknowledge_vendor !== true && !has("vendor-without-word") && !anyWord)
       return detail(403, "vendor_scope_requires_acknowledgement");
     // A key without restrictions has every product stored.
@@ -751,6 +754,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return { status: 200, body: { id: key.id, scopes, products } };
     }
     if (full) return noRoom;
+    if (has("500-on-creation")) return { status: 500, body: {} };
     const addresses = has("forgets-addresses") ? [] : (body.allowed_ips ?? []);
     const isHere = addresses.length === 0;
     const made = addKey(of.id, publishable ? "pk" : "sk", {

@@ -41,13 +41,24 @@ const needs = { permission: "writes", roles: ["admin_pro"] } as const;
 const creation: Rule = {
   id: "key-is-created",
   level: "must",
-  spec: [40, 43, 49, 124, 126],
+  spec: [40, 43, 49, 124, 126, 223],
   title: "a publishable key that was created has its prefix, and mints sessions from its origin only",
   phase: "management",
   needs,
   run: async (context) => {
     const checks = new Checks("a key svc_pk_… that the exchange accepts from its origin");
-    const { key, created } = await makeKey(context, "admin_pro", FULL);
+    const before = context.answers.length;
+    const found = await makeKey(context, "admin_pro", FULL).catch((error: unknown) => {
+      // Whatever the fields are called: a body that is not understood is refused.
+      const failed = context.answers.slice(before).find(({ status, transient }) => status === 500 && !transient);
+      if (failed === undefined) throw error;
+      return failed;
+    });
+    if (!("key" in found)) {
+      checks.require(false, found, "a key, or a refusal", told(found));
+      return checks.result();
+    }
+    const { key, created } = found;
     const used = await firstUse(context, exchangeWith(key, "chat"));
     const open = await lacksWhatWasNotRead(context, used);
     if (open !== null) return checks.result(open);

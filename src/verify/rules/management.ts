@@ -43,6 +43,8 @@ type Refused = {
   /** The same said in other ways; a deployment may find them malformed. */
   others?: readonly { readonly what: string; readonly body: KeyBody }[];
   doubt?: Doubt;
+  /** A creation that is let in, and after which the body is refused as before. */
+  evenAfter?: readonly KeyBody[];
 };
 
 const never: Doubt = () => Promise.resolve(null);
@@ -66,15 +68,16 @@ const isOurs = (context: Context, admin: AdminRole, { status }: Answer): Promise
 };
 
 /** A creation that must be refused. */
-const refused = ({ id, spec, title, needs, admins, body, accepts, others = [], doubt = never }: Refused): Rule => ({
-  id,
+const refused = ({ others = [], evenAfter = [], doubt = never, ...rule }: Refused): Rule => ({
+  id: rule.id,
   level: "must",
-  spec,
-  title,
+  spec: rule.spec,
+  title: rule.title,
   phase: "management",
-  needs,
+  needs: rule.needs,
   run: async (context) => {
-    const checks = new Checks(title);
+    const { admins, body, accepts } = rule;
+    const checks = new Checks(rule.title);
     const admin = admins.find(context.has);
     if (admin === undefined) return checks.result(`none of ${admins.join(", ")}`);
     for (const { body: tried, what } of [{ body, what: undefined }, ...others]) {
@@ -96,6 +99,13 @@ const refused = ({ id, spec, title, needs, admins, body, accepts, others = [], d
         }
       }
       checks.expect(answer, { accepts, tolerates });
+    }
+    for (const given of checks.failed || noMoreKeys(context) !== null ? [] : evenAfter) {
+      const { answer: before } = await createKey(context, admin, given);
+      if (!isAdmitted(before)) continue;
+      const { answer } = await createKey(context, admin, body);
+      checks.expect(answer, { accepts }, [before]);
+      break;
     }
     return checks.result("what was answered proves nothing");
   },
@@ -195,6 +205,10 @@ const vendorAcknowledged = refused({
   others: (["vendor_acknowledged", "acknowledge_vendor"] as const).map((flag) => ({
     what: `the scope vendor with "${flag}": false`,
     body: { ...publishable, scopes: ["maps", "vendor"], [flag]: false },
+  })),
+  // The acknowledgement is each key's own (item 47), not one for ever.
+  evenAfter: (["vendor_acknowledged", "acknowledge_vendor"] as const).map((flag) => ({
+    ...{ ...publishable, scopes: ["maps", "vendor"], [flag]: true },
   })),
 });
 
