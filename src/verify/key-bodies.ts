@@ -184,6 +184,9 @@ export const notAsExpected = (answer: Answer): string | null => {
   return null;
 };
 
+/** Whatever the fields are called: what is not understood is refused (item 223). */
+export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
+
 /** Why no more keys are made here; `null` where there is no reason. */
 export const noMoreKeys = (context: Context): string | null => {
   const left = keysWithoutId(context);

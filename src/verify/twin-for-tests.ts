@@ -744,6 +744,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (widens && has("refuses-and-widens") && key !== undefined) Object.assign(key, { scopes, products });
     if (widens && !has("widens-beyond-tier")) return detail(403, "tier_capability_not_allowed");
     if (key !== undefined) {
+      if (has("500-on-changes")) return { status: 500, body: {} };
       if (has("narrowing-is-beyond-tier")) return detail(403, "tier_capability_not_allowed");
       if (!has("patch-does-nothing"))
         Object.assign(key, {

@@ -5,6 +5,7 @@ import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
 import {
   FULL_SCOPES,
+  isServerError,
   lacksWhatWasNotRead,
   makeKey,
   misunderstood,
@@ -50,7 +51,7 @@ const creation: Rule = {
     const before = context.answers.length;
     const found = await makeKey(context, "admin_pro", FULL).catch((error: unknown) => {
       // Whatever the fields are called: a body that is not understood is refused.
-      const failed = context.answers.slice(before).find(({ status, transient }) => status === 500 && !transient);
+      const failed = context.answers.slice(before).find(isServerError);
       if (failed === undefined) throw error;
       return failed;
     });
