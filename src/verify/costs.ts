@@ -111,7 +111,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "quota-concerns-tile-only": cost(2),
   "refused-mint-is-not-charged": cost(11),
   "origin-of-another-organization": cost(3),
-  "allowance-is-per-organization": cost(2, { map_loads: 1 }),
+  "allowance-is-per-organization": cost(18, { map_loads: 9 }),
   "organizations-are-served-alike": cost(2),
   "keys-live-publishable-needs-origins": cost(2),
   "keys-free-plan-publishable-only": cost(2),

@@ -23,6 +23,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["500-on-foreign-letters", "hostile-input"],
   ["403-on-foreign-letters", "key-with-a-foreign-letter"],
   ["one-stop-for-all", "allowance-is-per-organization"],
+  ["charges-whoever-comes-last", "allowance-is-per-organization"],
   ["takes-null-for-enough", "session-origin-null"],
   ["echoes-the-credential", "credentials-are-not-echoed"],
   ["serves-revoked", "revoked-key"],

@@ -272,8 +272,15 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (has("stops-at-the-soft-band")) return of.limit;
     return of.limit * 5 + (is("over-means-over") ? 1 : 0);
   };
+  let charged: Org | undefined;
   /** `null`: let in and charged. */
-  const charge = async (of: Org, id: string): Promise<Reply | null> => {
+  const charge = async (from: Org, id: string): Promise<Reply | null> => {
+    let of = from;
+    if (has("charges-whoever-comes-last")) {
+      charged = from;
+      await new Promise((resolve) => setTimeout(resolve, 3));
+      of = charged;
+    }
     if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(of));
     // One count for each of two replicas.
     const replicas = has("counts-by-replica") ? 2 : 1;

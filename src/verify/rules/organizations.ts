@@ -4,6 +4,8 @@ import { isSpent, loadsOf } from "../allowance-burn.ts";
 import { isAdmitted, told } from "../answer.ts";
 import { tableRule } from "../cells.ts";
 import { ANY_SUCCESS, Checks, tell } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { monthIsNew } from "../month-windows.ts";
 import { exchangeProbe, role } from "../probe.ts";
 import { CannotJudge, type Rule } from "../rule.ts";
 
@@ -39,6 +41,25 @@ const othersOrigin = tableRule({
 /** Any other refusal is not about map loads, and other rules say whether it is right. */
 const ALLOWANCE: ReadonlySet<string> = new Set(["map_load_quota_exceeded", "map_load_hard_stop"]);
 
+const PAIRS = 4;
+const ROUNDS = 2;
+
+/** Who is who may get lost between the checks and the charge, while others are in the same place: alone nobody sees it. */
+const mintTogether = async (context: Context, checks: Checks): Promise<void> => {
+  for (let round = 0; round < ROUNDS && context.budget.left("map_loads") >= PAIRS; round++) {
+    const probes = Array.from({ length: 2 * PAIRS }, (_, i) =>
+      exchangeProbe(i % 2 === 0 ? "publishable" : "publishable_exhausted", "listed", "tile", { atOnce: true }),
+    );
+    const answers = await Promise.all(probes.map((probe) => context.send(probe)));
+    for (const [i, answer] of answers.entries()) {
+      if (answer.transient) continue;
+      const fits = i % 2 === 0 ? !isSpent(answer) : !isAdmitted(answer);
+      const wanted = i % 2 === 0 ? "a session for the organization that has allowance left" : "no session";
+      checks.require(fits, answer, `${wanted}, also when both ask at once`, told(answer));
+    }
+  }
+};
+
 const quotaPerOrganization: Rule = {
   id: "allowance-is-per-organization",
   level: "must",
@@ -57,6 +78,8 @@ const quotaPerOrganization: Rule = {
     if (isSpent(other) && loadsOf(context, "publishable").length === 0) {
       checks.unclear(`${tell(other)}: its map loads of this month may have been spent before the run`);
     } else checks.expect(other, { accepts: [ANY_SUCCESS] }, [exhausted]);
+    // What was refused in the old month is served in the new one.
+    if (isSpent(exhausted) && isAdmitted(other) && !monthIsNew(context.wallMs())) await mintTogether(context, checks);
     return checks.result();
   },
 };
