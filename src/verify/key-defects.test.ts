@@ -53,6 +53,7 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["500-on-the-second-deletion", "deleted-server-key-is-dead"],
   ["server-keys-live-on", "deleted-server-key-is-dead"],
   ["forgets-addresses", "key-addresses-are-kept"],
+  ["forgets-addresses,takes-any-address", "key-addresses-are-kept"],
 ];
 
 describe("a deployment with one defect in the management of keys", () => {

@@ -736,7 +736,9 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return detail(403, "free_plan_publishable_only");
     if (has("no-tiles-for-free") && of.tier === "Free") return detail(403, "tier_capability_not_allowed");
     if (is("server-keys-need-addresses") && !publishable) return malformed();
-    if (body.allowed_ips?.some((address) => !/^[\d.]+(\/\d+)?$/.test(address)) === true) return malformed();
+    if (body.allowed_ips !== undefined && !Array.isArray(body.allowed_ips)) return malformed();
+    const isAddress = (text: string): boolean => /^[\d.]+(\/\d+)?$/.test(text) || has("takes-any-address");
+    if (body.allowed_ips?.every(isAddress) === false) return malformed();
     if (body.acknowledge_vendor === true) acknowledged.add(of.id);
     const onceForAll = has("acknowledges-for-ever") && acknowledged.has(of.id);
     const anyWord = onceForAll || (has("any-word-acknowledges") && body.acknowledge_vendor !== undefined);

@@ -84,13 +84,17 @@ const deletion: Rule = {
 
 /** Addresses that are nobody's (RFC 5737). */
 const ELSEWHERE = "203.0.113.0/24";
-const NO_ADDRESS = "floodgate-no-such-address";
+/** No list of addresses: by what it says, and by its type. */
+const NO_ADDRESSES: readonly unknown[] = [["floodgate-no-such-address"], 7];
 
 /** The list is told back, or a broken one is refused where this one was taken. */
 const readsAddresses = async (context: Context, created: Answer): Promise<boolean> => {
   if (tellsText(created, ELSEWHERE) || tellsText(created, ELSEWHERE.replace("/24", ""))) return true;
-  const broken = await createKey(context, "admin_pro", { ...BODY, allowed_ips: [NO_ADDRESS] });
-  return broken.answer.status === 422 || broken.answer.status === 400;
+  for (const broken of NO_ADDRESSES) {
+    const { answer } = await createKey(context, "admin_pro", { ...BODY, allowed_ips: broken as string[] });
+    if (answer.status === 422 || answer.status === 400) return true;
+  }
+  return false;
 };
 
 const addresses: Rule = {
