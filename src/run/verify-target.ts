@@ -117,7 +117,7 @@ export const verifyTarget = async (
     const doubts = [
       ...(by === null ? [] : [doubt("run/completed", `stopped by ${by}`, "every rule is tried", replay)]),
       ...result.leftOver.map((name) =>
-        doubt("run/cleaned-up", `${name} is still there`, "what was made is gone", replay),
+        doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
       ),
     ];
     const outcome = verifyOutcome(result, performance.now() - began);

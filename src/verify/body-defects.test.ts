@@ -58,6 +58,7 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["route-failure-as-no-route", "route-failures-are-told"],
   ["one-place-is-malformed", "route-failures-are-told"],
   ["analyzes-later", "answers-are-json"],
+  ["demands-a-prompt", "analysis-prompt-is-optional"],
 ];
 
 describe("a deployment with one defect in what it makes of a body or a query", () => {

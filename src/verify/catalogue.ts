@@ -1,5 +1,6 @@
 /** Every rule of `verify`, in the order in which they are tried. */
 import { PHASES, type Rule } from "./rule.ts";
+import { ANALYSIS_RULES } from "./rules/analysis-fields.ts";
 import { BASEMAP_RULES } from "./rules/basemap.ts";
 import { BODY_RULES } from "./rules/bodies.ts";
 import { CAPABILITY_RULES } from "./rules/capabilities.ts";
@@ -59,6 +60,7 @@ const ALL: readonly Rule[] = [
   ...MIXED_RULES,
   ...ROUTE_RULES,
   ...BODY_RULES,
+  ...ANALYSIS_RULES,
   ...HOSTILE_RULES,
   ...STREAM_RULES,
   ...STREAM_END_RULES,

@@ -52,6 +52,8 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["remembers-server-keys", "deleted-server-key-is-dead"],
   ["500-on-the-second-deletion", "deleted-server-key-is-dead"],
   ["server-keys-live-on", "deleted-server-key-is-dead"],
+  ["one-replica-remembers", "deleted-server-key-is-dead"],
+  ["one-replica-remembers", "deleted-key-is-dead"],
   ["forgets-addresses", "key-addresses-are-kept"],
   ["forgets-addresses,takes-any-address", "key-addresses-are-kept"],
 ];

@@ -40,6 +40,23 @@ const OF_A_KNOWN_KEY: readonly RefusalName[] = [
 export const firstUse = (context: Context, probe: Probe): Promise<Answer> =>
   until(context, probe, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
 
+/** So many at once: replicas behind a balancer take turns, and each has a record of its own. */
+const AT_ONCE = 4;
+
+/** As `until`, and then by every one of several calls at once; one that does not fit is waited for as well. */
+export const untilEverywhere = async (context: Context, probe: Probe, accepts: readonly string[]): Promise<Answer> => {
+  const endMs = deadlineMs(context);
+  for (;;) {
+    const answer = await until(context, probe, accepts, endMs);
+    if (!fits(answer, accepts)) return answer;
+    const others = await Promise.all(Array.from({ length: AT_ONCE }, () => context.send({ ...probe, atOnce: true })));
+    const odd = others.find((other) => !other.transient && !fits(other, accepts));
+    if (odd === undefined) return answer;
+    if (performance.now() > endMs) return odd;
+    await wait(LOOK_EVERY_MS, context.signal);
+  }
+};
+
 /** Item 142, for a deployment that does not say how old a key record may be. */
 const ARRIVED_AFTER_MS = 1_000;
 

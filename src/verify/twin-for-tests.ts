@@ -137,6 +137,10 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       key.secret === key.secret.slice(0, 7) + text.slice(7).toLowerCase()) ||
     (has("forgets-the-case") && key.secret.toLowerCase() === text.toLowerCase()) ||
     (has("strips-keys") && key.secret === text.replace(/\W/g, ""));
+  const lingering = new Set<string>();
+  /** Calls go to two replicas in turn, of which one never hears of a deletion. */
+  const isOnOtherReplica = (key: Key): boolean => lingering.has(key.id) && turns++ % 2 === 1;
+  let turns = 0;
   const byS = (text: string): Key | undefined =>
     [...keys.values()].find((key) => isSecretOf(key, text) && (arrivesAt.get(key) ?? 0) <= performance.now());
 
@@ -350,7 +354,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     if (key === undefined) return unauthenticated();
     const late = is("ends-arrive-late") && (sinceFirst.get(key.id) ?? performance.now()) > performance.now() - 900;
     if (!sinceFirst.has(key.id)) sinceFirst.set(key.id, performance.now());
-    if (key.state !== "valid" && !late && !has(`serves-${key.state}`)) return unauthenticated();
+    if (key.state !== "valid" && !late && !isOnOtherReplica(key) && !has(`serves-${key.state}`))
+      return unauthenticated();
     const of = orgs.get(key.org) as Org;
     const kind: Check = () => {
       if (key.kind === "pk" && session === null) return null;
@@ -459,7 +464,8 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       return { status: 401, body: { detail: "session_expired" } };
     if (key === undefined) return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
     const frozen = session !== null && is("frozen-tokens");
-    if (key.state !== "valid" && !frozen && !has(`serves-${key.state}`)) return unauthenticated();
+    if (key.state !== "valid" && !frozen && !isOnOtherReplica(key) && !has(`serves-${key.state}`))
+      return unauthenticated();
     if (session === null && key.kind === "pk") {
       if (has("serves-publishable-keys")) return { key };
       if (is("origin-required-at-runtime") && origin === undefined) return detail(403, "origin_required");
@@ -652,6 +658,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
     }
     if (route === "POST /chat/control/route") return routeReply(body, names);
     if (route === "POST /design/analyze" && has("analyzes-later")) return { status: 202 };
+    if (route === "POST /design/analyze" && has("demands-a-prompt") && !("prompt" in body)) return malformed();
     // Readings in which what is loaded under a session counts (A8, A9).
     if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) (orgs.get(key.org) as Org).used += 1;
     if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };
@@ -705,6 +712,7 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
       if (has("500-on-the-second-deletion") && key?.state === "revoked") return { status: 500, body: {} };
       const lives = has("delete-does-nothing") || (has("server-keys-live-on") && key?.kind === "sk");
       if (!lives) (key as Key).state = "revoked";
+      if (has("one-replica-remembers")) lingering.add((key as Key).id);
       return { status: 204 };
     }
     if (of.tier === null && has("404-without-plan")) return detail(404, "not_found");

@@ -18,7 +18,7 @@ import {
 import { deleteProbe, exchangeWith, KEY_ORIGIN, type MadeKey, updateProbe } from "../managed-keys.ts";
 import { type Probe, role } from "../probe.ts";
 import type { Rule } from "../rule.ts";
-import { afterArrival, firstUse, until } from "../settling.ts";
+import { afterArrival, firstUse, until, untilEverywhere } from "../settling.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 const PRODUCT = outcomeOf("product_not_allowed");
@@ -101,7 +101,7 @@ const deletion: Rule = {
     const deleted = await context.send(deleteProbe("admin_pro", key.id));
     if (!checks.expect(deleted, { accepts: [ANY_SUCCESS] }, [created])) return checks.result();
     const dead = { facts: { state: "revoked" } } as const;
-    const after = await until(context, exchangeWith(key, "chat", dead), [UNAUTHENTICATED]);
+    const after = await untilEverywhere(context, exchangeWith(key, "chat", dead), [UNAUTHENTICATED]);
     checks.expect(after, { accepts: [UNAUTHENTICATED] }, [created, used, deleted]);
     const token = used.fields.session_token;
     if (typeof token !== "string") return checks.result();

@@ -2,9 +2,10 @@
 import type { RouteName } from "../../contract/routes.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
-import { type Context, callersOf, scopeOf } from "../context.ts";
+import { callersOf, scopeOf } from "../context.ts";
 import { RUNTIME_ROUTES, type Rule } from "../rule.ts";
 import { hintOf } from "../target-hints.ts";
+import { analyses } from "./analysis-fields.ts";
 import { summariesOfEitherType } from "./stated-fields.ts";
 
 /** Routes of which the specification does not show the whole body: a 422 says that ours was another one. */
@@ -21,14 +22,6 @@ const BODY_NOT_SHOWN: ReadonlySet<RouteName> = new Set<RouteName>([
 const shownOf = (route: RouteName): string => (route === "poi.enrich" ? "the types of its query are" : "its body is");
 
 const CATALOGS: readonly RouteName[] = ["design.styles", "design.samples", "design.themes"];
-
-/** A metered call is made once, where the budget has one; who makes it does not matter. */
-const analysis = (context: Context): Promise<Answer[]> =>
-  context.once("an analysis", async () => {
-    const caller = callersOf(context, "design")[0];
-    if (caller === undefined || context.budget.left("analyses") < 1) return [];
-    return [await context.send({ route: "design.analyze", ...caller })];
-  });
 
 const admits: Rule = {
   id: "runtime-admits",
@@ -54,7 +47,9 @@ const admits: Rule = {
     };
     await context.each(callers, async (probe) => judge(probe.route, await context.send(probe)));
     for (const answer of await summariesOfEitherType(context)) judge("chat.summary", answer);
-    for (const answer of await analysis(context)) judge("design.analyze", answer);
+    // With or without a prompt: one of them is enough here.
+    const [analysed] = (await analyses(context)).toSorted((a, b) => Number(isAdmitted(b)) - Number(isAdmitted(a)));
+    if (analysed !== undefined) judge("design.analyze", analysed);
     return checks.result();
   },
 };
@@ -81,7 +76,7 @@ const catalogsAreJson: Rule = {
       const caller = callersOf(context, scopeOf(route))[0];
       if (caller !== undefined) look(await context.send({ route, ...caller }));
     });
-    for (const answer of await analysis(context)) look(answer);
+    for (const answer of await analyses(context)) look(answer);
     return checks.result("no JSON route was served");
   },
 };

@@ -11,7 +11,7 @@ import { tellsText } from "../made-record.ts";
 import { createKey, deleteProbe, type KeyBody, type MadeKey, updateProbe, withKey } from "../managed-keys.ts";
 import type { Probe } from "../probe.ts";
 import { CannotJudge, type Rule } from "../rule.ts";
-import { firstUse, until } from "../settling.ts";
+import { firstUse, until, untilEverywhere } from "../settling.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 const SCOPE = outcomeOf("insufficient_scope");
@@ -72,7 +72,8 @@ const deletion: Rule = {
     const deleted = await context.send(deleteProbe("admin_pro", key.id));
     if (deleted.status === 404 || deleted.status === 405) return checks.result(`DELETE was refused: ${told(deleted)}`);
     if (!checks.expect(deleted, { accepts: [ANY_SUCCESS] }, steps)) return checks.result();
-    const after = await until(context, call(key, "design.styles", { facts: { state: "revoked" } }), [UNAUTHENTICATED]);
+    const dead = call(key, "design.styles", { facts: { state: "revoked" } });
+    const after = await untilEverywhere(context, dead, [UNAUTHENTICATED]);
     checks.expect(after, { accepts: [UNAUTHENTICATED] }, [...steps, deleted]);
     // What is told of a key that is no more is open (item 141), but no server error.
     const twice = await context.send(deleteProbe("admin_pro", key.id, { what: "a key that was deleted", open: true }));
