@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../drivers/secrets.ts";
 import { runVerify } from "./run-verify.ts";
-import { startTwin } from "./twin-for-tests.ts";
+import { startTwin } from "./twin/start-twin.ts";
 import { verdictOf } from "./verdict-for-tests.ts";
 
 /** A defect, and the rule that names it. */

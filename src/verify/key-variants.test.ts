@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../drivers/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
-import { startTwin } from "./twin-for-tests.ts";
+import { startTwin } from "./twin/start-twin.ts";
 
 const manage = async (
   variants: readonly string[],

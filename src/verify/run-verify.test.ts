@@ -10,7 +10,7 @@ import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
-import { startTwin, type Twin } from "./twin-for-tests.ts";
+import { startTwin, type Twin } from "./twin/start-twin.ts";
 
 let twin: Twin;
 beforeAll(async () => {

@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import { createSecrets } from "../drivers/secrets.ts";
 import { runVerify } from "./run-verify.ts";
-import { startTwin } from "./twin-for-tests.ts";
+import { startTwin } from "./twin/start-twin.ts";
 
 export const verdictOf = async (defects: string, rule: string): Promise<string> => {
   const twin = await startTwin({ defects: defects.split(","), streamMs: rule === "stream-is-not-buffered" ? 400 : 40 });

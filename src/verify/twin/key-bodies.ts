@@ -1,10 +1,13 @@
 /**
- * How the second deployment of the tests (twin-for-tests.ts) reads the body of a creation and tells what it made: the names
- * and shapes that the specification leaves open (items 50, 126, 141).
+ * How the second deployment reads the body of a creation and tells what it made: the names and shapes that the specification
+ * leaves open (items 50, 126, 141).
  */
-type Names = { is(variant: string): boolean };
+import type { Names } from "./names.ts";
+import type { Reply } from "./replies.ts";
+
 type Fields = Readonly<Record<string, unknown>>;
 type MadeKey = { id: string; secret: string; scopes: readonly string[] };
+type Asked = { scopes: readonly string[]; products: readonly string[] };
 
 const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -31,9 +34,24 @@ export const bodyRead = (body: unknown, { is }: Names): unknown => {
   return read;
 };
 
-/** `null`: as the twin tells it otherwise. */
-export const recordOf = ({ id, secret, scopes }: MadeKey, { is }: Names): unknown => {
+const shapeOf = ({ id, secret, scopes }: MadeKey, { is }: Names): unknown => {
   if (is("camel-key")) return { apiKey: { keyId: id, orgId: "o-1", scopes, value: secret } };
   if (is("listed-key")) return { meta: { id: "request-1" }, data: [{ uid: id, attributes: { token: secret } }] };
   return is("secret-alone") ? { secret } : null;
+};
+
+export const recordOf = (made: MadeKey, { scopes, products }: Asked, names: Names): Reply => {
+  const { is, has } = names;
+  const { id, secret } = made;
+  if (is("hides-the-secret")) return { status: 201, body: { id, scopes, products } };
+  if (is("address-alone"))
+    return { status: 201, body: { secret }, headers: { Location: `/v1/shared-api/api-keys/${id}` } };
+  const shape = shapeOf(made, names);
+  if (shape !== null) return { status: 201, body: shape };
+  return {
+    status: is("200-on-create") ? 200 : 201,
+    body: is("nested-key")
+      ? { api_key: { id, scopes }, secret }
+      : { id, key: has("other-prefix") ? secret.slice(4) : secret, scopes, products },
+  };
 };

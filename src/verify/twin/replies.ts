@@ -1,0 +1,52 @@
+/**
+ * The envelopes in which the second deployment refuses: `detail`, the flat one, a 401 without a word, a malformed body. A
+ * defect that is wrong in every refusal of a kind belongs here.
+ */
+import type { Names } from "./names.ts";
+
+export type Reply = { status: number; body?: unknown; text?: string; headers?: Record<string, string> };
+export type Replies = {
+  /** Members that only some deployments add. */
+  extra: object;
+  detail(status: number, code: string, headers?: Record<string, string>): Reply;
+  flat(code: string, fields?: object, headers?: Record<string, string>): Reply;
+  unauthenticated(): Reply;
+  malformed(): Reply;
+};
+
+/** Said to nobody: the connection is closed instead. */
+export const HANGS_UP: Reply = { status: 0 };
+export const SERVER_ERROR: Reply = { status: 500, body: {} };
+
+export const repliesOf = ({ is, has }: Names): Replies => {
+  const extra = is("extra-fields") ? { request_id: "r-1", doc: "https://docs.example" } : {};
+  const detail: Replies["detail"] = (status, code, headers = {}) => ({
+    status,
+    headers,
+    body: has("flattens-the-detail") ? { error: code } : { detail: code, ...extra },
+  });
+  const flat: Replies["flat"] = (code, fields = {}, headers = {}) => ({
+    status: 429,
+    headers,
+    body: has("wraps-the-flat-body")
+      ? { detail: { error: code, ...fields } }
+      : has("both-envelopes")
+        ? { detail: code, error: code, ...fields }
+        : { error: code, ...fields, ...extra },
+  });
+  const unauthenticated = (): Reply => {
+    if (has("detail-on-401")) return { status: 401, body: { detail: "Not authenticated" } };
+    if (has("403-for-nobody")) return detail(403, "forbidden");
+    if (is("empty-401")) return { status: 401 };
+    if (is("message-401")) return { status: 401, body: { message: "no", error: "unauthorized" } };
+    return { status: 401, body: {} };
+  };
+  const malformed = (): Reply => {
+    if (has("500-on-malformed")) return { status: 500, text: "Internal Server Error" };
+    if (has("400-on-malformed")) return detail(400, "bad_request");
+    return is("fastapi-422")
+      ? { status: 422, body: { detail: [{ loc: ["body"], msg: "field required", type: "missing" }] } }
+      : detail(422, "malformed_body");
+  };
+  return { extra, detail, flat, unauthenticated, malformed };
+};
