@@ -1,10 +1,9 @@
 /**
- * Tries the rules one after the other on a deployment and makes a claim of each. What a rule lacks is told by name and the
- * rule is skipped; what it makes is taken back before the next begins, on every way out.
+ * Tries the rules one after the other on a deployment (`judged-rule.ts`). What a rule makes is taken back before the next
+ * begins, on every way out.
  */
-
 import { createRunClock, type RunClock, wallUs } from "../drivers/run-clock.ts";
-import { SecretError, type Secrets } from "../drivers/secrets.ts";
+import type { Secrets } from "../drivers/secrets.ts";
 import type { Target } from "../drivers/target.ts";
 import { openTransport } from "../drivers/transport.ts";
 import { worldOf } from "../drivers/world-of-target.ts";
@@ -15,9 +14,10 @@ import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
-import { type Asked, lackOf, OPTION_OF, type Permits, permitsOf } from "./lacks.ts";
+import { isStopped, type Judged, judgedRule } from "./judged-rule.ts";
+import { type Asked, lackOf, type Permits, permitsOf } from "./lacks.ts";
 import { reach } from "./reach.ts";
-import { CannotJudge, type Failure, type Rule, type RuleResult } from "./rule.ts";
+import type { Rule } from "./rule.ts";
 import { leftOpen } from "./second-look.ts";
 import { createSender } from "./sender.ts";
 import { createThrottle } from "./throttle.ts";
@@ -73,14 +73,6 @@ export type VerifyResult = {
   stopped: boolean;
 };
 
-const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
-  verdict,
-  reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
-  expected,
-  got: "not judged",
-  evidence: [],
-});
-
 /** What the rules will need is read before anything is sent: a target file that has to be mended is told as such. */
 const readRoles = async (rules: readonly Rule[], context: Context, permits: Permits): Promise<void> => {
   const tried = rules.filter((rule) => lackOf(rule, context.target, permits, context.budget.left) === null);
@@ -88,52 +80,11 @@ const readRoles = async (rules: readonly Rule[], context: Context, permits: Perm
   for (const name of names) if (context.has(name)) await context.secretOf(name);
 };
 
-const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
-
-const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<RuleResult> => {
-  const lack = lackOf(rule, context.target, permits, context.budget.left);
-  if (lack !== null) return notJudged("skipped", lack, rule.title);
-  if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
-  try {
-    return await rule.run(context);
-  } catch (error) {
-    if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
-    if (error instanceof SecretError) throw error;
-    if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
-    const message = error instanceof Error ? error.message : String(error);
-    return notJudged("inconclusive", `the rule itself failed: ${message}`, rule.title);
-  }
-};
-
-/** What the specification leaves open is never held against a deployment: what was found is written down. */
-const recordedOnly = (rule: Rule, result: RuleResult): RuleResult => {
-  if (rule.level !== "info" || result.verdict !== "fail") return result;
-  const { failure: _, ...found } = result;
-  return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
-};
-
 const spentSince = (before: Spending, now: Spending): Spending => ({
   requests: now.requests - before.requests,
   map_loads: now.map_loads - before.map_loads,
   analyses: now.analyses - before.analyses,
 });
-
-type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean };
-
-const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, ...found }: RuleResult): Judged => {
-  const idle = isIdle === true;
-  const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
-  const claim: Claim = {
-    id: `verify/${rule.id}`,
-    stage,
-    // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
-    level: idle ? "info" : rule.level,
-    ...found,
-    spec: [...rule.spec],
-    replay: `floodgate verify --target FILE --only ${rule.id}${option}`,
-  };
-  return { rule, claim, failure, idle };
-};
 
 /**
  * Tries the selected rules. Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; for
@@ -197,9 +148,9 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const of = rules.length;
   const judged: Judged[] = [];
   const judge = async (rule: Rule): Promise<Judged> => {
-    const found = recordedOnly(rule, await tryRule(rule, context, permits));
+    const one = await judgedRule(rule, context, permits, stage);
     await effects.takeBackAll();
-    return judgedOf(rule, stage, found);
+    return one;
   };
   const tryAndTell = async (rule: Rule, told: boolean): Promise<void> => {
     if (told) options.onProgress?.({ at: "rule", rule, number: judged.length + 1, of });

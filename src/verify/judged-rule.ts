@@ -1,0 +1,61 @@
+/**
+ * One rule, tried once, made into a claim. What it lacks is told by name and it is skipped; what it cannot judge, and a rule
+ * that fails itself, say nothing about the target.
+ */
+import { SecretError } from "../drivers/secrets.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { Context } from "./context.ts";
+import { lackOf, OPTION_OF, type Permits } from "./lacks.ts";
+import { CannotJudge, type Failure, type Rule, type RuleResult } from "./rule.ts";
+
+const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
+  verdict,
+  reason: verdict === "skipped" ? `skipped: ${reason}` : reason,
+  expected,
+  got: "not judged",
+  evidence: [],
+});
+
+export const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
+
+const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<RuleResult> => {
+  const lack = lackOf(rule, context.target, permits, context.budget.left);
+  if (lack !== null) return notJudged("skipped", lack, rule.title);
+  if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
+  try {
+    return await rule.run(context);
+  } catch (error) {
+    if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
+    if (error instanceof SecretError) throw error;
+    if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
+    const message = error instanceof Error ? error.message : String(error);
+    return notJudged("inconclusive", `the rule itself failed: ${message}`, rule.title);
+  }
+};
+
+/** What the specification leaves open is never held against a deployment: what was found is written down. */
+const recordedOnly = (rule: Rule, result: RuleResult): RuleResult => {
+  if (rule.level !== "info" || result.verdict !== "fail") return result;
+  const { failure: _, ...found } = result;
+  return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
+};
+
+export type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean };
+
+const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, ...found }: RuleResult): Judged => {
+  const idle = isIdle === true;
+  const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
+  const claim: Claim = {
+    id: `verify/${rule.id}`,
+    stage,
+    // A rule with nothing to hold must not stand in the way of a target that requires all of verify.
+    level: idle ? "info" : rule.level,
+    ...found,
+    spec: [...rule.spec],
+    replay: `floodgate verify --target FILE --only ${rule.id}${option}`,
+  };
+  return { rule, claim, failure, idle };
+};
+
+export const judgedRule = async (rule: Rule, context: Context, permits: Permits, stage: string): Promise<Judged> =>
+  judgedOf(rule, stage, recordedOnly(rule, await tryRule(rule, context, permits)));
