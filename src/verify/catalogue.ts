@@ -3,15 +3,16 @@ import { PHASES, type Rule } from "./rule.ts";
 import { ANALYSIS_RULES } from "./rules/analysis-fields.ts";
 import { BASEMAP_RULES } from "./rules/basemap.ts";
 import { BODY_RULES } from "./rules/bodies.ts";
-import { CAPABILITY_RULES } from "./rules/capabilities.ts";
 import { CONTROL_FIELD_RULES } from "./rules/control-fields.ts";
 import { CREATED_KEY_RULES } from "./rules/created-keys.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
 import { ECHO_RULES } from "./rules/echoes.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer.ts";
 import { EVERY_SESSION_RULES } from "./rules/every-session.ts";
+import { EXCHANGE_CAPABILITY_RULES } from "./rules/exchange-capabilities.ts";
 import { FOREIGN_LETTER_RULES } from "./rules/foreign-letters.ts";
 import { FORGERY_RULES } from "./rules/forgeries.ts";
+import { freeAllowance } from "./rules/free-allowance.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
 import { capsAreKept, globalOverload, overloadEnds } from "./rules/global-overload.ts";
 import { HOSTILE_RULES } from "./rules/hostile-input.ts";
@@ -30,17 +31,19 @@ import { nullOrigin } from "./rules/null-origin.ts";
 import { ORDER_RULES } from "./rules/order.ts";
 import { ORGANIZATION_RULES } from "./rules/organizations.ts";
 import { ORIGIN_RULES } from "./rules/origins.ts";
+import { PAID_BAND_RULES } from "./rules/paid-band.ts";
+import { POI_OPTION_RULES } from "./rules/poi-options.ts";
 import { PREFLIGHT_RULES } from "./rules/preflight.ts";
 import { quotaAtLoads } from "./rules/quota-at-loads.ts";
-import { QUOTA_BURN_RULES } from "./rules/quota-burn.ts";
 import { ROUTE_RULES } from "./rules/routes.ts";
 import { RUNTIME_RULES } from "./rules/runtime.ts";
+import { RUNTIME_CAPABILITY_RULES } from "./rules/runtime-capabilities.ts";
 import { SERVER_KEY_LIFE_RULES } from "./rules/server-key-life.ts";
 import { sheddingEnds } from "./rules/shedding-ends.ts";
-import { STATED_FIELD_RULES } from "./rules/stated-fields.ts";
 import { STREAM_END_RULES } from "./rules/stream-ends.ts";
 import { STREAM_ERROR_RULES } from "./rules/stream-errors.ts";
 import { STREAM_RULES } from "./rules/streams.ts";
+import { summaryTypes } from "./rules/summary-types.ts";
 
 const ALL: readonly Rule[] = [
   ...MINTING_RULES,
@@ -52,9 +55,11 @@ const ALL: readonly Rule[] = [
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
   ...PREFLIGHT_RULES,
-  ...CAPABILITY_RULES,
+  ...EXCHANGE_CAPABILITY_RULES,
+  ...RUNTIME_CAPABILITY_RULES,
   ...RUNTIME_RULES,
-  ...STATED_FIELD_RULES,
+  ...POI_OPTION_RULES,
+  summaryTypes,
   ...CONTROL_FIELD_RULES,
   ...ORDER_RULES,
   ...MIXED_RULES,
@@ -75,7 +80,8 @@ const ALL: readonly Rule[] = [
   ...SERVER_KEY_LIFE_RULES,
   ...GAP_RULES,
   nullOrigin,
-  ...QUOTA_BURN_RULES,
+  freeAllowance,
+  ...PAID_BAND_RULES,
   quotaAtLoads,
   ...LOAD_RULES,
   globalOverload,

@@ -9,7 +9,7 @@ import { type Context, callersOf } from "../context.ts";
 import type { Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 import { isMalformed } from "../wording.ts";
-import { specimens } from "./streams.ts";
+import { specimens } from "./stream-specimens.ts";
 
 const LAT_LON = { lat: 52.52, lon: 13.37 };
 /** All that a place on the map could need, for whoever reads what it knows and leaves the rest. */

@@ -7,7 +7,7 @@ import { ERROR_EVENT, VOCABULARIES } from "../../contract/streams.ts";
 import type { Answer } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Rule } from "../rule.ts";
-import { ALL_STREAMS, isStream, type Specimen, specimenOf, specimens, streamRule } from "./streams.ts";
+import { ALL_STREAMS, isStream, type Specimen, specimenOf, specimens, streamRule } from "./stream-specimens.ts";
 
 const quotaGoesOn = streamRule(
   {

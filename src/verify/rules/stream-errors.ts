@@ -3,7 +3,7 @@ import { ERROR_EVENT } from "../../contract/streams.ts";
 import { type Answer, isObject } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Rule } from "../rule.ts";
-import { type StreamRule, specimens } from "./streams.ts";
+import { type StreamRule, specimens } from "./stream-specimens.ts";
 
 /** Every error event that came during the whole run: nothing from outside makes one come. */
 const errorEvents = (rule: StreamRule, judge: (checks: Checks, answer: Answer, data: unknown) => void): Rule => ({
