@@ -3,17 +3,17 @@
  * is written stands here too.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { preflightReply, setCorsHeads } from "./cors.ts";
 import { ownCredentialIn } from "./credentials.ts";
+import { disturbance } from "./disturbances.ts";
 import { exchange } from "./exchange.ts";
 import { afterReply, globalShed } from "./limits.ts";
 import { manage } from "./management.ts";
 import { load } from "./map-loads.ts";
 import { NEEDS } from "./offer.ts";
-import { preflightReply, setPageHeads } from "./pages.ts";
 import { HANGS_UP, type Reply } from "./replies.ts";
 import { runtime } from "./runtime.ts";
 import { oddInputReply } from "./stumbles.ts";
-import { weatherReply } from "./weather.ts";
 import type { World } from "./world.ts";
 
 const typeOf = ({ is, has }: World, reply: Reply): string => {
@@ -62,10 +62,10 @@ export const answer = async (world: World, req: IncomingMessage, res: ServerResp
   }
   const preflight = preflightReply(world, req);
   if (preflight !== null) return write(world, res, preflight);
-  setPageHeads(world, req, res);
+  setCorsHeads(world, req, res);
   const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
   const route = `${req.method} ${path}`;
-  const early = oddInputReply(world, req, route, text) ?? weatherReply(world, path) ?? globalShed(world);
+  const early = oddInputReply(world, req, route, text) ?? disturbance(world, path) ?? globalShed(world);
   const reply = early ?? (await routeAnswer(world, { req, res, text, path, route }));
   if (reply !== null) write(world, res, reply);
 };

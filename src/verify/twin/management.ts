@@ -4,8 +4,8 @@
  */
 import type { IncomingMessage } from "node:http";
 import { credentialIn, keyBySecret, readToken } from "./credentials.ts";
-import { bodyRead, recordOf } from "./key-bodies.ts";
 import { type KeyBody, keyRefusal, type Wanted, wantedOf } from "./key-rules.ts";
+import { bodyRead, recordOf } from "./key-shapes.ts";
 import { ORIGIN } from "./offer.ts";
 import { type Reply, SERVER_ERROR } from "./replies.ts";
 import { addKey, type Key, type Org, type World } from "./world.ts";

@@ -7,7 +7,7 @@ import type { World } from "./world.ts";
 
 const UNAVAILABLE: Reply = { ...SERVER_ERROR, status: 503 };
 
-export const weatherReply = (world: World, path: string): Reply | null => {
+export const disturbance = (world: World, path: string): Reply | null => {
   const { is, detail, flat } = world;
   if (Date.now() < world.withoutKeysUntilMs) return UNAVAILABLE;
   const busy = (is("busy") && world.calls++ % 7 === 3) || (is("strays") && world.calls++ % 40 === 17);

@@ -19,7 +19,7 @@ export const preflightReply = ({ is, has }: World, req: IncomingMessage): Reply 
   };
 };
 
-export const setPageHeads = (world: World, req: IncomingMessage, res: ServerResponse): void => {
+export const setCorsHeads = (world: World, req: IncomingMessage, res: ServerResponse): void => {
   const { is, has } = world;
   const page = req.headers.origin;
   const credential = credentialIn(world, req) ?? "";
