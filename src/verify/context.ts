@@ -2,7 +2,6 @@
  * What a rule has to work with: the roles that the target file names, one way to send, sessions that are minted when first
  * needed, what is permitted and what is left of the budget. Nothing in here knows whose deployment it is.
  */
-
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
 import { inItsPlace, type KeyWanted, wantedUnder } from "../drivers/key-roles.ts";
@@ -18,20 +17,16 @@ import {
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { World } from "../workload/world.ts";
-import { type Answer, isAdmitted } from "./answer.ts";
+import type { Answer } from "./answer.ts";
 import type { Budget } from "./budget.ts";
-import { isSessionsOff, tell } from "./checks.ts";
 import type { Effects } from "./effects.ts";
 import { exchangeProbe, FORMS, type Form, type Probe, role, stepOfProbe } from "./probe.ts";
-import { CannotJudge, type Permission, type Role } from "./rule.ts";
+import type { Permission, Role } from "./rule.ts";
 import type { Sender } from "./sender.ts";
+import { createSessions } from "./sessions.ts";
 
 /** Few enough that no deployment calls it load. */
 export const AT_A_TIME = 4;
-
-/** A session is minted again when this share of its life has gone. */
-const RENEW_AT = 0.6;
-const LIFE_UNSTATED_MS = 900_000;
 
 export type Context = {
   readonly target: Target;
@@ -90,7 +85,6 @@ const nameOf = (ref: CredentialRef): string => ("of" in ref ? ref.of.replace(/^r
 export const createContext = (parts: ContextParts): Context => {
   const { target, world, secrets, budget } = parts;
   const credentials = target.credentials ?? {};
-  const minted = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
   const kept = new Map<string, Promise<unknown>>();
 
   const has: Context["has"] = (name) => credentials[name] !== undefined;
@@ -110,41 +104,7 @@ export const createContext = (parts: ContextParts): Context => {
     return read(found?.server?.key, "server", `tenants (${org}).server.key`);
   };
 
-  const mint: Context["mint"] = (of, product) => {
-    const name = `${of} ${product}`;
-    const found = minted.get(name);
-    if (found !== undefined) return found.answer;
-    if (product === "tile" && budget.left("map_loads") < 1) {
-      return Promise.reject(new CannotJudge("skipped", "budget.map_loads of the target file is used up"));
-    }
-    const answer = send(exchangeProbe(of, "listed", product));
-    const entry = { answer, renewAtMs: Number.POSITIVE_INFINITY };
-    minted.set(name, entry);
-    answer.then(
-      ({ transient, fields }) => {
-        const { expires_in: lifeS } = fields;
-        const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
-        entry.renewAtMs = Date.now() + lifeMs * RENEW_AT;
-        // What overload refused is asked for again by the next who needs it.
-        if (transient) minted.delete(name);
-      },
-      () => minted.delete(name),
-    );
-    return answer;
-  };
-
-  const session = async (of: KeyRole, product: Product): Promise<string> => {
-    const name = `${of} ${product}`;
-    const known = minted.get(name);
-    if (known !== undefined && Date.now() > known.renewAtMs) minted.delete(name);
-    const answer = await mint(of, product);
-    const { session_token: token } = answer.fields;
-    if (!isAdmitted(answer) || typeof token !== "string") {
-      const off = isSessionsOff(answer);
-      throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${tell(answer)}`);
-    }
-    return token;
-  };
+  const sessions = createSessions(budget, (probe) => send(probe));
 
   const sender = parts.makeSender({
     secretOf: async (probe) => {
@@ -153,7 +113,7 @@ export const createContext = (parts: ContextParts): Context => {
       if (!("of" in credential)) return nobodysCredential(stepOfProbe(world, 0, probe)) ?? null;
       if (credential.of.startsWith("tenant:")) return tenantKey(credential.of.slice("tenant:".length));
       const name = nameOf(credential) as Role;
-      return credential.as === "session" ? session(name as KeyRole, credential.product) : secretOf(name);
+      return credential.as === "session" ? sessions.tokenOf(name as KeyRole, credential.product) : secretOf(name);
     },
     originOf: (probe) => {
       if (probe.originValue !== undefined) return probe.originValue;
@@ -225,11 +185,11 @@ export const createContext = (parts: ContextParts): Context => {
       });
       await Promise.all(workers);
     },
-    mint,
+    mint: sessions.mint,
     once,
     forget: () => {
       kept.clear();
-      minted.clear();
+      sessions.forget();
     },
   };
 };

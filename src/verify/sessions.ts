@@ -1,0 +1,64 @@
+/**
+ * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
+ */
+import type { Product } from "../contract/routes.ts";
+import type { KeyRole } from "../drivers/target.ts";
+import { type Answer, isAdmitted } from "./answer.ts";
+import type { Budget } from "./budget.ts";
+import { isSessionsOff, tell } from "./checks.ts";
+import { exchangeProbe, type Probe } from "./probe.ts";
+import { CannotJudge } from "./rule.ts";
+
+/** A session is minted again when this share of its life has gone. */
+const RENEW_AT = 0.6;
+const LIFE_UNSTATED_MS = 900_000;
+
+export type Sessions = {
+  /** The answer of the exchange, kept. */
+  mint(of: KeyRole, product: Product): Promise<Answer>;
+  /** Throws where no session could be minted. */
+  tokenOf(of: KeyRole, product: Product): Promise<string>;
+  forget(): void;
+};
+
+export const createSessions = (budget: Budget, send: (probe: Probe) => Promise<Answer>): Sessions => {
+  const minted = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
+
+  const mint: Sessions["mint"] = (of, product) => {
+    const name = `${of} ${product}`;
+    const found = minted.get(name);
+    if (found !== undefined) return found.answer;
+    if (product === "tile" && budget.left("map_loads") < 1) {
+      return Promise.reject(new CannotJudge("skipped", "budget.map_loads of the target file is used up"));
+    }
+    const answer = send(exchangeProbe(of, "listed", product));
+    const entry = { answer, renewAtMs: Number.POSITIVE_INFINITY };
+    minted.set(name, entry);
+    answer.then(
+      ({ transient, fields }) => {
+        const { expires_in: lifeS } = fields;
+        const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
+        entry.renewAtMs = Date.now() + lifeMs * RENEW_AT;
+        // What overload refused is asked for again by the next who needs it.
+        if (transient) minted.delete(name);
+      },
+      () => minted.delete(name),
+    );
+    return answer;
+  };
+
+  const tokenOf = async (of: KeyRole, product: Product): Promise<string> => {
+    const name = `${of} ${product}`;
+    const known = minted.get(name);
+    if (known !== undefined && Date.now() > known.renewAtMs) minted.delete(name);
+    const answer = await mint(of, product);
+    const { session_token: token } = answer.fields;
+    if (!isAdmitted(answer) || typeof token !== "string") {
+      const off = isSessionsOff(answer);
+      throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${tell(answer)}`);
+    }
+    return token;
+  };
+
+  return { mint, tokenOf, forget: () => minted.clear() };
+};
