@@ -4,25 +4,17 @@
  */
 import { outcomeOf } from "../contract/subcodes.ts";
 import type { AdminRole } from "../drivers/target.ts";
-import { type Answer, isAdmitted, isObject, parseJson, told } from "./answer.ts";
+import { type Answer, isAdmitted, isObject, parseJson } from "./answer.ts";
 import type { Context } from "./context.ts";
+import { exchangeWith, KEY_ORIGIN, type KeyBody, type MadeKey } from "./key-calls.ts";
 import { tellsList, tellsText } from "./made-record.ts";
-import {
-  createKey,
-  exchangeWith,
-  KEY_ORIGIN,
-  type KeyBody,
-  keysWithoutId,
-  type MadeKey,
-  NOT_THERE,
-} from "./managed-keys.ts";
-import { CannotJudge } from "./rule.ts";
+import { createKey, keysWithoutId } from "./managed-keys.ts";
 
 const FREE_ONLY = "free_plan_publishable_only";
 const NEEDS_ORIGINS = "publishable_live_requires_origins";
 
 /** Subcodes that only a deployment gives which has read the fields of a creation. */
-const READ_FIELDS = new Set([
+export const READ_FIELDS = new Set([
   ...["unknown_scope", "unknown_product", NEEDS_ORIGINS, FREE_ONLY],
   ...["vendor_scope_requires_acknowledgement", "tier_capability_not_allowed", "key_limit_reached"],
 ]);
@@ -171,53 +163,4 @@ export const misunderstood = async (context: Context, answer: Answer): Promise<s
   if (answer.subcode === NEEDS_ORIGINS && origins.length > 0) return notRead("allowed_origins");
   if (answer.subcode !== FREE_ONLY || kind !== "publishable") return null;
   return (await readsKind(context)) ? null : notRead("the kind");
-};
-
-/** Says that key management is not where or what it is expected to be; that is no fault of the target. */
-export const notAsExpected = (answer: Answer): string | null => {
-  if (answer.status === 404 || answer.status === 405 || (answer.status !== null && /^3/.test(`${answer.status}`))) {
-    return NOT_THERE;
-  }
-  if (answer.outcome === "422 malformed_body" && !READ_FIELDS.has(answer.subcode ?? "")) {
-    return "key management takes another body (its fields are not shown in the specification)";
-  }
-  return null;
-};
-
-/** Whatever the fields are called: what is not understood is refused (item 223). */
-export const isServerError = ({ status, transient }: Answer): boolean => status === 500 && !transient;
-
-/** Why no more keys are made here; `null` where there is no reason. */
-export const noMoreKeys = (context: Context): string | null => {
-  const left = keysWithoutId(context);
-  return left.length === 0
-    ? null
-    : `the answer to a creation names no id: ${left.join(", ")} could not be removed and needs removing by hand, and no more keys are made`;
-};
-
-/** A key to try things on; throws where there is none to be had. */
-export const makeKey = async (
-  context: Context,
-  admin: AdminRole,
-  body: KeyBody,
-): Promise<{ key: MadeKey; created: Answer }> => {
-  const before = noMoreKeys(context);
-  if (before !== null) throw new CannotJudge("skipped", before);
-  const { answer, key } = await createKey(context, admin, body);
-  if (key !== null) return { key, created: answer };
-  if (answer.transient) throw new CannotJudge("inconclusive", `no key could be made: ${told(answer)}`);
-  if (answer.outcome === outcomeOf("key_limit_reached")) {
-    throw new CannotJudge("skipped", `the organization of ${admin} is at its key limit`);
-  }
-  if (isAdmitted(answer)) {
-    throw new CannotJudge(
-      "skipped",
-      noMoreKeys(context) ?? "the answer to the creation has no key that could be found",
-    );
-  }
-  const otherwise = notAsExpected(answer) ?? (await misunderstood(context, answer));
-  throw new CannotJudge(
-    otherwise === null ? "inconclusive" : "skipped",
-    otherwise ?? `no key could be made: ${told(answer)}`,
-  );
 };

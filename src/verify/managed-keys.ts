@@ -1,69 +1,25 @@
 /**
- * Keys made through key management (section 4.4), with their removal. Bodies are "not shown" in the specification: these
- * are the field names of spec-checklist.md item 50; a deployment with others answers 422, and then nothing is judged.
+ * Keys made through key management, with their removal: whatever comes of a creation is journalled before it leaves and taken
+ * back in the end. What answers 422 to our bodies, or is not there, is not judged.
  */
-
 import { maskSecrets } from "../contract/credentials.ts";
 import { REFUSALS } from "../contract/subcodes.ts";
 import type { AdminRole } from "../drivers/target.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import type { Context } from "./context.ts";
 import type { Effect } from "./effects.ts";
+import {
+  adminCredential,
+  createProbe,
+  deleteProbe,
+  KEY_NAME,
+  type KeyBody,
+  type MadeKey,
+  updateProbe,
+} from "./key-calls.ts";
 import { madeIn } from "./made-record.ts";
-import { type Probe, role } from "./probe.ts";
+import type { Probe } from "./probe.ts";
 import { CannotJudge } from "./rule.ts";
-
-export type KeyBody = {
-  kind: "publishable" | "server";
-  env?: "live" | "test";
-  name?: string;
-  scopes?: readonly string[];
-  products?: readonly string[];
-  allowed_origins?: readonly string[];
-  allowed_ips?: readonly string[];
-  acknowledge_vendor?: boolean;
-  vendor_acknowledged?: boolean;
-};
-
-/** So that an operator recognises a key that could not be removed. */
-const KEY_NAME = "floodgate-verify";
-export const KEY_ORIGIN = "https://floodgate-verify.example";
-
-export type MadeKey = { id: string; secret: string; admin: AdminRole; variable: string };
-
-const adminCredential = (admin: AdminRole) => ({ as: "admin", of: role(admin) }) as const;
-
-export const createProbe = (admin: AdminRole, body: KeyBody, more: Partial<Probe> = {}): Probe => ({
-  route: "keys.create",
-  credential: adminCredential(admin),
-  origin: "none",
-  body: { text: JSON.stringify({ name: KEY_NAME, ...body }), is: "ok" },
-  ...more,
-});
-
-const pathOfKey = (id: string): string => `/shared-api/api-keys/${encodeURIComponent(id)}`;
-
-export const updateProbe = (
-  admin: AdminRole,
-  id: string,
-  body: Partial<KeyBody>,
-  more: Partial<Probe> = {},
-): Probe => ({
-  route: "keys.update",
-  credential: adminCredential(admin),
-  origin: "none",
-  path: pathOfKey(id),
-  body: { text: JSON.stringify(body), is: "ok" },
-  ...more,
-});
-
-export const deleteProbe = (admin: AdminRole, id: string, more: Partial<Probe> = {}): Probe => ({
-  route: "keys.delete",
-  credential: adminCredential(admin),
-  origin: "none",
-  path: pathOfKey(id),
-  ...more,
-});
 
 /** `key`: only where the answer has id and secret; without a secret the key is removed all the same. */
 export type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
@@ -185,20 +141,3 @@ export const createKey = async (
   const key = id === null || text === null ? null : { id, secret: text, admin, variable: "$CREATED_KEY" };
   return { answer, key, secret: text };
 };
-
-/** The created key, used as such: at the exchange or at runtime. */
-export const withKey = (key: MadeKey, probe: Omit<Probe, "credential" | "secret">): Probe => {
-  const as = key.secret.startsWith("svc_sk_") ? "server" : "publishable";
-  return { ...probe, credential: { as, of: role(key.admin) }, secret: { value: key.secret, variable: key.variable } };
-};
-
-/** The exchange with a created publishable key, from the origin that it was created with. */
-export const exchangeWith = (key: MadeKey, product: "chat" | "editor" | "tile", more: Partial<Probe> = {}): Probe =>
-  withKey(key, {
-    route: "sdk.sessions",
-    origin: "listed",
-    originValue: KEY_ORIGIN,
-    product,
-    what: "a key made by this run",
-    ...more,
-  });

@@ -5,18 +5,16 @@ import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
 import {
   FULL_SCOPES,
-  isServerError,
   lacksWhatWasNotRead,
-  makeKey,
   misunderstood,
-  noMoreKeys,
-  notAsExpected,
   notRead,
   readsKind,
   readsMember,
   readsOrigins,
 } from "../key-bodies.ts";
-import { createKey, exchangeWith, KEY_ORIGIN, type KeyBody, withKey } from "../managed-keys.ts";
+import { exchangeWith, KEY_ORIGIN, type KeyBody, withKey } from "../key-calls.ts";
+import { isServerError, makeKey, noMoreKeys, notAsExpected } from "../key-making.ts";
+import { createKey } from "../managed-keys.ts";
 import { FORMS, type Probe } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 import { firstUse, until } from "../settling.ts";

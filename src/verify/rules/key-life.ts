@@ -6,16 +6,9 @@ import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import {
-  FULL_SCOPES,
-  isServerError,
-  lacksWhatWasNotRead,
-  makeKey,
-  notAsExpected,
-  notRead,
-  readsMember,
-} from "../key-bodies.ts";
-import { deleteProbe, exchangeWith, KEY_ORIGIN, type MadeKey, updateProbe } from "../managed-keys.ts";
+import { FULL_SCOPES, lacksWhatWasNotRead, notRead, readsMember } from "../key-bodies.ts";
+import { deleteProbe, exchangeWith, KEY_ORIGIN, type MadeKey, updateProbe } from "../key-calls.ts";
+import { isServerError, makeKey, notAsExpected } from "../key-making.ts";
 import { type Probe, role } from "../probe.ts";
 import type { Rule } from "../rule.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../settling.ts";

@@ -2,18 +2,10 @@
 import { outcomeOf } from "../../contract/subcodes.ts";
 import { isAdmitted, told } from "../answer.ts";
 import { ANY_SUCCESS, Checks } from "../checks.ts";
-import {
-  isServerError,
-  type ListMember,
-  makeKey,
-  misunderstood,
-  noMoreKeys,
-  notAsExpected,
-  notRead,
-  readsMember,
-  readsOrigins,
-} from "../key-bodies.ts";
-import { createKey, exchangeWith, KEY_ORIGIN, type KeyBody, updateProbe } from "../managed-keys.ts";
+import { type ListMember, misunderstood, notRead, readsMember, readsOrigins } from "../key-bodies.ts";
+import { exchangeWith, KEY_ORIGIN, type KeyBody, updateProbe } from "../key-calls.ts";
+import { isServerError, makeKey, noMoreKeys, notAsExpected } from "../key-making.ts";
+import { createKey } from "../managed-keys.ts";
 import type { Rule } from "../rule.ts";
 import { afterArrival, firstUse, until } from "../settling.ts";
 import { keepsProducts } from "./created-keys.ts";
