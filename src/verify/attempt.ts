@@ -14,6 +14,7 @@ import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
 import { answerOfCall } from "./answer-of-call.ts";
 import type { Budget } from "./budget.ts";
 import { tapped } from "./chunk-tap.ts";
+import { decoding } from "./decoding.ts";
 import { createLanes } from "./lanes.ts";
 import { buildRequest, type Probe, stepOfProbe } from "./probe.ts";
 import { CannotJudge } from "./rule.ts";
@@ -152,7 +153,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (probe: Probe) =
     }
     probe.beforeSent?.();
     const running = exchange(
-      probe.wholeStream === true ? tapped(parts.dispatcher, clock, chunks) : parts.dispatcher,
+      probe.wholeStream === true ? tapped(dispatcher, clock, chunks) : dispatcher,
       { ...built.request, ...(stream === undefined ? {} : { stream, keepEvents: true, ...leaveOf(probe) }) },
       clock,
       parts.timeouts ?? VERIFY_TIMEOUTS,

@@ -157,7 +157,9 @@ export const buildRequest = (
   const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
     const asked =
       step.origin === "listed" && parts.origin === undefined ? { ...step, origin: "foreign" as const } : step;
-    const headers = headersOf(asked, { id, credential, listedOrigin: parts.origin, shared: common }) ?? {};
+    const usual = headersOf(asked, { id, credential, listedOrigin: parts.origin, shared: common });
+    // Whoever names no coding has to take any: answers are read as they come.
+    const headers: Record<string, string> = { "accept-encoding": "identity", ...usual };
     if (step.origin !== "none" && parts.origin !== undefined) headers.origin = parts.origin;
     if (credential !== null && probe.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
     if (credential !== null && probe.form === "both") headers["x-api-key"] = credential;
