@@ -81,6 +81,7 @@ const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined):
 /** `onAdmitted` is told of every call that was let in. */
 export const createAttempts = (parts: AttemptParts, onAdmitted: (probe: Probe) => void): Attempts => {
   const { target, world, clock, throttle, budget, signal } = parts;
+  const dispatcher = decoding(parts.dispatcher);
   const answers: Answer[] = [];
   let sent = 0;
   let silent = 0;

@@ -3,6 +3,7 @@ import { PHASES, type Rule } from "./rule.ts";
 import { ANALYSIS_RULES } from "./rules/analysis-fields.ts";
 import { BASEMAP_RULES } from "./rules/basemap.ts";
 import { BODY_RULES } from "./rules/bodies.ts";
+import { unaskedCodings } from "./rules/content-codings.ts";
 import { CONTROL_FIELD_RULES } from "./rules/control-fields.ts";
 import { CREATED_KEY_RULES } from "./rules/created-keys.ts";
 import { CREDENTIAL_RULES } from "./rules/credentials.ts";
@@ -14,7 +15,7 @@ import { FOREIGN_LETTER_RULES } from "./rules/foreign-letters.ts";
 import { FORGERY_RULES } from "./rules/forgeries.ts";
 import { freeAllowance } from "./rules/free-allowance.ts";
 import { GAP_RULES } from "./rules/gaps.ts";
-import { capsAreKept, globalOverload, overloadEnds } from "./rules/global-overload.ts";
+import { globalOverload } from "./rules/global-overload.ts";
 import { HOSTILE_RULES } from "./rules/hostile-input.ts";
 import { KEY_KIND_RULES } from "./rules/key-kinds.ts";
 import { KEY_LIFE_RULES } from "./rules/key-life.ts";
@@ -31,10 +32,13 @@ import { nullOrigin } from "./rules/null-origin.ts";
 import { ORDER_RULES } from "./rules/order.ts";
 import { ORGANIZATION_RULES } from "./rules/organizations.ts";
 import { ORIGIN_RULES } from "./rules/origins.ts";
+import { capIsTheOrganizations, capsAreKept } from "./rules/overload-caps.ts";
+import { overloadEnds } from "./rules/overload-ends.ts";
 import { PAID_BAND_RULES } from "./rules/paid-band.ts";
 import { POI_OPTION_RULES } from "./rules/poi-options.ts";
 import { PREFLIGHT_RULES } from "./rules/preflight.ts";
 import { quotaAtLoads } from "./rules/quota-at-loads.ts";
+import { rateLimitEnds } from "./rules/rate-ends.ts";
 import { ROUTE_RULES } from "./rules/routes.ts";
 import { RUNTIME_RULES } from "./rules/runtime.ts";
 import { RUNTIME_CAPABILITY_RULES } from "./rules/runtime-capabilities.ts";
@@ -86,11 +90,14 @@ const ALL: readonly Rule[] = [
   ...LOAD_RULES,
   globalOverload,
   capsAreKept,
+  capIsTheOrganizations,
   overloadEnds,
+  rateLimitEnds,
   ...EVERY_ANSWER_RULES,
   ...LIMIT_ANSWER_RULES,
   ...EVERY_SESSION_RULES,
   ...ECHO_RULES,
+  unaskedCodings,
   sheddingEnds,
 ];
 

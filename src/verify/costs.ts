@@ -145,6 +145,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "used-up-allowance-stops-loads": cost(4),
   "slots-come-back": (target) => cost(2 * Math.min(burstOf(target), WAVES_MAX) + EDGE_FOR_S * burstOf(target) + 24),
   "overload-is-no-outage": burstsOf,
+  "overload-cap-is-per-organization": (target) => cost(2 * Math.ceil(0.75 * (target.limits?.org_in_flight ?? 0)) + 1),
   "overload-ends": (target) => cost(Math.ceil(1.4 * (target.limits?.global_in_flight ?? 0)) + 8),
 };
 

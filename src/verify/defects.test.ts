@@ -135,6 +135,7 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["preflights-without-a-key", "preflight-allows-a-credential"],
   ["takes-an-empty-origin", "exchange-origin-required"],
   ["takes-its-own-origin", "exchange-origin-mismatch"],
+  ["compresses-unasked", "answers-have-no-unasked-coding"],
 ];
 
 const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
@@ -147,6 +148,8 @@ const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["drops-over-the-cap", "overload-is-told"],
   ["forgets-the-cap", "overload-keeps-the-caps"],
   ["sheds-at-a-quarter", "overload-keeps-the-caps"],
+  ["sheds-at-half", "overload-keeps-the-caps"],
+  ["caps-each-key", "overload-cap-is-per-organization"],
   ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
   ["keeps-the-slot-of-the-limited", "slots-come-back"],
   ["never-recovers", "slots-come-back"],
@@ -226,6 +229,47 @@ describe("a deployment that many organizations fill together", () => {
         only: ["overload-is-no-outage"],
       });
       expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
+    } finally {
+      await twin.close();
+    }
+  });
+});
+
+describe("a deployment whose caps are lower than it states", () => {
+  const judge = async (parts: Parameters<typeof startTwin>[0], only: string[]): Promise<string> => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        only,
+      });
+      return claims.map(({ verdict }) => verdict).join();
+    } finally {
+      await twin.close();
+    }
+  };
+  test("is caught by one refusal below a cap of four, time and again", { timeout: 60_000 }, async () => {
+    const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 };
+    expect(await judge(parts, ["overload-keeps-the-caps"])).toBe("fail");
+  });
+  test("is not said to have lost slots as well", { timeout: 120_000 }, async () => {
+    const parts = { defects: ["sheds-everybody-early"], variants: ["has-tenants", "no-rate-limit"], streamMs: 400 };
+    expect(await judge(parts, ["overload-keeps-the-caps", "overload-ends"])).toBe("fail,skipped");
+  });
+});
+
+describe("a deployment that limits a key", () => {
+  test.each([
+    ["fail", ["limits-for-ever"]],
+    ["pass", []],
+  ] as const)("%ss by whether it lets it in again: %s", { timeout: 60_000 }, async (verdict, defects) => {
+    const twin = await startTwin({ defects });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        ...{ only: ["rate-limit-ends"], patienceMs: 5_000 },
+      });
+      expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
     } finally {
       await twin.close();
     }

@@ -26,7 +26,8 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["strict-key-bodies", "live-keys-alone", "server-keys-need-addresses", "forgives-deletions"],
   ["keys-arrive-late", "server-keys-know-no-address", "address-alone"],
   ["hides-the-secret"],
-  ["no-keys-left"],
+  ["no-keys-left", "compresses"],
+  ["compresses-unasked", "extra-fields"],
   ["sessions-disabled"],
   // Others' traffic, and limits that our own pace meets.
   ["busy"],
@@ -130,7 +131,7 @@ describe("a conforming deployment that is not ours", () => {
     }
   });
 
-  test.concurrent.each(["stumbles", "has-a-stumbling-limiter", "has-tenants", "few-connections"])(
+  test.concurrent.each(["stumbles", "has-a-stumbling-limiter", "has-tenants", "few-connections", "has-small-caps"])(
     "is not blamed under load for what no limit has to do with: %s",
     { timeout: 120_000 },
     async (variant) => {

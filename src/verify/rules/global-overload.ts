@@ -7,7 +7,7 @@ import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Answer, isAdmitted, told } from "../answer.ts";
 import { Checks } from "../checks.ts";
 import type { Context } from "../context.ts";
-import { type Caller, crowd, forWantOfConnections, overload, rateAllowed, SHED, wave } from "../load-burst.ts";
+import { type Caller, crowd, forWantOfConnections, rateAllowed, wave } from "../load-burst.ts";
 import type { Rule } from "../rule.ts";
 import { wait } from "../throttle.ts";
 
@@ -85,7 +85,8 @@ const MISTAKEN: readonly {
 ];
 
 /** Whether calls over the cap were refused, whatever they were told. */
-const isMet = (answers: readonly Answer[], plan: Plan): boolean => owed(answers) > 0 || looksSwapped(answers, plan);
+export const isMet = (answers: readonly Answer[], plan: Plan): boolean =>
+  owed(answers) > 0 || looksSwapped(answers, plan);
 
 /** A few of them may be others' traffic, so they have to outnumber what else was said. */
 const isTold = (answers: readonly Answer[]): boolean =>
@@ -94,7 +95,7 @@ const isTold = (answers: readonly Answer[]): boolean =>
 type Bursts = { plan: Plan; calm: Answer[][]; above: Answer[][] };
 
 /** Calm waves and bursts in turn, until the global cap has spoken or cannot be met. */
-const bursts = (context: Context): Promise<Bursts | string> =>
+export const bursts = (context: Context): Promise<Bursts | string> =>
   context.once("bursts over the global cap", async () => {
     const plan = planOf(context);
     if (typeof plan === "string") return plan;
@@ -141,132 +142,6 @@ const run: Rule["run"] = async (context) => {
   const down = found.calm.find((calm) => count(calm, isDown) > calm.length * STUMBLES_SHARE);
   if (down !== undefined) checks.unclear("the key service was down, below the cap as well");
   return checks.result(`the global cap of ${cap} was not met with ${above} streams at once`);
-};
-
-/** Streams that surely ran side by side: each is taken to have ended well before its client saw the end. */
-const sideBySide = (answers: readonly Answer[]): number => {
-  const moments = answers.filter(isAdmitted).flatMap(({ exchanged: { firstUs, doneUs, ended } }) => {
-    if (firstUs === null || (ended !== "done" && ended !== "eof")) return [];
-    return [
-      { atUs: firstUs, step: 1 },
-      { atUs: firstUs + (doneUs - firstUs) * SURELY_RUNNING, step: -1 },
-    ];
-  });
-  let [now, most] = [0, 0];
-  for (const { step } of moments.sort((a, b) => a.atUs - b.atUs || a.step - b.step)) {
-    now += step;
-    most = Math.max(most, now);
-  }
-  return most;
-};
-const SURELY_RUNNING = 0.6;
-/** A cap may be held by several threads, each a little behind the others. */
-const OVER = 1.15;
-/** So much of a cap is surely free for a wave that comes after a rest. */
-const FREE_SHARE = 0.75;
-const SHED_MIN = 3;
-const SHED_SHARE = 0.1;
-
-const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(({ outcome }) => SHED.test(outcome));
-const isMuchShed = (answers: readonly Answer[]): boolean =>
-  shedIn(answers).length >= Math.max(SHED_MIN, answers.length * SHED_SHARE);
-
-/** Only where caps are stated and fixed is a shed judged call by call (interface: `shedding`). */
-export const capsAreKept: Rule = {
-  id: "overload-keeps-the-caps",
-  level: "must",
-  spec: [210, 211],
-  title: "where the caps are stated and fixed, calls are shed above them and not below",
-  phase: "load",
-  needs: { permission: "load", anyOf: ["server", "publishable"] },
-  run: async (context) => {
-    const checks = new Checks("no more streams side by side than a cap allows, and none shed far below it");
-    const { org_in_flight: orgCap, replicas = 1 } = context.target.limits ?? {};
-    if (context.target.shedding !== "fixed" || orgCap === undefined) {
-      return checks.result("fixed shedding with limits.org_in_flight in the target file");
-    }
-    if (replicas > 1) return checks.result("one replica: with more, nobody knows which of them was full");
-    const { bySize, caller } = await overload(context);
-    const judge = (answers: readonly Answer[], cap: number, whose: string): void => {
-      const most = sideBySide(answers);
-      const last = answers.filter(isAdmitted).at(-1);
-      if (answers.length <= cap || last === undefined) return;
-      checks.require(
-        most <= Math.ceil(cap * OVER),
-        last,
-        `at most ${cap} at once, ${whose}`,
-        `${most} ran side by side`,
-      );
-    };
-    for (const [size, answers] of bySize) {
-      judge(answers, orgCap, "the cap of one organization");
-      if (size > orgCap * FREE_SHARE || caller === null) continue;
-      // Once may be others' traffic.
-      let [shed, again] = [shedIn(answers), isMuchShed(answers)];
-      if (again) {
-        await wait(REST_MS, context.signal);
-        const second = await wave(context, size, [caller]);
-        [shed, again] = [shedIn(second), isMuchShed(second)];
-      }
-      const one = shed.at(-1);
-      if (again && one !== undefined) {
-        checks.require(
-          false,
-          one,
-          `none shed of ${size} at once, under a cap of ${orgCap}`,
-          `${shed.length} were, twice`,
-        );
-      } else checks.fine();
-    }
-    const found = await bursts(context);
-    if (typeof found !== "string") {
-      for (const answers of found.above) judge(answers, found.plan.cap, "the global cap");
-    }
-    const want = forWantOfConnections(context, orgCap);
-    return checks.result(["no wave came above a cap or far below it", want].filter(Boolean).join("; "));
-  },
-};
-
-const RECOVER_WITHIN_MS = 12_000;
-const ALMOST_FULL = 0.9;
-
-/** Last of all: whatever the bursts and the refusals before have left behind shows now. */
-export const overloadEnds: Rule = {
-  id: "overload-ends",
-  level: "must",
-  spec: [180, 210, 220],
-  title: "after bursts over the global cap and refusals, almost as many as the cap allows are served again",
-  phase: "load",
-  needs: { permission: "load", anyOf: ["server", "publishable"] },
-  run: async (context) => {
-    const found = await bursts(context);
-    const checks = new Checks(`hardly any stream shed, within ${RECOVER_WITHIN_MS / 1000} s`);
-    if (typeof found === "string") return checks.result(found);
-    const { callers, cap, orgCap } = found.plan;
-    if (!found.above.some((answers) => isMet(answers, found.plan))) {
-      return checks.result(`the global cap of ${cap} was not met with ${found.plan.above} streams at once`);
-    }
-    const size = Math.floor(ALMOST_FULL * Math.min(cap, callers.length * orgCap));
-    const broken = { body: { text: '{"messages": [', is: "malformed" }, atOnce: true, once: true } as const;
-    for (let i = 0; i < cap / 2; i += callers.length) {
-      await Promise.all(callers.map((caller) => context.send({ route: "chat.control", ...caller, ...broken })));
-    }
-    const endMs = performance.now() + RECOVER_WITHIN_MS;
-    for (;;) {
-      await wait(REST_MS, context.signal);
-      const answers = await wave(context, size, callers);
-      const shed = shedIn(answers);
-      const last = shed.at(-1);
-      if (last === undefined || !isMuchShed(answers)) {
-        if (answers.some(isAdmitted)) checks.fine();
-        else checks.unclear("nothing was served for another reason");
-        return checks.result();
-      }
-      if (performance.now() < endMs) continue;
-      checks.require(false, last, `${size} streams served at once`, `${shed.length} were shed`);
-      return checks.result();
-    }
-  },
 };
 
 export const globalOverload: Rule = {

@@ -3,6 +3,7 @@
  * is written stands here too.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { gzipSync } from "node:zlib";
 import { preflightReply, setCorsHeads } from "./cors.ts";
 import { ownCredentialIn } from "./credentials.ts";
 import { disturbance } from "./disturbances.ts";
@@ -21,6 +22,9 @@ const typeOf = ({ is, has }: World, reply: Reply): string => {
   return is("charset") ? "application/json; charset=utf-8" : "application/json";
 };
 
+/** Whether any coding will do. */
+const isFree = ({ req }: ServerResponse): boolean => req.headers["accept-encoding"] !== "identity";
+
 const write = (world: World, res: ServerResponse, reply: Reply): void => {
   if (reply === HANGS_UP) return void res.destroy();
   const text = reply.text ?? (reply.body === undefined ? "" : JSON.stringify(reply.body));
@@ -32,9 +36,13 @@ const write = (world: World, res: ServerResponse, reply: Reply): void => {
     world.is("upper-headers") ? name.toUpperCase() : name,
     value,
   ]);
+  const { is, has } = world;
+  const codes =
+    text !== "" && (has("compresses-unasked") || is("compresses-unasked") || (is("compresses") && isFree(res)));
+  if (codes) named.push(["content-encoding", "gzip"]);
   afterReply(world, reply.status);
   res.writeHead(reply.status, Object.fromEntries(named) as Record<string, string>);
-  res.end(text);
+  res.end(codes ? gzipSync(text) : text);
 };
 
 type Call = { req: IncomingMessage; res: ServerResponse; text: string; path: string; route: string };

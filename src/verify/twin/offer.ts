@@ -28,8 +28,8 @@ export const NEEDS: Record<string, string> = {
 };
 
 /** Calls in flight. */
-export const ORG_CAP = 12;
-export const GLOBAL_CAP = 40;
+export const capsOf = ({ is }: Names): { own: number; all: number } =>
+  is("has-small-caps") ? { own: 4, all: 10 } : { own: 12, all: 40 };
 
 export const rateOf = ({ is }: Names): { perS: number; burst: number } =>
   is("strict-rate") ? { perS: 8, burst: 4 } : { perS: 60, burst: 90 };

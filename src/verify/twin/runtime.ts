@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fieldRefusal, routeReply } from "./bodies.ts";
-import { inFlightOf, isRateLimited, organizationShed, rateReply, takeSlot } from "./limits.ts";
+import { countedAs, inFlightOf, isRateLimited, organizationShed, rateReply, takeSlot } from "./limits.ts";
 import type { Reply } from "./replies.ts";
 import { admitRuntime } from "./runtime-checks.ts";
 import { stream } from "./streams.ts";
@@ -46,7 +46,8 @@ export const runtime = (
     return swallow ? { status: 200, body: { error: "refused" } } : admitted;
   }
   const { key } = admitted;
-  const shed = organizationShed(world, key.org);
+  const whose = countedAs(world, key);
+  const shed = organizationShed(world, whose);
   if (shed !== null) return shed;
   const read = req.method === "POST" ? readBody(world, text) : { fields: {} };
   if ("refusal" in read) return read.refusal;
@@ -59,10 +60,10 @@ export const runtime = (
   const refused = fieldRefusal(route, req.url ?? "", body, world);
   if (refused !== null) return refused;
   if (isRateLimited(world, key)) {
-    if (has("keeps-the-slot-of-the-limited")) world.inFlight.set(key.org, inFlightOf(world, key.org) + 1);
+    if (has("keeps-the-slot-of-the-limited")) world.inFlight.set(whose, inFlightOf(world, whose) + 1);
     return rateReply(world);
   }
   if (!route.endsWith("/stream")) return plainReply(world, key, route, body, tile);
-  stream(world, res, route, takeSlot(world, key.org));
+  stream(world, res, route, takeSlot(world, whose));
   return null;
 };

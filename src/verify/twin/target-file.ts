@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import type { Target } from "../../drivers/target.ts";
 import { b64 } from "./credentials.ts";
-import { GLOBAL_CAP, ORG_CAP, ORIGIN, OTHER_ORIGIN, rateOf } from "./offer.ts";
+import { capsOf, ORIGIN, OTHER_ORIGIN, rateOf } from "./offer.ts";
 import { addKey, addOrg, type Key, type World } from "./world.ts";
 
 type Roles = NonNullable<Target["credentials"]>;
@@ -83,6 +83,7 @@ const rolesOf = (world: World): Roles => {
 export const targetOf = (world: World, base: string): Target => {
   const { is } = world;
   const { perS, burst } = rateOf(world);
+  const { own, all } = capsOf(world);
   return {
     schema: "floodgate/target@1",
     name: "twin",
@@ -93,7 +94,7 @@ export const targetOf = (world: World, base: string): Target => {
     ...(is("has-tenants") ? { tenants: ["t1", "t2", "t3", "t4"].map((name) => tenant(world, name)) } : {}),
     shedding: is("states-no-caps") ? "unknown" : "fixed",
     limits: {
-      ...{ revocation_budget_ms: 0, global_in_flight: GLOBAL_CAP, org_in_flight: ORG_CAP },
+      ...{ revocation_budget_ms: 0, global_in_flight: all, org_in_flight: own },
       ...{ rate_per_s: perS, burst },
     },
     credentials: rolesOf(world),
