@@ -1,6 +1,6 @@
 /**
- * What a browser asks before it sends a credential (items 159, 160). That a preflight is answered at all is a gap: it may be done
- * further in front. Where it lets the Origin in and no header that could carry the key, nothing that follows can succeed.
+ * What a browser asks before it sends a credential (items 159, 160). How a preflight is answered is a gap, and it may be done
+ * further in front: so this is a should. Where it lets the Origin in and no header that could carry the key, no page gets through.
  */
 import type { Answer } from "../answer.ts";
 import { Checks } from "../checks.ts";
@@ -33,7 +33,7 @@ const allows = ({ headers }: Answer, name: string): boolean => {
 
 const allowsACredential: Rule = {
   id: "preflight-allows-a-credential",
-  level: "must",
+  level: "should",
   spec: [143, 159, 160],
   title: "a preflight that lets an allowlisted Origin in lets it send X-Api-Key or Authorization",
   phase: "lattice",
