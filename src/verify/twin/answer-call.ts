@@ -15,9 +15,9 @@ import { NEEDS } from "./offer.ts";
 import { HANGS_UP, type Reply } from "./replies.ts";
 import { runtime } from "./runtime.ts";
 import { oddInputReply } from "./stumbles.ts";
-import type { World } from "./world.ts";
+import type { TwinState } from "./twin-state.ts";
 
-const typeOf = ({ is, has }: World, reply: Reply): string => {
+const typeOf = ({ is, has }: TwinState, reply: Reply): string => {
   if (reply.text !== undefined || has("refuses-as-text")) return "text/plain";
   return is("charset") ? "application/json; charset=utf-8" : "application/json";
 };
@@ -25,22 +25,22 @@ const typeOf = ({ is, has }: World, reply: Reply): string => {
 /** Whether any coding will do. */
 const isFree = ({ req }: ServerResponse): boolean => req.headers["accept-encoding"] !== "identity";
 
-const write = (world: World, res: ServerResponse, reply: Reply): void => {
+const write = (twin: TwinState, res: ServerResponse, reply: Reply): void => {
   if (reply === HANGS_UP) return void res.destroy();
   const text = reply.text ?? (reply.body === undefined ? "" : JSON.stringify(reply.body));
   const headers: Record<string, string> = {
-    ...(text === "" ? {} : { "content-type": typeOf(world, reply) }),
+    ...(text === "" ? {} : { "content-type": typeOf(twin, reply) }),
     ...reply.headers,
   };
   const named = Object.entries(headers).map(([name, value]) => [
-    world.is("upper-headers") ? name.toUpperCase() : name,
+    twin.is("upper-headers") ? name.toUpperCase() : name,
     value,
   ]);
-  const { is, has } = world;
+  const { is, has } = twin;
   const codes =
     text !== "" && (has("compresses-unasked") || is("compresses-unasked") || (is("compresses") && isFree(res)));
   if (codes) named.push(["content-encoding", "gzip"]);
-  afterReply(world, reply.status);
+  afterReply(twin, reply.status);
   res.writeHead(reply.status, Object.fromEntries(named) as Record<string, string>);
   res.end(codes ? gzipSync(text) : text);
 };
@@ -48,32 +48,37 @@ const write = (world: World, res: ServerResponse, reply: Reply): void => {
 type Call = { req: IncomingMessage; res: ServerResponse; text: string; path: string; route: string };
 
 /** `null`: it streams. */
-const routeAnswer = async (world: World, call: Call): Promise<Reply | null> => {
-  const { is, has, detail, unauthenticated } = world;
+const routeAnswer = async (twin: TwinState, call: Call): Promise<Reply | null> => {
+  const { is, has, detail, unauthenticated } = twin;
   const { req, text, path, route } = call;
-  if (route === "POST /sdk/sessions") return exchange(world, req, text);
+  if (route === "POST /sdk/sessions") return exchange(twin, req, text);
   const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
-  if (route in NEEDS || tile) return runtime(world, { ...call, tile });
+  if (route in NEEDS || tile) return runtime(twin, { ...call, tile });
   if (route === "POST /maps/loads" && (is("offers-map-loads") || has("never-stops-loads")))
-    return load(world, req, route);
+    return load(twin, req, route);
   const managed = /^\/shared-api\/api-keys(?:\/([^/]+))?$/.exec(path);
-  if (managed !== null && !is("keys-live-elsewhere")) return manage(world, req, managed[1], text);
+  if (managed !== null && !is("keys-live-elsewhere")) return manage(twin, req, managed[1], text);
   if (is("unknown-is-403") && path.startsWith("/shared-api")) return detail(403, "forbidden");
   return is("unknown-is-401") ? unauthenticated() : { status: 404, body: { detail: "Not Found" } };
 };
 
-export const answer = async (world: World, req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
-  world.requestIds.push(String(req.headers["x-request-id"]));
-  if (world.has("mixes-up-callers")) {
-    world.latest = ownCredentialIn(world, req);
+export const answer = async (
+  twin: TwinState,
+  req: IncomingMessage,
+  res: ServerResponse,
+  text: string,
+): Promise<void> => {
+  twin.requestIds.push(String(req.headers["x-request-id"]));
+  if (twin.has("mixes-up-callers")) {
+    twin.latest = ownCredentialIn(twin, req);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
-  const preflight = preflightReply(world, req);
-  if (preflight !== null) return write(world, res, preflight);
-  setCorsHeads(world, req, res);
+  const preflight = preflightReply(twin, req);
+  if (preflight !== null) return write(twin, res, preflight);
+  setCorsHeads(twin, req, res);
   const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
   const route = `${req.method} ${path}`;
-  const early = oddInputReply(world, req, route, text) ?? disturbance(world, path) ?? globalShed(world);
-  const reply = early ?? (await routeAnswer(world, { req, res, text, path, route }));
-  if (reply !== null) write(world, res, reply);
+  const early = oddInputReply(twin, req, route, text) ?? disturbance(twin, path) ?? globalShed(twin);
+  const reply = early ?? (await routeAnswer(twin, { req, res, text, path, route }));
+  if (reply !== null) write(twin, res, reply);
 };

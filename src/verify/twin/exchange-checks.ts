@@ -9,7 +9,7 @@ import { isRateLimited, rateReply } from "./limits.ts";
 import { charge } from "./map-loads.ts";
 import { FREE_PRODUCTS, SCOPE_OF } from "./offer.ts";
 import type { Reply } from "./replies.ts";
-import type { Key, Org, World } from "./world.ts";
+import type { Key, Org, TwinState } from "./twin-state.ts";
 
 /** The body of an exchange as it was read. */
 export type Wish = { members: Readonly<Record<string, unknown>>; isBroken: boolean; product: unknown };
@@ -17,9 +17,9 @@ export type Caller = { key: Key; of: Org; bySession: boolean };
 /** `reused`: the session that is given out again, if one is. */
 export type Attempt = Caller & { req: IncomingMessage; wish: Wish; reused: string | undefined };
 
-type Check = (world: World, attempt: Attempt) => Reply | null | Promise<Reply | null>;
+type Check = (twin: TwinState, attempt: Attempt) => Reply | null | Promise<Reply | null>;
 
-export const wishIn = (world: World, text: string): Wish => {
+export const wishIn = (twin: TwinState, text: string): Wish => {
   let body: unknown = {};
   let isBroken = false;
   try {
@@ -29,7 +29,7 @@ export const wishIn = (world: World, text: string): Wish => {
   }
   const known = typeof body === "object" && body !== null && !Array.isArray(body);
   const members = body as Wish["members"];
-  return { members, isBroken, product: known ? productRead(members.product, world) : undefined };
+  return { members, isBroken, product: known ? productRead(members.product, twin) : undefined };
 };
 
 const isProduct = (product: unknown): product is string => typeof product === "string" && product in SCOPE_OF;
@@ -43,22 +43,22 @@ const kind: Check = ({ is, has, detail, unauthenticated }, { key, bySession, req
   return has("wrong-kind-is-401") ? unauthenticated() : detail(403, "publishable_key_required");
 };
 
-const from: Check = (world, { key, req }) => {
-  const { is, has, detail } = world;
+const from: Check = (twin, { key, req }) => {
+  const { is, has, detail } = twin;
   const { origin } = req.headers;
   const missing = origin === undefined || (is("null-is-missing") && origin === "null");
   const named = has("takes-the-referer") && req.headers.referer !== undefined;
   if (origin === "" && has("takes-an-empty-origin")) return null;
   if (has("takes-its-own-origin") && origin === `http://${req.headers.host}`) return null;
   if (missing) return has("no-origin-is-fine") || named ? null : detail(403, "origin_required");
-  if (isListed(world, key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
+  if (isListed(twin, key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
   if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
   return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
 };
 
-const shape: Check = (world, { wish: { members, isBroken, product } }) => {
-  if (!isBroken && isProduct(product)) return memberRefusal(members, world);
-  return world.has("mints-anything") && !isBroken ? null : world.malformed();
+const shape: Check = (twin, { wish: { members, isBroken, product } }) => {
+  if (!isBroken && isProduct(product)) return memberRefusal(members, twin);
+  return twin.has("mints-anything") && !isBroken ? null : twin.malformed();
 };
 
 const may: Check = ({ is, has, detail }, { key, of, wish: { product } }) => {
@@ -79,14 +79,14 @@ const may: Check = ({ is, has, detail }, { key, of, wish: { product } }) => {
   return detail(403, has("scope-for-tier") ? "insufficient_scope" : "tier_capability_not_allowed");
 };
 
-const rate: Check = (world, { key }) => (isRateLimited(world, key) ? rateReply(world) : null);
+const rate: Check = (twin, { key }) => (isRateLimited(twin, key) ? rateReply(twin) : null);
 
-const meter: Check = (world, { of, req, reused, wish: { product } }) =>
-  (product === "tile" && reused === undefined) || world.has("charges-every-mint")
-    ? charge(world, of, String(req.headers["x-request-id"]))
+const meter: Check = (twin, { of, req, reused, wish: { product } }) =>
+  (product === "tile" && reused === undefined) || twin.has("charges-every-mint")
+    ? charge(twin, of, String(req.headers["x-request-id"]))
     : null;
 
-const orderOf = ({ is, has }: World): readonly Check[] => {
+const orderOf = ({ is, has }: TwinState): readonly Check[] => {
   if (has("origin-before-kind")) return [from, kind, shape, may, rate, meter];
   if (has("product-before-origin")) return [kind, shape, may, from, rate, meter];
   if (has("quota-before-origin")) return [kind, meter, from, shape, may, rate];
@@ -94,9 +94,9 @@ const orderOf = ({ is, has }: World): readonly Check[] => {
 };
 
 /** `null`: a session is minted. */
-export const mintRefusal = async (world: World, attempt: Attempt): Promise<Reply | null> => {
-  for (const check of orderOf(world)) {
-    const refusal = await check(world, attempt);
+export const mintRefusal = async (twin: TwinState, attempt: Attempt): Promise<Reply | null> => {
+  for (const check of orderOf(twin)) {
+    const refusal = await check(twin, attempt);
     if (refusal !== null) return refusal;
   }
   return null;

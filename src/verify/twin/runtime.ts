@@ -8,11 +8,11 @@ import { countedAs, inFlightOf, isRateLimited, organizationShed, rateReply, take
 import type { Reply } from "./replies.ts";
 import { admitRuntime } from "./runtime-checks.ts";
 import { stream } from "./streams.ts";
-import { type Key, orgOf, type World } from "./world.ts";
+import { type Key, orgOf, type TwinState } from "./twin-state.ts";
 
 type Fields = Record<string, unknown>;
 
-const readBody = ({ has, malformed }: World, text: string): { fields: Fields } | { refusal: Reply } => {
+const readBody = ({ has, malformed }: TwinState, text: string): { fields: Fields } | { refusal: Reply } => {
   try {
     const fields = JSON.parse(text) as Fields | null;
     return typeof fields === "object" && fields !== null ? { fields } : { refusal: malformed() };
@@ -22,48 +22,48 @@ const readBody = ({ has, malformed }: World, text: string): { fields: Fields } |
   }
 };
 
-const plainReply = (world: World, key: Key, route: string, body: Fields, tile: boolean): Reply => {
-  const { is, has, extra, malformed } = world;
-  if (route === "POST /chat/control/route") return routeReply(body, world);
+const plainReply = (twin: TwinState, key: Key, route: string, body: Fields, tile: boolean): Reply => {
+  const { is, has, extra, malformed } = twin;
+  if (route === "POST /chat/control/route") return routeReply(body, twin);
   if (route === "POST /design/analyze" && has("analyzes-later")) return { status: 202 };
   if (route === "POST /design/analyze" && has("demands-a-prompt") && !("prompt" in body)) return malformed();
   // Readings in which what is loaded under a session counts (A8, A9).
-  if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) orgOf(world, key).used += 1;
+  if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) orgOf(twin, key).used += 1;
   if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };
   return { status: 200, body: { items: [{ id: "svc-morning", name: "Morning" }], ...extra } };
 };
 
 /** `null`: it streams. */
 export const runtime = (
-  world: World,
+  twin: TwinState,
   call: { req: IncomingMessage; res: ServerResponse; route: string; text: string; tile: boolean },
 ): Reply | null => {
-  const { is, has, malformed } = world;
+  const { is, has, malformed } = twin;
   const { req, res, route, text, tile } = call;
-  const admitted = admitRuntime(world, req, route, tile);
+  const admitted = admitRuntime(twin, req, route, tile);
   if (!("key" in admitted)) {
     const swallow = is("route-swallows") && route === "POST /chat/control/route";
     return swallow ? { status: 200, body: { error: "refused" } } : admitted;
   }
   const { key } = admitted;
-  const whose = countedAs(world, key);
-  const shed = organizationShed(world, whose);
+  const whose = countedAs(twin, key);
+  const shed = organizationShed(twin, whose);
   if (shed !== null) return shed;
-  const read = req.method === "POST" ? readBody(world, text) : { fields: {} };
+  const read = req.method === "POST" ? readBody(twin, text) : { fields: {} };
   if ("refusal" in read) return read.refusal;
   const body = read.fields;
   if (route === "POST /chat/control/stream" && !Array.isArray(body.messages)) {
     if (!has("streams-malformed")) return malformed();
-    stream(world, res, route, () => {});
+    stream(twin, res, route, () => {});
     return null;
   }
-  const refused = fieldRefusal(route, req.url ?? "", body, world);
+  const refused = fieldRefusal(route, req.url ?? "", body, twin);
   if (refused !== null) return refused;
-  if (isRateLimited(world, key)) {
-    if (has("keeps-the-slot-of-the-limited")) world.inFlight.set(whose, inFlightOf(world, whose) + 1);
-    return rateReply(world);
+  if (isRateLimited(twin, key)) {
+    if (has("keeps-the-slot-of-the-limited")) twin.inFlight.set(whose, inFlightOf(twin, whose) + 1);
+    return rateReply(twin);
   }
-  if (!route.endsWith("/stream")) return plainReply(world, key, route, body, tile);
-  stream(world, res, route, takeSlot(world, whose));
+  if (!route.endsWith("/stream")) return plainReply(twin, key, route, body, tile);
+  stream(twin, res, route, takeSlot(twin, whose));
   return null;
 };

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import type { Target } from "../../drivers/target.ts";
 import { answer } from "./answer-call.ts";
 import { targetOf } from "./target-file.ts";
-import { createWorld } from "./world.ts";
+import { createTwinState } from "./twin-state.ts";
 
 export type Twin = {
   target: Target;
@@ -28,14 +28,14 @@ export type Twin = {
 export type TwinOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
 
 export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
-  const world = createWorld(variants, defects, streamMs);
+  const twin = createTwinState(variants, defects, streamMs);
   const server = createServer((req: IncomingMessage, res: ServerResponse) => {
     let text = "";
     req.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
     req.on("end", () => {
-      void answer(world, req, res, text);
+      void answer(twin, req, res, text);
     });
   });
   const listen = (port: number): Promise<void> => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
@@ -47,17 +47,17 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   await listen(0);
   const { port } = server.address() as AddressInfo;
   return {
-    target: targetOf(world, `http://127.0.0.1:${port}/v1`),
-    inNewMonth: () => world.monthHasTurned,
-    requestIds: () => world.requestIds,
-    liveKeys: () => [...world.keys.values()].filter(({ state }) => state === "valid").length,
+    target: targetOf(twin, `http://127.0.0.1:${port}/v1`),
+    inNewMonth: () => twin.monthHasTurned,
+    requestIds: () => twin.requestIds,
+    liveKeys: () => [...twin.keys.values()].filter(({ state }) => state === "valid").length,
     restart: async (awayMs) => {
       await stop();
       await new Promise((resolve) => setTimeout(resolve, awayMs));
       await listen(port);
     },
     loseTheKeys: (forMs) => {
-      world.withoutKeysUntilMs = Date.now() + forMs;
+      twin.withoutKeysUntilMs = Date.now() + forMs;
     },
     close: stop,
   };

@@ -3,9 +3,9 @@
  * buffering or of a stream's end belongs here.
  */
 import type { ServerResponse } from "node:http";
-import type { World } from "./world.ts";
+import type { TwinState } from "./twin-state.ts";
 
-const framesOf = ({ is, has }: World, route: string): string[] => {
+const framesOf = ({ is, has }: TwinState, route: string): string[] => {
   const own = route.split("/")[2] as "control" | "summary" | "button";
   const asControl = has("speaks-control-everywhere") || (has("summary-speaks-control") && own === "summary");
   const kind = asControl ? "control" : own;
@@ -36,7 +36,7 @@ const framesOf = ({ is, has }: World, route: string): string[] => {
   return frames;
 };
 
-const typeOf = ({ is, has }: World): string => {
+const typeOf = ({ is, has }: TwinState): string => {
   if (has("stream-as-text")) return "text/plain";
   return is("charset") ? "text/event-stream; charset=utf-8" : "text/event-stream";
 };
@@ -44,13 +44,13 @@ const typeOf = ({ is, has }: World): string => {
 const inTinyPieces = (text: string): string[] => text.match(/[\s\S]{1,7}/g) ?? [];
 
 /** `done` is called once, when the stream is over for either side. */
-export const stream = (world: World, res: ServerResponse, route: string, done: () => void): void => {
-  const { is, has } = world;
-  const frames = framesOf(world, route);
-  res.writeHead(200, { "Content-Type": typeOf(world) });
+export const stream = (twin: TwinState, res: ServerResponse, route: string, done: () => void): void => {
+  const { is, has } = twin;
+  const frames = framesOf(twin, route);
+  res.writeHead(200, { "Content-Type": typeOf(twin) });
   res.flushHeaders();
   let i = 0;
-  const cut = world.streams++ % 3 === 0;
+  const cut = twin.streams++ % 3 === 0;
   let over = false;
   const finish = (): void => {
     if (over) return;
@@ -86,7 +86,7 @@ export const stream = (world: World, res: ServerResponse, route: string, done: (
       return;
     }
     res.end();
-  }, world.streamMs / frames.length);
+  }, twin.streamMs / frames.length);
   res.on("close", () => {
     if (has("keeps-the-slot-of-a-gone-client") && !over) {
       over = true;

@@ -5,7 +5,7 @@
 import type { IncomingMessage } from "node:http";
 import { credentialIn } from "./credentials.ts";
 import { HANGS_UP, type Reply, SERVER_ERROR } from "./replies.ts";
-import type { World } from "./world.ts";
+import type { TwinState } from "./twin-state.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -110,29 +110,29 @@ const strictReply = (call: Call): Reply | null => {
 };
 
 /** A credential of letters that no key has. */
-const foreignLettersReply = ({ is, has, detail }: World): Reply | null => {
+const foreignLettersReply = ({ is, has, detail }: TwinState): Reply | null => {
   if (has("500-on-foreign-letters")) return SERVER_ERROR;
   if (has("403-on-foreign-letters")) return detail(403, "insufficient_scope");
   if (is("400-on-foreign-letters")) return { status: 400, text: "Bad Request" };
   return is("hangs-up-on-foreign-letters") ? HANGS_UP : null;
 };
 
-const rawReply = (world: World, req: IncomingMessage, text: string): Reply | null => {
-  const { has } = world;
+const rawReply = (twin: TwinState, req: IncomingMessage, text: string): Reply | null => {
+  const { has } = twin;
   if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return SERVER_ERROR;
   if (Object.entries(RAW_STUMBLES).some(([name, falls]) => has(name) && falls(text))) return SERVER_ERROR;
-  const foreign = /[^\x20-\x7e]/.test(credentialIn(world, req) ?? "") ? foreignLettersReply(world) : null;
+  const foreign = /[^\x20-\x7e]/.test(credentialIn(twin, req) ?? "") ? foreignLettersReply(twin) : null;
   if (foreign !== null) return foreign;
   const alienCharset = /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? "");
   return has("500-on-charsets") && alienCharset ? SERVER_ERROR : null;
 };
 
 /** `null`: nothing odd that this deployment minds. */
-export const oddInputReply = (world: World, req: IncomingMessage, route: string, text: string): Reply | null => {
-  const { is, has, detail } = world;
-  const raw = rawReply(world, req, text);
+export const oddInputReply = (twin: TwinState, req: IncomingMessage, route: string, text: string): Reply | null => {
+  const { is, has, detail } = twin;
+  const raw = rawReply(twin, req, text);
   if (raw !== null) return raw;
-  if (is("404-for-nobody") && credentialIn(world, req) === null) return detail(404, "Not Found");
+  if (is("404-for-nobody") && credentialIn(twin, req) === null) return detail(404, "Not Found");
   const path = (req.url ?? "").replace(/^\/v1/, "");
   const call = { route, path, text, body: recordIn(text), heads: req.headersDistinct };
   if (Object.entries(STUMBLES).some(([name, falls]) => has(name) && falls(call))) return SERVER_ERROR;

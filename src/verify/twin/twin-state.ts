@@ -78,9 +78,13 @@ type State = {
   awayUntilMs: number;
   withoutKeysUntilMs: number;
 };
-export type World = Names & Replies & State;
+export type TwinState = Names & Replies & State;
 
-export const createWorld = (variants: readonly string[], defects: readonly string[], streamMs: number): World => {
+export const createTwinState = (
+  variants: readonly string[],
+  defects: readonly string[],
+  streamMs: number,
+): TwinState => {
   const names = namesOf(variants, defects);
   return {
     ...names,
@@ -94,19 +98,19 @@ export const createWorld = (variants: readonly string[], defects: readonly strin
   };
 };
 
-export const addOrg = ({ orgs }: World, id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
+export const addOrg = ({ orgs }: TwinState, id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
   orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
   return id;
 };
 
 /** `aZ` for keys that are too short a draw of both cases. */
-const letters = ({ is }: World): string =>
+const letters = ({ is }: TwinState): string =>
   is("hex-keys") ? randomBytes(12).toString("hex") : `${randomBytes(15).toString("base64").replace(/[+/=]/g, "x")}aZ`;
 
-export const addKey = (world: World, of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
+export const addKey = (twin: TwinState, of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
   const key: Key = {
-    id: `k${world.ids++}`,
-    secret: `svc_${kind}_${world.is("no-env-in-keys") ? "" : "live_"}${letters(world)}`,
+    id: `k${twin.ids++}`,
+    secret: `svc_${kind}_${twin.is("no-env-in-keys") ? "" : "live_"}${letters(twin)}`,
     org: of,
     kind,
     scopes: SCOPES,
@@ -116,8 +120,8 @@ export const addKey = (world: World, of: string, kind: Key["kind"], more: Partia
     state: "valid",
     ...more,
   };
-  world.keys.set(key.id, key);
+  twin.keys.set(key.id, key);
   return key;
 };
 
-export const orgOf = ({ orgs }: World, key: Key): Org => orgs.get(key.org) as Org;
+export const orgOf = ({ orgs }: TwinState, key: Key): Org => orgs.get(key.org) as Org;
