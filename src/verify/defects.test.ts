@@ -138,29 +138,13 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["compresses-unasked", "answers-have-no-unasked-coding"],
 ];
 
-const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
-  ["hides-retry-after", "rate-limit-is-told"],
-  ["limits-with-503", "rate-limit-is-told"],
-  ["limits-as-unavailable", "rate-limit-is-told"],
-  ["sheds-with-503", "overload-is-told"],
-  ["sheds-with-detail", "overload-is-told"],
-  ["swaps-the-two-overloads", "overload-names-the-cap"],
-  ["drops-over-the-cap", "overload-is-told"],
-  ["forgets-the-cap", "overload-keeps-the-caps"],
-  ["sheds-at-a-quarter", "overload-keeps-the-caps"],
-  ["sheds-at-half", "overload-keeps-the-caps"],
-  ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
-  ["keeps-the-slot-of-the-limited", "slots-come-back"],
-  ["never-recovers", "slots-come-back"],
-];
-
 describe("a deployment with one defect", () => {
   test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
   });
 });
 
-describe("a deployment with sessions that end soon", () => {
+describe.concurrent("a deployment with sessions that end soon", () => {
   test("is caught when they do not end", { timeout: 60_000 }, async () => {
     for (const defects of [[], ["never-ends-sessions"]]) {
       const twin = await startTwin({ variants: ["short-sessions", "clock-leeway", "ended-session-detail"], defects });
@@ -177,118 +161,7 @@ describe("a deployment with sessions that end soon", () => {
   });
 });
 
-describe("a deployment whose Retry-After is a date that has passed", () => {
-  test.each([
-    ["fail", { defects: ["tells-a-date-that-has-passed"] }],
-    ["pass", { variants: ["retry-after-date"] }],
-  ] as const)("%ss a should, and no must, where that is so", { timeout: 60_000 }, async (verdict, parts) => {
-    const twin = await startTwin(parts);
-    try {
-      const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
-        only: ["rate-limit-is-told", "retry-after-is-readable"],
-      });
-      expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
-    } finally {
-      await twin.close();
-    }
-  });
-});
-
-describe("a deployment that loses slots", () => {
-  const judge = async (parts: Parameters<typeof startTwin>[0]): Promise<string> => {
-    const twin = await startTwin(parts);
-    try {
-      const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
-        ...{ only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"], patienceMs: 5_000 },
-      });
-      return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
-    } finally {
-      await twin.close();
-    }
-  };
-  test("is caught by a run whose single calls are all shed, from one on to its end", { timeout: 60_000 }, async () => {
-    expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
-  });
-  test("is not meant when others fill it for a while, or when it does not state fixed caps", {
-    timeout: 60_000,
-  }, async () => {
-    expect(await judge({ variants: ["is-full-for-a-while"] })).toBe("pass");
-    expect(await judge({ defects: ["keeps-a-slot-for-nobody"], variants: ["states-no-caps"] })).toBe("skipped");
-  });
-});
-
-describe("a deployment that many organizations fill together", () => {
-  test("is caught when it blames one of them, each below its own cap", { timeout: 60_000 }, async () => {
-    const twin = await startTwin({ defects: ["blames-an-organization"], variants: ["has-tenants"], streamMs: 400 });
-    try {
-      const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
-        only: ["overload-is-no-outage"],
-      });
-      expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
-    } finally {
-      await twin.close();
-    }
-  });
-});
-
-describe("a deployment whose caps are not what it states", () => {
-  const judge = async (parts: Parameters<typeof startTwin>[0], only: string[]): Promise<string> => {
-    const twin = await startTwin(parts);
-    try {
-      const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
-        only,
-      });
-      return claims.map(({ verdict }) => verdict).join();
-    } finally {
-      await twin.close();
-    }
-  };
-  test("is caught by one refusal below a cap of four, time and again", { timeout: 60_000 }, async () => {
-    const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 };
-    expect(await judge(parts, ["overload-keeps-the-caps"])).toBe("fail");
-  });
-  test("is caught by two keys of one organization, each below its cap", { timeout: 60_000 }, async () => {
-    for (const defects of [["caps-each-key"], []]) {
-      const verdict = await judge({ defects, streamMs: 400 }, ["overload-cap-is-per-organization"]);
-      expect(verdict).toBe(defects.length === 0 ? "pass" : "fail");
-    }
-  });
-  test("is not said to have lost slots as well", { timeout: 120_000 }, async () => {
-    const parts = { defects: ["sheds-everybody-early"], variants: ["has-tenants", "no-rate-limit"], streamMs: 400 };
-    expect(await judge(parts, ["overload-keeps-the-caps", "overload-ends"])).toBe("fail,skipped");
-  });
-});
-
-describe("a deployment that limits a key", () => {
-  test.each([
-    ["fail", ["limits-for-ever"]],
-    ["pass", []],
-  ] as const)("%ss by whether it lets it in again: %s", { timeout: 60_000 }, async (verdict, defects) => {
-    const twin = await startTwin({ defects });
-    try {
-      const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
-        ...{ only: ["rate-limit-ends"], patienceMs: 5_000 },
-      });
-      expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
-    } finally {
-      await twin.close();
-    }
-  });
-});
-
-describe("a deployment with one defect under load", () => {
-  // Most of it is waiting.
-  test.concurrent.each(LOAD_DEFECTS)("%s fails the rule %s", { timeout: 90_000 }, async (defects, rule) => {
-    expect(await verdictOf(defects, rule)).toBe("fail");
-  });
-});
-
-describe("a deployment that gives a session out again (A19)", () => {
+describe.concurrent("a deployment that gives a session out again (A19)", () => {
   const LAST = "session-expires-in-remains";
   test.each([
     ["fail", { defects: ["reuses-with-a-full-life"] }],

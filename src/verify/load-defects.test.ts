@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+import { createSecrets } from "../drivers/secrets.ts";
+import { runVerify } from "./run-verify.ts";
+import { startTwin } from "./twin/start-twin.ts";
+import { verdictOf } from "./verdict-for-tests.ts";
+
+/** A defect under load, and the rule that names it. */
+const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
+  ["hides-retry-after", "rate-limit-is-told"],
+  ["limits-with-503", "rate-limit-is-told"],
+  ["limits-as-unavailable", "rate-limit-is-told"],
+  ["sheds-with-503", "overload-is-told"],
+  ["sheds-with-detail", "overload-is-told"],
+  ["swaps-the-two-overloads", "overload-names-the-cap"],
+  ["drops-over-the-cap", "overload-is-told"],
+  ["forgets-the-cap", "overload-keeps-the-caps"],
+  ["sheds-at-a-quarter", "overload-keeps-the-caps"],
+  ["sheds-at-half", "overload-keeps-the-caps"],
+  ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
+  ["keeps-the-slot-of-the-limited", "slots-come-back"],
+  ["never-recovers", "slots-come-back"],
+];
+
+// Most of it is waiting: each has a server of its own.
+describe.concurrent("a deployment whose Retry-After is a date that has passed", () => {
+  test.each([
+    ["fail", { defects: ["tells-a-date-that-has-passed"] }],
+    ["pass", { variants: ["retry-after-date"] }],
+  ] as const)("%ss a should, and no must, where that is so", { timeout: 60_000 }, async (verdict, parts) => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        only: ["rate-limit-is-told", "retry-after-is-readable"],
+      });
+      expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
+    } finally {
+      await twin.close();
+    }
+  });
+});
+
+describe.concurrent("a deployment that loses slots", () => {
+  const judge = async (parts: Parameters<typeof startTwin>[0]): Promise<string> => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
+        ...{ only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"], patienceMs: 5_000 },
+      });
+      return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
+    } finally {
+      await twin.close();
+    }
+  };
+  test("is caught by a run whose single calls are all shed, from one on to its end", { timeout: 60_000 }, async () => {
+    expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
+  });
+  test("is not meant when others fill it for a while, or when it does not state fixed caps", {
+    timeout: 60_000,
+  }, async () => {
+    const states = [
+      { variants: ["is-full-for-a-while"] },
+      { defects: ["keeps-a-slot-for-nobody"], variants: ["states-no-caps"] },
+    ];
+    expect(await Promise.all(states.map(judge))).toEqual(["pass", "skipped"]);
+  });
+});
+
+describe.concurrent("a deployment that many organizations fill together", () => {
+  test("is caught when it blames one of them, each below its own cap", { timeout: 60_000 }, async () => {
+    const twin = await startTwin({ defects: ["blames-an-organization"], variants: ["has-tenants"], streamMs: 400 });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        only: ["overload-is-no-outage"],
+      });
+      expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
+    } finally {
+      await twin.close();
+    }
+  });
+});
+
+describe.concurrent("a deployment whose caps are not what it states", () => {
+  const judge = async (parts: Parameters<typeof startTwin>[0], only: string[]): Promise<string> => {
+    const twin = await startTwin(parts);
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        only,
+      });
+      return claims.map(({ verdict }) => verdict).join();
+    } finally {
+      await twin.close();
+    }
+  };
+  test("is caught by one refusal below a cap of four, time and again", { timeout: 60_000 }, async () => {
+    const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 };
+    expect(await judge(parts, ["overload-keeps-the-caps"])).toBe("fail");
+  });
+  test("is caught by two keys of one organization, each below its cap", { timeout: 60_000 }, async () => {
+    for (const defects of [["caps-each-key"], []]) {
+      const verdict = await judge({ defects, streamMs: 400 }, ["overload-cap-is-per-organization"]);
+      expect(verdict).toBe(defects.length === 0 ? "pass" : "fail");
+    }
+  });
+  test("is not said to have lost slots as well", { timeout: 120_000 }, async () => {
+    const parts = { defects: ["sheds-everybody-early"], variants: ["has-tenants", "no-rate-limit"], streamMs: 400 };
+    expect(await judge(parts, ["overload-keeps-the-caps", "overload-ends"])).toBe("fail,skipped");
+  });
+});
+
+describe.concurrent("a deployment that limits a key", () => {
+  test.each([
+    ["fail", ["limits-for-ever"]],
+    ["pass", []],
+  ] as const)("%ss by whether it lets it in again: %s", { timeout: 60_000 }, async (verdict, defects) => {
+    const twin = await startTwin({ defects });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        ...{ only: ["rate-limit-ends"], patienceMs: 5_000 },
+      });
+      expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
+    } finally {
+      await twin.close();
+    }
+  });
+});
+
+describe.concurrent("a deployment with one defect under load", () => {
+  test.each(LOAD_DEFECTS)("%s fails the rule %s", { timeout: 90_000 }, async (defects, rule) => {
+    expect(await verdictOf(defects, rule)).toBe("fail");
+  });
+});
