@@ -62,6 +62,10 @@ const importsOf = (text: string): string[] =>
     ),
   ].map((match) => (match[1] ?? match[2] ?? match[3]) as string);
 
+/** Files that exist for tests alone: the product would carry a second deployment, or pass on its strength. */
+const isForTests = (path: string): boolean =>
+  /-for-tests\.ts$/.test(path) || path.startsWith(join("src", "verify", "twin") + sep);
+
 /** What is wrong with one file, in sentences. Pure, so that a planted breach can be judged without touching the tree. */
 const breachesOf = ({ path, text }: Source): string[] => {
   const room = roomOf(path);
@@ -71,6 +75,8 @@ const breachesOf = ({ path, text }: Source): string[] => {
   for (const specifier of isTest ? [] : importsOf(text)) {
     if (specifier.startsWith(".")) {
       const target = relative(ROOT, join(ROOT, dirname(path), specifier));
+      if (isForTests(target) && !isForTests(path))
+        breaches.push(`${path} imports ${target}, which is for tests alone.`);
       const other = roomOf(target);
       if (other === room) continue;
       if (!(MAY_IMPORT[room] ?? []).includes(other)) {
@@ -155,6 +161,12 @@ describe("the house", () => {
       "src/invariants/a.ts",
       `import { x } from "../core/order.ts";`,
       "invariants may import",
+    ],
+    [
+      "a product that leans on what is for tests",
+      "src/verify/a.ts",
+      `import { x } from "./twin/start-twin.ts";`,
+      "for tests alone",
     ],
     [
       "a type-only upward import",
