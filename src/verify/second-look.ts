@@ -13,7 +13,7 @@ const SERVED_WITHIN_S = 20;
 
 /** Whether a call that should be let in is, within a time that nobody minds. */
 const isServedSoon = async (context: Context): Promise<boolean> => {
-  const [caller] = [...callersOf(context, "design"), ...callersOf(context, "ai")];
+  const [caller] = callersOf(context, "design");
   if (caller === undefined) return true;
   for (let k = 0; k < SERVED_WITHIN_S && context.signal?.aborted !== true; k++) {
     const answer = await context.send({ route: "design.styles", ...caller, once: true }).catch(() => null);

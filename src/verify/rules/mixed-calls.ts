@@ -109,6 +109,13 @@ const judge = (checks: Checks, answer: Answer): void => {
   }
 };
 
+/** So many calls of the run's seed, from the `first` on. */
+const drawn = async (context: Context, first: number, length: number): Promise<Probe[]> => {
+  const credentials = credentialsOf(context);
+  const forms = await context.exchangeForms();
+  return Array.from({ length }, (_, i) => probeOf(context, credentials, forms, first + i));
+};
+
 const mixed: Rule = {
   id: "mixed-calls",
   level: "must",
@@ -118,10 +125,7 @@ const mixed: Rule = {
   needs: {},
   run: async (context) => {
     const checks = new Checks("an answer that the specification allows this call");
-    const credentials = credentialsOf(context);
-    const forms = await context.exchangeForms();
-    const probes = Array.from({ length: CALLS }, (_, i) => probeOf(context, credentials, forms, i));
-    await context.each(probes, async (probe) => judge(checks, await context.send(probe)));
+    await context.each(await drawn(context, 0, CALLS), async (probe) => judge(checks, await context.send(probe)));
     return checks.result();
   },
 };
@@ -140,15 +144,13 @@ const simultaneous: Rule = {
   needs: {},
   run: async (context) => {
     const checks = new Checks("an answer that the specification allows this call");
-    const credentials = credentialsOf(context);
-    const forms = await context.exchangeForms();
     // Before, so that it is no part of what happens at once.
     for (const { of, product } of SESSIONS) if (context.has(of)) await context.mint(of, product);
     const together = Math.min(TOGETHER, context.target.permits?.load_max_rps ?? TOGETHER);
     for (let round = 0; round < ROUNDS; round++) {
       // Others than those that came one by one.
       const first = CALLS + round * together;
-      const probes = Array.from({ length: together }, (_, i) => probeOf(context, credentials, forms, first + i));
+      const probes = await drawn(context, first, together);
       const answers = await Promise.all(probes.map((probe) => context.send({ ...probe, atOnce: true })));
       for (const answer of answers) judge(checks, answer);
     }
