@@ -8,9 +8,9 @@ import { PRODUCTS, type Product, SCOPES, type Scope } from "../src/contract/rout
 import { productRefusal, scopeRefusal } from "../src/core/admission.ts";
 import { HEALTHY_ORDERS } from "../src/core/order.ts";
 import type { KeyRecord, KeySnapshot, Tier } from "../src/core/records.ts";
-import { keyArb, productArb, scopeArb, snapshotArb } from "./support/arbitraries.ts";
-import { mintsStoredAndTier } from "./support/decision-laws.ts";
-import { law } from "./support/law.ts";
+import { mintsStoredAndTier } from "./laws/decision-laws.ts";
+import { law } from "./laws/law.ts";
+import { keyArb, productArb, scopeArb, snapshotArb } from "./model/arbitraries.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
 

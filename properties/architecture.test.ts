@@ -10,32 +10,36 @@ import { describe, expect, test } from "vitest";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** Folder -> folders it may import from. The one table; what is not listed may not be imported. */
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  contract: [],
-  workload: ["contract"],
-  core: ["contract"],
-  history: ["contract"],
-  invariants: ["history", "contract"],
-  gate: ["history", "contract", "invariants"],
-  capacity: ["history", "contract", "workload"],
-  simulation: ["core", "workload", "history", "contract"],
-  report: ["history", "contract", "invariants", "gate", "capacity"],
-  platform: ["core", "contract"],
-  drivers: ["contract", "workload", "history"],
-  chaos: ["contract", "workload", "history", "invariants", "drivers"],
-  verify: ["contract", "workload", "history", "invariants", "drivers"],
-  mutants: ["platform", "core", "contract"],
-  bench: ["platform", "core", "contract", "history", "drivers", "run"],
-  run: [
-    ...["contract", "workload", "core", "history", "invariants", "gate", "capacity", "simulation", "report"],
-    ...["platform", "drivers", "chaos", "verify", "mutants"],
-  ],
-  cli: [
-    ...["contract", "workload", "core", "history", "invariants", "gate", "capacity", "simulation", "report"],
-    ...["platform", "drivers", "chaos", "verify", "mutants", "run"],
-  ],
-  scenarios: ["contract", "workload"],
-};
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
+  const facts = ["contract", "workload", "history"];
+  const deployment = [...facts, "supervision", "target", "client"];
+  const judges = ["invariants", "gate", "capacity", "simulation", "report"];
+  return {
+    contract: [],
+    workload: ["contract"],
+    core: ["contract"],
+    history: ["contract"],
+    invariants: ["history", "contract"],
+    gate: [...facts, "invariants"],
+    capacity: facts,
+    simulation: [...facts, "core"],
+    report: ["history", "contract", "invariants", "gate", "capacity"],
+    platform: ["core", "contract"],
+    supervision: ["contract"],
+    tools: ["supervision"],
+    target: [...facts, "supervision"],
+    client: [...facts, "target"],
+    drivers: deployment,
+    chaos: [...deployment, "invariants"],
+    verify: [...deployment, "invariants"],
+    mutants: ["platform", "core", "contract"],
+    mutation: [...deployment, ...judges, "core", "platform", "drivers", "chaos", "verify", "mutants"],
+    run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify"],
+    bench: [...deployment, "core", "platform", "drivers", "run"],
+    cli: [...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify", "mutants", "mutation", "run"],
+    scenarios: ["contract", "workload"],
+  };
+})();
 
 const PURE = new Set([
   ...["contract", "workload", "core", "history", "invariants"],
@@ -64,13 +68,13 @@ const importsOf = (text: string): string[] =>
 
 /** Files that exist for tests alone: the product would carry a second deployment, or pass on its strength. */
 const isForTests = (path: string): boolean =>
-  /-for-tests\.ts$/.test(path) || path.startsWith(join("src", "verify", "twin") + sep);
+  /\.fixture\.ts$/.test(path) || path.startsWith(join("src", "verify", "second-api") + sep);
 
 /** What is wrong with one file, in sentences. Pure, so that a planted breach can be judged without touching the tree. */
 const breachesOf = ({ path, text }: Source): string[] => {
   const room = roomOf(path);
   // What only tests load may reach where tests reach.
-  const isTest = /(?:\.test|\.cases|-for-tests)\.ts$/.test(path);
+  const isTest = /\.(?:test|fixture)\.ts$/.test(path);
   const breaches: string[] = [];
   for (const specifier of isTest ? [] : importsOf(text)) {
     if (specifier.startsWith(".")) {
@@ -165,7 +169,7 @@ describe("the house", () => {
     [
       "a product that leans on what is for tests",
       "src/verify/a.ts",
-      `import { x } from "./twin/start-twin.ts";`,
+      `import { x } from "./second-api/start-second-api.ts";`,
       "for tests alone",
     ],
     [

@@ -4,9 +4,9 @@
  */
 import { spawnSync } from "node:child_process";
 import { afterEach, describe, expect, test } from "vitest";
-import { toxiproxyOrSkip } from "../src/chaos/toxiproxy-for-tests.ts";
-import { readCompose } from "./support/compose-file.ts";
-import { type ComposeRun, openComposeRun } from "./support/compose-run.ts";
+import { toxiproxyOrSkip } from "../src/chaos/toxiproxy.fixture.ts";
+import { readCompose } from "./rigs/compose-file.ts";
+import { type ComposeRun, openComposeRun } from "./rigs/compose-run.ts";
 
 const toxiproxy = toxiproxyOrSkip();
 const hasRedis = spawnSync("redis-server", ["--version"], { stdio: "ignore" }).status === 0;

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DCLinter } from "dclint";
 import { describe, expect, test } from "vitest";
-import { COMPOSE_PATH, composeText, optionOf, ROOT, readCompose, resolveName } from "./support/compose-file.ts";
+import { COMPOSE_PATH, composeText, optionOf, ROOT, readCompose, resolveName } from "./rigs/compose-file.ts";
 
 const SECRETS = { FLOODGATE_SESSION_SECRET: "session-secret", FLOODGATE_ADMIN_SECRET: "admin-secret" };
 const file = readCompose(SECRETS);

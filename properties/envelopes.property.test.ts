@@ -5,10 +5,10 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { type BodyError, readAnswer, writeEnvelope } from "../src/contract/envelopes.ts";
-import { type AnyRefusalName, GAP_REFUSALS, outcomeOf, REFUSALS, refusalOf } from "../src/contract/subcodes.ts";
+import { type AnyRefusalName, GAP_REFUSALS, outcomeOf, REFUSALS, refusalOf } from "../src/contract/refusals.ts";
 import { HEALTHY } from "../src/platform/parts.ts";
-import { FLAT, SILENT, writesTheEnvelopeOfItsSubcode } from "./support/envelope-laws.ts";
-import { law } from "./support/law.ts";
+import { FLAT, SILENT, writesTheEnvelopeOfItsSubcode } from "./laws/envelope-laws.ts";
+import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
 const NAMES = [...Object.keys(REFUSALS), ...Object.keys(GAP_REFUSALS)] as AnyRefusalName[];

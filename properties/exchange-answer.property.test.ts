@@ -1,8 +1,8 @@
 /** P8: the answer of a successful exchange (2.2; items 23-26, 31-34), whatever was asked for, by whom and of which deployment. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ExchangeServer, sessionIsShortAndNew } from "./support/exchange-law.ts";
-import { law } from "./support/law.ts";
-import { startRealApi } from "./support/real-api.ts";
+import { type ExchangeServer, sessionIsShortAndNew } from "./laws/exchange-law.ts";
+import { law } from "./laws/law.ts";
+import { startRealApi } from "./rigs/real-api.ts";
 
 const servers: ExchangeServer[] = [];
 beforeAll(async () => {

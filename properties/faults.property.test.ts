@@ -6,10 +6,10 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FAULTS as TOXIPROXY_FAULTS } from "../src/chaos/catalogue.ts";
-import { startForTests, toxiproxyOrSkip } from "../src/chaos/toxiproxy-for-tests.ts";
+import { startForTests, toxiproxyOrSkip } from "../src/chaos/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../src/chaos/toxiproxy-server.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
-import { examine } from "./support/examine.ts";
+import { examine } from "./laws/examine.ts";
 import {
   anyFaultsLeaveAllowedAnswers,
   CALM,
@@ -19,11 +19,11 @@ import {
   prepare,
   type State,
   TIME_BUDGET_MS,
-} from "./support/faults-law.ts";
-import { law } from "./support/law.ts";
-import { FAULTS, type OpenLinks, type RealApi, startRealApi } from "./support/real-api.ts";
-import { againIfStalled } from "./support/stalls.ts";
-import { toxicLinks } from "./support/toxic-links.ts";
+} from "./laws/faults-law.ts";
+import { law } from "./laws/law.ts";
+import { FAULTS, type OpenLinks, type RealApi, startRealApi } from "./rigs/real-api.ts";
+import { againIfStalled } from "./rigs/stalls.ts";
+import { toxicLinks } from "./rigs/toxic-links.ts";
 
 const withApi = async (
   parts: Parts,

@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { HISTOGRAM_RELATIVE_ERROR, Histogram } from "../src/history/histogram.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 

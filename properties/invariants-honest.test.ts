@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { judgeWith } from "../src/invariants/invariant.ts";
 import { play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
 
 const anyWorld: fc.Arbitrary<World> = fc
   .record({

@@ -4,13 +4,13 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type AnyRefusalName, outcomeOf } from "../src/contract/subcodes.ts";
+import { type AnyRefusalName, outcomeOf } from "../src/contract/refusals.ts";
 import { EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
 import type { CallFacts, CallLine } from "../src/history/line.ts";
 import { legalAnswers } from "../src/invariants/legal-answers.ts";
 import { call } from "../src/invariants/specimens/specimen.ts";
-import { decide, type Facts, factsArb } from "./support/facts.ts";
-import { BUDGET, law } from "./support/law.ts";
+import { BUDGET, law } from "./laws/law.ts";
+import { decide, type Facts, factsArb } from "./model/facts.ts";
 
 /** What a caller knows of the call that these facts describe; what only the platform knows is left out. */
 const lineOf = (facts: Facts): CallLine => {

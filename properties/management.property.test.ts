@@ -8,8 +8,7 @@ import { PRODUCTS, SCOPES } from "../src/contract/routes.ts";
 import { decideCreation, decideRevocation, decideUpdate } from "../src/core/management.ts";
 import type { KeyRecord } from "../src/core/records.ts";
 import { KEY_DECISIONS } from "../src/platform/keys/table-keys.ts";
-import { NOW_MS } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
 import {
   changeIsDecidedByB5,
   creationArb,
@@ -20,7 +19,8 @@ import {
   reach,
   refusalIn,
   updateArb,
-} from "./support/management-laws.ts";
+} from "./laws/management-laws.ts";
+import { NOW_MS } from "./model/arbitraries.ts";
 
 const RUNS = { quick: 3_000, nightly: 200_000 };
 

@@ -6,9 +6,9 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { findSecrets, maskCredential, maskSecrets } from "../src/contract/credentials.ts";
 import { requestLogFields } from "../src/platform/api/request-log.ts";
-import { credentialArb } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
-import { lineHoldsNoCredential } from "./support/request-log-law.ts";
+import { law } from "./laws/law.ts";
+import { lineHoldsNoCredential } from "./laws/request-log-law.ts";
+import { credentialArb } from "./model/arbitraries.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
 

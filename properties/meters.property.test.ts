@@ -2,8 +2,8 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { fits, HARD_STOP_FACTOR, mapLoadCap, overCapRefusal, windowOf } from "../src/core/meters.ts";
-import { organizationArb } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
+import { organizationArb } from "./model/arbitraries.ts";
 
 const RUNS = { quick: 2_000, nightly: 200_000 };
 /** The times that a `Date` can hold: about 271 000 years to either side of 1970. */

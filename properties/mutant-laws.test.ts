@@ -5,9 +5,9 @@ import { describe, expect, test } from "vitest";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
 import { HEALTHY } from "../src/platform/parts.ts";
-import { lawNumbered } from "./support/law-numbers.ts";
-import { lawsFor, tryLaw } from "./support/mutant-trial.ts";
-import { PART_LAWS, type PartLaw } from "./support/part-laws.ts";
+import { lawNumbered } from "./laws/law-numbers.ts";
+import { PART_LAWS, type PartLaw } from "./laws/part-laws.ts";
+import { lawsFor, tryLaw } from "./rigs/mutant-trial.ts";
 
 const LIMIT_MS = 60_000;
 const OPTIONS = { baseSeed: 20_261, runs: null };

@@ -11,8 +11,8 @@
 import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
-import type { Told, TrialOptions } from "./support/mutant-trial.ts";
-import { lawOfSeed, readBudget } from "./support/seed.ts";
+import { lawOfSeed, readBudget } from "./laws/seed.ts";
+import type { Told, TrialOptions } from "./rigs/mutant-trial.ts";
 
 /** Deployments at once: they mostly wait for a lost answer. */
 const AT_ONCE = 4;
@@ -58,8 +58,8 @@ const main = async (): Promise<void> => {
   }
   const mutants = chosenMutants(positionals);
   // A whole platform, loaded for those who asked for something that there is.
-  const { PART_LAWS } = await import("./support/part-laws.ts");
-  const { lawsFor, tryLaw } = await import("./support/mutant-trial.ts");
+  const { PART_LAWS } = await import("./laws/part-laws.ts");
+  const { lawsFor, tryLaw } = await import("./rigs/mutant-trial.ts");
   const laws = PART_LAWS.filter(
     (law) =>
       (name === undefined || law.name === name) && (path === undefined || law.number === lawOfSeed(seed as number)),

@@ -10,13 +10,13 @@ import { comparePairs, GATE_POLICY, verdictOf } from "../src/gate/paired-compari
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
+import { CHEAPEST, COLUMNS, columnOf } from "../src/mutation/columns.ts";
+import { GATE_LOOKS } from "../src/mutation/gate-trial.ts";
+import { planTrials } from "../src/mutation/plan.ts";
+import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/mutation/stages.ts";
+import { type Trial, tryOn } from "../src/mutation/trials.ts";
+import { virtualPairs } from "../src/mutation/virtual-pairs.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
-import { CHEAPEST, COLUMNS, columnOf } from "../src/run/mutant-columns.ts";
-import { GATE_LOOKS } from "../src/run/mutant-gate.ts";
-import { virtualPairs } from "../src/run/mutant-gate-virtual.ts";
-import { planTrials } from "../src/run/mutant-plan.ts";
-import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/run/mutant-stages.ts";
-import { type Trial, tryOn } from "../src/run/mutant-trials.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);

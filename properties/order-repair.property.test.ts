@@ -6,10 +6,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Check, EXCHANGE_ORDER, HEALTHY_ORDERS, RUNTIME_ORDER } from "../src/core/order.ts";
-import { examine } from "./support/examine.ts";
-import { decide, factsArb, HEALTHY } from "./support/facts.ts";
-import { law } from "./support/law.ts";
-import { repairNeverLeadsBack, repairsLeadIn } from "./support/repair-laws.ts";
+import { examine } from "./laws/examine.ts";
+import { law } from "./laws/law.ts";
+import { repairNeverLeadsBack, repairsLeadIn } from "./laws/repair-laws.ts";
+import { decide, factsArb, HEALTHY } from "./model/facts.ts";
 
 const RUNS = { quick: 5_000, nightly: 300_000 };
 

@@ -1,11 +1,11 @@
 /** P1 where it counts: over real sockets, against the order of checks written a second time. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { EXCHANGE_ORDER, HEALTHY_ORDERS, RUNTIME_ORDER } from "../src/core/order.ts";
-import { examine } from "./support/examine.ts";
-import { law } from "./support/law.ts";
-import { firstFailingCheckDecidesOverTheWire } from "./support/order-wire-law.ts";
-import { FORGETFUL, type RealApi, startRealApi } from "./support/real-api.ts";
-import { MODEL_OPTIONS } from "./support/real-server-law.ts";
+import { examine } from "./laws/examine.ts";
+import { law } from "./laws/law.ts";
+import { firstFailingCheckDecidesOverTheWire } from "./laws/order-wire-law.ts";
+import { MODEL_OPTIONS } from "./laws/real-server-law.ts";
+import { FORGETFUL, type RealApi, startRealApi } from "./rigs/real-api.ts";
 
 let api: RealApi;
 beforeAll(async () => {

@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { REFUSALS } from "../src/contract/subcodes.ts";
+import { REFUSALS } from "../src/contract/refusals.ts";
 import { type Check, EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
 import { HEALTHY } from "../src/platform/parts.ts";
 import {
@@ -13,10 +13,10 @@ import {
   nothingIsAskedBeyond,
   originIsToldOnlyWhenListed,
   slotsComeBack,
-} from "./support/decision-laws.ts";
-import { examine } from "./support/examine.ts";
-import { ALLOWANCE, decide, factsArb } from "./support/facts.ts";
-import { BUDGET, law } from "./support/law.ts";
+} from "./laws/decision-laws.ts";
+import { examine } from "./laws/examine.ts";
+import { BUDGET, law } from "./laws/law.ts";
+import { ALLOWANCE, decide, factsArb } from "./model/facts.ts";
 
 const RUNS = { quick: 10_000, nightly: 500_000 };
 

@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { addressListed, inBlock, normalizeOrigin, originListed, parseAddress } from "../src/core/origin.ts";
-import { keyArb } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
+import { keyArb } from "./model/arbitraries.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
 

@@ -4,8 +4,8 @@
  * (issue 4, item 3; design.md, "Charges").
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasRedisServer } from "../src/platform/limiter/redis-server.cases.ts";
-import { type Heard, netOf, outcomeOf, type Replicas, startReplicas } from "../src/platform/replicas.cases.ts";
+import { hasRedisServer } from "../src/platform/limiter/redis-server.fixture.ts";
+import { type Heard, netOf, outcomeOf, type Replicas, startReplicas } from "../src/platform/replicas.fixture.ts";
 
 const MINTS = 300;
 

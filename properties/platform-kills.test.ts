@@ -4,8 +4,8 @@
  * killed; after the API was, answered calls are exact and the rest is no more than what was in flight or unsettled.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { hasRedisServer } from "../src/platform/limiter/redis-server.cases.ts";
-import { type Heard, netOf, outcomeOf, type Replicas, startReplicas } from "../src/platform/replicas.cases.ts";
+import { hasRedisServer } from "../src/platform/limiter/redis-server.fixture.ts";
+import { type Heard, netOf, outcomeOf, type Replicas, startReplicas } from "../src/platform/replicas.fixture.ts";
 
 /** Processes start and end here, on a machine that others use. */
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });

@@ -11,10 +11,10 @@ import type { LimiterStore } from "../src/platform/limiter/store.ts";
 import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
 import type { Take } from "../src/platform/limiter.ts";
 import { HEALTHY } from "../src/platform/parts.ts";
-import { examine } from "./support/examine.ts";
-import { BUDGET, law } from "./support/law.ts";
-import { meterIsExact, type Schedules } from "./support/quota-law.ts";
-import { runsOf } from "./support/seed.ts";
+import { examine } from "./laws/examine.ts";
+import { BUDGET, law } from "./laws/law.ts";
+import { meterIsExact, type Schedules } from "./laws/quota-law.ts";
+import { runsOf } from "./laws/seed.ts";
 
 const RUNS = { quick: 1_000, nightly: 100_000 };
 

@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { takeRate } from "../src/core/rate-limit.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
 import {
   admitsAsALeakyBucket,
   anyRateArb,
@@ -15,7 +15,7 @@ import {
   takeAll,
   timesOf,
   wholeRateArb,
-} from "./support/rate-laws.ts";
+} from "./laws/rate-laws.ts";
 
 const RUNS = { quick: 400, nightly: 40_000 };
 

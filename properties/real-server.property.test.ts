@@ -8,10 +8,10 @@ import { fits } from "../src/core/meters.ts";
 import { sessionClaims } from "../src/platform/api/sessions.ts";
 import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
-import { examine } from "./support/examine.ts";
-import { law } from "./support/law.ts";
-import { FORGETFUL, type RealApi, startRealApi } from "./support/real-api.ts";
-import { MODEL_OPTIONS, serverAnswersAsModel } from "./support/real-server-law.ts";
+import { examine } from "./laws/examine.ts";
+import { law } from "./laws/law.ts";
+import { MODEL_OPTIONS, serverAnswersAsModel } from "./laws/real-server-law.ts";
+import { FORGETFUL, type RealApi, startRealApi } from "./rigs/real-api.ts";
 
 let api: RealApi;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 /**
  * The promise under every failure: the line that it printed, copied into a shell, fails again with the same counterexample,
- * and judges that one law alone. Tried with the real command on laws that are broken on purpose (support/planted.test.ts).
+ * and judges that one law alone. Tried with the real command on laws that are broken on purpose (laws/planted.test.ts).
  */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -30,7 +30,7 @@ const testsIn = (out: string): string => /^ *Tests {2}(.*)$/m.exec(out)?.[1] ?? 
 describe("a law that fails", { concurrent: true }, () => {
   let first: Ended;
   beforeAll(async () => {
-    first = await inShell("npm run properties -- --seed 41 properties/support/planted.test.ts");
+    first = await inShell("npm run properties -- --seed 41 properties/laws/planted.test.ts");
   }, LIMIT_MS);
 
   test.each([

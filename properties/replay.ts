@@ -1,6 +1,6 @@
 /**
  * `npm run properties`: runs the laws with a chosen seed, budget or profile, and replays one failing case from the line
- * that its failure printed. A thin front of vitest: it turns options into the environment that support/seed.ts reads.
+ * that its failure printed. A thin front of vitest: it turns options into the environment that laws/seed.ts reads.
  *
  * Exit codes: 0 all laws hold (or the replayed case does), 1 a law is broken, 2 the options lead nowhere.
  */
@@ -10,9 +10,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import type { Verdict } from "./support/law.ts";
-import { type Law, lawNumbered } from "./support/law-numbers.ts";
-import { isSeedOfLaw, lawOfSeed } from "./support/seed.ts";
+import type { Verdict } from "./laws/law.ts";
+import { type Law, lawNumbered } from "./laws/law-numbers.ts";
+import { isSeedOfLaw, lawOfSeed } from "./laws/seed.ts";
 
 const USAGE = `npm run properties -- [--seed N] [--profile quick|nightly] [--runs N] [--only NAME] [FILE…]
 npm run properties -- --seed N --path P [--commands C]     replays one case, as its failure printed it`;

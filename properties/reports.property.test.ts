@@ -10,12 +10,12 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
 import type { RunDocument } from "../src/history/run-document.ts";
 import { madeRun } from "../src/report/made-run.ts";
-import { Journal } from "../src/run/journal.ts";
-import { Redactor, SECRET_MIN_CHARS } from "../src/run/redaction.ts";
 import { openRunFolder, type RunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/write-reports.ts";
-import { chunksOf, credentialArb, cutsArb } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
+import { Journal } from "../src/supervision/journal.ts";
+import { Redactor, SECRET_MIN_CHARS } from "../src/supervision/redaction.ts";
+import { law } from "./laws/law.ts";
+import { chunksOf, credentialArb, cutsArb } from "./model/arbitraries.ts";
 
 let path: string;
 beforeAll(() => {

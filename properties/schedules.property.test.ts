@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { type Arrivals, arrivalTimesUs, makeSchedule } from "../src/workload/arrivals.ts";
-import { type Profile, profileCalls, profileDurationS, scaleProfile } from "../src/workload/profiles.ts";
-import { law } from "./support/law.ts";
+import { type Profile, profileCalls, profileDurationS, scaleProfile } from "../src/workload/load-profiles.ts";
+import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 200, nightly: 20_000 };
 

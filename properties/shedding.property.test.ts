@@ -6,8 +6,8 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { adaptiveShedder } from "../src/core/adaptive-shedding.ts";
 import { fixedShedder } from "../src/core/shedding.ts";
-import { law } from "./support/law.ts";
-import { capsArb, letsInExactlyWhoFits, play, stepArb } from "./support/shedding-law.ts";
+import { law } from "./laws/law.ts";
+import { capsArb, letsInExactlyWhoFits, play, stepArb } from "./laws/shedding-law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 

@@ -9,7 +9,7 @@ import {
   quantileRanks,
   wilsonInterval,
 } from "../src/history/statistics.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 const valueArb = fc.integer({ min: -1_000_000, max: 1_000_000 });

@@ -5,9 +5,9 @@
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect } from "vitest";
-import { chunksOf, cutsArb } from "./support/arbitraries.ts";
-import { type GoReader, missingGoReader, startGoReader } from "./support/go-reader.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
+import { chunksOf, cutsArb } from "./model/arbitraries.ts";
+import { type GoReader, missingGoReader, startGoReader } from "./rigs/go-reader.ts";
 
 const missing = await missingGoReader();
 let go: GoReader | undefined;

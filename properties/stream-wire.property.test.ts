@@ -7,12 +7,12 @@ import { createServer, type Socket } from "node:net";
 import fc from "fast-check";
 import { Agent } from "undici";
 import { afterAll, beforeAll, expect } from "vitest";
+import { createRunClock, wallUs } from "../src/client/clock.ts";
+import { sendRequest, TIMEOUTS } from "../src/client/send-request.ts";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
-import { exchange, TIMEOUTS } from "../src/drivers/exchange.ts";
-import { createRunClock, wallUs } from "../src/drivers/run-clock.ts";
-import { chunksOf } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
+import { chunksOf } from "./model/arbitraries.ts";
 
 type Played = { chunks: Uint8Array[]; cut: "clean" | "mid-body" };
 
@@ -80,7 +80,7 @@ law(
       const bytes = new TextEncoder().encode([...slots.flat(), ...late].join(""));
       played = { chunks: chunksOf(bytes, cuts), cut };
       const request = { origin, path: "/", method: "POST" as const, headers: [], stream, keepEvents: true };
-      const answer = await exchange(agent, request, clock, TIMEOUTS);
+      const answer = await sendRequest(agent, request, clock, TIMEOUTS);
 
       // Without a terminal event: an end of its own kind, never that of a whole stream.
       const expected = end?.[1] ?? (cut === "clean" ? "eof" : "truncated");

@@ -4,13 +4,13 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
+import { createStreamReader, type SeenEvent } from "../src/client/stream-reader.ts";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
-import { createStreamReader, type SeenEvent } from "../src/drivers/stream-reader.ts";
 import { HEALTHY_VOICE } from "../src/platform/api/stream-script.ts";
-import { chunksOf, cutsArb } from "./support/arbitraries.ts";
-import { law } from "./support/law.ts";
-import { everyStreamSpeaksItsOwnVocabulary } from "./support/voice-law.ts";
+import { law } from "./laws/law.ts";
+import { everyStreamSpeaksItsOwnVocabulary } from "./laws/voice-law.ts";
+import { chunksOf, cutsArb } from "./model/arbitraries.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 

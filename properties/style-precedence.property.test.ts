@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { chooseStyle, DEFAULT_STYLE, type StyleChoice } from "../src/contract/style-precedence.ts";
-import { law } from "./support/law.ts";
+import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 const givenArb = fc.string({ minLength: 1 });

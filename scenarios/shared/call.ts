@@ -117,7 +117,7 @@ const outcomeOf = (printed: Printed): string => {
 };
 
 const perform = (story: Story, i: number): void => {
-  for (const [at, step] of story.plan(handed.seed, i, handed.world).entries()) {
+  for (const [at, step] of story.plan(handed.seed, i, handed.view).entries()) {
     for (let attempt = 0; ; attempt++) {
       const printed = attemptOf(step, i, at, attempt);
       print(printed);

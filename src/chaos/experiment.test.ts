@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { SideEffects } from "../supervision/undo.ts";
 import { makeFault } from "./catalogue.ts";
 import { type ExperimentPlan, type ExperimentSteps, runExperiment } from "./experiment.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import { linkSteps, undoOf } from "./link-steps.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy-for-tests.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
-import type { SideEffects } from "./undo.ts";
 
 /** What happened, in order, by steps that do nothing else. */
 const rehearsal = (changes: Partial<ExperimentSteps> = {}) => {

@@ -6,9 +6,9 @@
  * nothing is broken. That the fault was asked for is not enough: a probe through the broken link must show it.
  */
 import type { FaultLine } from "../history/line.ts";
+import type { SideEffects, Undo } from "../supervision/undo.ts";
+import { waitUntil } from "../supervision/waiting.ts";
 import type { FaultStream } from "./fault.ts";
-import type { SideEffects, Undo } from "./undo.ts";
-import { waitUntil } from "./waiting.ts";
 
 /** The steps. Each may throw, which reads as "no" with a note. The signal ends a step when its time is over. */
 export type ExperimentSteps = {

@@ -1,10 +1,10 @@
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { waitUntil } from "../supervision/waiting.ts";
 import { FAULTS, makeFault } from "./catalogue.ts";
 import { httpProbe, type LinkSeen, observeLink } from "./link-probe.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy-for-tests.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
-import { waitUntil } from "./waiting.ts";
 
 const path = toxiproxyOrSkip();
 const BUDGET_MS = 150;

@@ -1,10 +1,11 @@
 /** The steps of an experiment on a proxied link: a fault of the catalogue, put on by toxiproxy and looked at by a probe. */
+
+import type { Undo } from "../supervision/undo.ts";
 import type { ExperimentSteps } from "./experiment.ts";
 import type { Fault } from "./fault.ts";
 import { heal } from "./healing.ts";
 import { type LinkProbe, observeLink } from "./link-probe.ts";
 import type { Toxiproxy } from "./toxiproxy.ts";
-import type { Undo } from "./undo.ts";
 
 export type BrokenLink = {
   toxiproxy: Toxiproxy;

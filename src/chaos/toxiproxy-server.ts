@@ -8,8 +8,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pause } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
-import { pause } from "./waiting.ts";
 
 /** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
 export type ServerCommand = {

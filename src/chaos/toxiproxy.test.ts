@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { heal } from "./healing.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import type { Toxic } from "./toxics.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import { openToxiproxy } from "./toxiproxy.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy-for-tests.ts";
 import { startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
 import type { ToxiproxyError } from "./toxiproxy-transport.ts";
 

@@ -5,15 +5,15 @@
 import { Command } from "commander";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { type Mutant, nobody } from "../mutants/mutant.ts";
-import { COLUMNS, type Column } from "../run/mutant-columns.ts";
-import { tryLaws } from "../run/mutant-laws.ts";
-import { matrixOf } from "../run/mutant-matrix.ts";
-import { planTrials, tryAll } from "../run/mutant-plan.ts";
-import { MINI_STAGE_NAMES } from "../run/mutant-stages.ts";
-import { isRight, isWrong, type Trial } from "../run/mutant-trials.ts";
-import { listenForStop } from "../run/stop-signals.ts";
+import { COLUMNS, type Column } from "../mutation/columns.ts";
+import { tryLaws } from "../mutation/laws.ts";
+import { matrixOf } from "../mutation/matrix.ts";
+import { planTrials, tryAll } from "../mutation/plan.ts";
+import { MINI_STAGE_NAMES } from "../mutation/stages.ts";
+import { mutantsTable } from "../mutation/table.ts";
+import { isRight, isWrong, type Trial } from "../mutation/trials.ts";
+import { listenForStop } from "../supervision/stop-signals.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
-import { mutantsTable } from "./mutants-table.ts";
 
 type MutantsOptions = {
   stage?: string[];

@@ -1,9 +1,9 @@
 /** `floodgate dev replay FILE`: one recorded failing case again: fixed, failing or unclear. */
 import { Command } from "commander";
-import { createSecrets } from "../drivers/secrets.ts";
-import { readTargetFile } from "../drivers/target-file.ts";
-import { guardTarget } from "../run/target-guard.ts";
 import { GuardError } from "../run/verify-target.ts";
+import { createSecrets } from "../target/secrets.ts";
+import { readTargetFile } from "../target/target-file.ts";
+import { guardTarget } from "../target/target-guard.ts";
 import { readCrash, replayCrash } from "../verify/replay.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 

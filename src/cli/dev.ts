@@ -1,6 +1,6 @@
 /** `floodgate dev …`: for those who work on Floodgate. */
 import { Command } from "commander";
-import { buildTools } from "../run/tools.ts";
+import { buildTools } from "../tools/find-tool.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
 import { replayCommand } from "./dev-replay.ts";
 

@@ -4,9 +4,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { waitUntil } from "../chaos/waiting.ts";
 import { REPOSITORY } from "../run/environment.ts";
-import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../run/processes.ts";
+import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../supervision/processes.ts";
+import { waitUntil } from "../supervision/waiting.ts";
 
 const hasNpm = spawnSync("npm", ["--version"], { stdio: "ignore" }).status === 0;
 const isBuilt = ["k6", "toxiproxy"].every((name) => existsSync(join(REPOSITORY, ".tools", name)));

@@ -4,7 +4,7 @@
  * process, it is told when npm or one of those between is gone. Linux only; elsewhere, and without npm, never.
  */
 import { readFileSync } from "node:fs";
-import { isAlive, type ProcessId, parentOf, startTimeOf } from "../run/processes.ts";
+import { isAlive, type ProcessId, parentOf, startTimeOf } from "../supervision/processes.ts";
 
 const EVERY_MS = 500;
 /** npm, a shell and the launcher make three. */

@@ -5,7 +5,7 @@ import { Command, Option } from "commander";
 import { terminalText } from "../report/terminal.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { runProfile } from "../run/run.ts";
-import { PROFILES } from "../run/stages.ts";
+import { PROFILES } from "../run/suites/smoke.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";

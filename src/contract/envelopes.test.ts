@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readAnswer, writeEnvelope } from "./envelopes.ts";
-import type { AnyRefusalName } from "./subcodes.ts";
+import type { AnyRefusalName } from "./refusals.ts";
 
 const QUOTA = { meter: "map_loads", limit: 10, used: 10 };
 

@@ -2,7 +2,7 @@
  * The bodies of refusals, written and read in one place (specification section 7.1, items 182-189). Reading never throws:
  * what is not a body of the contract is called `edge`, because a balancer or a firewall wrote it, not the API.
  */
-import { type AnyRefusalName, GAP_REFUSALS, LEGACY_SUBCODES, REFUSALS, type Refusal, refusalOf } from "./subcodes.ts";
+import { type AnyRefusalName, GAP_REFUSALS, LEGACY_SUBCODES, REFUSALS, type Refusal, refusalOf } from "./refusals.ts";
 
 /** What `map_load_quota_exceeded` adds to its flat body (item 184). */
 export type QuotaFields = { meter: string; limit: number; used: number };

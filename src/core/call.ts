@@ -5,8 +5,8 @@
  */
 import { type CredentialKind, credentialKind } from "../contract/credentials.ts";
 import type { BodyError, QuotaFields } from "../contract/envelopes.ts";
+import type { AnyRefusalName } from "../contract/refusals.ts";
 import type { Meter, Product, Route } from "../contract/routes.ts";
-import type { AnyRefusalName } from "../contract/subcodes.ts";
 import type { Rate } from "./rate-limit.ts";
 import type { KeySnapshot } from "./records.ts";
 import type { Shedder } from "./shedding.ts";

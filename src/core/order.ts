@@ -2,7 +2,7 @@
  * The two orders of checks that platform keys and session tokens meet (spec-checklist.md B1-B4): each is one list, read
  * from top to bottom; the first check that fails decides. Key management has its own list in `management.ts`.
  */
-import type { AnyRefusalName } from "../contract/subcodes.ts";
+import type { AnyRefusalName } from "../contract/refusals.ts";
 import { productRefusal, scopeRefusal } from "./admission.ts";
 import { type Ask, type Call, type MeterTake, type Refuse, UNAVAILABLE } from "./call.ts";
 import { mapLoadCap, overCapRefusal } from "./meters.ts";

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { wallUs } from "../client/clock.ts";
+import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import { createSecrets } from "../target/secrets.ts";
+import { viewOf } from "../target/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { type StubApi, startStubApi } from "./api-for-tests.ts";
 import { type AutocannonOptions, runAutocannon } from "./autocannon.ts";
-import { wallUs } from "./run-clock.ts";
-import { createSecrets } from "./secrets.ts";
-import { worldOf } from "./world-of-target.ts";
 
 let stub: StubApi;
 beforeEach(async () => {
@@ -16,7 +16,7 @@ const run = (story: string, more: Partial<AutocannonOptions> = {}) => {
   const target = stub.target();
   return runAutocannon({
     target,
-    world: worldOf(target),
+    view: viewOf(target),
     secrets: createSecrets("."),
     story: STORIES.get(story)!,
     seed: 1,

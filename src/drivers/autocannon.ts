@@ -4,20 +4,20 @@
  * (field-notes/measured.md section 6). So it gives totals, and no history lines.
  */
 import autocannon from "autocannon";
+import { openApiClient } from "../client/api-client.ts";
+import { createRunClock } from "../client/clock.ts";
 import { readAnswer } from "../contract/envelopes.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
 import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import type { Story } from "../workload/story.ts";
-import type { World } from "../workload/world.ts";
-import { openWire } from "./http.ts";
-import type { Problem } from "./open-loop-job.ts";
-import { createRunClock } from "./run-clock.ts";
-import type { Secrets } from "./secrets.ts";
-import type { Target } from "./target.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import type { Problem } from "./open-loop/job.ts";
 
 export type AutocannonOptions = {
   target: Target;
-  world: World;
+  view: TargetView;
   secrets: Secrets;
   story: Story;
   seed: number;
@@ -49,7 +49,7 @@ const outcomeOf = (status: number, body: string): string => {
 };
 
 export const runAutocannon = async (options: AutocannonOptions): Promise<AutocannonResult> => {
-  const { target, world, secrets, story, seed, stage, idPrefix } = options;
+  const { target, view, secrets, story, seed, stage, idPrefix } = options;
   const { transport } = target;
   const unable = [transport?.proxy ? "a proxy" : "", transport?.protocol === "h2" ? "HTTP/2" : ""].filter(Boolean);
   if (unable.length > 0 || transport?.ca || transport?.cert) {
@@ -62,7 +62,7 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
   };
   const clock = createRunClock(options.epochUs);
   const onLine = ({ outcome }: { outcome: string }): void => count(outcome);
-  const wire = await openWire({ target, secrets, world, clock, stage, driver: "autocannon", idPrefix, onLine });
+  const client = await openApiClient({ target, secrets, view, clock, stage, driver: "autocannon", idPrefix, onLine });
   try {
     const shared: Record<string, string> = {};
     for (const [name, ref] of Object.entries(transport?.headers ?? {})) {
@@ -70,8 +70,8 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     }
     const requestOf = async (step: Step): Promise<autocannon.Request> => {
       const nobodys = nobodysCredential(step);
-      const credential = nobodys === undefined ? await wire.book.fetch(step.credential) : nobodys;
-      const listedOrigin = "of" in step.credential ? wire.book.originOf(step.credential.of) : undefined;
+      const credential = nobodys === undefined ? await client.book.fetch(step.credential) : nobodys;
+      const listedOrigin = "of" in step.credential ? client.book.originOf(step.credential.of) : undefined;
       // autocannon puts a number of its own in place of [<id>].
       const headers = headersOf(step, { id: `${idPrefix}-[<id>]`, credential, listedOrigin, shared });
       if (headers === null) throw new Error(`no origin is known for the caller of ${step.route}`);
@@ -86,7 +86,7 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     };
     const requests: autocannon.Request[] = [];
     for (let i = 0; requests.length < CALLS; i++) {
-      for (const step of story.plan(seed, i, world)) requests.push(await requestOf(step));
+      for (const step of story.plan(seed, i, view)) requests.push(await requestOf(step));
     }
     const { origin } = new URL(target.base_url);
     const { connections, durationS: duration } = options;
@@ -103,6 +103,6 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
       problems: answered === 0 ? [{ verdict: "inconclusive", reason: "autocannon got no answer at all" }] : [],
     };
   } finally {
-    await wire.close();
+    await client.close();
   }
 };

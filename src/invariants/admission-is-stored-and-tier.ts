@@ -4,8 +4,9 @@
  * downgrade. Only calls whose facts settle the question are judged, and only by the question itself: let in, or refused
  * for a capability.
  */
+
+import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
-import { outcomeOf } from "../contract/subcodes.ts";
 import type { CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";

@@ -3,7 +3,7 @@
  * and 503 (specification 7.1). A body in the wrong wrapper, or a word that is in no list, leaves the client with a bare
  * status, which it must not decide by (item 188).
  */
-import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/subcodes.ts";
+import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
 import { isOthersRefusal } from "./legal-answers.ts";

@@ -3,8 +3,9 @@
  * call to get (spec-checklist.md B1-B6). Independent of the platform on purpose. `ours` holds a deployment to the one
  * reading that the reference platform implements; otherwise every reading of part C is allowed.
  */
+
+import { type AnyRefusalName, outcomeOf } from "../contract/refusals.ts";
 import { type Route, routeOf } from "../contract/routes.ts";
-import { type AnyRefusalName, outcomeOf } from "../contract/subcodes.ts";
 import type { CallFacts, CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
 import { either, not, Walk } from "./walk.ts";

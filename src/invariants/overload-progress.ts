@@ -2,7 +2,7 @@
  * Whether a platform that is full goes on working. Beyond its cap it may refuse, but what it has taken in must come out:
  * counts how long callers saw it full, what came out meanwhile, and what never did.
  */
-import { outcomeOf, SHEDS } from "../contract/subcodes.ts";
+import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import { Distribution } from "./distribution.ts";
 import { Heap } from "./heap.ts";

@@ -3,7 +3,7 @@
  * counts for itself lets through as many times the limit as there are replicas (items 214, 230). So every window of time is
  * looked at, and all replicas together.
  */
-import { outcomeOf } from "../contract/subcodes.ts";
+import { outcomeOf } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";

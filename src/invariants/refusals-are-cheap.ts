@@ -4,7 +4,7 @@
  * has been taken off: what the quickest tenth of other answers took. A line whose delay varies is no slow refusal: the
  * quicker quarter of sheds must be slow too, and the rest not much slower. A should: it is a matter of time on a shared machine.
  */
-import { outcomeOf, SHEDS } from "../contract/subcodes.ts";
+import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { Distribution } from "./distribution.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";

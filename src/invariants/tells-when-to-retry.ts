@@ -3,7 +3,7 @@
  * (specification 7.2; items 208, 214, 217, 218). Too early is proved by a client that obeyed: alone on its key, it waited
  * as told and was refused again. A should, because the specification states the header for few answers.
  */
-import { outcomeOf, type RefusalName } from "../contract/subcodes.ts";
+import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
 import { earliestUs, isDefinite, latestUs, Settling } from "./moments.ts";

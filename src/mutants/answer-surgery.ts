@@ -1,6 +1,6 @@
 /** Ways to spoil what a refusal looks like when it leaves: its body, its headers. */
-import type { AnyRefusalName } from "../contract/subcodes.ts";
-import { refusalOf } from "../contract/subcodes.ts";
+import type { AnyRefusalName } from "../contract/refusals.ts";
+import { refusalOf } from "../contract/refusals.ts";
 import type { Refuse } from "../core/call.ts";
 import { type Answer, jsonHeaders } from "../platform/api/answer.ts";
 import type { Parts } from "../platform/parts.ts";

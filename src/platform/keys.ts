@@ -1,7 +1,7 @@
 /**
  * The port to the key service: look-ups of a key with its organization as one snapshot, and the writes of key management,
  * which are decided where the records are, so that a key limit holds under concurrency. Implementations: memory and
- * `node:sqlite` (in the key service), and the key service over HTTP. One suite judges them (`keys.cases.ts`).
+ * `node:sqlite` (in the key service), and the key service over HTTP. One suite judges them (`keys.fixture.ts`).
  */
 
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../core/management.ts";

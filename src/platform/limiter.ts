@@ -1,7 +1,7 @@
 /**
  * The port to the limiter: one atomic decision per call (rate first, then meter; the first that fails decides and takes
  * nothing), refunds by charge id, and the ledger. Two implementations, our limiter service and Redis, are judged by one
- * suite (`limiter.cases.ts`).
+ * suite (`limiter.fixture.ts`).
  */
 import type { Meter } from "../contract/routes.ts";
 import type { LedgerLine } from "../core/ledger.ts";

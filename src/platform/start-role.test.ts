@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
-import { until } from "./api/api-for-tests.ts";
+import { until } from "./api/api.fixture.ts";
 import { HEALTHY } from "./parts.ts";
 import { type Role, type RoleOptions, RoleOptionsError, type Running, startRole } from "./start-role.ts";
 

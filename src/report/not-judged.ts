@@ -1,5 +1,5 @@
 /** What a run does not say, and why. A report that shows only what was judged reads as if all had been. */
-import { OUTCOMES } from "../contract/subcodes.ts";
+import { OUTCOMES } from "../contract/refusals.ts";
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { oneLine } from "./escape.ts";
 

@@ -2,7 +2,7 @@
  * Outcomes sorted into the six kinds that a reader has to tell apart. Only the two overload refusals are shedding; what a
  * balancer answered is not, and no answer is neither an answer nor a refusal (design.md "Outcomes").
  */
-import { outcomeOf, SHEDS } from "../contract/subcodes.ts";
+import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { classOf } from "../history/line.ts";
 import type { StageSummary } from "../history/run-document.ts";
 

@@ -1,9 +1,9 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
-import { OUTCOMES } from "../contract/subcodes.ts";
-import type { Target } from "../drivers/target.ts";
+import { OUTCOMES } from "../contract/refusals.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
+import type { Target } from "../target/target.ts";
 import type { StageOutcome } from "./stage.ts";
 
 /** Both failures that travel under 200 are counted as `200 error`; how the stream ended tells them apart. */

@@ -8,8 +8,8 @@ import type { LedgerLine, Line } from "../history/line.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { verdictOf } from "./compose-document.ts";
-import { inOrder, judgeStage } from "./judge-stage.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import type { StageRecord } from "./write-reports.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { judgeStage } from "./judge-stage.ts";
+import { judgeStage } from "../invariants/judge-stage.ts";
 
 export const doubt = (id: string, reason: string, expected: string, replay: string): Claim => ({
   ...{

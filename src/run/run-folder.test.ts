@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Redactor } from "./redaction.ts";
+import { Redactor } from "../supervision/redaction.ts";
 import { makeRunFolder } from "./run-folder.ts";
 
 const NOW = new Date("2026-11-21T08:38:07.123Z");

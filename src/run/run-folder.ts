@@ -18,7 +18,7 @@ import {
 import { open, rename, rm } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
-import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
+import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
 
 export type LineWriter = {
   /** One line without its end; resolves when more may be written. */

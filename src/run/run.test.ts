@@ -8,13 +8,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { waitUntil } from "../chaos/waiting.ts";
 import type { RunDocument } from "../history/run-document.ts";
+import { type JournalEntry, openEffects, readJournal } from "../supervision/journal.ts";
+import { isAlive, type ProcessId, parentOf, signalProcess, startTimeOf } from "../supervision/processes.ts";
+import { waitUntil } from "../supervision/waiting.ts";
 import { REPOSITORY } from "./environment.ts";
-import { type JournalEntry, openEffects, readJournal } from "./journal.ts";
-import { isAlive, type ProcessId, parentOf, signalProcess, startTimeOf } from "./processes.ts";
 
-const PART = join(import.meta.dirname, "run-for-tests.ts");
+const PART = join(import.meta.dirname, "smoke-part.fixture.ts");
 const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 const isBuilt = ["k6", "toxiproxy"].every((name) => existsSync(join(REPOSITORY, ".tools", name)));
 const canRun = isBuilt && process.platform === "linux";

@@ -3,22 +3,23 @@
  * what happens through `events`, and returns the run document with the exit code in it.
  */
 import { randomBytes } from "node:crypto";
-import { wallUs } from "../drivers/run-clock.ts";
-import { createSecrets } from "../drivers/secrets.ts";
+import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
+import { wallUs } from "../client/clock.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
+import { Journal } from "../supervision/journal.ts";
+import { redactor } from "../supervision/redaction.ts";
+import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
+import { Supervisor } from "../supervision/supervisor.ts";
+import { createSecrets } from "../target/secrets.ts";
+import { findTool, ToolError } from "../tools/find-tool.ts";
 import { composeDocument } from "./compose-document.ts";
-import { type Embedded, type EmbeddedSettings, startEmbedded } from "./embedded.ts";
-import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
+import { type Embedded, type EmbeddedSettings, startEmbedded } from "./deployments/embedded.ts";
+import { loadTenants, quotaTenants } from "./deployments/embedded-tenants.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
-import { Journal } from "./journal.ts";
-import { redactor } from "./redaction.ts";
 import { doubt, judgeSecrets } from "./run-claims.ts";
 import { makeRunFolder, type RunFolder } from "./run-folder.ts";
 import { runStage, type StageContext, type StageOutcome } from "./stage.ts";
-import { PROFILES } from "./stages.ts";
-import { listenForStop, type StopSignals } from "./stop-signals.ts";
-import { Supervisor } from "./supervision.ts";
-import { findTool, ToolError } from "./tools.ts";
+import { PROFILES } from "./suites/smoke.ts";
 import { runVerifyStage } from "./verify-stage.ts";
 import { writeHistory, writeReports } from "./write-reports.ts";
 
@@ -134,7 +135,7 @@ export const runProfile = async (options: RunOptions): Promise<RunResult> => {
     };
     const journal = new Journal(folder.pathOf("journal.ndjson"));
     try {
-      supervisor = await Supervisor.open({ journal });
+      supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS });
       const unlisten = supervisor.onSignal(() => undefined);
       if (!stop.signal.aborted) await runWithin(options, folder, supervisor, journal, progress, replay);
       unlisten();

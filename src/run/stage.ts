@@ -3,28 +3,33 @@
  * the stage is drained, the witnesses are read and the invariants are folded over its lines.
  */
 import { dirname, join } from "node:path";
-import { pause } from "../chaos/waiting.ts";
-import type { OpenLoopJob, Problem } from "../drivers/open-loop-job.ts";
-import type { Secrets } from "../drivers/secrets.ts";
-import type { Target } from "../drivers/target.ts";
-import { worldOf } from "../drivers/world-of-target.ts";
+import { type Drive, type Driven, driveK6, driveOpenLoop } from "../drivers/driver.ts";
+import type { OpenLoopJob, Problem } from "../drivers/open-loop/job.ts";
 import type { Line } from "../history/line.ts";
 import { measureStage } from "../history/measure.ts";
 import type { Claim, FaultRecord, Measurement, StageSummary } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage, ofCutOffStage } from "../invariants/judge-stage.ts";
+import type { Journal } from "../supervision/journal.ts";
+import type { Supervisor } from "../supervision/supervisor.ts";
+import { pause } from "../supervision/waiting.ts";
+import { controlSend } from "../target/control-planes.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { viewOf } from "../target/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { profileCalls, profileDurationS } from "../workload/profiles.ts";
-import { controlSend } from "./control.ts";
-import { type Drive, type Driven, driveK6, driveOpenLoop } from "./drive.ts";
-import type { Embedded } from "./embedded.ts";
+import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
+import type { Embedded } from "./deployments/embedded.ts";
+import {
+  type ExperimentSeen,
+  experimentBeside,
+  faultRecords,
+  RECOVERY_DEADLINE_MS,
+} from "./disturbances/link-fault.ts";
 import { REPOSITORY } from "./environment.ts";
-import { type ExperimentSeen, experimentBeside, faultRecords, RECOVERY_DEADLINE_MS } from "./experiment-beside.ts";
-import type { Journal } from "./journal.ts";
-import { inOrder, judgeStage, ofCutOffStage } from "./judge-stage.ts";
 import type { RunFolder } from "./run-folder.ts";
-import type { StagePlan } from "./stages.ts";
-import type { Supervisor } from "./supervision.ts";
+import type { StagePlan } from "./suites/smoke.ts";
 import { readTenants, readWitnesses } from "./witnesses.ts";
 
 export type StageContext = {
@@ -151,21 +156,21 @@ export const runStage = async (context: StageContext, plan: StagePlan): Promise<
   const readings = Object.fromEntries(
     Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, used === undefined ? {} : { used }]),
   );
-  const world = worldOf(target, readings);
-  for (const org of story.noisy(world)) if (tenants[org] !== undefined) tenants[org].noisy = true;
+  const view = viewOf(target, readings);
+  for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const { ratePerS, durationS } = plan;
-  const profile = story.profile(world, {
+  const profile = story.profile(view, {
     ...(ratePerS === undefined ? {} : { ratePerS }),
     ...(durationS === undefined ? {} : { durationS }),
   });
   const idRun = `${context.run}.${plan.name}`;
   const job: OpenLoopJob = {
     ...{ stage: plan.name, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals: "poisson" },
-    ...{ target, world, epochUs: context.epochUs },
+    ...{ target, view, epochUs: context.epochUs },
   };
   const began = performance.now();
   const lines: Line[] = [];
-  const lacking = story.missing(world);
+  const lacking = story.missing(view);
   const { driven, seen } =
     lacking.length === 0
       ? await drivePlan(context, plan, job, lines)

@@ -1,10 +1,10 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
-import { createRunClock } from "../drivers/run-clock.ts";
+import { createRunClock } from "../client/clock.ts";
 import { measureStage } from "../history/measure.ts";
+import { inOrder } from "../invariants/judge-stage.ts";
+import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
 import { runVerify, type VerifyResult } from "../verify/run-verify.ts";
-import type { Journal } from "./journal.ts";
-import { inOrder } from "./judge-stage.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { StageContext, StageOutcome } from "./stage.ts";
 

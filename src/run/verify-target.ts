@@ -3,23 +3,23 @@
  * surrounds them: a journal of what is made on the target, an end on every signal, and files that can be read later.
  */
 import { randomBytes } from "node:crypto";
-import { createRunClock, wallUs } from "../drivers/run-clock.ts";
-import { createSecrets } from "../drivers/secrets.ts";
-import type { Target } from "../drivers/target.ts";
-import { readTargetFile } from "../drivers/target-file.ts";
+import { createRunClock, wallUs } from "../client/clock.ts";
 import type { RunDocument } from "../history/run-document.ts";
+import { Journal } from "../supervision/journal.ts";
+import { redactor } from "../supervision/redaction.ts";
+import { listenForStop } from "../supervision/stop-signals.ts";
+import { lockTarget } from "../target/lock.ts";
+import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { readTargetFile } from "../target/target-file.ts";
+import { guardTarget } from "../target/target-guard.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify, type VerifyPlan } from "../verify/plan.ts";
 import { RATE_PER_S, runVerify, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
 import { composeDocument } from "./compose-document.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
-import { Journal } from "./journal.ts";
-import { lockTarget } from "./lock.ts";
-import { redactor } from "./redaction.ts";
 import { doubt, judgeSecrets } from "./run-claims.ts";
 import { makeRunFolder, type RunFolder } from "./run-folder.ts";
-import { listenForStop } from "./stop-signals.ts";
-import { guardTarget } from "./target-guard.ts";
 import { effectJournal, verifyOutcome, writeCrashes } from "./verify-stage.ts";
 import { writeHistory, writeReports } from "./write-reports.ts";
 

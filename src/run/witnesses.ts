@@ -2,11 +2,12 @@
  * The witnesses of a stage beside the driver's lines: what tenants had used before it, and after it what the platform
  * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
  */
-import { pause } from "../chaos/waiting.ts";
-import type { Target } from "../drivers/target.ts";
+
 import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts";
-import { ROLE_POWERS } from "../workload/world.ts";
-import { readCounts, readGauges, readLedger, readUsed } from "./control.ts";
+import { pause } from "../supervision/waiting.ts";
+import { readCounts, readGauges, readLedger, readUsed } from "../target/control-planes.ts";
+import type { Target } from "../target/target.ts";
+import { ROLE_POWERS } from "../workload/target-view.ts";
 
 const DRAIN_DEADLINE_MS = 15_000;
 

@@ -2,14 +2,14 @@
  * An allowance used up on purpose: mints until they are refused, many of them at once, and loads under a session that is there
  * already. The rules of the phase `quota-burn` judge what came.
  */
-import { outcomeOf } from "../contract/subcodes.ts";
-import type { KeyRole } from "../drivers/target.ts";
-import { type Answer, isAdmitted, told } from "./answer.ts";
+import { outcomeOf } from "../contract/refusals.ts";
+import type { KeyRole } from "../target/target.ts";
 import { isSessionsOff } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { MintSeen } from "./month-windows.ts";
-import { exchangeProbe, type Probe, role } from "./probe.ts";
 import { CannotJudge } from "./rule.ts";
+import { type Answer, isAdmitted, told } from "./sending/answer.ts";
+import { exchangeCall, role, type TestCall } from "./sending/test-call.ts";
 
 export const EXCEEDED = outcomeOf("map_load_quota_exceeded");
 export const HARD_STOP = outcomeOf("map_load_hard_stop");
@@ -36,16 +36,17 @@ export const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED |
 export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
   context.answers.filter(
     (answer) =>
-      answer.probe.product === "tile" &&
-      "of" in answer.probe.credential &&
-      answer.probe.credential.of === role(of) &&
+      answer.testCall.product === "tile" &&
+      "of" in answer.testCall.credential &&
+      answer.testCall.credential.of === role(of) &&
       isAdmitted(answer),
   );
 
 const earlierTokens = (context: Context, of: KeyRole): unknown[] =>
   context.answers
     .filter(
-      ({ probe }) => probe.route === "sdk.sessions" && "of" in probe.credential && probe.credential.of === role(of),
+      ({ testCall }) =>
+        testCall.route === "sdk.sessions" && "of" in testCall.credential && testCall.credential.of === role(of),
     )
     .map(({ fields }) => fields.session_token);
 
@@ -59,9 +60,9 @@ const LATE_TIMES = 3;
 export const burn = async (context: Context, of: KeyRole, enough: number): Promise<Burn> => {
   const found: Burn = { mints: [], admitted: [], reused: 0, stop: null, other: [] };
   const tokens = new Set(earlierTokens(context, of));
-  const mint = async (more: Partial<Probe>): Promise<Answer> => {
+  const mint = async (more: Partial<TestCall>): Promise<Answer> => {
     const sentMs = context.wallMs();
-    const answer = await context.send(exchangeProbe(of, "listed", "tile", more));
+    const answer = await context.send(exchangeCall(of, "listed", "tile", more));
     if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
     const token = answer.fields.session_token;
     const again = isAdmitted(answer) && typeof token === "string" && tokens.has(token);
@@ -77,7 +78,7 @@ export const burn = async (context: Context, of: KeyRole, enough: number): Promi
   };
   // The first two say that they are the same request: an id of the client's must not make one charge of two.
   const twins = { "x-request-id": `twins-${of}-${context.seed}` };
-  const shared = (i: number): Partial<Probe> => (i < 2 ? { headers: twins } : {});
+  const shared = (i: number): Partial<TestCall> => (i < 2 ? { headers: twins } : {});
   const burst = Math.min(enough, BURST_MAX, context.target.permits?.load_max_rps ?? BURST_MAX);
   await Promise.all(Array.from({ length: burst }, (_, i) => mint({ atOnce: true, once: true, ...shared(i) })));
   // One more after the burst in any case: only a refusal that comes last shows the final `used`.

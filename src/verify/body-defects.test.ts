@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { verdictOf } from "./verdict-for-tests.ts";
+import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect in what a body or a query is taken for, and the rule that names it. */
 const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [

@@ -1,10 +1,10 @@
 /** Rules that are a table: calls, and for each the outcomes that fit. */
 import { type Accepts, Checks } from "./checks.ts";
 import type { Context } from "./context.ts";
-import type { Probe } from "./probe.ts";
 import { CannotJudge, type Rule } from "./rule.ts";
+import type { TestCall } from "./sending/test-call.ts";
 
-export type Cell = Accepts & { readonly probe: Probe };
+export type Cell = Accepts & { readonly testCall: TestCall };
 
 type Table = Omit<Rule, "run"> & {
   cells(context: Context): readonly Cell[] | Promise<readonly Cell[]>;
@@ -20,7 +20,7 @@ export const tableRule = ({ cells, nothing, ...rule }: Table): Rule => ({
     let stuck: CannotJudge | undefined;
     await context.each(await cells(context), async (cell) => {
       try {
-        checks.expect(await context.send({ ...cell.probe, ...open }), cell);
+        checks.expect(await context.send({ ...cell.testCall, ...open }), cell);
       } catch (error) {
         if (!(error instanceof CannotJudge)) throw error;
         stuck ??= error;

@@ -3,10 +3,10 @@
  * could not be seen, passes when all was seen and fits, skipped when nothing could be tried.
  */
 import { maskSecrets } from "../contract/credentials.ts";
-import { outcomeOf } from "../contract/subcodes.ts";
-import { type Answer, told } from "./answer.ts";
-import { describe } from "./probe.ts";
+import { outcomeOf } from "../contract/refusals.ts";
 import type { Failure, RuleResult } from "./rule.ts";
+import { type Answer, told } from "./sending/answer.ts";
+import { describe } from "./sending/test-call.ts";
 
 /** In a list of accepted outcomes: any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
@@ -24,17 +24,17 @@ export type Accepts = {
 
 /** Issuing sessions is switched off here (items 161-162): an operator's choice, and nothing to judge the exchange by. */
 export const isSessionsOff = (answer: Answer): boolean =>
-  answer.probe.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
+  answer.testCall.route === "sdk.sessions" && SESSIONS_OFF.includes(answer.outcome);
 
 export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
   outcomes.includes(answer.outcome) || (outcomes.includes(ANY_SUCCESS) && /^2\d\d$/.test(answer.outcome));
 
 /** A11: on this route a deployment may tell every failure under status 200. */
 const isToldUnder200 = (answer: Answer): boolean =>
-  answer.probe.route === "chat.route" && answer.outcome === "200 error";
+  answer.testCall.route === "chat.route" && answer.outcome === "200 error";
 
 export const tell = (answer: Answer): string =>
-  `${describe(answer.probe, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${told(answer)}`;
+  `${describe(answer.testCall, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${told(answer)}`;
 
 export class Checks {
   readonly #expected: string;

@@ -4,8 +4,9 @@
  */
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
-import { inItsPlace, type KeyWanted, wantedUnder } from "../drivers/key-roles.ts";
-import type { Secrets } from "../drivers/secrets.ts";
+import type { Budget } from "../target/budget.ts";
+import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
+import type { Secrets } from "../target/secrets.ts";
 import {
   ADMIN_ROLES,
   type AdminRole,
@@ -13,16 +14,15 @@ import {
   type KeyCredential,
   type KeyRole,
   type Target,
-} from "../drivers/target.ts";
+} from "../target/target.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
-import type { World } from "../workload/world.ts";
-import type { Answer } from "./answer.ts";
-import type { Budget } from "./budget.ts";
+import type { TargetView } from "../workload/target-view.ts";
 import type { Effects } from "./effects.ts";
-import { exchangeProbe, FORMS, type Form, type Probe, role, stepOfProbe } from "./probe.ts";
 import type { Permission, Role } from "./rule.ts";
-import type { Sender } from "./sender.ts";
+import type { Answer } from "./sending/answer.ts";
+import type { Sender } from "./sending/sender.ts";
+import { exchangeCall, FORMS, type Form, role, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 import { createSessions } from "./sessions.ts";
 
 /** Few enough that no deployment calls it load. */
@@ -48,7 +48,7 @@ export type Context = {
   secretOf(name: Role): Promise<string>;
   kindOf(name: KeyRole): Promise<"publishable" | "server">;
   permits(what: Permission): boolean;
-  send(probe: Probe): Promise<Answer>;
+  send(testCall: TestCall): Promise<Answer>;
   /** Headers in which the exchange takes a publishable key; which ones is not stated for it (item 143). */
   exchangeForms(): Promise<readonly Form[]>;
   /** A few at a time, in order of the list. */
@@ -63,7 +63,7 @@ export type Context = {
 
 export type ContextParts = {
   target: Target;
-  world: World;
+  view: TargetView;
   secrets: Secrets;
   budget: Budget;
   effects: Effects;
@@ -74,16 +74,16 @@ export type ContextParts = {
   wallMs(): number;
   signal?: AbortSignal;
   makeSender(parts: {
-    secretOf(probe: Probe): Promise<string | null>;
-    originOf(probe: Probe): string | undefined;
-    neighbourOf(probe: Probe): Probe | null;
+    secretOf(testCall: TestCall): Promise<string | null>;
+    originOf(testCall: TestCall): string | undefined;
+    neighbourOf(testCall: TestCall): TestCall | null;
   }): Sender;
 };
 
 const nameOf = (ref: CredentialRef): string => ("of" in ref ? ref.of.replace(/^role:/, "") : "");
 
 export const createContext = (parts: ContextParts): Context => {
-  const { target, world, secrets, budget } = parts;
+  const { target, view, secrets, budget } = parts;
   const credentials = target.credentials ?? {};
   const kept = new Map<string, Promise<unknown>>();
 
@@ -104,34 +104,34 @@ export const createContext = (parts: ContextParts): Context => {
     return read(found?.server?.key, "server", `tenants (${org}).server.key`);
   };
 
-  const sessions = createSessions(budget, (probe) => send(probe));
+  const sessions = createSessions(budget, (testCall) => send(testCall));
 
   const sender = parts.makeSender({
-    secretOf: async (probe) => {
-      if (probe.secret !== undefined) return probe.secret.value;
-      const { credential } = probe;
-      if (!("of" in credential)) return nobodysCredential(stepOfProbe(world, 0, probe)) ?? null;
+    secretOf: async (testCall) => {
+      if (testCall.secret !== undefined) return testCall.secret.value;
+      const { credential } = testCall;
+      if (!("of" in credential)) return nobodysCredential(stepOfTestCall(view, 0, testCall)) ?? null;
       if (credential.of.startsWith("tenant:")) return tenantKey(credential.of.slice("tenant:".length));
       const name = nameOf(credential) as Role;
       return credential.as === "session" ? sessions.tokenOf(name as KeyRole, credential.product) : secretOf(name);
     },
-    originOf: (probe) => {
-      if (probe.originValue !== undefined) return probe.originValue;
-      if (probe.origin !== "listed" || !("of" in probe.credential)) return undefined;
-      const own = keyRole(nameOf(probe.credential) as KeyRole)?.origin;
+    originOf: (testCall) => {
+      if (testCall.originValue !== undefined) return testCall.originValue;
+      if (testCall.origin !== "listed" || !("of" in testCall.credential)) return undefined;
+      const own = keyRole(nameOf(testCall.credential) as KeyRole)?.origin;
       // A server key has no allowlist of origins: any real one will do, best one that the deployment knows.
       return own ?? keyRole("publishable")?.origin;
     },
-    neighbourOf: (probe) => {
-      const mintNext = exchangeProbe("publishable", "listed", "chat");
-      const readNext: Probe = {
+    neighbourOf: (testCall) => {
+      const mintNext = exchangeCall("publishable", "listed", "chat");
+      const readNext: TestCall = {
         route: "design.styles",
         credential: { as: "server", of: role("server") },
         origin: "none",
       };
-      const same = (next: Probe): boolean =>
-        next.route === probe.route && JSON.stringify(next.credential) === JSON.stringify(probe.credential);
-      const wanted = nameOf(probe.credential) === "server" ? [readNext, mintNext] : [mintNext, readNext];
+      const same = (next: TestCall): boolean =>
+        next.route === testCall.route && JSON.stringify(next.credential) === JSON.stringify(testCall.credential);
+      const wanted = nameOf(testCall.credential) === "server" ? [readNext, mintNext] : [mintNext, readNext];
       return wanted.find((next) => has(nameOf(next.credential) as Role) && !same(next)) ?? null;
     },
   });
@@ -149,16 +149,16 @@ export const createContext = (parts: ContextParts): Context => {
       if (!has("publishable")) return FORMS;
       const taken: Form[] = [];
       for (const form of FORMS) {
-        const answer = await sender.send(exchangeProbe("publishable", "listed", "editor", { form }));
+        const answer = await sender.send(exchangeCall("publishable", "listed", "editor", { form }));
         if (answer.status !== 401) taken.push(form);
       }
       return taken.length === 0 ? FORMS : taken;
     });
 
-  const send: Context["send"] = async (probe) => {
-    if (probe.route !== "sdk.sessions" || probe.form !== undefined) return sender.send(probe);
+  const send: Context["send"] = async (testCall) => {
+    if (testCall.route !== "sdk.sessions" || testCall.form !== undefined) return sender.send(testCall);
     const [form] = await exchangeForms();
-    return sender.send(form === undefined ? probe : { ...probe, form });
+    return sender.send(form === undefined ? testCall : { ...testCall, form });
   };
 
   return {

@@ -2,7 +2,7 @@
  * What each rule sends and uses up on a conforming deployment with every role, so that a user can know before anything is sent.
  * Fewer roles mean fewer calls; limits that are met mean some again. A test compares it with what was sent.
  */
-import type { Target } from "../drivers/target.ts";
+import type { Target } from "../target/target.ts";
 import type { Rule } from "./rule.ts";
 
 export type Cost = {

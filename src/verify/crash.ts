@@ -3,9 +3,9 @@
  * Secrets are variables; a curl line for each call lets a person try without us.
  */
 import { maskSecrets } from "../contract/credentials.ts";
-import type { Answer } from "./answer.ts";
-import type { SentRequest } from "./probe.ts";
 import type { Failure, Permission, Rule } from "./rule.ts";
+import type { Answer } from "./sending/answer.ts";
+import type { SentRequest } from "./sending/test-call.ts";
 
 export const CRASH_SCHEMA = "floodgate/crash@1";
 
@@ -86,13 +86,13 @@ export const curlOf = ({ method, url, headers, body }: SentRequest): string => {
 
 const stepOf = (answer: Answer): CrashStep => {
   const step: CrashStep = { ...answer.request, got: maskSecrets(answer.outcome) };
-  if (answer.probe.route === "keys.create") return { ...step, saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } };
+  if (answer.testCall.route === "keys.create") return { ...step, saves: { $CREATED_KEY: "key", $CREATED_ID: "id" } };
   return step;
 };
 
 /** The id of a key that this run made is another one next time. */
 const withoutId = (steps: CrashStep[], answers: readonly Answer[]): CrashStep[] => {
-  const made = answers.find(({ probe }) => probe.route === "keys.create");
+  const made = answers.find(({ testCall }) => testCall.route === "keys.create");
   const id = made?.fields.id;
   if (typeof id !== "string") return steps;
   return steps.map((step) => ({ ...step, url: step.url.replaceAll(encodeURIComponent(id), "$CREATED_ID") }));

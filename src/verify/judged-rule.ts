@@ -2,8 +2,10 @@
  * One rule, tried once, made into a claim. What it lacks is told by name and it is skipped; what it cannot judge, and a rule
  * that fails itself, say nothing about the target.
  */
-import { SecretError } from "../drivers/secrets.ts";
+
 import type { Claim } from "../history/run-document.ts";
+import { BudgetSpentError } from "../target/budget.ts";
+import { SecretError } from "../target/secrets.ts";
 import type { Context } from "./context.ts";
 import { lackOf, OPTION_OF, type Permits } from "./lacks.ts";
 import { CannotJudge, type Failure, type Rule, type RuleResult } from "./rule.ts";
@@ -26,6 +28,7 @@ const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<
     return await rule.run(context);
   } catch (error) {
     if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
+    if (error instanceof BudgetSpentError) return notJudged("skipped", error.message, rule.title);
     if (error instanceof SecretError) throw error;
     if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
     const message = error instanceof Error ? error.message : String(error);

@@ -1,6 +1,7 @@
 /** What stands between a rule and its trial: roles that the target file lacks, permits, budget. Known before anything is sent. */
-import type { Target } from "../drivers/target.ts";
-import type { Spending } from "./budget.ts";
+
+import type { Spending } from "../target/budget.ts";
+import type { Target } from "../target/target.ts";
 import type { Permission, Role, Rule } from "./rule.ts";
 
 /** What the user allowed with an option. */

@@ -3,12 +3,12 @@
  * calls in flight. Each is done once and looked at by several rules.
  */
 
-import { inFlightMax } from "../drivers/transport.ts";
+import { inFlightMax } from "../client/transport.ts";
 import type { CredentialRef } from "../workload/step.ts";
-import { type Answer, isAdmitted } from "./answer.ts";
 import type { Context } from "./context.ts";
-import { type Probe, role } from "./probe.ts";
-import { wait } from "./throttle.ts";
+import { type Answer, isAdmitted } from "./sending/answer.ts";
+import { role, type TestCall } from "./sending/test-call.ts";
+import { wait } from "./sending/throttle.ts";
 
 const RATE_UNSTATED = 100;
 const EDGE_FOR_MS = 4_000;
@@ -46,7 +46,7 @@ export const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
 
 export const rateAllowed = (context: Context): number => context.target.permits?.load_max_rps ?? RATE_UNSTATED;
 
-export type Caller = Pick<Probe, "credential" | "origin">;
+export type Caller = Pick<TestCall, "credential" | "origin">;
 
 const serverOrSession = (context: Context, scope: "ai" | "design"): Caller | null => {
   if (context.has("server")) return { credential: { as: "server", of: role("server") }, origin: "none" };
@@ -81,12 +81,12 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
   if (caller === null) return edge;
   const other = otherCaller(context);
   if (other !== null) await context.send({ route: "design.themes", ...other });
-  const probe: Probe = { route: "design.styles", ...caller, atOnce: true, once: true };
+  const testCall: TestCall = { route: "design.styles", ...caller, atOnce: true, once: true };
   const running = new Set<Promise<void>>();
   const beganMs = performance.now();
   let sent = 0;
   let asked = 0;
-  const start = (what: Probe, into: Answer[]): void => {
+  const start = (what: TestCall, into: Answer[]): void => {
     const one = context.send(what).then((answer) => {
       into.push(answer);
       if (answer.subcode === "rate_limited" && into === edge.answers) edge.limited.push(answer);
@@ -100,7 +100,7 @@ export const pressRate = async (context: Context, enough: number): Promise<Edge>
   };
   while (performance.now() - beganMs < EDGE_FOR_MS && edge.limited.length < enough) {
     const due = ((performance.now() - beganMs) / 1000) * ratePerS;
-    for (; sent < due && running.size < atOnce; sent++) start(probe, edge.answers);
+    for (; sent < due && running.size < atOnce; sent++) start(testCall, edge.answers);
     const { answers, limited } = edge;
     if (other !== null && limited.length > 0 && asked === 0) ask(other);
     const looksAway = limited.length === 0 && answers.filter(saysAway).length >= ENOUGH * (asked + 1);

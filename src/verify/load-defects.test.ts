@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { createSecrets } from "../drivers/secrets.ts";
+import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
-import { startTwin } from "./twin/start-twin.ts";
-import { verdictOf } from "./verdict-for-tests.ts";
+import { startTwin } from "./second-api/start-second-api.ts";
+import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect under load, and the rule that names it. */
 const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Target } from "../drivers/target.ts";
+import type { Target } from "../target/target.ts";
 import { RULES, selectRules } from "./catalogue.ts";
 import { planVerify } from "./plan.ts";
 

@@ -1,7 +1,8 @@
 /** What a run of `verify` would do, worked out without sending anything: rules judged and skipped, calls, and what they use up. */
-import type { Target } from "../drivers/target.ts";
+
 import type { Level } from "../history/run-document.ts";
-import { createBudget, type Spending } from "./budget.ts";
+import { createBudget, type Spending } from "../target/budget.ts";
+import type { Target } from "../target/target.ts";
 import { withAnswers } from "./catalogue.ts";
 import { baseCost, costOf } from "./costs.ts";
 import { type Asked, lackOf, permitsOf } from "./lacks.ts";

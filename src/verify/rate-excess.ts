@@ -3,7 +3,7 @@
  * then, whatever the load, does not look like that. It stumbles as often below the limit as above.
  */
 import type { Limits } from "../history/stage-facts.ts";
-import type { Answer } from "./answer.ts";
+import type { Answer } from "./sending/answer.ts";
 
 /** Another server's clock, and limits that are counted in windows. */
 const SLACK = 0.8;
@@ -11,10 +11,10 @@ const SLACK = 0.8;
 const CLEARLY = 3;
 
 const byTime = (answers: readonly Answer[]): Answer[] =>
-  [...answers].sort((a, b) => a.exchanged.sentUs - b.exchanged.sentUs);
+  [...answers].sort((a, b) => a.received.sentUs - b.received.sentUs);
 
 const spanS = (answers: readonly Answer[]): number => {
-  const times = answers.flatMap(({ exchanged: { sentUs, doneUs } }) => [sentUs, doneUs]);
+  const times = answers.flatMap(({ received: { sentUs, doneUs } }) => [sentUs, doneUs]);
   return times.length === 0 ? 0 : (Math.max(...times) - Math.min(...times)) / 1e6;
 };
 

@@ -3,9 +3,9 @@
  * such and not as fifty broken rules.
  */
 import type { CredentialRef } from "../workload/step.ts";
-import type { Answer } from "./answer.ts";
 import type { Context } from "./context.ts";
-import { type Probe, role } from "./probe.ts";
+import type { Answer } from "./sending/answer.ts";
+import { role, type TestCall } from "./sending/test-call.ts";
 
 /** The deployment does not answer at all, or what answers is something else. */
 export class TargetUnreachableError extends Error {
@@ -31,8 +31,8 @@ const callerOf = (context: Context): CredentialRef | null => {
 const judgeWhatAnswers = async (context: Context): Promise<void> => {
   const caller = callerOf(context);
   if (caller === null) return;
-  const by: Pick<Probe, "credential" | "origin" | "open"> = { credential: caller, origin: "none", open: true };
-  const probes: readonly Probe[] = [
+  const by: Pick<TestCall, "credential" | "origin" | "open"> = { credential: caller, origin: "none", open: true };
+  const testCalls: readonly TestCall[] = [
     { ...by, route: "design.styles" },
     { ...by, route: "chat.control" },
     context.has("publishable")
@@ -46,9 +46,9 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
       : { ...by, route: "sdk.sessions", product: "chat" },
   ];
   const seen: Answer[] = [];
-  for (const probe of probes) {
+  for (const testCall of testCalls) {
     // In one header it may be looked for alone.
-    const answer = await context.send({ ...probe, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
+    const answer = await context.send({ ...testCall, form: seen.length === 0 ? "x-api-key" : "bearer", once: true });
     if (!isNoApi(answer)) return;
     seen.push(answer);
   }
@@ -67,6 +67,6 @@ export const reach = async (context: Context): Promise<void> => {
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
   throw new TargetUnreachableError(
-    `${context.target.base_url} does not answer (${last?.exchanged.error ?? last?.exchanged.ended}): is it running, and is the address right?`,
+    `${context.target.base_url} does not answer (${last?.received.error ?? last?.received.ended}): is it running, and is the address right?`,
   );
 };

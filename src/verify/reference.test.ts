@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createSecrets } from "../drivers/secrets.ts";
 import { shedsWithA503 } from "../mutants/sheds-with-a-503.ts";
 import { HEALTHY } from "../platform/parts.ts";
 import { mergeClaims } from "../report/verdict.ts";
+import { createSecrets } from "../target/secrets.ts";
 import { RULES } from "./catalogue.ts";
 import { planVerify } from "./plan.ts";
-import { type Reference, startReference } from "./reference-for-tests.ts";
+import { type Reference, startReference } from "./reference.fixture.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
 
 let reference: Reference;

@@ -3,8 +3,8 @@
  * call does not tell. Fixed, failing, or unclear; never fixed only because nothing could be seen.
  */
 import { readFile } from "node:fs/promises";
-import type { Secrets } from "../drivers/secrets.ts";
-import type { Target } from "../drivers/target.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
 import { ruleOf } from "./catalogue.ts";
 import { CRASH_SCHEMA, type Crash } from "./crash.ts";
 import { runVerify } from "./run-verify.ts";

@@ -4,10 +4,10 @@
  * and only recorded. Every reading of part C is accepted.
  */
 import type { RouteName } from "../contract/routes.ts";
-import type { AdminRole, KeyRole } from "../drivers/target.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
-import type { Answer } from "./answer.ts";
+import type { AdminRole, KeyRole } from "../target/target.ts";
 import type { Context } from "./context.ts";
+import type { Answer } from "./sending/answer.ts";
 
 /** The order in which rules are tried: what changes nothing first, what burns and loads last. */
 export const PHASES = [

@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
-import { createSecrets } from "../drivers/secrets.ts";
+import { createSecrets } from "../target/secrets.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
-import { startTwin, type Twin } from "./twin/start-twin.ts";
+import { startTwin, type Twin } from "./second-api/start-second-api.ts";
 
 let twin: Twin;
 beforeAll(async () => {

@@ -2,14 +2,14 @@
  * Tries the rules one after the other on a deployment (`judged-rule.ts`). What a rule makes is taken back before the next
  * begins, on every way out.
  */
-import { createRunClock, type RunClock, wallUs } from "../drivers/run-clock.ts";
-import type { Secrets } from "../drivers/secrets.ts";
-import type { Target } from "../drivers/target.ts";
-import { openTransport } from "../drivers/transport.ts";
-import { worldOf } from "../drivers/world-of-target.ts";
+import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
+import { openTransport } from "../client/transport.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import { createBudget, type Spending } from "./budget.ts";
+import { createBudget, type Spending } from "../target/budget.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { viewOf } from "../target/view-of-target.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
@@ -19,8 +19,8 @@ import { type Asked, lackOf, type Permits, permitsOf } from "./lacks.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { leftOpen } from "./second-look.ts";
-import { createSender } from "./sender.ts";
-import { createThrottle } from "./throttle.ts";
+import { createSender } from "./sending/sender.ts";
+import { createThrottle } from "./sending/throttle.ts";
 
 export const RATE_PER_S = 20;
 /** RFC 7519 speaks of a few minutes at the most; a broken deployment costs that much of waiting. */
@@ -100,7 +100,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const lines: CallLine[] = [];
   const budget = createBudget(target, allowed.has("quota-burn"));
   const transport = await openTransport(target.transport ?? {}, secrets);
-  const world = worldOf(target);
+  const view = viewOf(target);
   const result: VerifyResult = {
     claims: [],
     lines,
@@ -114,7 +114,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const patienceMs = options.patienceMs ?? PATIENCE_MS;
   const context = createContext({
     target,
-    world,
+    view,
     secrets,
     budget,
     effects,
@@ -128,7 +128,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
       createSender({
         ...parts,
         target,
-        world,
+        view,
         patienceMs,
         dispatcher: transport.dispatcher,
         sharedHeaders: transport.headers,

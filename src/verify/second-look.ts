@@ -5,7 +5,7 @@
 import type { Claim } from "../history/run-document.ts";
 import { type Context, callersOf } from "./context.ts";
 import type { Rule } from "./rule.ts";
-import { wait } from "./throttle.ts";
+import { wait } from "./sending/throttle.ts";
 
 /** Where more is open, it was no disturbance. */
 const OPEN_MAX = 12;

@@ -2,10 +2,10 @@
  * What in the target file may be behind a refusal of a call that should be let in. It stays a failure, for a deployment may be
  * wrong as well; but whoever writes a target file for the first time has one of these before anything else.
  */
-import { outcomeOf } from "../contract/subcodes.ts";
-import type { KeyRole } from "../drivers/target.ts";
-import type { Answer } from "./answer.ts";
+import { outcomeOf } from "../contract/refusals.ts";
+import type { KeyRole } from "../target/target.ts";
 import type { Context } from "./context.ts";
+import type { Answer } from "./sending/answer.ts";
 
 const MISMATCH = outcomeOf("session_origin_mismatch");
 const ADDRESS = outcomeOf("ip_not_allowed");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { createSecrets } from "../drivers/secrets.ts";
+import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
-import { startTwin } from "./twin/start-twin.ts";
+import { startTwin } from "./second-api/start-second-api.ts";
 
 /** Readings that do not exclude each other share a server. */
 const VARIANTS: readonly (readonly string[])[] = [

@@ -2,7 +2,7 @@
  * How a refusal is worded, so that two can be compared: the same word for a body that is no JSON and for another says that
  * a deployment calls both malformed (items 202-203: which word, is not shown).
  */
-import type { Answer } from "./answer.ts";
+import type { Answer } from "./sending/answer.ts";
 
 /** Refused as something that is not what a body or a query should be; 422 is the stated status. */
 export const isMalformed = ({ status }: Answer): boolean => status === 422 || status === 400;

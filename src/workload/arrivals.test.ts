@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { arrivalTimesUs, makeSchedule } from "./arrivals.ts";
-import { constant, PROFILES, profileCalls, profileDurationS, ramp, spike } from "./profiles.ts";
+import { constant, PROFILES, profileCalls, profileDurationS, ramp, spike } from "./load-profiles.ts";
 
 describe("schedules", () => {
   test("uniform arrivals at a constant rate stand exactly one period apart, the first at once", () => {

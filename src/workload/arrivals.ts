@@ -5,7 +5,7 @@
  * The k-th arrival is where the integral of the rate reaches the k-th point of a unit process: k for `uniform` (as k6's
  * arrival-rate executors do it), the sum of k exponential gaps for `poisson`.
  */
-import type { Profile } from "./profiles.ts";
+import type { Profile } from "./load-profiles.ts";
 import { exponential } from "./random.ts";
 
 export type Arrivals = "uniform" | "poisson";

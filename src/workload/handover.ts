@@ -4,7 +4,7 @@
  */
 import type { StreamEnd } from "../contract/streams.ts";
 import type { Places } from "./request.ts";
-import type { World } from "./world.ts";
+import type { TargetView } from "./target-view.ts";
 
 export type HandOver = {
   stage: string;
@@ -12,7 +12,7 @@ export type HandOver = {
   seed: number;
   /** Number of the first call. */
   firstCall: number;
-  world: World;
+  view: TargetView;
   places: Places;
   /** Secrets by `credentialName`. */
   credentials: Record<string, string>;

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { nextAttemptMs, retryAfterMs } from "./retry.ts";
 import { type Step, stepOf } from "./step.ts";
 
-const world = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
+const view = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
 const stepThat = (honours: boolean): Step =>
-  stepOf(world, 0, { route: "chat.control", credential: { as: "none" }, retry: { times: 2, honours } });
+  stepOf(view, 0, { route: "chat.control", credential: { as: "none" }, retry: { times: 2, honours } });
 const refused = { outcome: "429 b2b_overloaded", retryAfter: "2", attempt: 0, nowMs: 0 };
 
 describe("Retry-After", () => {

@@ -1,5 +1,5 @@
 /** What a client does about a refusal that says "try again" (items 217, 219): whether, and after how long. */
-import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/subcodes.ts";
+import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
 import { uniform } from "./random.ts";
 import type { Step } from "./step.ts";
 

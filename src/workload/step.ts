@@ -5,7 +5,7 @@
 import type { Product, RouteName, Scope } from "../contract/routes.ts";
 import { routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";
-import { type CallerName, callerOf, type World } from "./world.ts";
+import { type CallerName, callerOf, type TargetView } from "./target-view.ts";
 
 /** `garbage` is no key at all by its shape, `unknown` a well-formed key that nobody issued. */
 export type CredentialRef =
@@ -71,7 +71,7 @@ export type StepWish = {
 };
 
 const factsOf = (
-  world: World,
+  view: TargetView,
   wish: StepWish,
   origin: OriginRef,
   hasBody: boolean,
@@ -85,10 +85,10 @@ const factsOf = (
   if (wish.product !== undefined) facts.product = wish.product;
   if (!("of" in credential)) return { org: "-", facts };
   if (credential.as === "admin") {
-    const told = world.roles[credential.of.slice("role:".length)];
+    const told = view.roles[credential.of.slice("role:".length)];
     return { org: told?.org ?? credential.of, facts: { ...facts, state: "valid" } };
   }
-  const { org, powers } = callerOf(world, credential.of, credential.as === "server" ? "server" : "publishable");
+  const { org, powers } = callerOf(view, credential.of, credential.as === "server" ? "server" : "publishable");
   facts.state = powers.state ?? "valid";
   if (powers.tier !== undefined) facts.tier = powers.tier;
   if (powers.scopes !== undefined) facts.scopes = [...powers.scopes];
@@ -104,7 +104,7 @@ const bucketOf = (credential: CredentialRef): string | undefined => {
 };
 
 /** A step from what a story wishes; everything it does not say is that of a correct call. `n` varies the content. */
-export const stepOf = (world: World, n: number, wish: StepWish): Step => {
+export const stepOf = (view: TargetView, n: number, wish: StepWish): Step => {
   const route = routeOf(wish.route);
   const origin = wish.origin ?? "none";
   const body =
@@ -115,7 +115,7 @@ export const stepOf = (world: World, n: number, wish: StepWish): Step => {
         : bodyOf(wish.route, n);
   const asked: StepWish =
     wish.route === "sdk.sessions" && wish.body === undefined ? { product: "chat", ...wish } : wish;
-  const { org, facts } = factsOf(world, asked, origin, body !== undefined);
+  const { org, facts } = factsOf(view, asked, origin, body !== undefined);
   const meter = route.meter ?? (wish.route === "sdk.sessions" && asked.product === "tile" ? "map_loads" : undefined);
   const bucket = bucketOf(wish.credential);
   return {
@@ -137,5 +137,5 @@ export const stepOf = (world: World, n: number, wish: StepWish): Step => {
 };
 
 /** The call that mints a session for later steps. */
-export const exchangeStep = (world: World, n: number, of: CallerName, product: Product): Step =>
-  stepOf(world, n, { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product });
+export const exchangeStep = (view: TargetView, n: number, of: CallerName, product: Product): Step =>
+  stepOf(view, n, { route: "sdk.sessions", credential: { as: "publishable", of }, origin: "listed", product });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { routeOf } from "../contract/routes.ts";
 import { STORIES } from "./catalogue.ts";
-import { profileCalls } from "./profiles.ts";
+import { profileCalls } from "./load-profiles.ts";
 import { burstOf } from "./stories/noisy-neighbour.ts";
 import { smokeRound } from "./stories/smoke.ts";
-import { ROLE_POWERS, type World } from "./world.ts";
+import { ROLE_POWERS, type TargetView } from "./target-view.ts";
 
 const tenants = Array.from({ length: 16 }, (_, k) => ({
   org: `org_t${k}`,
@@ -14,7 +14,7 @@ const tenants = Array.from({ length: 16 }, (_, k) => ({
   server: true,
 }));
 
-const world: World = {
+const view: TargetView = {
   tenants,
   roles: Object.fromEntries(
     [...Object.keys(ROLE_POWERS), "admin_pro", "admin_free", "admin_no_plan", "admin_key_limit"].map((role) => [
@@ -26,15 +26,15 @@ const world: World = {
   permits: { writes: true, quotaBurn: true },
 };
 
-const plan = (name: string, i: number, seed = 1, on: World = world) => STORIES.get(name)!.plan(seed, i, on);
+const plan = (name: string, i: number, seed = 1, on: TargetView = view) => STORIES.get(name)!.plan(seed, i, on);
 
 describe("every story", () => {
   test.each([...STORIES.keys()])("%s is a pure function of seed and number, and each step is complete", (name) => {
     const story = STORIES.get(name)!;
-    expect(story.missing(world)).toEqual([]);
-    const copy = structuredClone(world);
+    expect(story.missing(view)).toEqual([]);
+    const copy = structuredClone(view);
     for (let i = 0; i < 400; i++) {
-      const steps = story.plan(5, i, world);
+      const steps = story.plan(5, i, view);
       expect(steps).toEqual(story.plan(5, i, copy));
       expect(steps.length).toBeGreaterThan(0);
       for (const step of steps) {
@@ -43,12 +43,12 @@ describe("every story", () => {
         if (step.facts.body === "ok") JSON.parse(step.body as string);
       }
     }
-    expect(profileCalls(story.profile(world))).toBeGreaterThan(20);
+    expect(profileCalls(story.profile(view))).toBeGreaterThan(20);
   });
 
   test.each([...STORIES.keys()])("%s says by name what an empty deployment lacks", (name) => {
     const story = STORIES.get(name)!;
-    const empty: World = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
+    const empty: TargetView = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
     expect(story.missing(empty).join()).toMatch(/tenant|role/);
   });
 
@@ -61,7 +61,7 @@ describe("every story", () => {
 
 describe("smoke", () => {
   test("one round visits every case once, whatever the seed", () => {
-    const count = smokeRound(world);
+    const count = smokeRound(view);
     const round = (seed: number, nth: number) =>
       Array.from({ length: count }, (_, at) => {
         const { body: _body, path: _path, via: _via, ...step } = plan("smoke", nth * count + at, seed)[0]!;
@@ -73,13 +73,13 @@ describe("smoke", () => {
   });
 
   test("a role that the target lacks takes its cases away, and only them", () => {
-    const { publishable_no_ai: _gone, ...roles } = world.roles;
-    const fewer: World = { ...world, roles };
-    expect(smokeRound(fewer)).toBe(smokeRound(world) - 2);
+    const { publishable_no_ai: _gone, ...roles } = view.roles;
+    const fewer: TargetView = { ...view, roles };
+    expect(smokeRound(fewer)).toBe(smokeRound(view) - 2);
   });
 
   test("without a permit to write no call goes to key management", () => {
-    const timid: World = { ...world, permits: { writes: false, quotaBurn: false } };
+    const timid: TargetView = { ...view, permits: { writes: false, quotaBurn: false } };
     for (let i = 0; i < 200; i++) expect(plan("smoke", i, 1, timid)[0]!.route).not.toMatch(/^keys/);
   });
 });
@@ -97,7 +97,7 @@ describe("who calls", () => {
   test("tile-quota-stampede takes both tiers across their allowance, with every mint charged", () => {
     const story = STORIES.get("tile-quota-stampede")!;
     const mints = new Map<string, number>();
-    const calls = Math.floor(profileCalls(story.profile(world)));
+    const calls = Math.floor(profileCalls(story.profile(view)));
     for (let i = 0; i < calls; i++) {
       const step = plan("tile-quota-stampede", i)[0]!;
       if (step.route !== "sdk.sessions") continue;
@@ -107,19 +107,19 @@ describe("who calls", () => {
     }
     expect(mints.size).toBe(8);
     for (const [, count] of mints) expect(count).toBeGreaterThan(40);
-    expect(mints.has(story.noisy(world)[0]!)).toBe(false);
+    expect(mints.has(story.noisy(view)[0]!)).toBe(false);
   });
 
   test("noisy-neighbour's bursts belong to one organization, whose cap a burst exceeds", () => {
     const story = STORIES.get("noisy-neighbour")!;
-    const [noisy] = story.noisy(world);
+    const [noisy] = story.noisy(view);
     let longest = 0;
     let run = 0;
     for (let i = 0; i < 500; i++) {
-      expect(plan("noisy-neighbour", i)[0]!.org === noisy).toBe(burstOf(world, i));
-      run = burstOf(world, i) ? run + 1 : 0;
+      expect(plan("noisy-neighbour", i)[0]!.org === noisy).toBe(burstOf(view, i));
+      run = burstOf(view, i) ? run + 1 : 0;
       longest = Math.max(longest, run);
     }
-    expect(longest).toBeGreaterThan(world.limits.org_in_flight!);
+    expect(longest).toBeGreaterThan(view.limits.org_in_flight!);
   });
 });

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from "node:http";
 import { writeEnvelope } from "../../contract/envelopes.ts";
-import { refusalOf } from "../../contract/subcodes.ts";
+import { refusalOf } from "../../contract/refusals.ts";
 import type { Refuse } from "../../core/call.ts";
 
 export type Answer = { status: number; headers: readonly string[]; body: string };

@@ -1,6 +1,6 @@
 /** Whatever comes over the wire: a defined answer or a closed connection, no 5xx but 503, and no slot kept (issue 4, item 6). */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, MESSAGES, outcomeOf, startDeployment } from "./api-for-tests.ts";
+import { type Deployment, MESSAGES, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let session: string;

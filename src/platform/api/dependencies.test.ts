@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { type FaultyLink, LINK_FAULTS, startFaultyLink } from "../faulty-link.ts";
 import type { Links } from "../start-role.ts";
-import { type Deployment, ORIGIN, outcomeOf, startDeployment, until } from "./api-for-tests.ts";
+import { type Deployment, ORIGIN, outcomeOf, startDeployment, until } from "./api.fixture.ts";
 
 const open: { close(): unknown }[] = [];
 afterEach(async () => {

@@ -3,8 +3,8 @@
  * exactly one of the three. Slots are given back in each of them, and a charge is undone where no answer could be written.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { outcomeOf } from "../../contract/refusals.ts";
 import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
-import { outcomeOf } from "../../contract/subcodes.ts";
 import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import type { Take } from "../limiter.ts";
 import type { SlotPolicy } from "../parts.ts";

@@ -7,7 +7,7 @@ import {
   ORIGIN,
   outcomeOf,
   startDeployment,
-} from "./api-for-tests.ts";
+} from "./api.fixture.ts";
 
 let on: Deployment;
 let pro: string;

@@ -3,7 +3,7 @@ import { Compile } from "typebox/compile";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { mintAdminToken } from "../keys/admin-tokens.ts";
 import { KeyAnswer } from "../schemas.ts";
-import { type Deployment, type Heard, ORIGIN, outcomeOf, startDeployment } from "./api-for-tests.ts";
+import { type Deployment, type Heard, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 const ADMIN_SECRET = "a-secret-of-this-test-and-nobody-else";
 let on: Deployment;

@@ -4,8 +4,8 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { BodyError } from "../../contract/envelopes.ts";
+import { type AnyRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import type { RouteName } from "../../contract/routes.ts";
-import { type AnyRefusalName, outcomeOf } from "../../contract/subcodes.ts";
 import type { BodyRead, Refuse } from "../../core/call.ts";
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
 import { isBlock, normalizeOrigin } from "../../core/origin.ts";

@@ -3,7 +3,7 @@
 import type { AddressInfo } from "node:net";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, MESSAGES, startDeployment, until } from "./api-for-tests.ts";
+import { type Deployment, MESSAGES, startDeployment, until } from "./api.fixture.ts";
 
 /** A link that can be held: bytes wait until it is let go, in both directions. */
 const heldLink = async (to: string) => {

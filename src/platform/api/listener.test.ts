@@ -1,13 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type Deployment,
-  type Fixture,
-  FOREIGN,
-  MESSAGES,
-  ORIGIN,
-  outcomeOf,
-  startDeployment,
-} from "./api-for-tests.ts";
+import { type Deployment, type Fixture, FOREIGN, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let key: Fixture;

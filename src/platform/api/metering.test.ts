@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, type Fixture, type Heard, ORIGIN, outcomeOf, startDeployment } from "./api-for-tests.ts";
+import { type Deployment, type Fixture, type Heard, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 

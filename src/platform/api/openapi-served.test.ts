@@ -5,8 +5,8 @@
 import { createParser } from "eventsource-parser";
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { OUTCOMES } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Surface } from "../../contract/routes.ts";
-import { OUTCOMES } from "../../contract/subcodes.ts";
 import {
   type CallOptions,
   type Deployment,
@@ -16,7 +16,7 @@ import {
   ORIGIN,
   outcomeOf,
   startDeployment,
-} from "./api-for-tests.ts";
+} from "./api.fixture.ts";
 import { openApiDocument } from "./openapi.ts";
 import { eventNames } from "./openapi-streams.ts";
 

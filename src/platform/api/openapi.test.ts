@@ -1,9 +1,9 @@
 import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AnyRefusalName, REFUSALS, refusalOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
-import { type AnyRefusalName, REFUSALS, refusalOf } from "../../contract/subcodes.ts";
 import { writeRefusal } from "./answer.ts";
-import { type Deployment, MESSAGES, startDeployment } from "./api-for-tests.ts";
+import { type Deployment, MESSAGES, startDeployment } from "./api.fixture.ts";
 import { openApiDocument } from "./openapi.ts";
 import { refusalsOf } from "./openapi-refusals.ts";
 

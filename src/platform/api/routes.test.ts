@@ -3,7 +3,7 @@ import { Compile } from "typebox/compile";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RouteName } from "../../contract/routes.ts";
 import { ANSWERS } from "../schemas.ts";
-import { type Deployment, outcomeOf, startDeployment } from "./api-for-tests.ts";
+import { type Deployment, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let org: string;

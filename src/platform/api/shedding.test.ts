@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, type Heard, MESSAGES, outcomeOf, startDeployment, until } from "./api-for-tests.ts";
+import { type Deployment, type Heard, MESSAGES, outcomeOf, startDeployment, until } from "./api.fixture.ts";
 
 let on: Deployment;
 let a: string;

@@ -1,7 +1,7 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { VOCABULARIES } from "../../contract/streams.ts";
-import { type Deployment, MESSAGES, outcomeOf, startDeployment } from "./api-for-tests.ts";
+import { type Deployment, MESSAGES, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let session: string;

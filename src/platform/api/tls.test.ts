@@ -5,7 +5,7 @@ import { request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, MESSAGES, startDeployment, until } from "./api-for-tests.ts";
+import { type Deployment, MESSAGES, startDeployment, until } from "./api.fixture.ts";
 
 const hasOpenssl = (() => {
   try {

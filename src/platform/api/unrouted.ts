@@ -3,8 +3,8 @@
  * method (405), a preflight (items 18, 160).
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, routeOf } from "../../contract/routes.ts";
-import { type GapRefusalName, outcomeOf } from "../../contract/subcodes.ts";
 import { countOutcome } from "./call-record.ts";
 import { requestIdOf } from "./caller.ts";
 import type { ApiContext } from "./context.ts";

@@ -6,7 +6,7 @@ import { shiftableClock } from "../clock.ts";
 import type { Keys } from "../keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
-import { keysCases } from "./keys.cases.ts";
+import { keysCases } from "./keys.fixture.ts";
 import { localKeys, memoryKeyStore, sqliteKeyStore } from "./local-keys.ts";
 import { hashSecret } from "./secret.ts";
 import type { KeyStore } from "./store.ts";

@@ -8,10 +8,10 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../faulty-link.ts";
 import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
-import { aTake, linesOf, refundOf } from "./limiter.cases.ts";
+import { aTake, linesOf, refundOf } from "./limiter.fixture.ts";
 import { type LimiterService, startLimiterService } from "./limiter-service.ts";
 import { memoryLimiterStore } from "./local-limiter.ts";
-import { startServiceProcess } from "./service-process.cases.ts";
+import { startServiceProcess } from "./service-process.fixture.ts";
 import type { LimiterStore } from "./store.ts";
 
 const BUDGET_MS = 250;

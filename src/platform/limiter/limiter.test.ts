@@ -5,7 +5,7 @@ import { afterAll } from "vitest";
 import { shiftableClock } from "../clock.ts";
 import type { Limiter } from "../limiter.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
-import { limiterCases } from "./limiter.cases.ts";
+import { limiterCases } from "./limiter.fixture.ts";
 import { startLimiterService } from "./limiter-service.ts";
 import { localLimiter, memoryLimiterStore, sqliteLimiterStore } from "./local-limiter.ts";
 import type { LimiterStore } from "./store.ts";

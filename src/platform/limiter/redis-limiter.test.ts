@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LinkFault, startFaultyLink } from "../faulty-link.ts";
 import { type Limiter, LimiterUnavailable } from "../limiter.ts";
-import { aTake, limiterCases, linesOf, refundOf } from "./limiter.cases.ts";
+import { aTake, limiterCases, linesOf, refundOf } from "./limiter.fixture.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";
-import { hasRedisServer, type RedisServer, startRedisServer } from "./redis-server.cases.ts";
+import { hasRedisServer, type RedisServer, startRedisServer } from "./redis-server.fixture.ts";
 
 const BUDGET_MS = 250;
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Instant } from "../clock.ts";
-import { aTake, refundOf } from "./limiter.cases.ts";
+import { aTake, refundOf } from "./limiter.fixture.ts";
 import { oldestKeptWindow } from "./limiter-service.ts";
 import { memoryTables } from "./memory-tables.ts";
 import type { MeterTables } from "./meter-tables.ts";

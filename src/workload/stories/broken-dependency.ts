@@ -3,17 +3,17 @@
  * service and the limiter, and none of which holds a slot for longer than its decision takes. So what comes back tells of
  * the dependency and of nothing else, and what was charged for a call without an answer shows in the ledger.
  */
-import { constant } from "../profiles.ts";
+import { constant } from "../load-profiles.ts";
 import { stepOf } from "../step.ts";
 import { storyOf, tenantsMissing } from "../story.ts";
+import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
 import { inTurn } from "../tenants.ts";
-import { oncePerWorld, tenantsWith, type World } from "../world.ts";
 
 // Tenants with little left are for the stages about quotas.
 const PLENTY = 10_000;
 
-const callers = oncePerWorld((world: World) => {
-  const all = tenantsWith(world, "server");
+const callers = oncePerView((view: TargetView) => {
+  const all = tenantsWith(view, "server");
   const plenty = all.filter(({ allowance }) => allowance === undefined || allowance >= PLENTY);
   return plenty.length > 0 ? plenty : all;
 });
@@ -21,11 +21,11 @@ const callers = oncePerWorld((world: World) => {
 export const brokenDependency = storyOf({
   name: "broken-dependency",
   purpose: "reads and metered calls of many organizations, beside a broken link",
-  missing: (world) => tenantsMissing(world, "server", 2),
-  profile: (_world, { ratePerS = 30, durationS = 15 } = {}) => constant(ratePerS, durationS),
-  plan: (_seed, i, world) => {
-    const { org } = inTurn(callers(world), Math.floor(i / 2));
+  missing: (view) => tenantsMissing(view, "server", 2),
+  profile: (_view, { ratePerS = 30, durationS = 15 } = {}) => constant(ratePerS, durationS),
+  plan: (_seed, i, view) => {
+    const { org } = inTurn(callers(view), Math.floor(i / 2));
     const route = i % 2 === 0 ? "design.styles" : "maps.loads";
-    return [stepOf(world, i, { route, credential: { as: "server", of: `tenant:${org}` } })];
+    return [stepOf(view, i, { route, credential: { as: "server", of: `tenant:${org}` } })];
   },
 });

@@ -2,7 +2,7 @@
 
 import type { StepWish } from "../step.ts";
 import type { SessionWanted } from "../story.ts";
-import type { CallerName } from "../world.ts";
+import type { CallerName } from "../target-view.ts";
 
 /** `writes`: on a broken target it would create a key, so it needs the owner's permit (item 129-134). */
 export type SmokeCase = { readonly wish: StepWish; readonly needs?: "writes" };

@@ -2,11 +2,11 @@
  * Every answer that can be had by asking: correct calls of every route, and one wrong call for each static refusal that
  * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own.
  */
-import { constant } from "../profiles.ts";
+import { constant } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
 import { type Step, stepOf } from "../step.ts";
 import { storyOf } from "../story.ts";
-import { oncePerWorld, type World } from "../world.ts";
+import { oncePerView, type TargetView } from "../target-view.ts";
 import { rolesOf, type SmokeCase, sessionsIn } from "./smoke-case.ts";
 import { correctCases } from "./smoke-correct.ts";
 import { managementCases } from "./smoke-management.ts";
@@ -14,11 +14,11 @@ import { refusedCases } from "./smoke-refused.ts";
 
 const SALT = saltOf("smoke");
 
-const casesOf = oncePerWorld((world: World): SmokeCase[] =>
+const casesOf = oncePerView((view: TargetView): SmokeCase[] =>
   [...correctCases, ...refusedCases, ...managementCases].filter((smokeCase) =>
     smokeCase.needs === "writes"
-      ? world.permits.writes && rolesOf(smokeCase.wish).every((role) => role in world.roles)
-      : rolesOf(smokeCase.wish).every((role) => role in world.roles),
+      ? view.permits.writes && rolesOf(smokeCase.wish).every((role) => role in view.roles)
+      : rolesOf(smokeCase.wish).every((role) => role in view.roles),
   ),
 );
 
@@ -36,18 +36,18 @@ const shuffled = (seed: number, round: number, at: number, count: number): numbe
 };
 
 /** How many calls one round of all cases takes. */
-export const smokeRound = (world: World): number => casesOf(world).length;
+export const smokeRound = (view: TargetView): number => casesOf(view).length;
 
 export const smoke = storyOf({
   name: "smoke",
   purpose: "every route once as it should be called, and every refusal that the caller can provoke without load",
-  missing: (world) => (Object.keys(world.roles).length === 0 ? ["at least one role under `credentials`"] : []),
-  profile: (world, { ratePerS = 25, durationS } = {}) =>
-    constant(ratePerS, durationS ?? Math.max(8, Math.ceil((3 * smokeRound(world)) / ratePerS))),
-  plan: (seed, i, world): Step[] => {
-    const cases = casesOf(world);
+  missing: (view) => (Object.keys(view.roles).length === 0 ? ["at least one role under `credentials`"] : []),
+  profile: (view, { ratePerS = 25, durationS } = {}) =>
+    constant(ratePerS, durationS ?? Math.max(8, Math.ceil((3 * smokeRound(view)) / ratePerS))),
+  plan: (seed, i, view): Step[] => {
+    const cases = casesOf(view);
     const found = cases[shuffled(seed, Math.floor(i / cases.length), i % cases.length, cases.length)];
-    return found === undefined ? [] : [stepOf(world, i, found.wish)];
+    return found === undefined ? [] : [stepOf(view, i, found.wish)];
   },
-  sessions: (world) => sessionsIn(casesOf(world)),
+  sessions: (view) => sessionsIn(casesOf(view)),
 });

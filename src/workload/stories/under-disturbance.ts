@@ -2,16 +2,16 @@
  * The stories whose load is ordinary and whose point is what happens to the deployment meanwhile: the runner brings the
  * disturbance (a slower service, a lost replica, a deploy), these only say who calls what.
  */
-import type { Profile } from "../profiles.ts";
-import { constant, ramp, spike } from "../profiles.ts";
+import type { Profile } from "../load-profiles.ts";
+import { constant, ramp, spike } from "../load-profiles.ts";
 import { type StepWish, stepOf } from "../step.ts";
 import { capacityPerS, type ProfileWish, type Story, storyOf, tenantsMissing } from "../story.ts";
+import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
 import { inTurn } from "../tenants.ts";
-import { oncePerWorld, tenantsWith, type World } from "../world.ts";
 import { chatTenantsNeeded } from "./chat-past-capacity.ts";
 import { mixRatePerS, planMix } from "./steady-mix.ts";
 
-const servers = oncePerWorld((world: World) => tenantsWith(world, "server"));
+const servers = oncePerView((view: TargetView) => tenantsWith(view, "server"));
 
 const mixStory = (
   name: string,
@@ -22,9 +22,9 @@ const mixStory = (
   storyOf({
     name,
     purpose,
-    missing: (world) => tenantsMissing(world, "server", 4),
-    profile: (world, { ratePerS, durationS = lengthS }: ProfileWish = {}) =>
-      profile(ratePerS ?? mixRatePerS(world), durationS),
+    missing: (view) => tenantsMissing(view, "server", 4),
+    profile: (view, { ratePerS, durationS = lengthS }: ProfileWish = {}) =>
+      profile(ratePerS ?? mixRatePerS(view), durationS),
     plan: planMix,
   });
 
@@ -39,13 +39,13 @@ const streamStory = (
   storyOf({
     name,
     purpose,
-    missing: (world) => tenantsMissing(world, "server", chatTenantsNeeded(world)),
-    profile: (world, { ratePerS, durationS = lengthS } = {}) =>
-      constant(ratePerS ?? Math.max(2, Math.round(share * (capacityPerS(world.limits) ?? 20))), durationS),
-    plan: (_seed, i, world) => {
-      const { org } = inTurn(servers(world), i);
+    missing: (view) => tenantsMissing(view, "server", chatTenantsNeeded(view)),
+    profile: (view, { ratePerS, durationS = lengthS } = {}) =>
+      constant(ratePerS ?? Math.max(2, Math.round(share * (capacityPerS(view.limits) ?? 20))), durationS),
+    plan: (_seed, i, view) => {
+      const { org } = inTurn(servers(view), i);
       return [
-        stepOf(world, i, {
+        stepOf(view, i, {
           route: "chat.control",
           credential: { as: "server", of: `tenant:${org}` },
           ...habit(i),

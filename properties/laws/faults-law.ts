@@ -1,0 +1,108 @@
+/**
+ * P12 as a function of the deployment and of the states that its two links go through. For the test, with links in this process
+ * and with a real toxiproxy, and for mutants (mutant-laws.ts).
+ */
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { expect } from "vitest";
+import { readAnswer } from "../../src/contract/envelopes.ts";
+import type { LedgerLine } from "../../src/core/ledger.ts";
+import type { Link, RealApi, Request } from "../rigs/real-api.ts";
+import { unlessStalled } from "../rigs/stalls.ts";
+
+export type State = Record<Link, string>;
+export type Kind = { request: Request; normal: string; needs: readonly Link[] };
+
+const ORIGIN = "https://app.example";
+export const CALM: State = { keys: "none", limiter: "none" };
+/** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
+export const FAULTS_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
+/**
+ * What a call may take at the most before it counts as hanging: both budgets and, on a machine that is busy with other
+ * tests, several times as much again. A call that waits for a dependency without a budget never gets this far.
+ */
+export const TIME_BUDGET_MS = 3_000;
+/** States of a link in which a question can still be answered in time. */
+const CAN_ANSWER = ["none", "slow-within-budget", "trickle", "flapping"];
+const POST = { method: "POST" as const, path: "/sdk/sessions", origin: ORIGIN };
+
+/** One organization, and a call of each kind that meets the two dependencies in its own way. */
+export const prepare = async (api: RealApi): Promise<Record<string, Kind>> => {
+  const { id } = (await api.operate("POST", "/orgs", { tier: "Pro" })).json as { id: string };
+  const key = async (kind: string, status = "valid"): Promise<string> => {
+    const record = { org_id: id, kind, scopes: ["ai", "design", "maps"], allowed_origins: [ORIGIN], status };
+    return ((await api.operate("POST", "/keys", record)).json as { key: string }).key;
+  };
+  const [publishable, server, revoked] = [
+    await key("publishable"),
+    await key("server"),
+    await key("server", "revoked"),
+  ];
+  const minted = await api.call({ ...POST, credential: publishable, body: { product: "editor" } });
+  const { session_token: token } = minted.json as { session_token: string };
+  const styles = { method: "GET" as const, path: "/design/styles" };
+  const both = ["keys", "limiter"] as const;
+  return {
+    chat: { request: { ...POST, credential: publishable, body: { product: "chat" } }, normal: "200", needs: both },
+    tile: { request: { ...POST, credential: publishable, body: { product: "tile" } }, normal: "200", needs: both },
+    session: { request: { ...styles, credential: token, origin: ORIGIN }, normal: "200", needs: both },
+    server: { request: { ...styles, credential: server }, normal: "200", needs: both },
+    revoked: { request: { ...styles, credential: revoked }, normal: "401", needs: ["keys"] },
+    unknown: { request: { ...styles, credential: "svc_sk_live_nobody0000000000" }, normal: "401", needs: ["keys"] },
+    nobody: { request: styles, normal: "401", needs: [] },
+  };
+};
+
+const AWAY: Readonly<Record<Link, string>> = { keys: "503", limiter: "429 limiter_unavailable" };
+
+/** Goes through the states with one call of each kind in each, heals, and looks at what was charged. */
+export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: State[]): Promise<void> => {
+  const run = `run-${randomUUID()}`;
+  let sent = 0;
+  let admitted = 0;
+  const ask = async (name: string, { request, normal, needs }: Kind, state: State): Promise<void> => {
+    sent += 1;
+    const heard = await api.call({ ...request, requestId: `${run}-${sent}` });
+    const { outcome } = readAnswer(heard.status, heard.text);
+    const allowed = [normal, ...needs.filter((link) => state[link] !== "none").map((link) => AWAY[link])];
+    const where = `${name} with keys ${state.keys} and limiter ${state.limiter}`;
+    if (!allowed.includes(outcome)) throw new Error(`${where}: expected ${allowed.join(" or ")}, got ${outcome}`);
+    // An admitted call was charged for certain, so a limiter that cannot answer lets nobody in.
+    if (outcome === "200" && !CAN_ANSWER.includes(state.limiter)) throw new Error(`${where}: let in uncharged`);
+    // And a key service that cannot answer has not said that a key is unknown.
+    if (name === "unknown" && outcome !== AWAY.keys && !CAN_ANSWER.includes(state.keys)) {
+      throw new Error(`${where}: expected ${AWAY.keys}, got ${outcome}`);
+    }
+    if (name === "tile" && outcome === "200") admitted += 1;
+  };
+  for (const state of states) {
+    for (const link of ["keys", "limiter"] as const) await api.setFault(link, state[link]);
+    await Promise.all(Object.entries(kinds).map(([name, kind]) => ask(name, kind, state)));
+  }
+  for (const link of ["keys", "limiter"] as const) await api.setFault(link, "none");
+  for (const [name, kind] of Object.entries(kinds)) await ask(name, kind, CALM);
+  await api.settled();
+  const net = new Map<string, number>();
+  const { text } = await api.operate("GET", `/ledger?run=${run}`);
+  for (const line of text.split("\n").filter((line) => line !== "")) {
+    const { charge_id, kind } = JSON.parse(line) as LedgerLine;
+    net.set(charge_id, (net.get(charge_id) ?? 0) + (kind === "charge" ? 1 : -1));
+  }
+  expect(
+    [...net.values()].filter((sum) => sum !== 0),
+    "what the mints that were let in were charged",
+  ).toEqual(new Array(admitted).fill(1));
+};
+
+/** Any sequence of states, drawn from these. */
+export const anyFaultsLeaveAllowedAnswers = (
+  faults: readonly string[],
+  open: () => { api: RealApi; kinds: Record<string, Kind> },
+) => {
+  const faultArb = fc.constantFrom("none", ...faults);
+  const statesArb = fc.array(fc.record({ keys: faultArb, limiter: faultArb }), { minLength: 1, maxLength: 4 });
+  return fc.asyncProperty(statesArb, (states) => {
+    const { api, kinds } = open();
+    return unlessStalled(() => judge(api, kinds, states));
+  });
+};

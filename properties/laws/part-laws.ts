@@ -1,0 +1,239 @@
+/**
+ * The laws that can be asked about any parts of the platform, each with the parts that it looks at: the same definitions that
+ * the tests judge the healthy parts by. A law over sockets opens a deployment of its own.
+ */
+import { memoryLimiterStore } from "../../src/platform/limiter/local-limiter.ts";
+import type { Parts } from "../../src/platform/parts.ts";
+import { startRealApi } from "../rigs/real-api.ts";
+import {
+  chargesTheMeterOfItsRoute,
+  firstFailingCheckDecides,
+  mintsStoredAndTier,
+  nothingIsAskedBeyond,
+  originIsToldOnlyWhenListed,
+  slotsComeBack,
+} from "./decision-laws.ts";
+import { writesTheEnvelopeOfItsSubcode } from "./envelope-laws.ts";
+import type { Property } from "./examine.ts";
+import { sessionIsShortAndNew } from "./exchange-law.ts";
+import { anyFaultsLeaveAllowedAnswers, prepare, TIME_BUDGET_MS } from "./faults-law.ts";
+import { changeIsDecidedByB5, creationIsDecidedByB5, foreignKeyIsNotFound } from "./management-laws.ts";
+import { meterIsExact } from "./quota-law.ts";
+import { admitsAsALeakyBucket, noWindowHoldsMore } from "./rate-laws.ts";
+import { serverAnswersAsModel } from "./real-server-law.ts";
+import { repairNeverLeadsBack } from "./repair-laws.ts";
+import { lineHoldsNoCredential } from "./request-log-law.ts";
+import { letsInExactlyWhoFits } from "./shedding-law.ts";
+import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
+
+export type OpenLaw = { property: Property; close(): Promise<void> };
+
+export type PartLaw = {
+  /** Whether it spends its time waiting for sockets and budgets, rather than counting. */
+  waits?: true;
+  /** Short, for a table. */
+  name: string;
+  /** Its number among the laws (law-numbers.ts); its seed ends in it. */
+  number: number;
+  /** A mutant that spoils none of these is not tried. */
+  looksAt: readonly (keyof Parts)[];
+  /** Cases, enough for a mutant that it can see. */
+  runs: number;
+  open(parts: Parts): Promise<OpenLaw>;
+};
+
+/** Longer budgets than in the tests: trials run side by side, and a busy machine is not to be taken for a slow dependency. */
+const PATIENT = { keyServiceBudgetMs: 700, limiterBudgetMs: 500 };
+
+const pure =
+  (property: (parts: Parts) => Property): PartLaw["open"] =>
+  async (parts) => ({ property: property(parts), close: async () => {} });
+
+const EVERY_PART_BEHIND_SOCKETS = [
+  ...([
+    "orders",
+    "shedder",
+    "writeRefusal",
+    "writeAnswer",
+    "sessionClaims",
+    "cors",
+    "voice",
+    "serviceMs",
+    "keyCache",
+  ] as const),
+  ...([
+    "keyLink",
+    "limiterLink",
+    "chargeId",
+    "settlement",
+    "slots",
+    "count",
+    "requestLog",
+    "streamsFinishOnStop",
+  ] as const),
+  ...(["limiterDecisions", "limiterStore", "keyDecisions", "keyStore"] as const),
+];
+
+export const PART_LAWS: readonly PartLaw[] = [
+  {
+    waits: true,
+    name: "real-server",
+    number: 39,
+    looksAt: EVERY_PART_BEHIND_SOCKETS,
+    runs: 60,
+    open: async (parts) => {
+      const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
+      return { property: serverAnswersAsModel(() => api), close: () => api.close() };
+    },
+  },
+  {
+    name: "order",
+    number: 1,
+    looksAt: ["orders"],
+    runs: 10_000,
+    open: pure(({ orders }) => firstFailingCheckDecides(orders)),
+  },
+  {
+    name: "repair",
+    number: 5,
+    looksAt: ["orders"],
+    runs: 5_000,
+    open: pure(({ orders }) => repairNeverLeadsBack(orders)),
+  },
+  {
+    name: "asks-no-further",
+    number: 2,
+    looksAt: ["orders"],
+    runs: 5_000,
+    open: pure(({ orders }) => nothingIsAskedBeyond(orders)),
+  },
+  {
+    name: "slots",
+    number: 3,
+    looksAt: ["orders", "shedder", "slots"],
+    runs: 5_000,
+    open: pure(({ orders, shedder, slots }) => slotsComeBack(orders, shedder, slots)),
+  },
+  {
+    name: "charges",
+    number: 94,
+    looksAt: ["orders"],
+    runs: 5_000,
+    open: pure(({ orders }) => chargesTheMeterOfItsRoute(orders)),
+  },
+  {
+    name: "admission",
+    number: 99,
+    looksAt: ["orders"],
+    runs: 1_000,
+    open: pure(({ orders }) => mintsStoredAndTier(orders)),
+  },
+  {
+    name: "origin-told",
+    number: 97,
+    looksAt: ["cors"],
+    runs: 2_000,
+    open: pure(({ orders, cors }) => originIsToldOnlyWhenListed(orders, cors)),
+  },
+  {
+    name: "envelopes",
+    number: 95,
+    looksAt: ["writeRefusal"],
+    runs: 2_000,
+    open: pure(({ writeRefusal }) => writesTheEnvelopeOfItsSubcode(writeRefusal)),
+  },
+  {
+    name: "quota",
+    number: 22,
+    looksAt: ["limiterDecisions", "limiterStore", "settlement", "chargeId"],
+    runs: 1_500,
+    open: pure((parts) => meterIsExact(() => parts.limiterStore(memoryLimiterStore(parts.limiterDecisions)), parts)),
+  },
+  {
+    name: "rate-window",
+    number: 54,
+    looksAt: ["limiterDecisions"],
+    runs: 400,
+    open: pure(({ limiterDecisions }) => noWindowHoldsMore(limiterDecisions.takeRate)),
+  },
+  {
+    name: "rate-bucket",
+    number: 55,
+    looksAt: ["limiterDecisions"],
+    runs: 400,
+    open: pure(({ limiterDecisions }) => admitsAsALeakyBucket(limiterDecisions.takeRate)),
+  },
+  {
+    name: "shedding",
+    number: 72,
+    looksAt: ["shedder"],
+    runs: 500,
+    open: pure(({ shedder }) => letsInExactlyWhoFits(shedder)),
+  },
+  {
+    name: "key-creation",
+    number: 40,
+    looksAt: ["keyDecisions"],
+    runs: 3_000,
+    open: pure(({ keyDecisions }) => creationIsDecidedByB5(keyDecisions)),
+  },
+  {
+    name: "key-change",
+    number: 41,
+    looksAt: ["keyDecisions"],
+    runs: 3_000,
+    open: pure(({ keyDecisions }) => changeIsDecidedByB5(keyDecisions)),
+  },
+  {
+    name: "foreign-key",
+    number: 46,
+    looksAt: ["keyDecisions"],
+    runs: 300,
+    open: pure(({ keyDecisions }) => foreignKeyIsNotFound(keyDecisions)),
+  },
+  {
+    name: "request-log",
+    number: 98,
+    looksAt: ["requestLog"],
+    runs: 500,
+    open: pure(({ requestLog }) => lineHoldsNoCredential(requestLog)),
+  },
+  {
+    name: "voice",
+    number: 96,
+    looksAt: ["voice"],
+    runs: 300,
+    open: pure(({ voice }) => everyStreamSpeaksItsOwnVocabulary(voice)),
+  },
+  {
+    waits: true,
+    name: "exchange",
+    number: 23,
+    looksAt: ["sessionClaims", "writeAnswer", "keyStore"],
+    runs: 40,
+    open: async (parts) => {
+      const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
+      return { property: sessionIsShortAndNew(() => [{ api, lifetimeS: 900 }]), close: () => api.close() };
+    },
+  },
+  {
+    waits: true,
+    name: "faults",
+    number: 38,
+    looksAt: ["keyLink", "limiterLink", "limiterStore", "keyCache", "settlement"],
+    runs: 6,
+    open: async (parts) => {
+      const api = await startRealApi(PATIENT, parts, { hangsMs: TIME_BUDGET_MS });
+      const kinds = await prepare(api).catch(async (error: unknown) => {
+        await api.close();
+        throw error;
+      });
+      // One fault that costs a whole budget, and those that cost nothing.
+      const faults = ["refused", "reset", "accepted-then-closed", "truncated-reply", "nonsense", "reply-lost"];
+      return {
+        property: anyFaultsLeaveAllowedAnswers(faults, () => ({ api, kinds })),
+        close: () => api.close(),
+      };
+    },
+  },
+];

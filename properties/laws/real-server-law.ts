@@ -1,0 +1,101 @@
+/**
+ * The model-based law as a function of the server: whatever is done to a deployment and in whatever order, the real server
+ * over real sockets answers as the model does, which decides with the core; once it is healed its meters, its ledger and its
+ * counts say what the model says, and no credential stands in its log. For the test and for mutants (mutant-laws.ts).
+ */
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { expect } from "vitest";
+import { findSecrets } from "../../src/contract/credentials.ts";
+import type { LedgerLine } from "../../src/core/ledger.ts";
+import type { KeyRecord, Organization } from "../../src/core/records.ts";
+import { mint } from "../model/call-commands.ts";
+import { ORIGIN, type Real } from "../model/command-frame.ts";
+import { commandArb } from "../model/commands.ts";
+import { CAPS, Model } from "../model/model.ts";
+import { heal, middleOfMonth, setClock } from "../model/operator-commands.ts";
+import type { RealApi } from "../rigs/real-api.ts";
+import { unlessStalled } from "../rigs/stalls.ts";
+
+/** Short where a lost answer is waited for, long enough that a busy machine is not taken for a slow limiter. */
+export const MODEL_OPTIONS = { keyServiceBudgetMs: 400, limiterBudgetMs: 400 };
+
+/** Two organizations with tiny allowances and a full key each, and a server key. */
+const setup = async (api: RealApi): Promise<{ model: Model; real: Real }> => {
+  const model = new Model();
+  const real: Real = { api, run: `run-${randomUUID()}`, sent: 0 };
+  await heal(model, real);
+  await setClock(model, real, middleOfMonth(Date.now(), 1) - Date.now());
+  const caps = { global_in_flight: CAPS.globalInFlight, org_in_flight: CAPS.orgInFlight };
+  await api.operate("PATCH", "/deployment", { sessions: "enabled", ...caps });
+  for (const [tier, style] of [
+    ["Pro", "svc-dusk"],
+    ["Free", null],
+  ] as const) {
+    const fields = { tier, map_load_allowance: 2, key_limit: 4, basemap_style_id: style };
+    const { map_loads_used: _, ...org } = (await api.operate("POST", "/orgs", fields)).json as Organization & {
+      map_loads_used: number;
+    };
+    model.orgs.set(org.id, org);
+    for (const kind of ["publishable", "server"] as const) {
+      if (kind === "server" && tier === "Free") continue;
+      const record = { org_id: org.id, kind, scopes: ["ai", "design", "maps"], allowed_origins: [ORIGIN] };
+      const { key: secret, ...key } = (await api.operate("POST", "/keys", record)).json as KeyRecord & { key: string };
+      model.keys.push({ key, secret });
+    }
+  }
+  for (const product of ["chat", "editor"] as const) await mint(0, product, "app", false).run(model, real);
+  return { model, real };
+};
+
+/** Counts by outcome and organization as one text, so that a difference is told whole. */
+const told = (counts: unknown): string =>
+  Object.entries(counts as Record<string, Record<string, number>>)
+    .flatMap(([outcome, byOrg]) => Object.entries(byOrg).map(([org, n]) => `${n} of ${outcome} for ${org}`))
+    .sort()
+    .join(", ");
+
+/** After healing: meters as in the model, each admitted call charged once, nothing else (design.md, "Charges"). */
+const agree = async (model: Model, real: Real): Promise<void> => {
+  const { api } = real;
+  await heal(model, real);
+  for (const id of model.orgs.keys()) {
+    const { map_loads_used: used } = (await api.operate("GET", `/orgs/${id}`)).json as { map_loads_used: number };
+    expect(used, "map loads used, after healing").toBe(model.used(id, "map_loads"));
+  }
+  const net = new Map<string, number>();
+  const { text } = await api.operate("GET", `/ledger?run=${real.run}`);
+  for (const line of text.split("\n").filter((line) => line !== "")) {
+    const { charge_id, kind, amount } = JSON.parse(line) as LedgerLine;
+    net.set(charge_id, (net.get(charge_id) ?? 0) + (kind === "charge" ? amount : -amount));
+  }
+  expect(
+    [...net.values()].filter((sum) => sum !== 0 && sum !== 1),
+    "charges that count neither once nor not at all",
+  ).toEqual([]);
+  expect([...net.values()].filter((sum) => sum === 1).length, "admitted metered calls in the ledger").toBe(
+    model.charged,
+  );
+  const counts = (await api.operate("GET", `/counts?run=${real.run}`)).json;
+  expect(told(counts), "what the platform says it answered").toBe(told(model.answered()));
+};
+
+/** P11 in the wild: of every credential that the run used, none stands in the log. */
+const logIsClean = (model: Model, log: string): void => {
+  expect(log, "the log").not.toBe("");
+  expect(findSecrets(log).length, "credentials in the log").toBe(0);
+  const secrets = [...model.keys.map(({ secret }) => secret), ...model.tokens.map(({ token }) => token)];
+  expect(secrets.filter((secret) => log.includes(secret)).length, "credentials of this run in the log").toBe(0);
+};
+
+export const serverAnswersAsModel = (open: () => RealApi, replayPath?: string) =>
+  fc.asyncProperty(
+    fc.commands([commandArb], { maxCommands: 40, size: "max", ...(replayPath === undefined ? {} : { replayPath }) }),
+    (commands) =>
+      unlessStalled(async () => {
+        const { model, real } = await setup(open());
+        await fc.asyncModelRun(() => ({ model, real }), commands);
+        await agree(model, real);
+        logIsClean(model, real.api.takeLog());
+      }),
+  );

@@ -1,0 +1,31 @@
+/** P11 for the log: whatever a call came with, its line holds no credential. A function of the line's writer. */
+import fc from "fast-check";
+import { expect } from "vitest";
+import { findSecrets } from "../../src/contract/credentials.ts";
+import type { CallEntry } from "../../src/platform/api/request-log.ts";
+import { credentialArb } from "../model/arbitraries.ts";
+
+const entryArb = (credential: fc.Arbitrary<string | null>): fc.Arbitrary<CallEntry> =>
+  fc.record({
+    requestId: fc.uuid(),
+    route: fc.constantFrom("sdk.sessions", "chat.route", "maps.tiles"),
+    org: fc.constantFrom("-", "org_a"),
+    outcome: fc.constantFrom("200", "401", "429 rate_limited"),
+    durationMs: fc.double({ min: 0, max: 1e6, noNaN: true }),
+    credential,
+  });
+
+/** What stands for no key of ours must not be logged either: it may be somebody's key of another service. */
+const strangeArb = fc.string({
+  unit: fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789"),
+  minLength: 9,
+  maxLength: 60,
+});
+
+export const lineHoldsNoCredential = (fields: (entry: CallEntry) => Record<string, unknown>) =>
+  fc.property(fc.oneof(entryArb(credentialArb), entryArb(strangeArb), entryArb(fc.constant(null))), (entry) => {
+    const line = JSON.stringify(fields(entry));
+    expect(findSecrets(line), "credentials in the line").toEqual([]);
+    if (entry.credential !== null) expect(line).not.toContain(entry.credential);
+    expect(line).toContain(entry.requestId);
+  });

@@ -1,0 +1,119 @@
+/**
+ * One law asked about one mutant. A law that is broken has killed it only when the same case breaks it again in a deployment of
+ * its own, and holds with the healthy parts: otherwise it was the machine, or the law. That is tried a few times; then nothing
+ * is decided.
+ */
+import { maskSecrets } from "../../src/contract/credentials.ts";
+import type { Mutant } from "../../src/mutants/mutant.ts";
+import type { Parts } from "../../src/platform/parts.ts";
+import { type Draw, examine, type Finding, NotJudged } from "../laws/examine.ts";
+import type { PartLaw } from "../laws/part-laws.ts";
+import { seedOfLaw } from "../laws/seed.ts";
+import { FORGETFUL } from "./real-api.ts";
+
+export type Told = {
+  mutant: string;
+  law: string;
+  verdict: "killed" | "survived" | "undecided";
+  /** One line: what was expected and what came. */
+  told: string;
+  /** The law's seed, and the path of the case that broke it. */
+  seed: number;
+  path: string | null;
+};
+
+/** The healthy platform of a trial: records are not remembered, so that a change shows at once. */
+const HEALTHY_PARTS = FORGETFUL;
+
+export const spoiltPartsOf = (mutant: Mutant): (keyof Parts)[] => {
+  const spoilt = mutant.spoil(HEALTHY_PARTS);
+  return (Object.keys(HEALTHY_PARTS) as (keyof Parts)[]).filter((part) => spoilt[part] !== HEALTHY_PARTS[part]);
+};
+
+/** The laws that look at what this mutant spoils; all of them for the healthy platform. */
+export const lawsFor = (mutant: Mutant, laws: readonly PartLaw[]): PartLaw[] => {
+  const spoilt = spoiltPartsOf(mutant);
+  if (spoilt.length === 0) return [...laws];
+  return laws.filter(({ looksAt }) => looksAt.some((part) => spoilt.includes(part)));
+};
+
+const ATTEMPTS_MAX = 3;
+
+const oneLine = (text: string): string => maskSecrets(text).replaceAll(/\s+/g, " ").trim().slice(0, 400);
+
+const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Finding | null> => {
+  const { property, close } = await law.open(parts);
+  try {
+    return await examine(property, draw);
+  } finally {
+    await close();
+  }
+};
+
+/** `path`: only the case that a line told of, from the seed that stands in it. */
+export type TrialOptions = {
+  baseSeed: number;
+  runs: number | null;
+  replay?: { seed: number; path: string } | undefined;
+};
+
+type Again = { killed: string } | { doubt: string };
+
+/** The same case once more, in deployments of its own. */
+const breaksAgain = async (
+  law: PartLaw,
+  mutant: Mutant,
+  { seed, path, why }: Finding,
+  alone: boolean,
+): Promise<Again> => {
+  const judge = (parts: Parts, draw: Draw): Promise<Finding | null> => examineWith(law, parts, draw);
+  let same: Draw = { seed, runs: 1, path };
+  let again = await judge(mutant.spoil(HEALTHY_PARTS), same);
+  if (again === null && !alone) {
+    // What a mutant remembers of earlier cases may be what breaks this one: then all of them up to it.
+    same = { seed, runs: Number.parseInt(path, 10) + 1, shrinks: false };
+    again = await judge(mutant.spoil(HEALTHY_PARTS), same);
+  }
+  if (again?.path !== path) return { doubt: `${why}; but the same case held when it was tried again` };
+  const healthy = spoiltPartsOf(mutant).length === 0 ? null : await judge(HEALTHY_PARTS, same);
+  return healthy === null
+    ? { killed: again.why }
+    : { doubt: `${why}; but the healthy platform fails the same case: ${healthy.why}` };
+};
+
+export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<Told> => {
+  const { replay } = options;
+  const seed = replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
+  const runs = replay === undefined ? (options.runs ?? law.runs) : 1;
+  const about = { mutant: mutant.name, law: law.name };
+  const undecided = (why: string, path: string | null): Told => {
+    return { ...about, verdict: "undecided", told: oneLine(why), seed, path };
+  };
+  let doubt = "";
+  let path: string | null = null;
+  try {
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
+      const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), {
+        seed,
+        runs,
+        shrinks: false,
+        path: replay?.path,
+      });
+      if (found === null) {
+        const held = runs === 1 ? "held in this case" : `held in all of ${runs} cases`;
+        const told = attempt === 1 ? held : `${held} at attempt ${attempt}; before that, ${doubt}`;
+        return { ...about, verdict: "survived", told: oneLine(told), seed, path: null };
+      }
+      path = found.path;
+      const again = await breaksAgain(law, mutant, found, replay !== undefined).catch((error: unknown): Again => {
+        if (error instanceof NotJudged) return { doubt: `${found.why}; but ${error.message}` };
+        throw error;
+      });
+      if ("killed" in again) return { ...about, verdict: "killed", told: oneLine(again.killed), seed, path };
+      doubt = again.doubt;
+    }
+    return undecided(doubt, path);
+  } catch (error) {
+    return undecided(`the law could not be asked: ${(error as Error).message}`, path);
+  }
+};

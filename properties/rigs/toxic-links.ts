@@ -1,0 +1,40 @@
+/** The API's two links through a real toxiproxy, broken by the catalogue of the experiments (src/chaos/catalogue.ts). */
+import { makeFault } from "../../src/chaos/catalogue.ts";
+import type { Fault } from "../../src/chaos/fault.ts";
+import type { Toxiproxy } from "../../src/chaos/toxiproxy.ts";
+import { FAULTS_OPTIONS } from "../laws/faults-law.ts";
+import type { Link, OpenLinks } from "./real-api.ts";
+
+const BUDGETS_MS: Readonly<Record<Link, number>> = {
+  keys: FAULTS_OPTIONS.keyServiceBudgetMs,
+  limiter: FAULTS_OPTIONS.limiterBudgetMs,
+};
+
+/** `prefix` tells the proxies of one deployment from another's on the same server. */
+export const toxicLinks =
+  (toxiproxy: Toxiproxy, prefix: string): OpenLinks =>
+  async (services) => {
+    const nameOf = (link: Link): string => `${prefix}-${link}`;
+    const through = async (link: Link): Promise<string> => {
+      const { host } = new URL(services[link]);
+      const { listen } = await toxiproxy.createProxy({ name: nameOf(link), listen: "127.0.0.1:0", upstream: host });
+      return `http://${listen}`;
+    };
+    const urls = { keys: await through("keys"), limiter: await through("limiter") };
+    const broken: Partial<Record<Link, Fault>> = {};
+    return {
+      urls,
+      setFault: async (link, name) => {
+        const proxy = toxiproxy.proxy(nameOf(link));
+        await broken[link]?.take(proxy);
+        delete broken[link];
+        if (name === "none") return;
+        const fault = makeFault(name, { budgetMs: BUDGETS_MS[link] });
+        await fault.put(proxy);
+        broken[link] = fault;
+      },
+      close: async () => {
+        await Promise.all([toxiproxy.removeProxy(nameOf("keys")), toxiproxy.removeProxy(nameOf("limiter"))]);
+      },
+    };
+  };

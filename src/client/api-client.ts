@@ -1,0 +1,119 @@
+/**
+ * The one place that sends a call of a story and writes its line: puts host, credential, origin and call id in, sends it,
+ * names what came. Everything that acts on a deployment as a client goes through here.
+ */
+import { routeOf } from "../contract/routes.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
+import type { Step } from "../workload/step.ts";
+import { exchangeStep } from "../workload/step.ts";
+import type { SessionWanted } from "../workload/story.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import { type CallContext, lineOf } from "./call-line.ts";
+import type { RunClock } from "./clock.ts";
+import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";
+import type { ObservedLine } from "./observed-line.ts";
+import { type OutgoingRequest, type Received, sendRequest, TIMEOUTS, type Timeouts } from "./send-request.ts";
+import { openTransport } from "./transport.ts";
+
+export type Sent = { line: ObservedLine; answer: Received };
+
+export type ApiClient = {
+  send(step: Step, context: CallContext, options?: { keepEvents?: boolean }): Promise<Sent>;
+  book: CredentialBook;
+  connections: number;
+  close(): Promise<void>;
+};
+
+export type ApiClientOptions = {
+  target: Target;
+  secrets: Secrets;
+  view: TargetView;
+  clock: RunClock;
+  stage: string;
+  driver: string;
+  /** Run and stage, by which the platform counts; call ids begin with it. */
+  idPrefix: string;
+  timeouts?: Partial<Timeouts>;
+  /** Where lines go that no step asked for: the minting of sessions. */
+  onLine(line: ObservedLine): void;
+};
+
+/** `session_token` and `expires_in` of a successful exchange; an error that says what came otherwise. */
+const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: string; expiresInS: number } => {
+  let token: unknown;
+  let expiresIn: unknown;
+  try {
+    ({ session_token: token, expires_in: expiresIn } = JSON.parse(answer.text) as Record<string, unknown>);
+  } catch {
+    token = undefined;
+  }
+  if (line.outcome !== "200" && line.outcome !== "201") {
+    throw new Error(
+      `no session for ${wanted.of}, product ${wanted.product}: expected 200 from the exchange, got ${line.outcome}`,
+    );
+  }
+  if (typeof token !== "string") {
+    throw new Error(`no session for ${wanted.of}, product ${wanted.product}: the answer has no \`session_token\``);
+  }
+  return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
+};
+
+export const addressOf = (target: Target, step: Step): { origin: string; path: string } => {
+  const { origin, pathname, search } = new URL(urlOf(target, step));
+  return { origin, path: pathname + search };
+};
+
+export const openApiClient = async (options: ApiClientOptions): Promise<ApiClient> => {
+  const { target, secrets, view, clock } = options;
+  const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
+  const transport = await openTransport(target.transport ?? {}, secrets);
+  let minted = 0;
+
+  const headersFor = (step: Step, id: string, credential: string | null): string[] => {
+    const listedOrigin = "of" in step.credential ? book.originOf(step.credential.of) : undefined;
+    const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
+    if (headers !== null) return Object.entries(headers).flat();
+    throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
+  };
+
+  // 401 for a credential that should be good: it may have been exchanged or have ended meanwhile.
+  const mayBeStale = (step: Step, outcome: string): boolean => outcome === "401" && step.facts.state === "valid";
+
+  const credentialOf = (step: Step): string | null | Promise<string | null> => {
+    const nobodys = nobodysCredential(step);
+    if (nobodys !== undefined) return nobodys;
+    return book.peek(step.credential) ?? book.fetch(step.credential);
+  };
+
+  const send: ApiClient["send"] = async (step, context, { keepEvents } = {}) => {
+    const credential = await credentialOf(step);
+    const request: OutgoingRequest = {
+      ...addressOf(target, step),
+      method: step.method,
+      headers: headersFor(step, context.id, credential),
+      ...(step.body === undefined ? {} : { body: step.body }),
+      ...(step.abort === undefined ? {} : { abort: step.abort }),
+      ...(step.slowReadMs === undefined ? {} : { slowReadMs: step.slowReadMs }),
+      ...(keepEvents === true ? { keepEvents } : {}),
+    };
+    const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
+    if (stream !== undefined) request.stream = stream;
+    const answer = await sendRequest(transport.dispatcher, request, clock, timeouts);
+    const line = lineOf(step, answer, context, clock.errorUs);
+    if (mayBeStale(step, line.outcome)) book.refused(step.credential);
+    return { line, answer };
+  };
+
+  const book = createCredentialBook(target, secrets, async (wanted) => {
+    const step = exchangeStep(view, minted, wanted.of, wanted.product);
+    const id = `${options.idPrefix}-s${minted++}`;
+    const context = { id, stage: options.stage, driver: options.driver, intendedUs: clock.nowUs() };
+    const sent = await send(step, context);
+    options.onLine(sent.line);
+    return mintedFrom(wanted, sent);
+  });
+
+  return { send, book, connections: transport.connections, close: transport.close };
+};

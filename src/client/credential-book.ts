@@ -1,0 +1,134 @@
+/**
+ * From a name in a step to what is sent: keys and tokens of roles and tenants, origins, and session tokens, which are
+ * minted when first needed and again before they end. What is known is given at once, so that a schedule need not wait.
+ */
+
+import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";
+import { credentialName } from "../workload/request.ts";
+import type { CredentialRef } from "../workload/step.ts";
+import type { SessionWanted } from "../workload/story.ts";
+import type { CallerName } from "../workload/target-view.ts";
+
+export class CredentialMissingError extends Error {
+  constructor(of: string, expected: string) {
+    super(`${of} is needed by the scenario, but the target file has no ${expected} for it`);
+    this.name = "CredentialMissingError";
+  }
+}
+
+export type Minted = { token: string; expiresInS: number };
+
+export type CredentialBook = {
+  /** What is sent for somebody's credential, if it is known already. */
+  peek(ref: CredentialRef): string | undefined;
+  /** The same, read or minted; `null` for a credential that is nobody's. */
+  fetch(ref: CredentialRef): Promise<string | null>;
+  originOf(of: CallerName): string | undefined;
+  /** A call that should have been let in got 401: the value is read or minted anew, at most once in ten seconds. */
+  refused(ref: CredentialRef): void;
+  prepare(refs: readonly CredentialRef[], sessions: readonly SessionWanted[]): Promise<void>;
+};
+
+/** A session is minted again when this share of its life has gone. */
+const RENEW_AT = 0.75;
+const FORGET_EVERY_MS = 10_000;
+
+type Found = { ref: string; what: string; wanted: KeyWanted };
+
+const find = (target: Target, of: CallerName, as: "publishable" | "server" | "admin"): Found => {
+  const name = of.slice(of.indexOf(":") + 1);
+  if (of.startsWith("tenant:")) {
+    const tenant = target.tenants?.find(({ org }) => org === name);
+    const key = as === "admin" ? undefined : tenant?.[as]?.key;
+    if (key === undefined) throw new CredentialMissingError(of, `${as} key`);
+    return { ref: key, what: `tenants (${name}).${as}.key`, wanted: as === "server" ? "server" : "publishable" };
+  }
+  const credential = target.credentials?.[name as keyof NonNullable<Target["credentials"]>];
+  const ref =
+    as === "admin"
+      ? (credential as AdminCredential | undefined)?.token
+      : (credential as KeyCredential | undefined)?.key;
+  if (ref === undefined) throw new CredentialMissingError(of, as === "admin" ? "token" : "key");
+  return { ref, what: `credentials.${name}`, wanted: wantedUnder(name) };
+};
+
+export const createCredentialBook = (
+  target: Target,
+  secrets: Secrets,
+  mint: (wanted: SessionWanted) => Promise<Minted>,
+): CredentialBook => {
+  const keys = new Map<string, string>();
+  const sessions = new Map<string, { token: string; renewAtMs: number; endsAtMs: number }>();
+  const minting = new Map<string, Promise<string>>();
+  const forgottenAtMs = new Map<string, number>();
+  const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
+    const under = minting.get(name);
+    if (under !== undefined) return under;
+    const started = (async () => {
+      try {
+        const { token, expiresInS } = await mint(wanted);
+        const nowMs = Date.now();
+        sessions.set(name, {
+          token,
+          renewAtMs: nowMs + expiresInS * 1000 * RENEW_AT,
+          endsAtMs: nowMs + expiresInS * 1000,
+        });
+        return token;
+      } finally {
+        minting.delete(name);
+      }
+    })();
+    minting.set(name, started);
+    return started;
+  };
+
+  const peek: CredentialBook["peek"] = (ref) => {
+    const name = credentialName(ref);
+    if (ref.as !== "session") return keys.get(name);
+    const session = sessions.get(name);
+    const nowMs = Date.now();
+    if (session === undefined || session.endsAtMs <= nowMs) return undefined;
+    // Renewed beside the calls, which go on with the old one; if it fails, the next call tries again.
+    if (session.renewAtMs <= nowMs) mintSession({ of: ref.of, product: ref.product }, name).catch(() => undefined);
+    return session.token;
+  };
+
+  const fetch: CredentialBook["fetch"] = async (ref) => {
+    const known = peek(ref);
+    if (known !== undefined) return known;
+    if (ref.as === "session") return mintSession({ of: ref.of, product: ref.product }, credentialName(ref));
+    if (!("of" in ref)) return null;
+    const { ref: reference, what, wanted } = find(target, ref.of, ref.as);
+    const value = inItsPlace(await secrets.read(reference, what), wanted, what);
+    // An administrator's token ends by itself, so it is asked for each time; `secrets` keeps it as long as it lives.
+    if (ref.as !== "admin") keys.set(credentialName(ref), value);
+    return value;
+  };
+
+  return {
+    peek,
+    fetch,
+    originOf: (of) => {
+      const name = of.slice(of.indexOf(":") + 1);
+      if (of.startsWith("tenant:")) return target.tenants?.find(({ org }) => org === name)?.publishable?.origin;
+      return (target.credentials?.[name as "publishable"] as KeyCredential | undefined)?.origin;
+    },
+    refused: (ref) => {
+      if (!("of" in ref)) return;
+      const name = credentialName(ref);
+      const nowMs = Date.now();
+      if (nowMs - (forgottenAtMs.get(name) ?? Number.NEGATIVE_INFINITY) < FORGET_EVERY_MS) return;
+      forgottenAtMs.set(name, nowMs);
+      sessions.delete(name);
+      if (ref.as === "session") return;
+      keys.delete(name);
+      secrets.forget(find(target, ref.of, ref.as).ref);
+    },
+    prepare: async (refs, wanted) => {
+      for (const ref of refs) await fetch(ref);
+      for (const { of, product } of wanted) await fetch({ as: "session", of, product });
+    },
+  };
+};

@@ -1,0 +1,86 @@
+/** Runs the k6 binary in a clean environment and collects what it says; knows what its exit codes mean. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { maskSecrets } from "../../contract/credentials.ts";
+import type { Problem } from "../open-loop/job.ts";
+
+export type K6Exit = {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  /** Messages of level error, the first few. */
+  errors: string[];
+  errorCount: number;
+  warnings: string[];
+};
+
+const KEPT = 5;
+
+/** `errext/exitcodes` of k6 2.2 (field-notes/k6.md section 4.3). */
+const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning: string }>> = {
+  2: { verdict: "inconclusive", meaning: "k6 itself panicked" },
+  99: { verdict: "fail", meaning: "a threshold was crossed" },
+  100: { verdict: "inconclusive", meaning: "setup() took too long" },
+  101: { verdict: "inconclusive", meaning: "teardown() took too long" },
+  102: { verdict: "inconclusive", meaning: "k6 took too long" },
+  103: { verdict: "inconclusive", meaning: "it was stopped over REST" },
+  104: { verdict: "inconclusive", meaning: "the options were not valid" },
+  105: { verdict: "inconclusive", meaning: "it was stopped by a signal" },
+  106: { verdict: "inconclusive", meaning: "its REST server could not start" },
+  107: { verdict: "fail", meaning: "the script threw outside an iteration" },
+  108: { verdict: "inconclusive", meaning: "the script aborted the test" },
+  109: { verdict: "inconclusive", meaning: "k6 itself panicked" },
+  110: { verdict: "fail", meaning: "the script marked the test as failed" },
+};
+
+export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null => {
+  if (code === 0) return null;
+  const first = errors[0] === undefined ? "" : `: ${errors[0]}`;
+  if (code === null && signal === null) return { verdict: "inconclusive", reason: `k6 could not be started${first}` };
+  if (code === null) return { verdict: "inconclusive", reason: `k6 was ended by ${signal}${first}` };
+  const known = EXIT_CODES[code] ?? {
+    verdict: "inconclusive" as const,
+    meaning: "an error that has no code of its own",
+  };
+  return { verdict: known.verdict, reason: `k6 ended with code ${code}, ${known.meaning}${first}` };
+};
+
+export type K6Process = { child: ChildProcess; exited: Promise<K6Exit> };
+
+/** `environment` is all that k6 gets; it has a group of its own, so that a supervisor can end it whole. */
+export const startK6 = (
+  binary: string,
+  args: readonly string[],
+  environment: Record<string, string>,
+  folder: string,
+): K6Process => {
+  const child = spawn(binary, args, {
+    cwd: folder,
+    env: { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false", HOME: folder, ...environment },
+    stdio: ["ignore", "ignore", "pipe"],
+    detached: true,
+  });
+  const exit: K6Exit = { code: null, signal: null, errors: [], errorCount: 0, warnings: [] };
+  const stderr = child.stderr as NonNullable<typeof child.stderr>;
+  createInterface({ input: stderr }).on("line", (line) => {
+    let level = "error";
+    let message = line;
+    try {
+      ({ level = "error", msg: message = line } = JSON.parse(line) as { level?: string; msg?: string });
+    } catch {
+      // A panic of Go is plain text.
+    }
+    const told = maskSecrets(message.trim().split("\n").slice(0, 3).join(" "));
+    if (level === "error" || level === "fatal" || level === "panic") {
+      exit.errorCount += 1;
+      if (exit.errors.length < KEPT) exit.errors.push(told);
+    } else if (level === "warning" && exit.warnings.length < KEPT) exit.warnings.push(told);
+  });
+  const exited = new Promise<K6Exit>((resolve) => {
+    child.on("error", (error) => {
+      exit.errors.unshift(error.message);
+      resolve(exit);
+    });
+    child.on("close", (code, signal) => resolve({ ...exit, code, signal }));
+  });
+  return { child, exited };
+};

@@ -1,0 +1,213 @@
+import { existsSync, readdirSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { wallUs } from "../../client/clock.ts";
+import type { ObservedLine } from "../../client/observed-line.ts";
+import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { viewOf } from "../../target/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { constant, type Profile, ramp } from "../../workload/load-profiles.ts";
+import { type K6Options, runK6 } from "./k6.ts";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const binary = join(root, ".tools/k6");
+if (!existsSync(binary)) console.warn("SKIPPED: the tests of the k6 driver need .tools/k6 (floodgate dev tools)");
+
+let stub: StubApi;
+beforeEach(async () => {
+  stub = await startStubApi();
+});
+afterEach(() => stub.close());
+
+const run = async (story: string, profile: Profile, more: Partial<K6Options> = {}) => {
+  const lines: ObservedLine[] = [];
+  const target = stub.target();
+  const result = await runK6({
+    binary,
+    script: join(root, `scenarios/${story}.ts`),
+    story: STORIES.get(story)!,
+    stage: story,
+    idPrefix: `run1-${story}`,
+    seed: 1,
+    profile,
+    target,
+    view: viewOf(target),
+    secrets: createSecrets("."),
+    epochUs: wallUs(),
+    timeouts: { callMs: 5000 },
+    onLine: (line) => lines.push(line),
+    ...more,
+  });
+  return { ...result, lines };
+};
+
+describe.skipIf(!existsSync(binary))("the k6 driver", () => {
+  test("every story has its scenario, and every scenario its story", () => {
+    const files = readdirSync(join(root, "scenarios")).filter(
+      (name) => name.endsWith(".ts") && !name.endsWith(".d.ts"),
+    );
+    expect(files.map((name) => name.replace(".ts", "")).sort()).toEqual([...STORIES.keys()].sort());
+  });
+
+  test("the same calls arrive as from our own driver, and each has a line in the history's form", async () => {
+    const { lines, problems, iterations } = await run("catalog-reads", constant(100, 1));
+    expect(problems).toEqual([]);
+    expect(lines).toHaveLength(iterations!);
+    expect(new Set(stub.asked.map(({ id }) => id))).toEqual(new Set(lines.map(({ id }) => id)));
+    const target = stub.target();
+    for (const line of lines) {
+      const i = Number(line.id.split("-").at(-1));
+      const [step] = STORIES.get("catalog-reads")!.plan(1, i, viewOf(target));
+      expect(line).toMatchObject({
+        driver: "k6",
+        org: step!.org,
+        route: step!.route,
+        outcome: "200",
+        facts: step!.facts,
+      });
+      expect(stub.asked.find(({ id }) => id === line.id)!.path).toBe(`/v1${step!.path}`);
+      expect(line.intended_us).toBeLessThanOrEqual(line.sent_us);
+      expect(line.sent_us).toBeLessThanOrEqual(line.done_us);
+    }
+  });
+
+  test("intended moments are those of the schedule, also of a ramp", async () => {
+    for (const profile of [constant(50, 1), ramp(0, 100, 1)]) {
+      const { lines, problems } = await run("catalog-reads", profile);
+      expect(problems).toEqual([]);
+      const lags = lines.map((line) => line.sent_us - line.intended_us).sort((a, b) => a - b);
+      // Not how fast k6 is, but that both mean the same moment: a shift by one arrival would be 10 ms and more.
+      expect(lags[Math.floor(lags.length / 2)]).toBeLessThan(8_000);
+    }
+  });
+
+  test("streams tell their end and the names of their events", async () => {
+    const { lines, problems } = await run("chat-past-capacity", constant(50, 1));
+    expect(problems).toEqual([]);
+    for (const line of lines) {
+      expect(line).toMatchObject({ outcome: "200", ended: "done", events: 3, event_names: ["token", "done"] });
+      expect(line.first_us).toBeGreaterThan(line.sent_us);
+    }
+  });
+
+  test("refusals, broken answers and errors under status 200 keep their names", async () => {
+    let n = 0;
+    stub.instead = (_, res) => {
+      const answers = [
+        () => res.writeHead(429, { "retry-after": "1" }).end('{"error":"b2b_overloaded"}'),
+        () => res.writeHead(429).end('{"detail":"rate_limited"}'),
+        () => res.writeHead(502).end("<html>"),
+        () => res.socket!.resetAndDestroy(),
+        () => res.end('{"error":"no route"}'),
+      ];
+      answers[n++ % answers.length]!();
+      return true;
+    };
+    const { lines } = await run("catalog-reads", constant(50, 1));
+    const outcomes = new Set(lines.map(({ outcome }) => outcome));
+    expect(outcomes).toEqual(
+      new Set(["429 b2b_overloaded", "429 rate_limited", "edge 502", "indeterminate", "200 error"]),
+    );
+    expect(lines.find(({ outcome }) => outcome === "429 b2b_overloaded")).toMatchObject({
+      retry_after: "1",
+      envelope: "flat",
+    });
+    expect(lines.find(({ outcome }) => outcome === "indeterminate")).toMatchObject({
+      error: expect.stringMatching(/^E/),
+    });
+  });
+
+  test("sessions are minted beforehand, and no token stands in what a scenario prints", async () => {
+    const kept = await mkdtemp(join(tmpdir(), "floodgate-test-"));
+    const { lines, problems } = await run("smoke", constant(50, 1), { keepIn: kept });
+    expect(problems).toEqual([]);
+    expect(lines.filter(({ id }) => /-s\d+$/.test(id)).length).toBeGreaterThan(0);
+    const exchange = lines.find(({ route, outcome }) => route === "sdk.sessions" && outcome === "200")!;
+    expect(exchange.expires_in).toBe(900);
+    expect(JSON.stringify(lines)).not.toMatch(/svc_(pk|sk|sess)_live/);
+    expect(readdirSync(kept)).toEqual(["smoke.json"]);
+    await rm(kept, { recursive: true });
+  });
+
+  test("a secret that cannot be had is told, and nothing is sent", async () => {
+    const tenants = stub.target().tenants!.map((tenant) => ({ ...tenant, server: { key: "env:FLOODGATE_UNSET_KEY" } }));
+    const { problems } = await run("catalog-reads", constant(20, 1), { target: stub.target({ tenants }) });
+    expect(problems).toMatchObject([{ verdict: "inconclusive", reason: /FLOODGATE_UNSET_KEY/ }]);
+    expect(stub.asked).toEqual([]);
+  });
+
+  test("the secrets are gone while k6 still runs", async () => {
+    const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith("floodgate-k6-"));
+    const before = folders();
+    let during: string[] | undefined;
+    stub.instead = () => {
+      if (stub.asked.length === 100) {
+        during = folders()
+          .filter((name) => !before.includes(name))
+          .flatMap((name) => readdirSync(join(tmpdir(), name)));
+      }
+      return false;
+    };
+    const { problems } = await run("catalog-reads", constant(100, 2));
+    expect(problems).toEqual([]);
+    expect(during).toContain("printed.ndjson");
+    expect(during).not.toContain("handover.json");
+  });
+
+  test("leaves no file with secrets behind", async () => {
+    const before = readdirSync(tmpdir()).filter((name) => name.startsWith("floodgate-k6-"));
+    await run("catalog-reads", constant(20, 1));
+    expect(readdirSync(tmpdir()).filter((name) => name.startsWith("floodgate-k6-"))).toEqual(before);
+  });
+
+  test("dropped iterations make the result inconclusive", async () => {
+    stub.instead = (_, res) => {
+      setTimeout(() => res.end("{}"), 500);
+      return true;
+    };
+    const { problems, dropped } = await run("catalog-reads", constant(100, 1), { vus: 5 });
+    expect(dropped).toBeGreaterThan(50);
+    expect(problems).toContainEqual({ verdict: "inconclusive", reason: expect.stringMatching(/bottleneck/) });
+  });
+
+  test("a script that throws fails the stage, although k6 ends with code 0", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "floodgate-test-"));
+    const script = join(folder, "throws.ts");
+    const shared = `${root.replace(/\/$/, "")}/scenarios/shared`;
+    await writeFile(
+      script,
+      `import { handed } from "${shared}/handed.ts";
+       export { handleSummary } from "${shared}/summary.ts";
+       export const options = handed.options;
+       export default () => { throw new Error("boom"); };`,
+    );
+    const { problems } = await run("catalog-reads", constant(20, 1), { script });
+    expect(problems).toContainEqual({ verdict: "fail", reason: expect.stringMatching(/boom/) });
+    expect(problems).toContainEqual({ verdict: "inconclusive", reason: "k6 made no calls" });
+    await rm(folder, { recursive: true });
+  });
+
+  test("a binary that is not there, and options that are not valid, are told as what they are", async () => {
+    const missing = await run("catalog-reads", constant(20, 1), { binary: "/nowhere/k6" });
+    expect(missing.problems[0]).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/could not be started.*ENOENT/),
+    });
+    const invalid = await run("catalog-reads", constant(20, 0.5));
+    expect(invalid.problems[0]).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/options/) });
+  });
+
+  test("two segments make every call once between them", async () => {
+    const parts = await Promise.all(
+      [0, 1].map((index) => run("catalog-reads", constant(100, 1), { segment: { index, of: 2 } })),
+    );
+    const ids = parts.flatMap(({ lines }) => lines.map(({ id }) => id));
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids.length).toBeGreaterThanOrEqual(100);
+    expect(parts.flatMap(({ problems }) => problems)).toEqual([]);
+  });
+});

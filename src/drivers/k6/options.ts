@@ -1,0 +1,55 @@
+/** A profile as k6's executors take it, and how many VUs it needs. */
+import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
+import type { LimitsInView } from "../../workload/target-view.ts";
+
+/** k6 takes whole numbers, so a rate is told per 1000 s. */
+const perThousandSeconds = (ratePerS: number): number => Math.round(ratePerS * 1000);
+const UNIT = { timeUnit: "1000s" };
+
+const seconds = (s: number): string => `${Math.round(s * 1000)}ms`;
+
+/** What a call that is no stream, or is refused, may take before it costs us an iteration: a stall of the target and ours. */
+const STALL_S = 0.3;
+/** Events of a stream, for the time that a slow reader takes. */
+const EVENTS = 25;
+
+/**
+ * VUs by Little's law, with half as much again. One call holds one VU (k6/x/sse blocks it): what the deployment can hold at
+ * once, and for the rest a stall's length. A missing VU drops an iteration, even where k6 could still make one.
+ */
+export const vusFor = (profile: Profile, limits: LimitsInView, slowReadMs = 0): number => {
+  const peak = profilePeakPerS(profile);
+  const serviceS = (limits.service_ms ?? 500) / 1000;
+  const held = limits.global_in_flight ?? limits.slots;
+  const room = held === undefined ? Number.POSITIVE_INFINITY : held * (limits.replicas ?? 1);
+  const streams = Math.min(room, peak * serviceS * 2);
+  return Math.min(2000, Math.ceil(1.5 * (streams + peak * (STALL_S + (EVENTS * slowReadMs) / 1000))) + 10);
+};
+
+const isFlat = ({ pieces }: Profile): boolean => pieces.length === 1 && pieces[0]?.from === pieces[0]?.to;
+
+/** `gracefulStopMs`: how long calls may go on after the last arrival. */
+export const executorFor = (profile: Profile, vus: number, gracefulStopMs: number): Record<string, unknown> => {
+  const shared = { preAllocatedVUs: vus, maxVUs: vus, gracefulStop: `${gracefulStopMs}ms`, ...UNIT };
+  const first = profile.pieces[0];
+  if (first !== undefined && isFlat(profile)) {
+    const rate = perThousandSeconds(first.from);
+    return { executor: "constant-arrival-rate", rate, duration: seconds(first.durationS), ...shared };
+  }
+  const stages: { target: number; duration: string }[] = [];
+  let at = first?.from ?? 0;
+  for (const { from, to, durationS } of profile.pieces) {
+    if (from !== at) stages.push({ target: perThousandSeconds(from), duration: "0s" });
+    stages.push({ target: perThousandSeconds(to), duration: seconds(durationS) });
+    at = to;
+  }
+  return { executor: "ramping-arrival-rate", startRate: perThousandSeconds(first?.from ?? 0), stages, ...shared };
+};
+
+/**
+ * When k6 begins each iteration, in microseconds after its start. Its ramping executor begins the first one where the
+ * integral of the rate reaches 1, not 0 (lib/executor/ramping_arrival_rate.go, `cal`), so it is one arrival behind ours.
+ */
+export const k6ScheduleUs = (profile: Profile): number[] =>
+  arrivalTimesUs(profile, "uniform", 0).slice(isFlat(profile) ? 0 : 1);

@@ -1,0 +1,44 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runK6Script } from "./own-script.ts";
+
+const binary = fileURLToPath(new URL("../../../.tools/k6", import.meta.url));
+if (!existsSync(binary)) console.warn("SKIPPED: the tests of k6 scripts need .tools/k6 (floodgate dev tools)");
+
+let folder = "";
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const run = async (text: string, args: string[] = [], environment: Record<string, string> = {}) => {
+  const script = join(folder, "own.ts");
+  await writeFile(script, text);
+  return runK6Script({ binary, script, args: ["--quiet", ...args], environment });
+};
+
+describe.skipIf(!existsSync(binary))("a script of the user's own", () => {
+  test("runs with the user's arguments and what the runner hands over", async () => {
+    const text = `export default () => { if (__ENV.GIVEN !== "x") throw new Error("no"); };
+      export const options = { iterations: 1 };
+      export const setup = () => { if (__ENV.GIVEN !== "x") throw new Error("no"); };`;
+    expect(await run(text, ["--iterations", "2"], { GIVEN: "x" })).toEqual([]);
+  });
+
+  test("that crosses a threshold, or throws outside an iteration, fails", async () => {
+    const threshold = `import { Counter } from "k6/metrics";
+      const seen = new Counter("seen");
+      export const options = { iterations: 1, thresholds: { seen: ["count>5"] } };
+      export default () => { seen.add(1); };`;
+    expect(await run(threshold)).toMatchObject([{ verdict: "fail", reason: /threshold/ }]);
+    expect(await run("throw new Error('no')")).toMatchObject([{ verdict: "fail", reason: /code 107/ }]);
+  });
+
+  test("with options that k6 does not take is inconclusive", async () => {
+    expect(await run("export default () => {};", ["--duration", "x"])).toMatchObject([{ verdict: "inconclusive" }]);
+  });
+});

@@ -1,0 +1,93 @@
+/**
+ * What a k6 run amounts to: the lines that its scenario printed, k6's own counts, and what puts the two in doubt. k6 ends
+ * with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
+ */
+import { createReadStream } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import type { ObservedLine } from "../../client/observed-line.ts";
+import type { Printed, PrintedFault } from "../../workload/handover.ts";
+import type { Problem } from "../open-loop/job.ts";
+import { exitProblem, type K6Exit } from "./k6-process.ts";
+import { lineFrom, type Reading } from "./lines.ts";
+
+/** More dropped iterations than this share put the load in doubt. */
+const DROPPED_MAX = 0.001;
+
+type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
+
+export const readSummary = async (path: string): Promise<{ iterations: number; dropped: number } | null> => {
+  try {
+    const { metrics } = JSON.parse(await readFile(path, "utf8")) as Summary;
+    const count = (name: string): number => metrics?.[name]?.values?.count ?? 0;
+    return { iterations: count("iterations"), dropped: count("dropped_iterations") };
+  } catch {
+    return null;
+  }
+};
+
+export type Seen = { lines: number; calls: Set<number>; faults: PrintedFault[]; strangers: number };
+
+/** Reads what the scenario printed. k6 wraps each line in one of its own log. */
+export const readPrinted = async (
+  path: string,
+  reading: Reading,
+  onLine: (line: ObservedLine) => void,
+): Promise<Seen> => {
+  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0 };
+  for await (const text of createInterface({ input: createReadStream(path) })) {
+    let printed: Printed | PrintedFault;
+    try {
+      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as Printed | PrintedFault;
+    } catch {
+      seen.strangers += 1;
+      continue;
+    }
+    if (printed.type === "fault") {
+      seen.faults.push(printed);
+      seen.calls.add(printed.i);
+      continue;
+    }
+    const line = lineFrom(printed, reading);
+    if (line === null) {
+      seen.strangers += 1;
+      continue;
+    }
+    seen.lines += 1;
+    seen.calls.add(printed.i);
+    onLine(line);
+  }
+  return seen;
+};
+
+type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
+
+export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
+  const problems: Problem[] = [];
+  const say = (verdict: Problem["verdict"], reason: string): void => {
+    problems.push({ verdict, reason });
+  };
+  const exited = exitProblem(exit);
+  if (exited !== null) problems.push(exited);
+  else if (exit.errorCount > 0) say("fail", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
+  if (seen.faults.length > 0) {
+    say("fail", `the scenario threw in ${seen.faults.length} iterations: ${seen.faults[0]?.message}`);
+  }
+  if (seen.lines === 0) say("inconclusive", "k6 made no calls");
+  if (seen.strangers > 0) say("inconclusive", `${seen.strangers} lines of the scenario could not be read`);
+  if (summary === null) {
+    if (exited === null) say("inconclusive", "k6 wrote no summary, so nobody knows what it left out");
+    return problems;
+  }
+  const { iterations, dropped } = summary;
+  if (dropped > DROPPED_MAX * (iterations + dropped)) {
+    say(
+      "inconclusive",
+      `the generator was the bottleneck: ${dropped} of ${iterations + dropped} iterations were dropped`,
+    );
+  }
+  if (seen.calls.size < iterations) {
+    say("inconclusive", `${iterations - seen.calls.size} of ${iterations} iterations left no line`);
+  }
+  return problems;
+};

@@ -1,0 +1,79 @@
+/**
+ * What the runner and the open-loop driver's process say to each other: one JSON value a line. Everything reaches the
+ * process over its stdin, credentials too; it has neither arguments nor environment of its own.
+ */
+
+import type { ObservedLine } from "../../client/observed-line.ts";
+import type { Timeouts } from "../../client/send-request.ts";
+import type { Target } from "../../target/target.ts";
+import type { Arrivals } from "../../workload/arrivals.ts";
+import type { Profile } from "../../workload/load-profiles.ts";
+import type { TargetView } from "../../workload/target-view.ts";
+import type { HostNotes } from "../host-notes.ts";
+
+export type OpenLoopJob = {
+  stage: string;
+  /** Run and stage; call ids are `<idPrefix>-<n>`. */
+  idPrefix: string;
+  /** A name of workload/catalogue.ts. */
+  story: string;
+  seed: number;
+  profile: Profile;
+  arrivals: Arrivals;
+  target: Target;
+  view: TargetView;
+  /** When the run began, by the runner's clock (run-clock.ts `wallUs`). */
+  epochUs: number;
+  /** Number of the first call, so that a second stage of a run does not repeat the first one's. */
+  firstCall?: number;
+  /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
+  segment?: { index: number; of: number };
+  /** More calls at once than this are not sent but counted as dropped (default 4096). */
+  maxOutstanding?: number;
+  /** How long calls may go on after the last arrival (default: the call time-out). */
+  drainMs?: number;
+  timeouts?: Partial<Timeouts>;
+};
+
+export type ToProcess =
+  | { type: "job"; job: OpenLoopJob }
+  | { type: "pong"; n: number; atUs: number }
+  | { type: "secret"; n: number; value: string }
+  | { type: "no-secret"; n: number; message: string }
+  /** Begin; `startUs` is the run time of arrival 0. */
+  | { type: "go"; startUs?: number }
+  /** No further arrivals; what is under way ends. */
+  | { type: "stop" };
+
+export type Problem = { verdict: "fail" | "inconclusive"; reason: string };
+
+export type OpenLoopEnd = {
+  /** Arrivals of the schedule that came due. */
+  offered: number;
+  /** Arrivals that became calls. */
+  started: number;
+  /** Not sent because `maxOutstanding` was reached. */
+  dropped: number;
+  /** Sent while as many calls were under way as there are connections, so they may have waited here. */
+  queued: number;
+  /** Could not be made, e.g. because no session could be minted. */
+  unmade: number;
+  /** Cut off at the end of the drain. */
+  cut: number;
+  startUs: number;
+  endUs: number;
+  /** How late calls left, against the schedule: at the moment of sending, not of connecting. */
+  lagMs: { p50: number; p99: number; max: number };
+};
+
+export type FromProcess =
+  | ObservedLine
+  | { type: "ping"; n: number }
+  | { type: "secret?"; n: number; ref: string; what: string }
+  | { type: "forget"; ref: string }
+  | { type: "ready"; clockErrorUs: number }
+  | { type: "progress"; atUs: number; offered: number; started: number; outstanding: number; done: number }
+  | ({ type: "host" } & HostNotes)
+  | ({ type: "problem" } & Problem)
+  | ({ type: "end" } & OpenLoopEnd)
+  | { type: "failed"; message: string };

@@ -1,0 +1,86 @@
+/**
+ * The process of the open-loop driver. It is a process of its own so that nothing else the runner does can make a call
+ * late, and it ends when its stdin does.
+ */
+
+import { openApiClient } from "../../client/api-client.ts";
+import { createRunClock } from "../../client/clock.ts";
+import { maskSecrets } from "../../contract/credentials.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { watchHost } from "../host-notes.ts";
+import type { OpenLoopEnd } from "./job.ts";
+import { startPressing } from "./play-schedule.ts";
+import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
+
+const DRIVER = "open-loop";
+const PROGRESS_EVERY_MS = 1000;
+/** From `go` to the first arrival, where the runner does not say. */
+const LEAD_US = 100_000;
+
+const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): string[] => {
+  const { dropped, offered, queued, unmade } = end;
+  const problems: string[] = [];
+  if (dropped > 0) problems.push(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
+  if (queued > offered / 1000) {
+    problems.push(`${queued} of ${offered} calls may have waited for one of our ${connections} connections`);
+  }
+  if (unmade > 0) problems.push(`${unmade} of ${offered} calls could not be made: ${maskSecrets(firstUnmade)}`);
+  if (offered === 0 && !stopped) problems.push("the schedule had no arrivals");
+  return problems;
+};
+
+const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise<void> => {
+  let stop: () => void = () => undefined;
+  let stopped = false;
+  once("stop").then(() => {
+    stopped = true;
+    stop();
+  });
+  const { job } = await once("job");
+  const story = STORIES.get(job.story);
+  if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+  const { offsetUs, errorUs } = await measureClock();
+  const clock = createRunClock(job.epochUs, offsetUs, errorUs);
+  const { stage, idPrefix, target, view, timeouts } = job;
+  const client = await openApiClient({
+    target,
+    secrets,
+    view,
+    clock,
+    stage,
+    driver: DRIVER,
+    idPrefix,
+    onLine: tell,
+    ...(timeouts === undefined ? {} : { timeouts }),
+  });
+  await client.book.prepare([], story.sessions(view));
+  const going = once("go");
+  tell({ type: "ready", clockErrorUs: errorUs }, true);
+  const { startUs } = await going;
+
+  const told = watchHost();
+  const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, tell);
+  stop = pressing.stop;
+  if (stopped) stop();
+  const progress = setInterval(
+    () => tell({ type: "progress", atUs: clock.nowUs(), ...pressing.now() }),
+    PROGRESS_EVERY_MS,
+  );
+  const { end, firstUnmade } = await pressing.finished;
+  clearInterval(progress);
+  tell({ type: "host", ...told() });
+  for (const reason of problemsOf(end, firstUnmade, client.connections, stopped)) {
+    tell({ type: "problem", verdict: "inconclusive", reason });
+  }
+  tell({ type: "end", ...end }, true);
+  await client.close();
+};
+
+const pipe = openProcessPipe();
+main(pipe).then(
+  () => pipe.end(0),
+  (error: unknown) => {
+    pipe.tell({ type: "failed", message: maskSecrets(error instanceof Error ? error.message : String(error)) }, true);
+    pipe.end(1);
+  },
+);

@@ -1,0 +1,153 @@
+/**
+ * Sends a story by its schedule, each call at its moment whatever became of the ones before, and counts what could not be
+ * sent so. That count decides whether a run may say anything about load.
+ */
+
+import type { ApiClient } from "../../client/api-client.ts";
+import type { RunClock } from "../../client/clock.ts";
+import type { ObservedLine } from "../../client/observed-line.ts";
+import { TIMEOUTS } from "../../client/send-request.ts";
+import { makeSchedule } from "../../workload/arrivals.ts";
+import type { Story } from "../../workload/story.ts";
+import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
+import { startPacer } from "./pacer.ts";
+import { perform } from "./perform.ts";
+
+const MAX_OUTSTANDING = 4096;
+const LAG_CELLS = 10_000;
+
+export type Pressing = {
+  /** Counts so far, `outstanding` and `done` among them. */
+  now(): { offered: number; started: number; outstanding: number; done: number };
+  /** No further arrivals. */
+  stop(): void;
+  finished: Promise<{ end: OpenLoopEnd; firstUnmade: string }>;
+};
+
+/** Lags in tenths of a millisecond, the last cell for all above a second. */
+const createLagTable = () => {
+  const cells = new Uint32Array(LAG_CELLS + 1);
+  let count = 0;
+  let maxMs = 0;
+  const at = (share: number): number => {
+    let left = share * count;
+    for (let cell = 0; cell < cells.length; cell++) {
+      left -= cells[cell] as number;
+      if (left <= 0) return Math.min(maxMs, (cell + 1) / 10);
+    }
+    return maxMs;
+  };
+  return {
+    add: (lagUs: number): void => {
+      cells[Math.min(LAG_CELLS, Math.max(0, Math.floor(lagUs / 100)))]! += 1;
+      count += 1;
+      maxMs = Math.max(maxMs, lagUs / 1000);
+    },
+    told: () => ({ p50: at(0.5), p99: at(0.99), max: maxMs }),
+  };
+};
+
+/** Waits that end early, all together, when nobody is to begin anything any more. */
+const createWaits = () => {
+  const cancels = new Set<() => void>();
+  let over = false;
+  return {
+    wait: (ms: number): Promise<boolean> =>
+      new Promise((resolve) => {
+        if (over) return resolve(false);
+        const done = (whole: boolean) => (): void => {
+          clearTimeout(timer);
+          cancels.delete(cancel);
+          resolve(whole);
+        };
+        const cancel = done(false);
+        const timer = setTimeout(done(true), ms);
+        cancels.add(cancel);
+      }),
+    cancel: (): void => {
+      over = true;
+      for (const cancel of cancels) cancel();
+    },
+  };
+};
+
+export const startPressing = (
+  job: OpenLoopJob,
+  story: Story,
+  client: ApiClient,
+  clock: RunClock,
+  startUs: number,
+  driver: string,
+  onLine: (line: ObservedLine) => void,
+): Pressing => {
+  const { index, of } = job.segment ?? { index: 0, of: 1 };
+  const bound = job.maxOutstanding ?? MAX_OUTSTANDING;
+  const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
+  const waits = createWaits();
+  const lag = createLagTable();
+  const under = new Set<Promise<void>>();
+  const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, cut: 0, startUs };
+  let done = 0;
+  let firstUnmade = "";
+  /** Number of the arrival that `next` gave last. */
+  let k = -1;
+
+  const next = (): number | null => {
+    for (;;) {
+      const at = schedule.next();
+      if (at === null) return null;
+      k += 1;
+      if (k % of === index) return startUs + at;
+    }
+  };
+  const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, clock, onLine, wait: waits.wait };
+  const fire = (dueUs: number): void => {
+    end.offered += 1;
+    if (under.size >= bound) {
+      end.dropped += 1;
+      return;
+    }
+    if (under.size >= client.connections) end.queued += 1;
+    const i = (job.firstCall ?? 0) + k;
+    lag.add(clock.nowUs() - dueUs);
+    end.started += 1;
+    const call = perform(client, story.plan(job.seed, i, job.view), i, dueUs, how)
+      .catch((error: unknown) => {
+        end.unmade += 1;
+        if (firstUnmade === "") firstUnmade = error instanceof Error ? error.message : String(error);
+      })
+      .finally(() => {
+        under.delete(call);
+        done += 1;
+      });
+    under.add(call);
+  };
+  const pacer = startPacer(clock, next, fire);
+
+  const finish = async () => {
+    await pacer.finished;
+    const drainMs = job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise((resolve) => {
+      timer = setTimeout(resolve, drainMs);
+    });
+    await Promise.race([Promise.all(under), late]);
+    clearTimeout(timer);
+    end.cut = under.size;
+    if (under.size > 0) {
+      // Closing the connections ends what is left; each still writes its line, as cut short or without an answer.
+      waits.cancel();
+      await client.close();
+      await Promise.all(under);
+    }
+    return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.told() }, firstUnmade };
+  };
+  return {
+    now: () => ({ offered: end.offered, started: end.started, outstanding: under.size, done }),
+    stop: () => {
+      pacer.stop();
+      waits.cancel();
+    },
+    finished: finish(),
+  };
+};

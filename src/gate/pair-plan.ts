@@ -1,0 +1,81 @@
+/**
+ * When the two deployments of the gate's small stage are loaded: short blocks in pairs, a coin for each pair telling who is
+ * first, so that whatever else the machine does, in whatever rhythm, favours neither. A block is a part below the capacity,
+ * where latency is read, and a part far above it, where goodput is read (design.md, "Gate on what is stable").
+ */
+
+import type { CallLine } from "../history/line.ts";
+import type { Piece, Profile } from "../workload/load-profiles.ts";
+import { saltOf, uniform } from "../workload/random.ts";
+import { type BlockPlan, measureBlock } from "./block.ts";
+import type { Pair } from "./paired-comparison.ts";
+
+export type Side = "base" | "head";
+export const SIDES: readonly Side[] = ["base", "head"];
+
+/** Long enough that the timers and turns of two busy cores are small beside it. */
+export const SERVICE_MS = 80;
+export const SLOTS = 16;
+export const PAIRS = 16;
+const CAPACITY_PER_S = (SLOTS * 1000) / SERVICE_MS;
+const BELOW = 0.7;
+const ABOVE = 2;
+const STEADY_S = 0.3;
+const PAST_S = 0.18;
+/** Most of what is under way when a block ends is over before the other deployment is loaded. */
+const REST_S = 0.06;
+const BLOCK_S = STEADY_S + PAST_S + REST_S;
+/** An answer twice as late as it should be is no good one. */
+const SLO_MS = 2 * SERVICE_MS;
+/** Loaded before anything is measured: code is compiled, connections are made. */
+const WARM_UP_S = 0.5;
+const SEED = 1;
+
+export type GateBlock = { pair: number; side: Side; startS: number };
+
+export const gateBlocks = (pairs: number): GateBlock[] =>
+  Array.from({ length: pairs * 2 }, (_, at) => {
+    const pair = Math.floor(at / 2);
+    const first: Side = uniform(SEED, pair, saltOf("who is first")) < 0.5 ? "base" : "head";
+    const side = at % 2 === 0 ? first : first === "base" ? "head" : "base";
+    return { pair, side, startS: 2 * WARM_UP_S + at * BLOCK_S };
+  });
+
+const piece = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
+
+/** One side's load: its own blocks, and silence while the other is loaded. */
+export const profileOf = (blocks: readonly GateBlock[], side: Side): Profile => {
+  const warmUpS = side === "base" ? 0 : WARM_UP_S;
+  const pieces = [piece(0, warmUpS), piece(BELOW * CAPACITY_PER_S, WARM_UP_S - REST_S)];
+  let atS = warmUpS + WARM_UP_S - REST_S;
+  for (const { startS } of blocks.filter((block) => block.side === side)) {
+    pieces.push(piece(0, startS - atS), piece(BELOW * CAPACITY_PER_S, STEADY_S), piece(ABOVE * CAPACITY_PER_S, PAST_S));
+    atS = startS + STEADY_S + PAST_S;
+  }
+  return { name: `gate-${side}`, pieces };
+};
+
+const planOf = ({ startS }: GateBlock, startUs: number): BlockPlan => {
+  const us = (afterS: number): number => Math.round(startUs + (startS + afterS) * 1e6);
+  return {
+    steady: { fromUs: us(0), toUs: us(STEADY_S) },
+    past: { fromUs: us(STEADY_S), toUs: us(STEADY_S + PAST_S) },
+    sloMs: SLO_MS,
+  };
+};
+
+/** The blocks measured and put together again. `startUs`: when both loads began. */
+export const pairsOf = (
+  blocks: readonly GateBlock[],
+  lines: Readonly<Record<Side, readonly CallLine[]>>,
+  startUs: number,
+): Pair[] => {
+  const pairs: Partial<Pair>[] = [];
+  for (const block of blocks) {
+    pairs[block.pair] = {
+      ...pairs[block.pair],
+      [block.side]: measureBlock(lines[block.side], planOf(block, startUs)),
+    };
+  }
+  return pairs as Pair[];
+};

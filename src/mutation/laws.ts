@@ -1,0 +1,129 @@
+/**
+ * The column of the laws: `properties/mutant-laws.ts` in a process of its own, which runs them with a mutant's parts in place
+ * of the healthy ones and says a line of JSON for each law and mutant.
+ */
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { nobody } from "../mutants/mutant.ts";
+import type { Trial, TrialVerdict } from "./trials.ts";
+
+export type LawLine = {
+  mutant: string;
+  law: string;
+  verdict: "killed" | "survived" | "undecided";
+  told: string;
+  seed?: number;
+  path?: string | null;
+};
+
+export type LawsOptions = {
+  mutants: readonly string[];
+  onTrial?(trial: Trial): void;
+  signal?: AbortSignal;
+  /** The program, from the root of the repository. */
+  program?: string;
+};
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const PROGRAM = "properties/mutant-laws.ts";
+const NO_LAW = "(laws)";
+const STDERR_KEPT = 2_000;
+
+const VERDICTS: Record<LawLine["verdict"], { healthy: TrialVerdict; spoilt: TrialVerdict }> = {
+  killed: { healthy: "false-positive", spoilt: "seen" },
+  survived: { healthy: "acquitted", spoilt: "not-seen" },
+  undecided: { healthy: "undecided", spoilt: "undecided" },
+};
+
+const trialOf = ({ mutant, law, verdict, told, seed, path }: LawLine, durationMs: number): Trial => {
+  const healthy = mutant === nobody.name;
+  const replay = seed === undefined ? "" : ` (seed ${seed}${path ? `, path ${path}` : ""})`;
+  return {
+    ...{ mutant, column: "properties", stage: law, own: healthy, intended: healthy && law !== NO_LAW ? [law] : [] },
+    by: verdict === "killed" ? [law] : [],
+    verdict: VERDICTS[verdict][healthy ? "healthy" : "spoilt"],
+    told: verdict === "survived" ? [] : [`${law}: ${verdict}: ${told}${replay}`],
+    ...{ attempts: 1, durationMs },
+  };
+};
+
+const isLawLine = (value: unknown): value is LawLine => {
+  const line = value as Partial<LawLine> | null;
+  return typeof line?.mutant === "string" && typeof line.law === "string" && line.verdict !== undefined;
+};
+
+const parsed = (text: string): LawLine | null => {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isLawLine(value) && value.verdict in VERDICTS ? value : null;
+  } catch {
+    return null;
+  }
+};
+
+/**
+ * A trial for each law and mutant. A mutant of which nothing was said is undecided, and why; when all was well, no law looks at
+ * what it spoils, and there is no trial of it. Never rejects.
+ */
+export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
+  const { mutants, onTrial, signal, program = PROGRAM } = options;
+  const trials: Trial[] = [];
+  let sinceMs = performance.now();
+  const add = (line: LawLine): void => {
+    const trial = trialOf(line, Math.round(performance.now() - sinceMs));
+    sinceMs = performance.now();
+    trials.push(trial);
+    onTrial?.(trial);
+  };
+  const ended = existsSync(`${ROOT}/${program}`)
+    ? await listen(program, mutants, add, signal)
+    : { well: false, how: `${program} is not there` };
+  for (const mutant of mutants) {
+    if (trials.some((trial) => trial.mutant === mutant) || (ended.well && mutant !== nobody.name)) continue;
+    add({ mutant, law: NO_LAW, verdict: "undecided", told: ended.how });
+  }
+  return trials;
+};
+
+type Ended = { well: boolean; how: string };
+
+/** Hands every line on; resolves with how it ended, for those of whom it said nothing. */
+const listen = async (
+  program: string,
+  mutants: readonly string[],
+  onLaw: (line: LawLine) => void,
+  signal: AbortSignal | undefined,
+): Promise<Ended> => {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program, "--json", ...mutants], {
+    cwd: ROOT,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const end = (): void => void child.kill("SIGKILL");
+  // It must not outlive us, whichever way we go.
+  process.once("exit", end);
+  signal?.addEventListener("abort", end, { once: true });
+  let complaints = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    complaints = (complaints + text).slice(-STDERR_KEPT);
+  });
+  createInterface({ input: child.stdout }).on("line", (text) => {
+    const line = parsed(text);
+    if (line !== null && mutants.includes(line.mutant)) onLaw(line);
+  });
+  try {
+    return await new Promise<Ended>((resolve) => {
+      const over = (well: boolean, what: string): void => resolve({ well, how: `${program} ${what}` });
+      child.on("error", (error) => over(false, `could not be started: ${error.message}`));
+      child.on("close", (code, how) => {
+        const last = complaints.trim().split("\n").at(-1) ?? "";
+        const words = last === "" ? "" : `; its last words: ${last}`;
+        over(code === 0, `ended (${how ?? code}) and said nothing of it${words}`);
+      });
+    });
+  } finally {
+    process.off("exit", end);
+    signal?.removeEventListener("abort", end);
+  }
+};

@@ -1,0 +1,182 @@
+/**
+ * What a mutant is tried on: a small deployment, loaded through the same client as any other. The calls' lines, the marks and
+ * the witnesses come out as a stage that can be judged.
+ */
+
+import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
+import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
+import type { Line } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import type { Parts } from "../platform/parts.ts";
+import type { Running } from "../platform/start-role.ts";
+import { pause, waitUntil } from "../supervision/waiting.ts";
+import { controlSend, readCounts, readGauges, readLedger } from "../target/control-planes.ts";
+import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { viewOf } from "../target/view-of-target.ts";
+import type { Step } from "../workload/step.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import { type DeploymentOptions, type Links, MANY, type SmallDeployment, startSmallDeployment } from "./deployment.ts";
+
+export type Bench = {
+  stage: string;
+  target: Target;
+  view: TargetView;
+  clock: RunClock;
+  running: Running;
+  links: Links | null;
+  /** Look-ups of key records that the key service has answered so far. */
+  lookups(): number;
+  /** Sends one step now; the replicas take turns. `id` in place of a fresh one, for a client that repeats itself. */
+  send(step: Step, id?: string): Promise<Sent>;
+  /** Sends all steps, at most `atOnce` at a time. */
+  sendAll(steps: readonly Step[], atOnce?: number): Promise<Sent[]>;
+  /** Sends the steps one after the other at a steady rate, whatever becomes of them. */
+  press(steps: readonly Step[], ratePerS: number): Promise<Sent[]>;
+  /** Waits until so many calls are in flight; goes on after a second, because a mutant may never get there. */
+  untilInFlight(calls: number): Promise<void>;
+  operate(method: "POST" | "PATCH", path: string, body: unknown): Promise<unknown>;
+  add(line: Line): void;
+  mark(name: string, more?: { org?: string; detail?: string }): void;
+  /** What was judged in the play itself. */
+  claim(claims: readonly Claim[]): void;
+  claims: Claim[];
+  /** Facts that only the play knows. */
+  tell(facts: Partial<StageFacts>): void;
+  /** The deployment is about to end by itself: its witnesses will not be asked. */
+  silence(): void;
+  /** Ends what is still under way, as clients that leave. */
+  hangUp(): Promise<void>;
+  /** Leaves no call under way, reads the witnesses and closes everything. */
+  finish(): Promise<{ facts: StageFacts; lines: Line[] }>;
+  close(): Promise<void>;
+};
+
+export const RECOVERY_DEADLINE_MS = 600;
+const IN_FLIGHT_MS = 1_000;
+const DRAIN_MS = 5_000;
+const TIMEOUTS = { callMs: 15_000, firstEventMs: 10_000, idleMs: 10_000 };
+const DRIVER = "in-process";
+
+type Witnesses = Pick<StageFacts, "counts" | "gauges" | "ledger">;
+
+export const openBench = async (stage: string, parts: Parts, options: DeploymentOptions): Promise<Bench> => {
+  const epochUs = wallUs();
+  const clock = createRunClock(epochUs);
+  const deployment = await startSmallDeployment(stage, parts, options);
+  const clients: ApiClient[] = [];
+  const hangUp = async (): Promise<void> => {
+    for (const client of clients) await client.close();
+  };
+  const close = async (): Promise<void> => {
+    await hangUp();
+    await deployment.close();
+  };
+  try {
+    const lines: Line[] = [];
+    const idRun = `mutants.${stage}`;
+    const view = viewOf(deployment.targets[0] as Target);
+    for (const [at, target] of deployment.targets.entries()) {
+      const shared = { secrets: createSecrets("."), view, clock, stage, driver: DRIVER, timeouts: TIMEOUTS };
+      const onLine = (line: Line): void => void lines.push(line);
+      clients.push(await openApiClient({ ...shared, target, idPrefix: `${idRun}.${at}`, onLine }));
+    }
+    return { ...benchOf(stage, idRun, epochUs, clock, deployment, clients, view, lines), hangUp, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};
+
+const benchOf = (
+  stage: string,
+  idRun: string,
+  epochUs: number,
+  clock: RunClock,
+  deployment: SmallDeployment,
+  clients: readonly ApiClient[],
+  view: TargetView,
+  lines: Line[],
+): Omit<Bench, "hangUp" | "close"> => {
+  const { apis, targets, limits, tenants, links } = deployment;
+  const controls = apis.map(({ urls }) => urls.control?.api as string);
+  const control = controls[0] as string;
+  const told: Partial<StageFacts> = {};
+  const claims: Claim[] = [];
+  let silent = false;
+  let sent = 0;
+
+  const send: Bench["send"] = async (step, id) => {
+    const number = sent++;
+    // Every second call changes the replica, so that callers who take turns meet all of them.
+    const client = clients[(number >> 1) % clients.length] as ApiClient;
+    const context = { id: id ?? `${idRun}.c-${number}`, stage, driver: DRIVER, intendedUs: clock.nowUs() };
+    const answer = await client.send(step, context);
+    lines.push(answer.line);
+    return answer;
+  };
+
+  /** Nobody is connected any more and nothing is to be settled: a slot still held then is held for nobody. */
+  const isQuiet = async (): Promise<boolean> => {
+    const gauges = await readGauges(controls);
+    return gauges.every(({ sockets, unsettled }) => sockets === 0 && (unsettled ?? 0) === 0);
+  };
+
+  const readWitnesses = async (): Promise<Witnesses & { drained: boolean }> => {
+    if (silent) return { drained: true };
+    const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });
+    const [counts, gauges] = [await readCounts(controls, idRun), await readGauges(controls)];
+    return { drained, counts, gauges, ledger: await readLedger(control, `${idRun}.`) };
+  };
+
+  return {
+    ...{ stage, view, clock, links, claims, send },
+    target: targets[0] as Target,
+    running: apis[0] as Running,
+    lookups: deployment.lookups,
+    sendAll: async (steps, atOnce = MANY) => {
+      const answers: Sent[] = [];
+      const next = steps.entries();
+      const work = async (): Promise<void> => {
+        for (const [at, step] of next) answers[at] = await send(step);
+      };
+      await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
+      return answers;
+    },
+    press: (steps, ratePerS) =>
+      Promise.all(
+        steps.map(async (step, at) => {
+          await pause((at * 1000) / ratePerS);
+          return send(step);
+        }),
+      ),
+    untilInFlight: async (calls) => {
+      const reached = async (): Promise<boolean> =>
+        (await readGauges(controls)).reduce((sum, { in_flight }) => sum + in_flight, 0) >= calls;
+      await waitUntil(reached, { forMs: IN_FLIGHT_MS, pollMs: 10 });
+    },
+    operate: (method, path, body) => controlSend(method, `${control}${path}`, body),
+    add: (line) => void lines.push(line),
+    mark: (name, more = {}) => void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
+    claim: (more) => void claims.push(...more),
+    tell: (facts) => void Object.assign(told, facts),
+    silence: () => {
+      silent = true;
+    },
+    finish: async () => {
+      for (const client of clients) await client.close();
+      const witnesses = await readWitnesses();
+      await deployment.close();
+      const facts: StageFacts = {
+        ...{ stage, limits, tenants, shedding: "fixed", faults: false },
+        started_at_ms: epochUs / 1000,
+        recovery_deadline_ms: RECOVERY_DEADLINE_MS,
+        texts: [{ name: "the platform's log", text: deployment.log() }],
+        ...witnesses,
+        ...told,
+      };
+      return { facts, lines };
+    },
+  };
+};

@@ -1,0 +1,91 @@
+/**
+ * The small stages that mutants are tried on: each a deployment in this process, a short play of some tens to some hundreds
+ * of calls, and all invariants over what came of it. On the healthy platform none may fail, and those that the stage exists
+ * for have to pass.
+ */
+import { GATE_CLAIM_IDS } from "../gate/gate-claims.ts";
+import type { Claim } from "../history/run-document.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
+import type { MutantStage } from "../mutants/mutant.ts";
+import type { Parts } from "../platform/parts.ts";
+import type { DeploymentOptions } from "./deployment.ts";
+import { compareOnGate } from "./gate-trial.ts";
+import { type Bench, openBench } from "./stage-bench.ts";
+import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
+import { keysRefused, limiterRefused, limiterReplyLost } from "./stages/faults.ts";
+import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./stages/load.ts";
+import { deploy, recordChanges, streams } from "./stages/streams.ts";
+import { verify, verifyLoad } from "./stages/verify.ts";
+
+type About = {
+  about: string;
+  /** Invariants (rules as `verify/<rule>`, measurements as `gate/<measurement>`) that pass on the healthy platform, or the
+   * stage proves nothing. */
+  proves: readonly string[];
+};
+
+/** A deployment, loaded, and judged by all invariants and whatever else the play itself asks. */
+export type MiniStage = About & {
+  options: DeploymentOptions;
+  /** A black box: no invariant is asked, because they see a ledger and counts that the caller does not. */
+  rulesAlone?: true;
+  play(bench: Bench): Promise<void>;
+};
+
+/** Two deployments, side by side. */
+export type ComparedStage = About & {
+  compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]>;
+};
+
+const gate: ComparedStage = {
+  about: "the healthy platform and this one in short blocks in turn, compared in pairs",
+  proves: GATE_CLAIM_IDS,
+  compare: compareOnGate,
+};
+
+export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage>> = {
+  answers,
+  "edge-of-quota": quotaEdge,
+  "month-edge": monthEdge,
+  overload,
+  "past-capacity": pastCapacity,
+  noisy,
+  "rate-edge": rateEdge,
+  "patient-client": patientClient,
+  "two-replicas": twoReplicas,
+  "limiter-refused": limiterRefused,
+  "limiter-reply-lost": limiterReplyLost,
+  "keys-refused": keysRefused,
+  "record-changes": recordChanges,
+  streams,
+  deploy,
+  verify,
+  "verify-load": verifyLoad,
+  gate,
+};
+
+export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
+
+/**
+ * Claims of all who judge there. `base` is what the gate compares with, `deciding` are the judges for whose verdict it measures
+ * longer. Rejects when the stage could not be played.
+ */
+export const runMiniStage = async (
+  name: MutantStage,
+  parts: Parts,
+  base: Parts,
+  deciding: readonly string[] = [],
+): Promise<Claim[]> => {
+  const stage = MINI_STAGES[name];
+  if ("compare" in stage) return stage.compare(base, parts, deciding);
+  const bench = await openBench(name, parts, stage.options);
+  try {
+    await stage.play(bench);
+    const { facts, lines } = await bench.finish();
+    const replay = `npx floodgate dev mutants --stage ${name}`;
+    return [...bench.claims, ...judgeStage(stage.rulesAlone === true ? [] : INVARIANTS, facts, inOrder(lines), replay)];
+  } finally {
+    await bench.close();
+  }
+};

@@ -1,0 +1,135 @@
+/** Plays about single answers and about allowances: who is let in, what is said, what is charged. */
+
+import type { Product } from "../../contract/routes.ts";
+import { pause } from "../../supervision/waiting.ts";
+import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
+import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
+import type { CallerName, TargetView } from "../../workload/target-view.ts";
+import { REVOCATION_BUDGET_MS } from "../deployment.ts";
+import type { MiniStage } from "../stages.ts";
+
+const SEED = 1;
+/** In every publishable key's allowlist (`platform/seed.ts`). */
+const SEED_ORIGIN = "https://app.example";
+/** A judge lets a record be this much older than the revocation budget. */
+const RECORD_MARGIN_MS = 150;
+
+const role = (name: string): CallerName => `role:${name}`;
+const session = (product: Product): CredentialRef => ({ as: "session", of: role("publishable"), product });
+const NOT_JSON = { is: "malformed", text: "not json" } as const;
+
+/** Calls that fail two checks at once, which only an order of checks can tell apart (items 69, 81). */
+const doubleFaults = (view: TargetView): Step[] => {
+  const wishes: StepWish[] = [
+    { route: "sdk.sessions", credential: { as: "none" }, body: NOT_JSON },
+    {
+      route: "sdk.sessions",
+      credential: { as: "publishable", of: role("revoked") },
+      body: NOT_JSON,
+      origin: "foreign",
+    },
+    { route: "sdk.sessions", credential: { as: "server", of: role("server") }, body: NOT_JSON },
+    { route: "sdk.sessions", credential: { as: "publishable", of: role("publishable") }, body: NOT_JSON },
+    { route: "chat.control", credential: { as: "garbage" }, body: NOT_JSON },
+    { route: "chat.control", credential: { as: "publishable", of: role("publishable") }, body: NOT_JSON },
+    { route: "chat.control", credential: { as: "server", of: role("server_foreign_ip") }, body: NOT_JSON },
+    { route: "design.analyze", credential: { as: "server", of: role("server_no_design") }, body: NOT_JSON },
+    { route: "design.styles", credential: { as: "server", of: role("server_no_design") }, origin: "foreign" },
+    { route: "design.styles", credential: session("chat"), origin: "foreign" },
+    { route: "maps.tiles", credential: session("chat"), origin: "foreign" },
+  ];
+  return wishes.map((wish, n) => stepOf(view, n, wish));
+};
+
+/** An origin that begins like the listed one, and is another one's. */
+const lookalike = (view: TargetView): Step => {
+  const credential = { as: "publishable", of: role("publishable") } as const;
+  const step = stepOf(view, 0, { route: "sdk.sessions", credential, origin: "foreign" });
+  return { ...step, headers: { origin: `${SEED_ORIGIN}.evil.example` } };
+};
+
+export const answers: MiniStage = {
+  about: "every route called rightly and wrongly in every way that a caller can provoke alone",
+  proves: [
+    ...["first-failing-check-decides", "envelope-fits-subcode", "tells-when-to-retry", "admission-is-stored-and-tier"],
+    ...["refused-is-not-charged", "charged-once", "revoked-stays-out", "session-lifetime-is-bounded", "counts-agree"],
+    ...["stream-vocabularies-differ", "streams-end-once", "slots-are-given-back", "secrets-stay-secret"],
+    ...["admits-at-most-the-allowance", "admits-what-is-allowed", "organizations-do-not-share"],
+    "sheds-only-over-the-cap",
+  ],
+  options: { tenants: [] },
+  play: async ({ view, send, sendAll }) => {
+    const round = Array.from({ length: smokeRound(view) }, (_, i) => smoke.plan(SEED, i, view)).flat();
+    // The first call begins the stage: records changed before it are settled a revocation budget later.
+    await send(stepOf(view, 0, { route: "design.styles", credential: { as: "server", of: "role:server" } }));
+    await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
+    await sendAll([...round, ...doubleFaults(view), lookalike(view)], 12);
+  },
+};
+
+const mints = (view: TargetView, org: string, count: number): Step[] =>
+  Array.from({ length: count }, (_, n) => exchangeStep(view, n, `tenant:${org}`, "tile"));
+
+const loads = (view: TargetView, org: string, count: number): Step[] =>
+  Array.from({ length: count }, (_, n) =>
+    stepOf(view, n, { route: "maps.loads", credential: { as: "server", of: `tenant:${org}` } }),
+  );
+
+/** Takes from the lists in turn, so that organizations meet. */
+const interleaved = (...lists: Step[][]): Step[] =>
+  Array.from({ length: Math.max(...lists.map(({ length }) => length)) }, (_, at) =>
+    lists.flatMap((list) => list[at] ?? []),
+  ).flat();
+
+export const quotaEdge: MiniStage = {
+  about: "many map loads at once across the allowance of Free and paid organizations, and a client that repeats its id",
+  proves: [
+    ...["admits-at-most-the-allowance", "admits-what-is-allowed", "refused-is-not-charged", "charged-once"],
+    ...["organizations-do-not-share", "counts-agree"],
+  ],
+  options: {
+    tenants: [
+      { org: "org_free", tier: "Free", allowance: 10, used: 0 },
+      { org: "org_begun", tier: "Free", allowance: 10, used: 6 },
+      { org: "org_paid", tier: "Pro", allowance: 3, used: 0 },
+      { org: "org_large", tier: "Pro", allowance: 1_000_000, used: 0 },
+      { org: "org_clumsy", tier: "Free", allowance: 4, used: 0 },
+    ],
+  },
+  play: async ({ stage, view, send, sendAll }) => {
+    await sendAll(
+      interleaved(
+        mints(view, "org_free", 24),
+        mints(view, "org_begun", 16),
+        mints(view, "org_paid", 16),
+        loads(view, "org_paid", 16),
+        loads(view, "org_large", 16),
+      ),
+    );
+    // One after the other: what is left of an allowance cannot be hidden by what is under way.
+    for (const org of ["org_free", "org_begun", "org_paid"]) await sendAll(mints(view, org, 3), 1);
+    for (const step of mints(view, "org_clumsy", 9)) await send(step, `mutants.${stage}.the-same`);
+  },
+};
+
+const DAY_MS = 86_400_000;
+
+export const monthEdge: MiniStage = {
+  about: "organizations that have used up their month, before and after the next one begins",
+  proves: ["admits-what-is-allowed", "admits-at-most-the-allowance", "refused-is-not-charged"],
+  options: {
+    tenants: [
+      { org: "org_free", tier: "Free", allowance: 5, used: 5 },
+      { org: "org_paid", tier: "Pro", allowance: 2, used: 10 },
+    ],
+  },
+  play: async ({ view, sendAll, operate, mark }) => {
+    await sendAll(interleaved(mints(view, "org_free", 2), mints(view, "org_paid", 2)));
+    const now = new Date();
+    const middle = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) + 14 * DAY_MS;
+    await operate("PATCH", "/deployment", { clock_offset_ms: middle - now.getTime() });
+    mark("new-month");
+    await sendAll(interleaved(mints(view, "org_free", 3), mints(view, "org_paid", 3)), 1);
+    await sendAll(mints(view, "org_free", 4), 1);
+  },
+};

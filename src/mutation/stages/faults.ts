@@ -1,0 +1,98 @@
+/** Plays about broken dependencies: what is answered without them, what is charged, and that it ends with the heal. */
+
+import type { StageFacts } from "../../history/stage-facts.ts";
+import { pause, waitUntil } from "../../supervision/waiting.ts";
+import type { Step } from "../../workload/step.ts";
+import type { TargetView } from "../../workload/target-view.ts";
+import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
+import { whileBroken } from "../link-breaker.ts";
+import { type Bench, RECOVERY_DEADLINE_MS } from "../stage-bench.ts";
+import type { MiniStage } from "../stages.ts";
+import { callsOf, paid } from "./load.ts";
+
+const TENANTS = 3;
+/** More than a judge needs of calls that met a fault. */
+const CALLS = 14;
+const RECORD_MARGIN_MS = 100;
+/** Within the limiter's budget: who waits for a reply must wait still when the link is healed. */
+const CHARGED_MS = 0.7 * LIMITER_BUDGET_MS;
+
+const mixed = (view: TargetView, count: number): Step[] => [
+  ...callsOf(view, "maps.loads", Math.ceil(count / 2)),
+  ...callsOf(view, "design.styles", Math.floor(count / 2)),
+];
+
+/** From the heal to calls that no leftover of the fault may touch. */
+const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
+  await pause(RECOVERY_DEADLINE_MS + 20);
+  await sendAll(mixed(view, CALLS), 4);
+};
+
+const FAULT_STAGE = { tenants: paid(TENANTS), breakable: true } as const;
+const PROVES = ["fails-closed", "recovers", "envelope-fits-subcode", "refused-is-not-charged", "charged-once"];
+
+export const limiterRefused: MiniStage = {
+  about: "the limiter's link is cut, and healed",
+  proves: [...PROVES, "first-failing-check-decides", "tells-when-to-retry", "slots-are-given-back", "counts-agree"],
+  options: FAULT_STAGE,
+  play: async (bench) => {
+    const { view, sendAll } = bench;
+    await sendAll(mixed(view, 6), 3);
+    await whileBroken(bench, "limiter", "refused", async () => {
+      await sendAll(mixed(view, CALLS + 4), 6);
+    });
+    await afterRecovery(bench);
+  },
+};
+
+export const limiterReplyLost: MiniStage = {
+  about: "the limiter takes charges, its replies are lost, and it is healed while some calls still wait",
+  proves: [...PROVES, "counts-agree"],
+  options: FAULT_STAGE,
+  play: async (bench) => {
+    const { view, sendAll, running } = bench;
+    const limiter = running.administration?.limiter;
+    if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
+    const used = async (): Promise<number> => {
+      let sum = 0;
+      for (const { org } of view.tenants) sum += await limiter.used(org, "map_loads");
+      return sum;
+    };
+    await sendAll(mixed(view, 6), 3);
+    let waiting: Promise<unknown> = Promise.resolve();
+    await whileBroken(bench, "limiter", "reply-lost", async () => {
+      await sendAll(mixed(view, CALLS + 4), CALLS + 4);
+      const before = await used();
+      waiting = sendAll(callsOf(view, "maps.loads", 6));
+      // They have been charged, and do not know it yet.
+      await waitUntil(async () => (await used()) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
+    });
+    await waiting;
+    await afterRecovery(bench);
+  },
+};
+
+const BURSTS = 4;
+
+export const keysRefused: MiniStage = {
+  about: "the key service's link is cut for longer than a key record may be kept, and healed; then many call at once",
+  proves: ["fails-closed", "recovers", "envelope-fits-subcode", "tells-when-to-retry", "counts-agree"],
+  options: FAULT_STAGE,
+  play: async (bench) => {
+    const { view, sendAll, clock, lookups } = bench;
+    await sendAll(mixed(view, 6), 3);
+    await whileBroken(bench, "keys", "refused", async () => {
+      await pause(REVOCATION_BUDGET_MS + RECORD_MARGIN_MS);
+      await sendAll(mixed(view, CALLS + 4), 6);
+    });
+    const from_us = clock.nowUs();
+    const before = lookups();
+    for (let burst = 0; burst < BURSTS; burst += 1) {
+      await sendAll(callsOf(view, "design.styles", 24));
+      await pause(REVOCATION_BUDGET_MS + 20);
+    }
+    const key_lookups: StageFacts["key_lookups"] = [{ from_us, to_us: clock.nowUs(), count: lookups() - before }];
+    await afterRecovery(bench);
+    bench.tell({ key_lookups });
+  },
+};

@@ -1,0 +1,128 @@
+/** Plays about load: caps on calls in flight, and the request rate of a key. */
+
+import type { RouteName } from "../../contract/routes.ts";
+import type { SeedTenant } from "../../platform/seed.ts";
+import { pause } from "../../supervision/waiting.ts";
+import { type Step, stepOf } from "../../workload/step.ts";
+import type { TargetView } from "../../workload/target-view.ts";
+import { inTurn } from "../../workload/tenants.ts";
+import type { MiniStage } from "../stages.ts";
+
+export const paid = (count: number): SeedTenant[] =>
+  Array.from({ length: count }, (_, at) => ({ org: `org_t${at + 1}`, tier: "Pro", allowance: 1_000_000, used: 0 }));
+
+export const callOf = (view: TargetView, org: string, route: RouteName, n = 0): Step =>
+  stepOf(view, n, { route, credential: { as: "server", of: `tenant:${org}` } });
+
+/** Calls of all tenants in turn, but for those named. */
+export const callsOf = (view: TargetView, route: RouteName, count: number, but: readonly string[] = []): Step[] => {
+  const orgs = view.tenants.map(({ org }) => org).filter((org) => !but.includes(org));
+  return Array.from({ length: count }, (_, n) => callOf(view, inTurn(orgs, n), route, n));
+};
+
+/** Time for the first events of streams that are served already. */
+const FIRST_EVENTS_MS = 120;
+const AT_ONCE = 10;
+
+export const overload: MiniStage = {
+  about: "as many streams as the replica's cap, and many calls while they run",
+  proves: [
+    ...["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap", "slots-are-given-back"],
+    ...["tells-when-to-retry", "envelope-fits-subcode", "counts-agree"],
+  ],
+  options: { tenants: paid(8), globalInFlight: 8, orgInFlight: 8, serviceMs: 1_000, tokens: 10 },
+  play: async ({ view, sendAll, untilInFlight }) => {
+    const quick = (): Promise<unknown> => sendAll(callsOf(view, "design.styles", 24), AT_ONCE);
+    await quick();
+    const held = sendAll(callsOf(view, "chat.control", 8));
+    await untilInFlight(8);
+    await pause(FIRST_EVENTS_MS);
+    // As few at a time as the quick ones, so that what a refusal takes can be held against what they take.
+    await sendAll(callsOf(view, "design.styles", 30), AT_ONCE);
+    await sendAll(callsOf(view, "chat.control", 8));
+    await held;
+    await quick();
+  },
+};
+
+/** Clients of a stage that is past its capacity: half as many again as there are slots. */
+const CLIENTS = 12;
+const PAST_CAPACITY_MS = 4_000;
+const SHED_PAUSE_MS = 60;
+
+export const pastCapacity: MiniStage = {
+  about: "more clients than slots, for four seconds, each with its next stream as soon as one is over or refused",
+  proves: ["sheds-above-the-cap", "sheds-only-over-the-cap", "slots-are-given-back", "counts-agree"],
+  options: { tenants: paid(4), globalInFlight: 8, orgInFlight: 8, serviceMs: 250, tokens: 4 },
+  play: async ({ view, send, hangUp }) => {
+    // A closed loop: on a busy machine it slows down, where calls by a schedule would pile up in our own process.
+    const untilMs = performance.now() + PAST_CAPACITY_MS;
+    const client = async (n: number): Promise<void> => {
+      while (performance.now() < untilMs) {
+        const { line } = await send(callOf(view, `org_t${1 + (n % 4)}`, "chat.control", n));
+        if (line.outcome.startsWith("429")) await pause(SHED_PAUSE_MS);
+      }
+    };
+    const all = Promise.all(Array.from({ length: CLIENTS }, (_, n) => client(n)));
+    await Promise.race([all, pause(PAST_CAPACITY_MS + 400)]);
+    await hangUp();
+    await all;
+  },
+};
+
+export const noisy: MiniStage = {
+  about: "one organization fills its own cap with streams and goes on calling, others call beside it",
+  proves: [
+    ...["organizations-do-not-share", "sheds-only-over-the-cap", "refused-is-not-charged", "slots-are-given-back"],
+    "counts-agree",
+  ],
+  options: { tenants: paid(4), globalInFlight: 200, orgInFlight: 3, serviceMs: 400, tokens: 6 },
+  play: async ({ view, sendAll, untilInFlight }) => {
+    const loud = "org_t1";
+    const held = sendAll(Array.from({ length: 3 }, (_, n) => callOf(view, loud, "chat.control", n)));
+    await untilInFlight(3);
+    const more = Array.from({ length: 12 }, (_, n) => callOf(view, loud, n % 2 === 0 ? "maps.loads" : "poi.enrich", n));
+    await Promise.all([
+      sendAll(more),
+      sendAll(callsOf(view, "maps.loads", 12, [loud]), 3),
+      sendAll(callsOf(view, "design.styles", 12, [loud]), 3),
+    ]);
+    await held;
+  },
+};
+
+const RATE = { perS: 20, burst: 10 };
+/** Five times the two keys' rate together, for two and a half seconds. */
+const pressed: Pick<MiniStage, "play"> = {
+  play: async ({ view, press }) => {
+    await press(callsOf(view, "design.themes", 300), 120);
+  },
+};
+
+export const rateEdge: MiniStage = {
+  about: "two keys pressed far above their rate, over several windows of a second",
+  proves: ["rate-within-any-window", "tells-when-to-retry", "envelope-fits-subcode", "counts-agree"],
+  options: { tenants: paid(2), rate: RATE },
+  ...pressed,
+};
+
+export const twoReplicas: MiniStage = {
+  about: "the same load on two replicas in turn, which share one limiter",
+  proves: ["rate-within-any-window", "counts-agree"],
+  options: { tenants: paid(2), rate: RATE, replicas: 2 },
+  ...pressed,
+};
+
+export const patientClient: MiniStage = {
+  about: "a client alone on its key that waits exactly as long as it is told",
+  proves: ["tells-when-to-retry", "rate-within-any-window"],
+  options: { tenants: paid(1), rate: { perS: 0.5, burst: 2 } },
+  play: async ({ view, send }) => {
+    const ask = () => send(callOf(view, "org_t1", "design.styles"));
+    let answer = await ask();
+    while (answer.line.outcome.startsWith("2")) answer = await ask();
+    const waitS = Number(answer.line.retry_after ?? 1);
+    await pause(waitS * 1000 + 5);
+    await ask();
+  },
+};

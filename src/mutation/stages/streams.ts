@@ -1,0 +1,91 @@
+/** Plays about streams, and about records that change while sessions live. */
+import { pause } from "../../supervision/waiting.ts";
+import { type Step, stepOf } from "../../workload/step.ts";
+import type { CallerName, TargetView } from "../../workload/target-view.ts";
+import { REVOCATION_BUDGET_MS } from "../deployment.ts";
+import type { MiniStage } from "../stages.ts";
+import { callOf, callsOf, paid } from "./load.ts";
+
+export const streams: MiniStage = {
+  about: "all three kinds of stream, readers that leave, and streams that fail by order",
+  proves: [
+    ...["streams-end-once", "stream-vocabularies-differ", "events-are-not-buffered", "slots-are-given-back"],
+    "counts-agree",
+  ],
+  options: { tenants: paid(4), serviceMs: 250, tokens: 8 },
+  play: async ({ view, sendAll, operate }) => {
+    const fail_next = { route: "chat.control", mode: "error_event", after_events: 2, count: 3 };
+    await operate("PATCH", "/deployment", { fail_next });
+    await sendAll(callsOf(view, "chat.control", 3));
+    const leaving = Array.from({ length: 4 }, (_, n) => ({
+      ...callOf(view, "org_t1", "chat.control", n),
+      abort: { afterEvents: 1 + (n % 2) },
+    }));
+    await sendAll([
+      ...callsOf(view, "chat.control", 8),
+      ...callsOf(view, "chat.summary", 4),
+      ...callsOf(view, "chat.button", 4),
+      ...leaving,
+    ]);
+  },
+};
+
+export const deploy: MiniStage = {
+  about: "the service is told to stop while streams run",
+  proves: ["streams-end-once"],
+  options: { tenants: paid(4), serviceMs: 400, tokens: 8 },
+  play: async ({ view, sendAll, untilInFlight, running, silence }) => {
+    const open = sendAll(callsOf(view, "chat.control", 8));
+    await untilInFlight(8);
+    silence();
+    await Promise.all([running.close(), open]);
+  },
+};
+
+/** A judge counts a change as arrived this long after the budget for it. */
+const ARRIVED_MS = REVOCATION_BUDGET_MS + 150;
+
+const session = (of: CallerName) => ({ as: "session", of, product: "chat" }) as const;
+
+/** The calls of one organization, by its session and its two keys. */
+const callsBy = (view: TargetView, org: string): Step[] => {
+  const of: CallerName = `tenant:${org}`;
+  return [
+    stepOf(view, 0, { route: "poi.enrich", credential: session(of), origin: "listed" }),
+    stepOf(view, 1, { route: "chat.control", credential: session(of), origin: "listed" }),
+    stepOf(view, 2, { route: "poi.enrich", credential: { as: "server", of } }),
+    stepOf(view, 3, {
+      route: "sdk.sessions",
+      credential: { as: "publishable", of },
+      origin: "listed",
+      product: "chat",
+    }),
+  ];
+};
+
+export const recordChanges: MiniStage = {
+  about: "keys are revoked and an organization is downgraded while their sessions live",
+  proves: ["revoked-stays-out", "admission-is-stored-and-tier", "first-failing-check-decides", "counts-agree"],
+  options: { tenants: paid(3) },
+  play: async ({ view, sendAll, operate, mark }) => {
+    const [revoked, downgraded, untouched] = ["org_t1", "org_t2", "org_t3"];
+    for (const org of [revoked, downgraded, untouched]) await sendAll(callsBy(view, org), 2);
+    for (const kind of ["publishable", "server"]) {
+      await operate("PATCH", `/keys/key_${revoked}_${kind}`, { status: "revoked" });
+    }
+    await operate("PATCH", `/orgs/${downgraded}`, { tier: "Free" });
+    mark("revoked", { org: revoked });
+    mark("tier-changed", { org: downgraded });
+    await pause(ARRIVED_MS);
+    const free: TargetView = {
+      ...view,
+      tenants: view.tenants.map((tenant) => (tenant.org === downgraded ? { ...tenant, tier: "Free" } : tenant)),
+    };
+    const over = callsBy(view, revoked).map(
+      (step): Step => ({ ...step, org: "-", facts: { ...step.facts, state: "revoked" } }),
+    );
+    for (let round = 0; round < 2; round += 1) {
+      await sendAll([...over, ...callsBy(free, downgraded), ...callsBy(view, untouched)], 4);
+    }
+  },
+};

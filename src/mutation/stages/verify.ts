@@ -1,0 +1,57 @@
+/** The black-box rules on a small deployment: they see headers, bodies and key management, which no invariant does. */
+
+import type { Claim } from "../../history/run-document.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
+import type { Bench } from "../stage-bench.ts";
+import type { MiniStage } from "../stages.ts";
+import { paid } from "./load.ts";
+
+/** As fast as it answers: it is ours, and its keys bear it. */
+const RATE_PER_S = 5_000;
+const SEED = 1;
+const ERROR_EVENTS = ["verify/stream-error-event", "verify/stream-nothing-after-error"];
+/** Makes the streams that the rules about error events look at, and minds no failure of theirs. */
+const A_STREAM_RULE = "verify/stream-content-type";
+
+/** `part` keeps the calls of two runs on one deployment apart: a ledger knows them by their ids. */
+const judge = async ({ target, clock, stage }: Bench, part: string, more: Partial<VerifyOptions>): Promise<Claim[]> => {
+  const { claims } = await runVerify({
+    ...{ target, secrets: createSecrets("."), seed: SEED, clock, ratePerS: RATE_PER_S },
+    ...{ idPrefix: `mutants.${stage}.${part}`, ...more },
+  });
+  return claims;
+};
+
+export const verify: MiniStage = {
+  about: "every rule of `verify` that needs no load",
+  proves: ["verify/server-key-is-blocked-by-cors", "verify/stream-error-event", "verify/keys-limit-reached"],
+  rulesAlone: true,
+  options: { tenants: [], serviceMs: 180, tokens: 6 },
+  play: async (bench) => {
+    const allowed = { allowWrites: true, allowQuotaBurn: true };
+    bench.claim(await judge(bench, "c", { ...allowed, skip: ERROR_EVENTS }));
+    // Rules about error events need one to look at, and nothing from outside makes one come.
+    const fail_next = { route: "chat.button", mode: "error_event", after_events: 2, count: 1 };
+    await bench.operate("PATCH", "/deployment", { fail_next });
+    const failing = await judge(bench, "e", { ...allowed, only: [A_STREAM_RULE, ...ERROR_EVENTS] });
+    bench.claim(failing.filter(({ id }) => ERROR_EVENTS.includes(id)));
+  },
+};
+
+/** More than the rate that a key is allowed, and than the calls that fit. */
+const LOAD_MAX_RPS = 150;
+
+export const verifyLoad: MiniStage = {
+  about: "the rules of `verify` about the request rate and the caps, which need load",
+  proves: ["verify/rate-limit-is-told", "verify/overload-is-told", "verify/overload-names-the-cap"],
+  rulesAlone: true,
+  options: {
+    ...{ tenants: paid(2), globalInFlight: 24, orgInFlight: 12 },
+    ...{ serviceMs: 300, tokens: 4, rate: { perS: 40, burst: 60 } },
+  },
+  play: async (bench) => {
+    const target = { ...bench.target, permits: { ...bench.target.permits, load_max_rps: LOAD_MAX_RPS } };
+    bench.claim(await judge({ ...bench, target }, "c", { allowLoad: true, only: ["load"] }));
+  },
+};

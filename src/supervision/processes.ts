@@ -1,0 +1,139 @@
+/**
+ * Processes by number and start time, never by name: a number is used again, a number with its start time is not. Ends
+ * whole groups, because a child that is killed leaves its own children behind.
+ *
+ * On Linux from /proc. Elsewhere `ps` tells the start time, and a group is known only by whether it takes signals.
+ */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { pause } from "./waiting.ts";
+
+/** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or what `ps -o lstart=` says. */
+export type ProcessId = { pid: number; start: string };
+export type GroupId = ProcessId & { pgid: number };
+
+const isLinux = process.platform === "linux";
+
+type Stat = { state: string; parent: number; pgid: number; start: string };
+
+const statOf = (pid: number): Stat | null => {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    // The name of the command is in parentheses and may hold blanks and parentheses itself.
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return { state: fields[0] ?? "", parent: Number(fields[1]), pgid: Number(fields[2]), start: fields[19] ?? "" };
+  } catch {
+    return null;
+  }
+};
+
+const isZombie = ({ state }: Stat): boolean => state === "Z" || state === "X";
+
+/** `null` when there is no such process, or when it has ended and only waits for its parent to notice. */
+export const startTimeOf = (pid: number): string | null => {
+  if (isLinux) {
+    const stat = statOf(pid);
+    return stat === null || isZombie(stat) ? null : stat.start;
+  }
+  try {
+    return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).trim() || null;
+  } catch {
+    return null;
+  }
+};
+
+/** 0 when it is not known (Linux only) or has none. */
+export const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
+
+/** As `startTimeOf`, also for a child of ours that has ended and was not waited for yet: for right after a spawn. */
+export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : startTimeOf(pid)) ?? "gone";
+
+export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
+
+/** Sends a signal to that process and no other. False when it is not there any more. */
+export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean => {
+  if (!isAlive(target)) return false;
+  try {
+    return process.kill(target.pid, signal);
+  } catch {
+    return false;
+  }
+};
+
+const pids = (): number[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+
+/**
+ * Whether anybody of the group still runs. When the leader's number belongs to a later process, the group is gone: the
+ * kernel does not give a number away while a group carries it.
+ */
+export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
+  if (isLinux) {
+    const leader = statOf(pid);
+    if (leader !== null && leader.start !== start) return false;
+    return pids().some((one) => {
+      const stat = statOf(one);
+      return stat !== null && stat.pgid === pgid && !isZombie(stat);
+    });
+  }
+  const leader = startTimeOf(pid);
+  if (leader !== null && leader !== start) return false;
+  try {
+    return process.kill(-pgid, 0);
+  } catch {
+    return false;
+  }
+};
+
+/** To everybody in the group, if it is still that group. */
+export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
+  if (!isGroupAlive(group)) return;
+  try {
+    process.kill(-group.pgid, signal);
+  } catch {
+    // It ended in between.
+  }
+};
+
+const untilGone = async (group: GroupId, forMs: number): Promise<boolean> => {
+  const until = performance.now() + forMs;
+  while (isGroupAlive(group)) {
+    if (performance.now() >= until) return false;
+    await pause(20);
+  }
+  return true;
+};
+
+export type Ended = "was gone" | "ended" | "killed" | "still there";
+
+/** SIGTERM, and SIGKILL to what is left after the grace. A stopped process is woken, or it would not hear the first. */
+export const endGroup = async (group: GroupId, graceMs: number, killMs = 2_000): Promise<Ended> => {
+  if (group.pgid <= 1 || group.pgid === process.pid) return "was gone";
+  if (!isGroupAlive(group)) return "was gone";
+  signalGroup(group, "SIGTERM");
+  signalGroup(group, "SIGCONT");
+  if (await untilGone(group, graceMs)) return "ended";
+  signalGroup(group, "SIGKILL");
+  return (await untilGone(group, killMs)) ? "killed" : "still there";
+};
+
+/** The variable that marks every process of a run, so that those that left their group are found. */
+export const RUN_MARK = "FLOODGATE_RUN_MARK";
+
+/** Processes that carry this mark in the environment they were started with (Linux only; elsewhere none). */
+export const markedProcesses = (mark: string): ProcessId[] => {
+  if (!isLinux) return [];
+  const wanted = `${RUN_MARK}=${mark}`;
+  return pids().flatMap((pid) => {
+    try {
+      if (pid === process.pid || !readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(wanted))
+        return [];
+    } catch {
+      return [];
+    }
+    const start = startTimeOf(pid);
+    return start === null ? [] : [{ pid, start }];
+  });
+};

@@ -1,0 +1,52 @@
+/**
+ * How much of somebody's deployment a run may use up (interface.md section 2, `budget`): a call that would pass the budget
+ * is not sent, and the rule that wanted it is skipped with the reason.
+ */
+
+import type { Target } from "./target.ts";
+
+/** The budget of the target file does not allow the call; it was not sent. */
+export class BudgetSpentError extends Error {
+  override name = "BudgetSpentError";
+}
+
+export type Spending = { requests: number; map_loads: number; analyses: number };
+
+/** Where the target file says nothing: enough for the rules that cannot do without, and for the ones asked for. */
+const unstated = (burn: boolean): Spending => ({
+  requests: Number.POSITIVE_INFINITY,
+  map_loads: burn ? 1_000 : 20,
+  analyses: 3,
+});
+
+export type Budget = {
+  readonly spent: Spending;
+  readonly allowed: Spending;
+  /** Takes it or throws. */
+  take(what: keyof Spending, amount?: number): void;
+  left(what: keyof Spending): number;
+};
+
+export const createBudget = (target: Target, burn: boolean): Budget => {
+  const stated = target.budget ?? {};
+  const otherwise = unstated(burn);
+  const allowed: Spending = {
+    requests: stated.requests ?? otherwise.requests,
+    map_loads: stated.map_loads ?? otherwise.map_loads,
+    analyses: stated.analyses ?? otherwise.analyses,
+  };
+  const spent: Spending = { requests: 0, map_loads: 0, analyses: 0 };
+  return {
+    spent,
+    allowed,
+    left: (what) => allowed[what] - spent[what],
+    take: (what, amount = 1) => {
+      if (spent[what] + amount > allowed[what]) {
+        throw new BudgetSpentError(
+          `budget.${what} of the target file (${allowed[what]}) does not allow ${amount} more`,
+        );
+      }
+      spent[what] += amount;
+    },
+  };
+};

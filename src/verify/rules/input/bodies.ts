@@ -1,0 +1,151 @@
+/** Bodies that are wrong (items 65, 88, 90-96, 202-203; A2), always on a call that is right in everything else. */
+import { outcomeOf } from "../../../contract/refusals.ts";
+import { type Cell, tableRule } from "../../cells.ts";
+import { Checks } from "../../checks.ts";
+import { type Context, callersOf, scopeOf } from "../../context.ts";
+import type { RUNTIME_ROUTES, Rule } from "../../rule.ts";
+import { told } from "../../sending/answer.ts";
+import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
+
+const MALFORMED = outcomeOf("malformed_body");
+
+const wrong = (text: string): NonNullable<TestCall["body"]> => ({ text, is: "malformed" });
+const json = (value: unknown): NonNullable<TestCall["body"]> => wrong(JSON.stringify(value));
+
+/** Neither closed nor anything else that a lenient reader could take for JSON. */
+const NO_JSON = '{"product": "chat", ';
+
+const exchangeMalformed = tableRule({
+  id: "malformed-exchange-body",
+  level: "must",
+  spec: [64, 65, 202],
+  title: "the exchange answers a body that is no JSON with 422",
+  phase: "bodies",
+  needs: { roles: ["publishable"] },
+  cells: () => [
+    {
+      testCall: exchangeCall("publishable", "listed", "chat", { body: wrong(NO_JSON), what: "broken JSON" }),
+      accepts: [MALFORMED],
+    },
+    {
+      testCall: exchangeCall("publishable", "listed", "chat", { body: wrong("product=chat"), what: "a form" }),
+      accepts: [MALFORMED],
+    },
+  ],
+});
+
+const WRONG_PRODUCTS: readonly { what: string; body: unknown }[] = [
+  { what: "a body without a product", body: {} },
+  { what: "a product that does not exist", body: { product: "floodgate-no-such-product" } },
+  { what: "a product in capitals", body: { product: "CHAT" } },
+  { what: "a product between spaces", body: { product: " chat " } },
+  { what: "a product that is a number", body: { product: 7 } },
+  { what: "a product that is null", body: { product: null } },
+  { what: "a product that is a list", body: { product: ["chat"] } },
+  { what: "a body that is a list", body: ["chat"] },
+];
+
+const wrongProduct = (id: string, level: "must" | "info", title: string): Rule => ({
+  id,
+  level,
+  // With which words it is refused is a gap.
+  spec: level === "must" ? [65, 88] : [88],
+  title,
+  phase: "bodies",
+  needs: { roles: ["publishable"] },
+  run: async (context) => {
+    const checks = new Checks(level === "must" ? "a refusal" : MALFORMED);
+    const answers = await context.once("wrong products", async () => {
+      const all = [];
+      for (const { what, body } of WRONG_PRODUCTS) {
+        all.push(
+          await context.send(exchangeCall("publishable", "listed", "chat", { body: json(body), what, open: true })),
+        );
+      }
+      return all;
+    });
+    for (const answer of answers) {
+      if (level === "info") checks.expect(answer, { accepts: [MALFORMED] });
+      else if (answer.transient) checks.unclear(told(answer));
+      else {
+        const { status } = answer;
+        const refused = status !== null && status >= 400 && status < 500;
+        checks.require(refused, answer, "a refusal: 4xx", told(answer));
+      }
+    }
+    return checks.result();
+  },
+});
+
+/** Only what the specification states about a body; where it shows nothing, nothing can be wrong but the JSON. */
+const runtimeCells = (context: Context): Cell[] => {
+  const cells: Cell[] = [];
+  const add = (
+    route: TestCall["route"] & (typeof RUNTIME_ROUTES)[number],
+    what: string,
+    body: TestCall["body"],
+  ): void => {
+    const callers = callersOf(context, scopeOf(route));
+    const caller = callers[cells.length % Math.max(1, callers.length)];
+    if (caller === undefined || body === undefined) return;
+    cells.push({ testCall: { route, ...caller, body, what: `${route} with ${what}` }, accepts: [MALFORMED] });
+  };
+  const BROKEN = wrong('{"messages": [');
+  for (const route of ["chat.control", "chat.summary", "chat.button", "design.apply"] as const) {
+    add(route, "broken JSON", BROKEN);
+  }
+  add("chat.route", "broken JSON", BROKEN);
+  add("chat.control", "a body without messages", json({ lang: "en" }));
+  add("chat.control", "messages that are a text", json({ messages: "hello" }));
+  return cells;
+};
+
+const runtimeMalformed = tableRule({
+  id: "malformed-runtime-body",
+  level: "must",
+  spec: [90, 91, 111, 202],
+  title: "a runtime route answers a malformed body with 422, streams included",
+  phase: "bodies",
+  needs: { anyOf: ["publishable", "server"] },
+  cells: runtimeCells,
+});
+
+const runtimeUnshown = tableRule({
+  id: "incomplete-requests",
+  level: "should",
+  spec: [91, 93, 96, 99, 104, 109, 112],
+  title: "a request that lacks a stated field, or has it of another type, is answered 422",
+  phase: "bodies",
+  needs: { anyOf: ["publishable", "server"] },
+  cells: (context) => {
+    const cell = (
+      route: "chat.control" | "chat.summary" | "chat.route" | "poi.enrich" | "design.analyze",
+      more: Partial<TestCall>,
+    ): Cell[] => {
+      const caller = callersOf(context, scopeOf(route))[0];
+      return caller === undefined ? [] : [{ testCall: { route, ...caller, ...more }, accepts: [MALFORMED] }];
+    };
+    const cells = [
+      ...cell("chat.control", { body: json({ messages: [{ role: "user" }] }), what: "a message without content" }),
+      ...cell("chat.control", { body: json({ messages: [{ role: "user", content: 7 }] }), what: "content 7" }),
+      ...cell("chat.summary", { body: json({ type: "floodgate-no-such-type" }) }),
+      ...cell("chat.route", { body: json({ profile: "walking" }) }),
+      ...cell("poi.enrich", { path: "/retrieval/poi/enrich?lat=52.5&lon=13.4", facts: { body: "malformed" } }),
+    ];
+    // A deployment that takes it would charge it.
+    if (context.budget.left("analyses") >= 1) cells.push(...cell("design.analyze", { body: json({ prompt: "draw" }) }));
+    return cells;
+  },
+});
+
+export const BODY_RULES: readonly Rule[] = [
+  exchangeMalformed,
+  wrongProduct(
+    "wrong-product-is-refused",
+    "must",
+    "the exchange mints nothing for a product that is missing or none of the four",
+  ),
+  wrongProduct("wrong-product-is-422", "info", "whether the exchange answers a missing or unknown product with 422"),
+  runtimeMalformed,
+  runtimeUnshown,
+];

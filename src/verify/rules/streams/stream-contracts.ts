@@ -1,0 +1,51 @@
+/**
+ * The three streams speak three contracts (items 93-95; A10): told apart by the names of their events and the fields of their
+ * payloads, which is all that a client sees of a contract.
+ */
+
+import { Checks } from "../../checks.ts";
+import type { Rule } from "../../rule.ts";
+import { isObject } from "../../sending/answer.ts";
+import { isStream, SHARED_EVENTS, type Specimen, specimens } from "./stream-specimens.ts";
+
+const payloadOf = (json: unknown): string => {
+  if (!isObject(json)) return typeof json;
+  // Where events share one name, a text under `type` tells them apart.
+  const kind = typeof json.type === "string" ? `${json.type}: ` : "";
+  return kind + Object.keys(json).sort().join(",");
+};
+
+/** Names and the fields of their payloads: what makes up a contract that a client can see (A10). */
+const contractOf = ({ sse }: Specimen): { names: string; payloads: string } => {
+  const own = sse.frames.filter(({ event }) => !SHARED_EVENTS.has(event));
+  const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
+  const fields = own.map(({ event, json }) => `${event}(${payloadOf(json)})`);
+  return { names: names.join(" "), payloads: [...new Set(fields)].sort().join(" ") };
+};
+
+export const streamContracts: Rule = {
+  id: "stream-contracts-differ",
+  level: "must",
+  spec: [93, 94, 95],
+  title: "the three streams speak three different contracts",
+  phase: "streams",
+  needs: { anyOf: ["publishable", "server"] },
+  run: async (context) => {
+    const checks = new Checks("no two streams with the same event names and payload fields");
+    const seen = (await specimens(context)).filter((specimen) => isStream(specimen) && specimen.sse.frames.length > 0);
+    for (const [i, one] of seen.entries()) {
+      for (const other of seen.slice(i + 1)) {
+        const [a, b] = [contractOf(one), contractOf(other)];
+        const same = a.payloads === b.payloads && a.names === b.names;
+        checks.require(
+          !same,
+          other.answer,
+          `another contract than that of the ${one.stream} stream`,
+          `both have the events ${a.names}, with the same fields`,
+        );
+        if (!same && a.names === b.names) checks.note(`${one.stream} and ${other.stream} differ in payloads only`);
+      }
+    }
+    return checks.result("fewer than two streams were opened");
+  },
+};

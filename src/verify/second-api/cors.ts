@@ -1,0 +1,32 @@
+/**
+ * What browsers ask about: preflights, and the heads that let a page read an answer. A defect of CORS belongs here.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { credentialIn, isListed, keyBySecret, readToken } from "./credentials.ts";
+import type { Reply } from "./replies.ts";
+import type { TwinState } from "./state.ts";
+
+/** `null`: no preflight, or one that is taken for any other call. */
+export const preflightReply = ({ is, has }: TwinState, req: IncomingMessage): Reply | null => {
+  if (req.method !== "OPTIONS" || !(is("answers-preflights") || has("preflights-without-a-key"))) return null;
+  const allowed = has("preflights-without-a-key") ? "Content-Type" : "Content-Type, X-Api-Key";
+  return {
+    status: 204,
+    headers: {
+      "Access-Control-Allow-Origin": String(req.headers.origin),
+      "Access-Control-Allow-Headers": allowed,
+    },
+  };
+};
+
+export const setCorsHeads = (twin: TwinState, req: IncomingMessage, res: ServerResponse): void => {
+  const { is, has } = twin;
+  const page = req.headers.origin;
+  const credential = credentialIn(twin, req) ?? "";
+  if (has("echoes-the-credential")) res.setHeader("X-Debug-Key", credential);
+  const caller = readToken(twin, credential)?.key ?? keyBySecret(twin, credential);
+  const silent = has("cors-for-json-alone") && (req.url ?? "").endsWith("/stream");
+  if (page !== undefined && caller?.kind === "pk" && isListed(twin, caller, page) && !is("no-cors") && !silent) {
+    res.setHeader("Access-Control-Allow-Origin", has("cors-for-another") ? `${page}.example` : page);
+  }
+};

@@ -1,0 +1,97 @@
+/**
+ * Who calls: where the second deployment looks for a credential, which key or session it takes it for, how it signs sessions,
+ * and whether an Origin is listed. A defect of taking the wrong thing for good belongs here.
+ */
+import { createHmac, randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { Key, TwinState } from "./state.ts";
+
+export const b64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+export const ownCredentialIn = ({ has }: TwinState, req: IncomingMessage): string | null => {
+  const bearer = /^Bearer\s+(\S+)$/i.exec(String(req.headers.authorization ?? ""))?.[1];
+  const api = has("ignores-x-api-key") ? undefined : (req.headers["x-api-key"] as string | undefined);
+  return bearer ?? api ?? null;
+};
+export const credentialIn = (twin: TwinState, req: IncomingMessage): string | null =>
+  twin.has("mixes-up-callers") ? twin.latest : ownCredentialIn(twin, req);
+
+const isSecretOf = ({ is, has }: TwinState, key: Key, text: string): boolean =>
+  key.secret === text ||
+  ((has("forgets-the-case") || is("hex-keys")) &&
+    key.secret === key.secret.slice(0, 7) + text.slice(7).toLowerCase()) ||
+  (has("forgets-the-case") && key.secret.toLowerCase() === text.toLowerCase()) ||
+  (has("strips-keys") && key.secret === text.replace(/\W/g, ""));
+
+export const keyBySecret = (twin: TwinState, text: string): Key | undefined =>
+  [...twin.keys.values()].find(
+    (key) => isSecretOf(twin, key, text) && (twin.arrivesAtMs.get(key) ?? 0) <= performance.now(),
+  );
+
+/** Calls go to two replicas in turn, of which one never hears of a deletion. */
+export const isOnOtherReplica = (twin: TwinState, key: Key): boolean =>
+  twin.lingering.has(key.id) && twin.turns++ % 2 === 1;
+
+const sign = ({ secret }: TwinState, text: string): string =>
+  createHmac("sha256", secret).update(text).digest("base64url");
+
+export const mintToken = (twin: TwinState, key: Key, product: string): string => {
+  const { is, has } = twin;
+  const nowS = Date.now() / 1000;
+  const lifeS = has("mints-for-an-hour") ? 3600 : is("short-sessions") ? 3 : 900;
+  const claims = is("opaque-token") ? { h: randomBytes(8).toString("hex") } : { exp: nowS + lifeS };
+  const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: twin.ids++ })}`;
+  return `svc_sess_live_${body}.${sign(twin, body)}`;
+};
+
+const partsOf = (token: string): string[] => token.replace(/^svc_sess_[^_]*_/, "").split(".");
+
+export const readToken = (twin: TwinState, token: string): { key: Key; product: string } | null => {
+  const { is, has, keys } = twin;
+  const [head = "", payload = "", signature = ""] = partsOf(token);
+  try {
+    const { alg } = JSON.parse(Buffer.from(head, "base64url").toString()) as { alg: string };
+    const own = sign(twin, `${head}.${payload}`);
+    const good =
+      signature === own ||
+      has("any-signature") ||
+      (has("alg-none") && alg === "none") ||
+      (has("looks-at-the-first-characters") && own.startsWith(signature.slice(0, 8))) ||
+      (has("takes-half-a-signature") && own.startsWith(signature || "-"));
+    const { k, p, exp } = JSON.parse(Buffer.from(payload, "base64url").toString()) as {
+      k: string;
+      p: string;
+      exp?: number;
+    };
+    if (has("ends-sessions-early") && p === "editor" && twin.editorReads++ >= 3) return null;
+    const leewayMs = is("clock-leeway") ? 3_000 : 0;
+    if (exp !== undefined && exp * 1000 < Date.now() - leewayMs && !has("never-ends-sessions")) return null;
+    const key = keys.get(k);
+    return good && key !== undefined ? { key, product: p } : null;
+  } catch {
+    return null;
+  }
+};
+
+/** `null`: no session of ours that lasts. */
+export const sessionIn = (twin: TwinState, credential: string): { key: Key; product: string } | null =>
+  credential.startsWith("svc_sess_") ? readToken(twin, credential) : null;
+
+/** A session of ours that cannot be read any more: it is over. */
+export const isOurs = (twin: TwinState, token: string): boolean => {
+  const [head = "", payload = "", signature = ""] = partsOf(token);
+  return token.startsWith("svc_sess_") && signature === sign(twin, `${head}.${payload}`);
+};
+
+export const isListed = ({ has }: TwinState, key: Key, origin: string): boolean =>
+  key.origins.some((listed) =>
+    has("matches-by-prefix")
+      ? origin.startsWith(listed)
+      : has("matches-a-part")
+        ? listed.startsWith(origin)
+        : has("takes-dots-for-anything")
+          ? new RegExp(`^${listed}$`).test(origin)
+          : has("matches-by-suffix")
+            ? origin.endsWith(new URL(listed).hostname)
+            : origin === listed,
+  );

@@ -1,0 +1,89 @@
+/**
+ * What a key may be: the rules of a creation and of a change, in their order. A defect that lets a key be made or widened
+ * against them, or refuses it with the wrong code, belongs here.
+ */
+import { FREE_PRODUCTS, FREE_SCOPES, KNOWN_SCOPES, SCOPE_OF } from "./offer.ts";
+import type { Reply } from "./replies.ts";
+import type { Key, Org, TwinState } from "./state.ts";
+
+export type KeyBody = Partial<{
+  kind: string;
+  env: string;
+  scopes: string[];
+  products: string[];
+  allowed_origins: string[];
+  allowed_ips: string[];
+  acknowledge_vendor: boolean;
+}>;
+
+/** The key as it would be: what the body says, else what the key has. */
+export type Wanted = {
+  scopes: string[];
+  products: string[];
+  origins: string[];
+  publishable: boolean;
+  isTest: boolean;
+  body: KeyBody;
+};
+
+export const wantedOf = ({ is }: TwinState, body: KeyBody, key: Key | undefined): Wanted => ({
+  scopes: body.scopes ?? key?.scopes ?? [],
+  products: body.products ?? key?.products ?? [],
+  origins: body.allowed_origins ?? key?.origins ?? [],
+  publishable: (body.kind ?? (key?.kind === "sk" ? "server" : "publishable")) === "publishable",
+  isTest: is("live-is-asked-for") && key === undefined,
+  body,
+});
+
+const nameRefusal = ({ has, detail }: TwinState, { scopes, products }: Wanted): Reply | null => {
+  const alienScope = [...scopes].some((scope) => !KNOWN_SCOPES.includes(scope));
+  const alienProduct = products.some((product) => !(product in SCOPE_OF));
+  if (has("tier-before-names") && (alienScope || alienProduct)) return detail(403, "tier_capability_not_allowed");
+  if (alienScope && !has("any-scope")) return detail(422, has("422-for-scope") ? "malformed_body" : "unknown_scope");
+  return alienProduct && !has("any-product-name") ? detail(422, "unknown_product") : null;
+};
+
+const kindRefusal = ({ is, has, detail, malformed }: TwinState, of: Org, wanted: Wanted): Reply | null => {
+  const { origins, publishable, isTest, body } = wanted;
+  const unasked = has("no-origins-member-needed") && body.allowed_origins === undefined;
+  if (publishable && origins.length === 0 && !has("no-origins-needed") && !unasked && !isTest)
+    return detail(422, "publishable_live_requires_origins");
+  const forTests = has("test-server-keys-for-free") && body.env === "test";
+  if (of.tier === "Free" && !publishable && !has("server-keys-for-free") && !forTests)
+    return detail(403, "free_plan_publishable_only");
+  if ((has("no-server-keys-at-all") && !publishable) || (has("no-keys-for-free") && of.tier === "Free"))
+    return detail(403, "free_plan_publishable_only");
+  if (has("no-tiles-for-free") && of.tier === "Free") return detail(403, "tier_capability_not_allowed");
+  if (is("server-keys-need-addresses") && !publishable) return malformed();
+  if (body.allowed_ips !== undefined && !Array.isArray(body.allowed_ips)) return malformed();
+  const isAddress = (text: string): boolean => /^[\d.]+(\/\d+)?$/.test(text) || has("takes-any-address");
+  return body.allowed_ips?.every(isAddress) === false ? malformed() : null;
+};
+
+const vendorRefusal = (twin: TwinState, of: Org, { scopes, body }: Wanted): Reply | null => {
+  const { has, detail, acknowledged } = twin;
+  if (body.acknowledge_vendor === true) acknowledged.add(of.id);
+  const onceForAll = has("acknowledges-for-ever") && acknowledged.has(of.id);
+  const anyWord = onceForAll || (has("any-word-acknowledges") && body.acknowledge_vendor !== undefined);
+  return scopes.includes("vendor") && body.acknowledge_vendor !== true && !has("vendor-without-word") && !anyWord
+    ? detail(403, "vendor_scope_requires_acknowledgement")
+    : null;
+};
+
+const tierRefusal = ({ has, detail }: TwinState, of: Org, wanted: Wanted, key: Key | undefined): Reply | null => {
+  const { scopes, products } = wanted;
+  // A key without restrictions has every product stored.
+  const isStored = (product: string): boolean => key?.products.length === 0 && product in SCOPE_OF;
+  const widens =
+    of.tier === "Free" &&
+    (scopes.some((s) => !FREE_SCOPES.includes(s)) || products.some((p) => !FREE_PRODUCTS.includes(p) && !isStored(p)));
+  if (widens && has("refuses-and-widens") && key !== undefined) Object.assign(key, { scopes, products });
+  return widens && !has("widens-beyond-tier") ? detail(403, "tier_capability_not_allowed") : null;
+};
+
+/** `null`: such a key may be made. */
+export const keyRefusal = (twin: TwinState, of: Org, wanted: Wanted, key: Key | undefined): Reply | null =>
+  nameRefusal(twin, wanted) ??
+  kindRefusal(twin, of, wanted) ??
+  vendorRefusal(twin, of, wanted) ??
+  tierRefusal(twin, of, wanted, key);

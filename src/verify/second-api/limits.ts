@@ -1,0 +1,82 @@
+/**
+ * How the second deployment limits: calls in flight of one organization and of all, and the rate of a key. A defect of
+ * counting slots, of shedding or of what is said then belongs here.
+ */
+import { capsOf, rateOf } from "./offer.ts";
+import { HANGS_UP, type Reply } from "./replies.ts";
+import type { Key, TwinState } from "./state.ts";
+
+export const isRateLimited = (twin: TwinState, key: Key): boolean => {
+  if (twin.is("no-rate-limit")) return false;
+  const { perS, burst } = rateOf(twin);
+  const nowMs = performance.now();
+  const bucket = twin.buckets.get(key.id) ?? { tokens: burst, atMs: nowMs };
+  bucket.tokens = Math.min(burst, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * perS);
+  bucket.atMs = nowMs;
+  twin.buckets.set(key.id, bucket);
+  if (bucket.tokens < 1) {
+    if (twin.has("limits-for-ever")) bucket.tokens = Number.NEGATIVE_INFINITY;
+    return true;
+  }
+  bucket.tokens -= 1;
+  return false;
+};
+
+export const rateReply = ({ is, has, detail, flat }: TwinState): Reply => {
+  const headers: Record<string, string> = has("hides-retry-after") ? {} : { "Retry-After": "1" };
+  if (has("limits-with-503")) return { status: 503, body: {}, headers };
+  if (has("limits-as-unavailable")) return detail(429, "limiter_unavailable", headers);
+  if (is("retry-after-date")) headers["Retry-After"] = new Date(Date.now() + 1000).toUTCString();
+  if (has("tells-a-date-that-has-passed")) headers["Retry-After"] = new Date(0).toUTCString();
+  return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
+};
+
+export const inFlightOf = ({ inFlight }: TwinState, org: string): number => inFlight.get(org) ?? 0;
+
+/** Whose calls are counted together. */
+export const countedAs = ({ has }: TwinState, key: Key): string => (has("caps-each-key") ? key.id : key.org);
+
+/** `null`: there is a slot. */
+export const organizationShed = (twin: TwinState, org: string): Reply | null => {
+  const { has, detail, flat } = twin;
+  const others = inFlightOf(twin, org);
+  const cap = capsOf(twin).own;
+  const part = has("sheds-at-a-quarter") ? 4 : has("sheds-at-half") ? 2 : 1;
+  if (twin.shedForEver) return flat("org_overloaded", {}, { "Retry-After": "1" });
+  if (has("drops-over-the-cap") && others >= cap) return HANGS_UP;
+  if (others < (has("forgets-the-cap") ? 1_000 : cap / part)) return null;
+  twin.shedForEver = has("never-recovers");
+  if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
+  if (has("swaps-the-two-overloads")) return flat("b2b_overloaded", {}, { "Retry-After": "1" });
+  if (has("sheds-with-detail")) return detail(429, "org_overloaded");
+  return flat("org_overloaded", {}, { "Retry-After": "1" });
+};
+
+/** `null`: there is a slot. */
+export const globalShed = (twin: TwinState): Reply | null => {
+  const { has, flat, total, lost } = twin;
+  if (total + lost < capsOf(twin).all / (has("sheds-everybody-early") ? 4 : 1)) return null;
+  return flat(has("blames-an-organization") ? "org_overloaded" : "b2b_overloaded");
+};
+
+/** Holds a slot until what is returned is called. */
+export const takeSlot = (twin: TwinState, org: string): (() => void) => {
+  twin.inFlight.set(org, inFlightOf(twin, org) + 1);
+  twin.total += 1;
+  return () => {
+    twin.inFlight.set(org, (twin.inFlight.get(org) ?? 1) - 1);
+    twin.total -= 1;
+  };
+};
+
+/** What an answer to nobody does to the slots. */
+export const afterReply = (twin: TwinState, status: number): void => {
+  if (status === 401 && twin.has("keeps-a-slot-for-nobody")) twin.lost += 1;
+  // Others come, fill it up for a while and go.
+  if (status === 401 && twin.is("is-full-for-a-while") && twin.lost === 0) {
+    twin.lost = capsOf(twin).all;
+    setTimeout(() => {
+      twin.lost = 0.5;
+    }, 3_000);
+  }
+};

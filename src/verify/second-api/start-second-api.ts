@@ -1,0 +1,64 @@
+/**
+ * A second deployment of the same API for the tests of `verify`, and for nothing else: written from the specification alone,
+ * sharing nothing with the reference platform, so that the rules are not fitted to one implementation. It speaks every other
+ * reading of spec-checklist.md part C (`variants`) and can be wrong in one way at a time (`defects`). This file starts it;
+ * the parts beside it each say which defects belong to them.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Target } from "../../target/target.ts";
+import { answer } from "./answer-call.ts";
+import { createTwinState } from "./state.ts";
+import { targetOf } from "./target-file.ts";
+
+export type Twin = {
+  target: Target;
+  /** Keys that are neither revoked nor expired. */
+  liveKeys(): number;
+  /** Takes no connections for so long, as a deployment does while it is replaced. */
+  restart(awayMs: number): Promise<void>;
+  /** Answers 503 for so long, as if its key service were away. */
+  loseTheKeys(forMs: number): void;
+  /** Whether a month has begun since the start. */
+  inNewMonth(): boolean;
+  /** `X-Request-Id` of each call that came. */
+  requestIds(): string[];
+  close(): Promise<void>;
+};
+export type TwinOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
+
+export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
+  const twin = createTwinState(variants, defects, streamMs);
+  const server = createServer((req: IncomingMessage, res: ServerResponse) => {
+    let text = "";
+    req.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+    req.on("end", () => {
+      void answer(twin, req, res, text);
+    });
+  });
+  const listen = (port: number): Promise<void> => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const stop = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  await listen(0);
+  const { port } = server.address() as AddressInfo;
+  return {
+    target: targetOf(twin, `http://127.0.0.1:${port}/v1`),
+    inNewMonth: () => twin.monthHasTurned,
+    requestIds: () => twin.requestIds,
+    liveKeys: () => [...twin.keys.values()].filter(({ state }) => state === "valid").length,
+    restart: async (awayMs) => {
+      await stop();
+      await new Promise((resolve) => setTimeout(resolve, awayMs));
+      await listen(port);
+    },
+    loseTheKeys: (forMs) => {
+      twin.withoutKeysUntilMs = Date.now() + forMs;
+    },
+    close: stop,
+  };
+};

@@ -1,0 +1,74 @@
+/**
+ * What came of one call, named for the rules and for the other judges. Apart from sending, because what counts as an answer
+ * at all is decided here: half of one is none, unless we left it ourselves.
+ */
+import { type CallContext, lineOf } from "../../client/call-line.ts";
+import type { ObservedLine } from "../../client/observed-line.ts";
+import type { Received } from "../../client/send-request.ts";
+import { type Answer, type Chunk, isObject, isTransient, type Named, nameAnswer, parseJson } from "./answer.ts";
+import type { TestCall } from "./test-call.ts";
+
+const headersOf = (received: Received): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(received.headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), (Array.isArray(value) ? value.join(", ") : value).trim()]],
+    ),
+  );
+
+const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "none", legacy: false };
+
+/** A stream that we left ourselves was answered; half of any other answer is none. */
+const nameOf = (received: Received): Named => {
+  const { status, ended, seen, aborted, text } = received;
+  if (status === null) return UNANSWERED;
+  if (seen !== null) {
+    return {
+      outcome: ended === "error_event" ? "200 error event" : `${status}`,
+      subcode: null,
+      envelope: "none",
+      legacy: false,
+    };
+  }
+  if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
+  return nameAnswer(status, text);
+};
+
+/** What other judges may hold against the call. Item 189: a 401 or 503 without `detail` is one, whatever else it says. */
+const lineFor = (testCall: TestCall, named: Named, line: ObservedLine): ObservedLine => {
+  const { facts, ...bare } = line;
+  const plain = named.outcome === "401" || named.outcome === "503";
+  const told = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};
+  return testCall.open === true || facts === undefined ? { ...bare, ...told } : { ...bare, ...told, facts };
+};
+
+export type Called = {
+  testCall: TestCall;
+  step: Parameters<typeof lineOf>[0];
+  request: Answer["request"];
+  received: Received;
+  chunks: readonly Chunk[];
+  context: CallContext;
+  /** How far the clock may be off, us. */
+  errorUs: Parameters<typeof lineOf>[3];
+};
+
+export const answerOfCall = ({ testCall, step, request, received, chunks, context, errorUs }: Called): Answer => {
+  const { status, text } = received;
+  const named = nameOf(received);
+  const body = parseJson(text);
+  return {
+    ...named,
+    id: context.id,
+    testCall,
+    request,
+    line: lineFor(testCall, named, lineOf(step, received, context, errorUs)),
+    received,
+    status,
+    headers: headersOf(received),
+    text,
+    body,
+    fields: isObject(body) ? body : {},
+    chunks,
+    transient: isTransient(named.outcome),
+  };
+};

@@ -1,0 +1,124 @@
+/**
+ * What came back from one call, named for judging. Reading is more lenient than the contract: a subcode is found wherever a
+ * broken deployment may have put it, so that one rule can say "the right answer" and another "in the wrong envelope".
+ */
+
+import type { ObservedLine } from "../../client/observed-line.ts";
+import type { Received } from "../../client/send-request.ts";
+import { LEGACY_SUBCODES, OUTCOMES } from "../../contract/refusals.ts";
+import type { SentRequest, TestCall } from "./test-call.ts";
+
+/** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. `both`: `detail` and `error` side by side. */
+export type EnvelopeFound = "detail" | "flat" | "none" | "both" | "wrapped" | "other";
+
+export type Named = {
+  /** `"403 ip_not_allowed"`, `"200"`, `"200 error"`, `"401"`, `"422 malformed_body"`, `"edge 502"`, `"indeterminate"`. */
+  outcome: string;
+  subcode: string | null;
+  envelope: EnvelopeFound;
+  /** The subcode was spelt as in an older variant (item 73). */
+  legacy: boolean;
+};
+
+/** One piece of a body as it came over the wire. */
+export type Chunk = {
+  atUs: number;
+  text: string /** The first of the answer's bytes that are no UTF-8 came with it. */;
+  notUtf8?: true;
+};
+
+export type Answer = Named & {
+  id: string;
+  testCall: TestCall;
+  request: SentRequest;
+  line: ObservedLine;
+  received: Received;
+  status: number | null;
+  /** Names in lower case. */
+  headers: Readonly<Record<string, string>>;
+  text: string;
+  /** The body as JSON, `undefined` where it is none. */
+  body: unknown;
+  /** The body's fields where it is an object. */
+  fields: Readonly<Record<string, unknown>>;
+  chunks: readonly Chunk[];
+  /** Overload, rate, a lost dependency, no answer: says nothing about the check in question. */
+  transient: boolean;
+};
+
+const LEGACY = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
+const KNOWN = new Set<string>(OUTCOMES);
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+export const parseJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+const textIn = (value: unknown, ...names: string[]): string | null => {
+  if (!isObject(value)) return null;
+  for (const name of names) if (typeof value[name] === "string") return value[name];
+  return null;
+};
+
+const envelopeOf = (body: unknown, text: string): EnvelopeFound => {
+  if (text.trim() === "") return "none";
+  if (!isObject(body)) return "other";
+  const detail = "detail" in body;
+  const flat = "error" in body;
+  if (detail && flat) return "both";
+  if (detail) return isObject(body.detail) ? "wrapped" : "detail";
+  if (flat) return isObject(body.error) ? "wrapped" : "flat";
+  return "none";
+};
+
+const subcodeIn = (fields: Record<string, unknown>): string | null =>
+  textIn(fields, "detail", "error") ??
+  textIn(fields.detail, "error", "detail", "code", "subcode") ??
+  textIn(fields.error, "code", "error", "detail", "subcode") ??
+  textIn(fields, "code", "subcode");
+
+/** Names an answer that has a head. */
+export const nameAnswer = (status: number, text: string): Named => {
+  const body = parseJson(text);
+  const fields = isObject(body) ? body : {};
+  const envelope = envelopeOf(body, text);
+  const named = (outcome: string, subcode: string | null, legacy = false): Named => ({
+    outcome,
+    subcode,
+    envelope,
+    legacy,
+  });
+  if (status >= 200 && status < 300) return named("error" in fields ? `${status} error` : `${status}`, null);
+  const said = subcodeIn(fields);
+  const subcode = said === null ? null : (LEGACY.get(said) ?? said);
+  const legacy = said !== null && LEGACY.has(said);
+  if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
+  // Item 189: the body of a 401 or 503 is not shown; only a `detail` would be wrong, and another rule says so.
+  if (status === 401 || status === 503) return named(`${status}`, null);
+  // Item 202: "various". FastAPI's own list of errors is a reading of item 203.
+  if (status === 422) return named("422 malformed_body", subcode);
+  if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode)) return named(`${status} ${subcode}`, subcode);
+  return named(`edge ${status}`, null);
+};
+
+const TRANSIENT =
+  /^(indeterminate|503|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|edge (429|502|503|504))$/;
+
+export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
+
+/** Whether the call was let in: 2xx, also a failure told under 200. */
+export const isAdmitted = (answer: Answer): boolean => /^2\d\d/.test(answer.outcome);
+
+/** For a reader: the outcome, and the beginning of a body that has no name. */
+export const told = ({ outcome, text, received }: Answer): string => {
+  if (outcome === "indeterminate") return `no whole answer (${received.error ?? received.ended})`;
+  if (text === "" || /^2\d\d/.test(outcome)) return outcome;
+  const short = text.length > 160 ? `${text.slice(0, 160)}...` : text;
+  return `${outcome} with the body ${short}`;
+};

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { createOutages } from "./outages.ts";
+import type { TestCall } from "./test-call.ts";
+
+const testCall: TestCall = { route: "design.styles", credential: { as: "server", of: "role:server" }, origin: "none" };
+const other: TestCall = { ...testCall, route: "design.themes" };
+
+const start = (upAfter: number, patience = 100) => {
+  let looks = 0;
+  let left = patience;
+  const outages = createOutages({
+    isUp: async () => ++looks > upAfter,
+    rest: async () => left-- > 0,
+  });
+  return { outages, looks: () => looks };
+};
+
+test("what was let in before is looked for until it is back, by one for all", async () => {
+  const { outages, looks } = start(3);
+  outages.seenUp(testCall);
+  expect(await Promise.all([outages.end(testCall), outages.end(testCall), outages.end(testCall)])).toEqual([
+    true,
+    true,
+    true,
+  ]);
+  expect(looks()).toBe(4);
+});
+
+test("nobody waits for what was never let in", async () => {
+  const { outages, looks } = start(0);
+  outages.seenUp(other);
+  expect(await outages.end(testCall)).toBe(false);
+  expect(looks()).toBe(0);
+});
+
+test("what stays away is given up once the patience is spent, and not waited for again until it is let in", async () => {
+  const { outages, looks } = start(9, 3);
+  outages.seenUp(testCall);
+  expect(await outages.end(testCall)).toBe(false);
+  expect(looks()).toBe(3);
+  expect(await outages.end(testCall)).toBe(false);
+  expect(looks()).toBe(3);
+});

@@ -1,0 +1,98 @@
+/** Waiting for a change to arrive: a deployment may answer from a record as old as its revocation budget (items 58, 142; A14). */
+import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
+import { type Accepts, ANY_SUCCESS, type Checks, fits, isSessionsOff } from "../checks.ts";
+import type { Context } from "../context.ts";
+import { type Answer, isAdmitted } from "./answer.ts";
+import type { TestCall } from "./test-call.ts";
+import { wait } from "./throttle.ts";
+
+/** For a deployment that does not say how old a key record may be. */
+const ARRIVES_WITHIN_MS = 30_000;
+export const MARGIN_MS = 5_000;
+const LOOK_EVERY_MS = 400;
+
+export const deadlineMs = (context: Context): number => {
+  const stated = context.target.limits?.revocation_budget_ms;
+  return performance.now() + (stated === undefined ? ARRIVES_WITHIN_MS : stated + MARGIN_MS);
+};
+
+/** Sends until the answer fits or time is up; the last answer decides. */
+export const until = async (
+  context: Context,
+  testCall: TestCall,
+  accepts: readonly string[],
+  endMs = deadlineMs(context),
+): Promise<Answer> => {
+  for (;;) {
+    const answer = await context.send(testCall);
+    if (fits(answer, accepts) || isSessionsOff(answer) || performance.now() > endMs) return answer;
+    await wait(LOOK_EVERY_MS, context.signal);
+  }
+};
+
+/** What only a key that has arrived is told: there is no older record of a new one. */
+const OF_A_KNOWN_KEY: readonly RefusalName[] = [
+  ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
+  ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),
+];
+
+/** The first call with a key that was just made: until it is known. */
+export const firstUse = (context: Context, testCall: TestCall): Promise<Answer> =>
+  until(context, testCall, [ANY_SUCCESS, ...OF_A_KNOWN_KEY.map(outcomeOf)]);
+
+/** So many at once: replicas behind a balancer take turns, and each has a record of its own. */
+const AT_ONCE = 4;
+
+/** As `until`, and then by every one of several calls at once; one that does not fit is waited for as well. */
+export const untilEverywhere = async (
+  context: Context,
+  testCall: TestCall,
+  accepts: readonly string[],
+): Promise<Answer> => {
+  const endMs = deadlineMs(context);
+  for (;;) {
+    const answer = await until(context, testCall, accepts, endMs);
+    if (!fits(answer, accepts)) return answer;
+    const others = await Promise.all(
+      Array.from({ length: AT_ONCE }, () => context.send({ ...testCall, atOnce: true })),
+    );
+    const odd = others.find((other) => !other.transient && !fits(other, accepts));
+    if (odd === undefined) return answer;
+    if (performance.now() > endMs) return odd;
+    await wait(LOOK_EVERY_MS, context.signal);
+  }
+};
+
+/** Item 142, for a deployment that does not say how old a key record may be. */
+const ARRIVED_AFTER_MS = 1_000;
+
+/** What should still be as it was is looked at when a change would have arrived, if one had been made. */
+export const afterArrival = async (
+  context: Context,
+  testCall: TestCall,
+  accepts: readonly string[],
+): Promise<Answer> => {
+  const budgetMs = context.target.limits?.revocation_budget_ms ?? ARRIVED_AFTER_MS;
+  await wait(Math.min(budgetMs, MARGIN_MS), context.signal);
+  return until(context, testCall, accepts, performance.now() + MARGIN_MS);
+};
+
+/**
+ * Judges calls with a credential that is over. One that is let in is tried again until its end has had time to arrive: it may
+ * have been revoked a moment before the run. `endMs` is common to all of them.
+ */
+export const expectOver = async (
+  context: Context,
+  checks: Checks,
+  cell: Accepts & { readonly testCall: TestCall },
+  endMs: number,
+): Promise<void> => {
+  const first = await context.send(cell.testCall);
+  if (!isAdmitted(first)) {
+    checks.expect(first, cell);
+    return;
+  }
+  const last = await until(context, cell.testCall, [...cell.accepts, ...(cell.tolerates ?? [])], endMs);
+  if (!isAdmitted(last)) checks.note("was let in at first: its end had to arrive");
+  checks.expect(last, cell);
+};

@@ -1,0 +1,199 @@
+/**
+ * One call that a rule wants to make, said in the words of the specification: which route, whose credential, which origin.
+ * What goes over the wire, and the same without its secrets for a crash file, is made from it in one place.
+ */
+
+import type { OutgoingRequest } from "../../client/send-request.ts";
+import type { Product, RouteName } from "../../contract/routes.ts";
+import type { KeyRole } from "../../target/target.ts";
+import { headersOf, type Places, urlOf } from "../../workload/request.ts";
+import { type CredentialRef, type OriginRef, type Step, type StepFacts, stepOf } from "../../workload/step.ts";
+import type { TargetView } from "../../workload/target-view.ts";
+
+/** How the credential is put into the head (items 22, 143-144). */
+export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
+export const FORMS: readonly Form[] = ["bearer", "x-api-key"];
+
+export type TestCall = {
+  /** `-`: a path of no route. */
+  readonly route: RouteName | "-";
+  readonly credential: CredentialRef;
+  readonly origin: OriginRef;
+  /** Product asked for, on the exchange. */
+  readonly product?: Product;
+  readonly form?: Form;
+  readonly body?: {
+    readonly text: string | undefined;
+    readonly is: "malformed" | "ok";
+    /** Sent in place of the text. */
+    readonly bytes?: Uint8Array;
+    /** What a crash file tells in place of the text. */
+    readonly shown?: string;
+  };
+  readonly method?: OutgoingRequest["method"];
+  /** Below `{base_url}`. */
+  readonly path?: string;
+  /** Sent in place of the credential that is named; `variable` stands for it in a crash file. */
+  readonly secret?: { readonly value: string; readonly variable: string };
+  /** The text of the `Origin` header. */
+  readonly originValue?: string;
+  /** Names in lower case; an empty text takes a header away. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What is known of the caller beyond its role. */
+  readonly facts?: Partial<StepFacts>;
+  /** The specification leaves the answer open: the line says nothing that another judge could hold against it. */
+  readonly open?: true;
+  /** The whole stream is read, with the time of each piece; otherwise it is left after the first event. */
+  readonly wholeStream?: true;
+  /** Leave the stream after so long. */
+  readonly leaveAfterMs?: number;
+  /** Answers of overload and rate are what is looked for: no second attempt, no confirmation. */
+  readonly once?: true;
+  /** Not spaced by the throttle: part of a burst that the user allowed. */
+  readonly atOnce?: true;
+  /** Sent also after a stop and past the budget: it takes back what was made. */
+  readonly anyway?: true;
+  /** Said the moment before the call leaves, when nothing can hold it back any more: a journal is written by it. */
+  readonly beforeSent?: () => void;
+  /** Its end is waited for even when the run is stopped: what it makes has to be known. */
+  readonly toTheEnd?: true;
+  /** In words, where the generated ones would not tell enough. */
+  readonly what?: string;
+};
+
+/** As in a crash file: no secret, but `$NAMES`. */
+export type SentRequest = {
+  method: string;
+  url: string;
+  headers: Record<string, string>;
+  body?: string;
+};
+
+export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
+
+/** The environment-like name that stands for a credential: `$KEY_SERVER`, `$SESSION_PUBLISHABLE_CHAT`, `$TOKEN_ADMIN_PRO`. */
+export const variableOf = (ref: CredentialRef): string => {
+  if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
+  const name = ref.of
+    .slice(ref.of.indexOf(":") + 1)
+    .toUpperCase()
+    .replace(/[^A-Z0-9]+/g, "_");
+  if (ref.as === "session") return `$SESSION_${name}_${ref.product.toUpperCase()}`;
+  return `$${ref.as === "admin" ? "TOKEN" : "KEY"}_${name}`;
+};
+
+export const exchangeCall = (
+  of: KeyRole,
+  origin: OriginRef,
+  product: Product,
+  more: Partial<TestCall> = {},
+): TestCall => ({
+  route: "sdk.sessions",
+  credential: { as: "publishable", of: role(of) },
+  origin,
+  product,
+  ...more,
+});
+
+const CREDENTIAL_WORDS: Readonly<Record<CredentialRef["as"], string>> = {
+  none: "no credential",
+  garbage: "a credential that is none",
+  unknown: "a credential that nobody issued",
+  publishable: "publishable key",
+  server: "server key",
+  session: "session",
+  admin: "administrator's token",
+};
+
+const ORIGIN_WORDS: Readonly<Record<OriginRef, string>> = {
+  none: "no Origin",
+  listed: "an allowlisted Origin",
+  foreign: "a foreign Origin",
+  null: "Origin: null",
+};
+
+/** For a reader: who calls what, from where. */
+export const describe = (testCall: TestCall, sent: { method: string; path: string }): string => {
+  const { credential, origin, product, form } = testCall;
+  const whose = "of" in credential ? ` (${credential.of.replace(/^role:/, "")})` : "";
+  const from = testCall.originValue === undefined ? ORIGIN_WORDS[origin] : `Origin ${testCall.originValue}`;
+  const what =
+    testCall.what ??
+    `${CREDENTIAL_WORDS[credential.as]}${credential.as === "session" ? ` ${credential.product}` : ""}${whose}`;
+  const parts = [`${sent.method} ${sent.path.split("?")[0]}`, what, from];
+  if (product !== undefined) parts.push(`product ${product}`);
+  if (form === "x-api-key") parts.push("in X-Api-Key");
+  return parts.join(", ");
+};
+
+/** The step behind a testCall: what the history's line is written from. */
+export const stepOfTestCall = (view: TargetView, n: number, testCall: TestCall): Step => {
+  const { route, credential, origin, product, body, path } = testCall;
+  const step = stepOf(view, n, {
+    route: route === "-" ? "design.styles" : route,
+    credential,
+    origin,
+    via: testCall.form === "x-api-key" ? "x-api-key" : "authorization",
+    ...(product === undefined ? {} : { product }),
+    ...(body === undefined ? {} : { body }),
+    ...(path === undefined ? {} : { path }),
+  });
+  const facts = { ...step.facts, ...testCall.facts };
+  const known = facts.state === undefined || facts.state === "valid";
+  return { ...step, route, facts, org: known ? step.org : "-" };
+};
+
+export type Built = { request: OutgoingRequest; sent: SentRequest; path: string };
+
+/** `secret`: `null` for a call without a credential. `shared`: headers of the target file, names in lower case. */
+export const buildRequest = (
+  places: Places,
+  testCall: TestCall,
+  parts: {
+    step: Step;
+    id: string;
+    secret: string | null;
+    origin: string | undefined;
+    shared: Readonly<Record<string, string>>;
+  },
+): Built => {
+  const { step, id, secret, shared } = parts;
+  const method = testCall.method ?? step.method;
+  const variable = testCall.secret?.variable ?? variableOf(step.credential);
+  const headersWith = (credential: string | null, common: Readonly<Record<string, string>>): Record<string, string> => {
+    const asked =
+      step.origin === "listed" && parts.origin === undefined ? { ...step, origin: "foreign" as const } : step;
+    const usual = headersOf(asked, { id, credential, listedOrigin: parts.origin, shared: common });
+    // Whoever names no coding has to take any: answers are read as they come.
+    const headers: Record<string, string> = { "accept-encoding": "identity", ...usual };
+    if (step.origin !== "none" && parts.origin !== undefined) headers.origin = parts.origin;
+    if (credential !== null && testCall.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
+    if (credential !== null && testCall.form === "both") headers["x-api-key"] = credential;
+    // Two lines of one name: as names they differ, on the wire they do not.
+    if (credential !== null && testCall.form === "twice") headers.Authorization = `Bearer ${credential}`;
+    for (const [name, value] of Object.entries(testCall.headers ?? {})) {
+      if (value === "") delete headers[name];
+      else headers[name] = value;
+    }
+    return headers;
+  };
+  const hidden = Object.fromEntries(
+    Object.keys(shared).map((name) => [name, `$HEADER_${name.toUpperCase().replace(/\W/g, "_")}`]),
+  );
+  const url = urlOf(places, step);
+  const { origin, pathname, search } = new URL(url);
+  const request: OutgoingRequest = {
+    origin,
+    path: pathname + search,
+    method,
+    headers: Object.entries(headersWith(secret, shared)).flat(),
+    ...(step.body === undefined ? {} : { body: testCall.body?.bytes ?? step.body }),
+  };
+  const sent: SentRequest = {
+    method,
+    url,
+    headers: headersWith(secret === null ? null : variable, hidden),
+    ...(step.body === undefined ? {} : { body: testCall.body?.shown ?? step.body }),
+  };
+  return { request, sent, path: step.path };
+};

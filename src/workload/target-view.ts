@@ -1,0 +1,130 @@
+/**
+ * What a story may know of a deployment: which organizations and roles there are and what they may do, never a secret.
+ * The driver keeps the credentials and puts them in where a step names a caller.
+ */
+import type { Product, Scope } from "../contract/routes.ts";
+
+export type Tier = "Free" | "Pro" | null;
+
+/** One organization of the target file's `tenants`; its keys are full-scope and unrestricted, as the roles' are. */
+export type TenantInView = {
+  readonly org: string;
+  readonly tier?: Tier;
+  /** Monthly allowance of map loads. */
+  readonly allowance?: number;
+  /** Map loads used before the stage, where that is known. */
+  readonly used?: number;
+  /** Whether there is a publishable key with an origin, and a server key. */
+  readonly publishable: boolean;
+  readonly server: boolean;
+  /** An own in-flight cap, where it differs from the deployment's. */
+  readonly inFlightCap?: number;
+};
+
+/** One role of the target file's `credentials`. */
+export type RoleInView = {
+  readonly org?: string;
+  readonly tier?: Tier;
+  readonly allowance?: number;
+  readonly hasOrigin: boolean;
+};
+
+/** `limits` of the target file, as far as stories need them (interface.md section 2). */
+export type LimitsInView = {
+  readonly replicas?: number;
+  readonly slots?: number;
+  readonly service_ms?: number;
+  readonly global_in_flight?: number;
+  readonly org_in_flight?: number;
+  readonly rate_per_s?: number;
+  readonly burst?: number;
+};
+
+export type TargetView = {
+  readonly tenants: readonly TenantInView[];
+  readonly roles: Readonly<Record<string, RoleInView>>;
+  readonly limits: LimitsInView;
+  /** What the target's owner allows (interface.md section 2, `permits`). */
+  readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
+};
+
+/** What a key may do, by what interface.md section 2 says of its role. Absent: not said, so not known. */
+export type KeyPowers = {
+  readonly kind: "publishable" | "server";
+  readonly tier?: Tier;
+  readonly scopes?: readonly Scope[];
+  readonly products?: readonly Product[];
+  readonly ip?: "foreign";
+  readonly state?: "revoked" | "expired";
+};
+
+const FULL: readonly Scope[] = ["ai", "design", "maps"];
+const publishable = (more: Partial<KeyPowers> = {}): KeyPowers => ({
+  kind: "publishable",
+  tier: "Pro",
+  scopes: FULL,
+  products: [],
+  ...more,
+});
+const server = (more: Partial<KeyPowers> = {}): KeyPowers => ({ ...publishable(more), kind: "server" });
+
+export const ROLE_POWERS: Readonly<Record<string, KeyPowers>> = {
+  publishable: publishable(),
+  server: server(),
+  publishable_other_org: publishable(),
+  publishable_no_ai: publishable({ scopes: ["design", "maps"] }),
+  publishable_tile_only: publishable({ products: ["tile"] }),
+  publishable_downgraded: publishable({ tier: "Free" }),
+  publishable_exhausted: publishable({ tier: "Free" }),
+  publishable_hard_stop: publishable(),
+  publishable_expendable: publishable({ tier: "Free" }),
+  publishable_expendable_paid: publishable(),
+  publishable_basemap: publishable(),
+  server_no_design: server({ scopes: ["ai", "maps"] }),
+  server_foreign_ip: server({ ip: "foreign" }),
+  server_downgraded: server({ tier: "Free" }),
+  revoked: publishable({ state: "revoked" }),
+  expired: publishable({ state: "expired" }),
+};
+
+/** A caller by name: `role:server`, `tenant:org_t01`. */
+export type CallerName = `role:${string}` | `tenant:${string}`;
+
+/** Something computed from a view once and kept as long as the view is. */
+export const oncePerView = <T>(compute: (view: TargetView) => T): ((view: TargetView) => T) => {
+  const kept = new WeakMap<TargetView, { value: T }>();
+  return (view) => {
+    const found = kept.get(view);
+    if (found !== undefined) return found.value;
+    const value = compute(view);
+    kept.set(view, { value });
+    return value;
+  };
+};
+
+export const tenantsWith = (view: TargetView, kind: "publishable" | "server"): TenantInView[] =>
+  view.tenants.filter((tenant) => tenant[kind]);
+
+const tenantsByOrg = oncePerView((view) => new Map(view.tenants.map((tenant) => [tenant.org, tenant])));
+
+export type CallerFound = { readonly org: string; readonly powers: KeyPowers };
+
+/**
+ * Who a caller is. A role whose organization the target file does not name is told by its role's name, so that it is
+ * neither taken for a call without a credential nor for another organization's.
+ */
+export const callerOf = (view: TargetView, name: CallerName, kind: "publishable" | "server"): CallerFound => {
+  if (name.startsWith("tenant:")) {
+    const org = name.slice("tenant:".length);
+    const tier = tenantsByOrg(view).get(org)?.tier;
+    const powers: KeyPowers = { kind, scopes: FULL, products: [] };
+    return { org, powers: tier === undefined ? powers : { ...powers, tier } };
+  }
+  const role = name.slice("role:".length);
+  const powers = ROLE_POWERS[role] ?? { kind };
+  const told = view.roles[role];
+  return {
+    org: told?.org ?? name,
+    powers: told?.tier === undefined ? powers : { ...powers, tier: told.tier },
+  };
+};
