@@ -5,6 +5,7 @@
 import { routeOf } from "../contract/routes.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { LeaseKeeper, Taken } from "../workload/lease.ts";
 import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import { exchangeStep } from "../workload/step.ts";
@@ -26,6 +27,11 @@ export type ApiClient = {
   close(): Promise<void>;
 };
 
+/** The call was not sent: the budget is spent, or the run's stop condition is met. */
+export class NotSentError extends Error {
+  override name = "NotSentError";
+}
+
 export type ApiClientOptions = {
   target: Target;
   secrets: Secrets;
@@ -36,6 +42,8 @@ export type ApiClientOptions = {
   /** Run and stage, by which the platform counts; call ids begin with it. */
   idPrefix: string;
   timeouts?: Partial<Timeouts>;
+  /** Asked before each call leaves; not bounded where absent. */
+  lease?: LeaseKeeper;
   /** Where lines go that no step asked for: the minting of sessions. */
   onLine(line: ObservedLine): void;
 };
@@ -66,7 +74,7 @@ export const addressOf = (target: Target, step: Step): { origin: string; path: s
 };
 
 export const openApiClient = async (options: ApiClientOptions): Promise<ApiClient> => {
-  const { target, secrets, view, clock } = options;
+  const { target, secrets, view, clock, lease } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const transport = await openTransport(target.transport ?? {}, secrets);
   let minted = 0;
@@ -87,6 +95,19 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
+  /** Waits for the call's turn in the permitted rate; throws when it must not leave. */
+  const leave = async ({ meter }: Step, stream: boolean): Promise<Taken | undefined> => {
+    if (lease === undefined) return undefined;
+    const charge = meter === "design_analyses" ? "analyses" : meter;
+    const taken = lease.take(clock.nowUs(), { stream, ...(charge === undefined ? {} : { charge }) });
+    if (taken === null) throw new NotSentError(lease.stopped ?? "the lease is spent");
+    if (taken.waitUs > 0) await new Promise((resolve) => setTimeout(resolve, taken.waitUs / 1000));
+    if (lease.stopped === null) return taken;
+    const nowUs = clock.nowUs();
+    taken.settle(nowUs, { outcome: "indeterminate", sent: false, sentUs: nowUs, doneUs: nowUs });
+    throw new NotSentError(lease.stopped);
+  };
+
   const send: ApiClient["send"] = async (step, context, { keepEvents } = {}) => {
     const credential = await credentialOf(step);
     const request: OutgoingRequest = {
@@ -100,8 +121,10 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     };
     const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
     if (stream !== undefined) request.stream = stream;
+    const taken = await leave(step, stream !== undefined);
     const answer = await sendRequest(transport.dispatcher, request, clock, timeouts);
     const line = lineOf(step, answer, context, clock.errorUs);
+    taken?.settle(clock.nowUs(), { ...answer, outcome: line.outcome });
     if (mayBeStale(step, line.outcome)) book.refused(step.credential);
     return { line, answer };
   };

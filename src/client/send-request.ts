@@ -42,6 +42,8 @@ export type OutgoingRequest = {
 };
 
 export type Received = {
+  /** Whether a connection was there and the request went out on it: if not, the target cannot have seen it. */
+  sent: boolean;
   sentUs: number;
   firstUs: number | null;
   doneUs: number;
@@ -69,6 +71,7 @@ export const sendRequest = (
 ): Promise<Received> =>
   new Promise((resolve) => {
     let sentUs = clock.nowUs();
+    let sent = false;
     let firstUs: number | null = null;
     let status: number | null = null;
     let headers: Received["headers"] = {};
@@ -87,6 +90,7 @@ export const sendRequest = (
       for (const timer of timers) clearTimeout(timer);
       const terminal = reader?.seen.terminal ?? null;
       resolve({
+        sent,
         sentUs,
         firstUs: reader === null ? firstUs : reader.seen.firstUs,
         doneUs: terminal?.atUs ?? clock.nowUs(),
@@ -174,6 +178,7 @@ export const sendRequest = (
             return;
           }
           sentUs = clock.nowUs();
+          sent = true;
           // The time that it waited for a connection of ours is not the target's.
           patience.refresh();
         },

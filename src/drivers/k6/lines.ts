@@ -38,6 +38,8 @@ const receivedOf = (step: Step, printed: Printed, epochUs: number): Received => 
   // The extension tells when the last byte of a plain answer came, not the first.
   const firstUs = printed.opened ? firstEventUs : answered ? doneUs : null;
   return {
+    // What was spent is counted by the extension, which sends.
+    sent: true,
     sentUs: printed.sentUs - epochUs,
     firstUs,
     doneUs,

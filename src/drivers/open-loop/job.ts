@@ -7,6 +7,7 @@ import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Timeouts } from "../../client/send-request.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
+import type { Lease, Spent } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { TargetView } from "../../workload/target-view.ts";
 import type { HostNotes } from "../host-notes.ts";
@@ -33,6 +34,8 @@ export type OpenLoopJob = {
   /** How long calls may go on after the last arrival (default: the call time-out). */
   drainMs?: number;
   timeouts?: Partial<Timeouts>;
+  /** What the process may spend and how fast; not bounded where absent. */
+  lease?: Lease;
 };
 
 export type ToProcess =
@@ -58,6 +61,8 @@ export type OpenLoopEnd = {
   queued: number;
   /** Could not be made, e.g. because no session could be minted. */
   unmade: number;
+  /** Not sent because the lease was spent or its stop condition met. */
+  unsent: number;
   /** Cut off at the end of the drain. */
   cut: number;
   startUs: number;
@@ -75,5 +80,7 @@ export type FromProcess =
   | { type: "progress"; atUs: number; offered: number; started: number; outstanding: number; done: number }
   | ({ type: "host" } & HostNotes)
   | ({ type: "problem" } & Problem)
+  /** What it spent so far, by its own count; the last one is exact. */
+  | { type: "spent"; spent: Spent; stopped: string | null }
   | ({ type: "end" } & OpenLoopEnd)
   | { type: "failed"; message: string };

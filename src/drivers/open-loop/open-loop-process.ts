@@ -7,6 +7,7 @@ import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
 import type { OpenLoopEnd } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
@@ -42,7 +43,9 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { offsetUs, errorUs } = await measureClock();
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts } = job;
+  const lease = createLease(job.lease ?? {});
   const client = await openApiClient({
+    lease,
     target,
     secrets,
     view,
@@ -62,12 +65,13 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, tell);
   stop = pressing.stop;
   if (stopped) stop();
-  const progress = setInterval(
-    () => tell({ type: "progress", atUs: clock.nowUs(), ...pressing.now() }),
-    PROGRESS_EVERY_MS,
-  );
+  const progress = setInterval(() => {
+    tell({ type: "progress", atUs: clock.nowUs(), ...pressing.now() });
+    tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
+  }, PROGRESS_EVERY_MS);
   const { end, firstUnmade } = await pressing.finished;
   clearInterval(progress);
+  tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
   tell({ type: "host", ...told() });
   for (const reason of problemsOf(end, firstUnmade, client.connections, stopped)) {
     tell({ type: "problem", verdict: "inconclusive", reason });

@@ -9,6 +9,7 @@ import { wallUs } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import type { Secrets } from "../../target/secrets.ts";
+import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
 import type { HostNotes } from "../host-notes.ts";
 import type { FromProcess, OpenLoopEnd, OpenLoopJob, Problem, ToProcess } from "./job.ts";
 
@@ -16,6 +17,9 @@ export type OpenLoopResult = {
   end: OpenLoopEnd | null;
   host: HostNotes | null;
   clockErrorUs: number;
+  spent: Spent;
+  /** Why it sent nothing any more before its schedule ended, as a sentence. */
+  stopped: string | null;
   problems: Problem[];
 };
 
@@ -56,7 +60,10 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   };
   // A process that died is reported by `result`, not by its pipe.
   child.stdin.on("error", () => undefined);
-  const result: OpenLoopResult = { end: null, host: null, clockErrorUs: 0, problems: [] };
+  const result: OpenLoopResult = {
+    ...{ end: null, host: null, clockErrorUs: 0, problems: [] },
+    ...{ spent: { ...NOTHING_SPENT }, stopped: null },
+  };
   const ready = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<OpenLoopResult>();
   ready.promise.catch(() => undefined);
@@ -97,6 +104,10 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
         break;
       case "problem":
         result.problems.push({ verdict: message.verdict, reason: message.reason });
+        break;
+      case "spent":
+        result.spent = message.spent;
+        result.stopped = message.stopped;
         break;
       case "host": {
         const { type: _type, ...host } = message;

@@ -3,7 +3,7 @@
  * sent so. That count decides whether a run may say anything about load.
  */
 
-import type { ApiClient } from "../../client/api-client.ts";
+import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import { TIMEOUTS } from "../../client/send-request.ts";
@@ -14,6 +14,8 @@ import { startPacer } from "./pacer.ts";
 import { perform } from "./perform.ts";
 
 const MAX_OUTSTANDING = 4096;
+/** A run that its target file stops has ended within two seconds. */
+const STOPPED_DRAIN_MS = 1_000;
 const LAG_CELLS = 10_000;
 
 export type Pressing = {
@@ -86,9 +88,11 @@ export const startPressing = (
   const waits = createWaits();
   const lag = createLagTable();
   const under = new Set<Promise<void>>();
-  const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, cut: 0, startUs };
+  const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
+  /** The lease ended it: calls that are under way are not waited for. */
+  let cutShort = false;
   /** Number of the arrival that `next` gave last. */
   let k = -1;
 
@@ -113,6 +117,12 @@ export const startPressing = (
     end.started += 1;
     const call = perform(client, story.plan(job.seed, i, job.view), i, dueUs, how)
       .catch((error: unknown) => {
+        if (error instanceof NotSentError) {
+          end.unsent += 1;
+          cutShort = true;
+          stop();
+          return;
+        }
         end.unmade += 1;
         if (firstUnmade === "") firstUnmade = error instanceof Error ? error.message : String(error);
       })
@@ -123,10 +133,14 @@ export const startPressing = (
     under.add(call);
   };
   const pacer = startPacer(clock, next, fire);
+  const stop = (): void => {
+    pacer.stop();
+    waits.cancel();
+  };
 
   const finish = async () => {
     await pacer.finished;
-    const drainMs = job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs;
+    const drainMs = cutShort ? STOPPED_DRAIN_MS : (job.drainMs ?? job.timeouts?.callMs ?? TIMEOUTS.callMs);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise((resolve) => {
       timer = setTimeout(resolve, drainMs);
@@ -144,10 +158,7 @@ export const startPressing = (
   };
   return {
     now: () => ({ offered: end.offered, started: end.started, outstanding: under.size, done }),
-    stop: () => {
-      pacer.stop();
-      waits.cancel();
-    },
+    stop,
     finished: finish(),
   };
 };

@@ -1,0 +1,92 @@
+import { describe, expect, test } from "vitest";
+import { type Became, createLease } from "./lease.ts";
+
+const OK: Omit<Became, "sentUs" | "doneUs"> = { outcome: "200", sent: true };
+const at = (us: number, became: Partial<Became> = {}): [number, Became] => [
+  us,
+  { ...OK, sentUs: us, doneUs: us, ...became },
+];
+
+describe("a lease", () => {
+  test("lets exactly as many requests leave as the budget has, and says what is spent", () => {
+    const lease = createLease({ requests: 3 });
+    for (let i = 0; i < 3; i++) expect(lease.take(i)).not.toBeNull();
+    expect(lease.take(4)).toBeNull();
+    expect(lease.stopped).toBe("budget.requests of the target file (3) is spent");
+    expect(lease.spent().requests).toBe(3);
+  });
+
+  test("gives back a request that was never written", () => {
+    const lease = createLease({ requests: 1 });
+    lease.take(0)?.settle(...at(1, { outcome: "indeterminate", sent: false }));
+    expect(lease.take(2)).not.toBeNull();
+  });
+
+  test("takes a charge before the call and gives it back only when it was refused", () => {
+    const lease = createLease({ map_loads: 2 });
+    const refused = lease.take(0, { charge: "map_loads" });
+    const lost = lease.take(0, { charge: "map_loads" });
+    refused?.settle(...at(1, { outcome: "429 rate_limited" }));
+    lost?.settle(...at(1, { outcome: "indeterminate" }));
+    expect(lease.spent().map_loads).toBe(1);
+    expect(lease.take(2, { charge: "map_loads" })).not.toBeNull();
+    expect(lease.take(3, { charge: "map_loads" })).toBeNull();
+    expect(lease.stopped).toContain("budget.map_loads");
+  });
+
+  test("counts the seconds of streams that are still open", () => {
+    const lease = createLease({ stream_seconds: 3 });
+    lease.take(0, { stream: true })?.settle(...at(1e6, { sentUs: 0, doneUs: 1e6 }));
+    expect(lease.spent().stream_seconds).toBe(1);
+    expect(lease.take(1e6, { stream: true })).not.toBeNull();
+    expect(lease.take(2.5e6, { stream: true })).not.toBeNull();
+    expect(lease.take(3e6, { stream: true })).toBeNull();
+    expect(lease.stopped).toContain("budget.stream_seconds");
+  });
+
+  test.each([1, 5, 20, 200, 2_000])("no second holds more than 1.05 times %i calls, however many come at once", (max) => {
+    const lease = createLease({ maxPerS: max });
+    const leaves: number[] = [];
+    for (let i = 0; i < 5 * max; i++) {
+      const nowUs = i < 2 * max ? 0 : (i * 1e6) / (2 * max);
+      leaves.push(nowUs + (lease.take(nowUs)?.waitUs ?? Number.NaN));
+    }
+    leaves.sort((a, b) => a - b);
+    let from = 0;
+    for (const [to, atUs] of leaves.entries()) {
+      while (atUs - (leaves[from] as number) >= 1e6) from += 1;
+      expect(to - from + 1).toBeLessThanOrEqual(Math.max(1, 1.05 * max));
+    }
+    // It does not lose the rate that it permits.
+    const seconds = ((leaves.at(-1) as number) - (leaves[0] as number)) / 1e6;
+    expect(leaves.length / seconds).toBeGreaterThan(0.85 * max);
+  });
+
+  test("stops when too many of the newest calls are errors, and not for refusals", () => {
+    const lease = createLease({ stopErrorRate: 0.2 });
+    for (let i = 0; i < 50; i++) lease.take(i * 1e4)?.settle(...at(i * 1e4, { outcome: "429 b2b_overloaded" }));
+    expect(lease.stopped).toBeNull();
+    for (let i = 50; i < 90; i++) {
+      lease.take(i * 1e4)?.settle(...at(i * 1e4, { outcome: i % 2 === 0 ? "500" : "200" }));
+    }
+    expect(lease.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded: \d+ of the newest/);
+    expect(lease.take(1e6)).toBeNull();
+  });
+
+  test("what a fault brings about on purpose does not stop it", () => {
+    const lease = createLease({ stopErrorRate: 0.2, tolerated: ["503"] });
+    for (let i = 0; i < 50; i++) lease.take(i)?.settle(...at(i, { outcome: "503" }));
+    expect(lease.stopped).toBeNull();
+  });
+
+  test("hands out what is left, and takes in what another process spent of it", () => {
+    const lease = createLease({ requests: 10, maxPerS: 5 });
+    lease.take(0);
+    expect(lease.left()).toEqual({ requests: 9, maxPerS: 5 });
+    lease.absorb({ requests: 4, map_loads: 1, analyses: 0, stream_seconds: 0.5 }, null);
+    expect(lease.left().requests).toBe(5);
+    expect(lease.spent()).toEqual({ requests: 5, map_loads: 1, analyses: 0, stream_seconds: 0.5 });
+    lease.absorb({ requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 }, "the reason");
+    expect(lease.stopped).toBe("the reason");
+  });
+});

@@ -1,0 +1,185 @@
+/**
+ * What a driver may still spend on somebody's deployment, and how fast (interface.md section 2: `budget`,
+ * `permits.load_max_rps`, `stop_when`). It is asked before each call leaves; what it refuses is not sent. Pure: the time is
+ * handed in, so that every driver and the simulation keep to the same rules.
+ */
+
+/** Absent: not bounded. */
+export type Lease = {
+  /** Requests that may still leave. */
+  readonly requests?: number;
+  /** Admitted calls that charge a map load. */
+  readonly map_loads?: number;
+  readonly analyses?: number;
+  /** Seconds that streams may be open, added up over all of them. */
+  readonly stream_seconds?: number;
+  /** Calls per second: no second holds more than 1.05 times as many. */
+  readonly maxPerS?: number;
+  /** Share of errors among the newest calls that ends the run. */
+  readonly stopErrorRate?: number;
+  /** Outcomes that are no errors, because a fault that is injected now brings them about. */
+  readonly tolerated?: readonly string[];
+};
+
+export type Spent = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
+
+export const NOTHING_SPENT: Spent = { requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 };
+
+export const addSpent = (a: Spent, b: Spent): Spent => ({
+  requests: a.requests + b.requests,
+  map_loads: a.map_loads + b.map_loads,
+  analyses: a.analyses + b.analyses,
+  stream_seconds: a.stream_seconds + b.stream_seconds,
+});
+
+/** What a call would use up beside itself. */
+export type Charging = { readonly charge?: "map_loads" | "analyses"; readonly stream?: boolean };
+
+export type Taken = {
+  /** Microseconds to wait before the call leaves, for the rate. */
+  readonly waitUs: number;
+  /** To be called once, when it is known what became of the call. */
+  settle(nowUs: number, became: Became): void;
+};
+
+export type Became = {
+  readonly outcome: string;
+  /** Whether the request was written: a connection that was refused is none that the target saw. */
+  readonly sent: boolean;
+  /** When it was written and when the answer had ended. */
+  readonly sentUs: number;
+  readonly doneUs: number;
+};
+
+export type LeaseKeeper = {
+  /** `null`: it must not be sent; `stopped` says why. */
+  take(nowUs: number, charging?: Charging): Taken | null;
+  /** Adds what another process spent of the same lease. */
+  absorb(spent: Spent, stopped: string | null): void;
+  spent(): Spent;
+  /** What is left of the lease. */
+  left(): Lease;
+  /** Why nothing is sent any more, as a sentence. */
+  readonly stopped: string | null;
+};
+
+/** The rate that calls leave at lies below the permitted one: a network bunches them on their way. */
+const RATE_SHARE = 0.95;
+const BURST_SHARE = 0.05;
+/** The stop condition looks at the calls that ended in the last second, and at no fewer than these. */
+const WINDOW_US = 1_000_000;
+const WINDOW_CALLS = 10;
+
+/** No answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer. */
+const isError = (outcome: string, tolerated: readonly string[]): boolean =>
+  /^(?:indeterminate|edge |5\d\d)/.test(outcome) && !tolerated.some((one) => outcome.startsWith(one));
+
+/** Spaces calls by the generic cell rate algorithm (ITU-T I.371): evenly, with a burst of a twentieth of a second's calls. */
+const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number) => {
+  if (maxPerS === undefined) return () => 0;
+  const stepUs = 1e6 / (RATE_SHARE * maxPerS);
+  const toleranceUs = Math.max(0, Math.floor(BURST_SHARE * maxPerS) - 1) * stepUs;
+  let dueUs = Number.NEGATIVE_INFINITY;
+  return (nowUs) => {
+    dueUs = Math.max(dueUs, nowUs);
+    const waitUs = Math.max(0, dueUs - toleranceUs - nowUs);
+    dueUs += stepUs;
+    return waitUs;
+  };
+};
+
+/** Share of errors among the newest calls, as far as they are enough to speak of. */
+const createErrorWatch = (limit: number | undefined, tolerated: readonly string[]) => {
+  const ended: { atUs: number; isError: boolean }[] = [];
+  let errors = 0;
+  return (nowUs: number, outcome: string): string | null => {
+    if (limit === undefined) return null;
+    const wrong = isError(outcome, tolerated);
+    ended.push({ atUs: nowUs, isError: wrong });
+    if (wrong) errors += 1;
+    while (ended.length > WINDOW_CALLS && (ended[0]?.atUs ?? nowUs) < nowUs - WINDOW_US) {
+      if (ended.shift()?.isError === true) errors -= 1;
+    }
+    if (ended.length < WINDOW_CALLS || errors <= limit * ended.length) return null;
+    return `stop_when.error_rate of the target file (${limit}) is exceeded: ${errors} of the newest ${ended.length} calls were errors`;
+  };
+};
+
+const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
+
+/** `stated`: the whole budget as the target file has it, for the sentence. */
+export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper => {
+  const spent: Spent = { ...NOTHING_SPENT };
+  const spacing = createSpacing(lease.maxPerS);
+  const watch = createErrorWatch(lease.stopErrorRate, lease.tolerated ?? []);
+  /** When each open stream began, and all of them added up, so that seconds that run are counted too. */
+  let openStreams = 0;
+  let beganSumUs = 0;
+  let stopped: string | null = null;
+
+  const streamSecondsAt = (nowUs: number): number =>
+    spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
+
+  /** The unit of which there is not enough for one more. */
+  const lacking = (nowUs: number, { charge, stream }: Charging): (typeof UNITS)[number] | null => {
+    if (spent.requests + 1 > (lease.requests ?? Number.POSITIVE_INFINITY)) return "requests";
+    if (charge !== undefined && spent[charge] + 1 > (lease[charge] ?? Number.POSITIVE_INFINITY)) return charge;
+    const seconds = lease.stream_seconds ?? Number.POSITIVE_INFINITY;
+    if (stream === true && streamSecondsAt(nowUs) >= seconds) return "stream_seconds";
+    return null;
+  };
+
+  return {
+    take: (nowUs, charging = {}) => {
+      if (stopped !== null) return null;
+      const unit = lacking(nowUs, charging);
+      if (unit !== null) {
+        stopped = `budget.${unit} of the target file (${stated[unit]}) is spent`;
+        return null;
+      }
+      const { charge, stream } = charging;
+      spent.requests += 1;
+      // Taken before it is sent, so that calls side by side never pass the budget; given back when it is refused.
+      if (charge !== undefined) spent[charge] += 1;
+      const waitUs = spacing(nowUs);
+      const beganUs = nowUs + waitUs;
+      if (stream === true) {
+        openStreams += 1;
+        beganSumUs += beganUs;
+      }
+      let settled = false;
+      return {
+        waitUs,
+        settle: (atUs, { outcome, sent, sentUs, doneUs }) => {
+          if (settled) return;
+          settled = true;
+          if (stream === true) {
+            openStreams -= 1;
+            beganSumUs -= beganUs;
+            if (outcome.startsWith("200")) spent.stream_seconds += Math.max(0, doneUs - sentUs) / 1e6;
+          }
+          if (!sent) spent.requests -= 1;
+          const mayBeCharged = sent && (outcome.startsWith("2") || outcome === "indeterminate");
+          if (charge !== undefined && !mayBeCharged) spent[charge] -= 1;
+          stopped ??= watch(atUs, outcome);
+        },
+      };
+    },
+    absorb: (more, why) => {
+      Object.assign(spent, addSpent(spent, more));
+      stopped ??= why;
+    },
+    spent: () => ({ ...spent }),
+    left: () => {
+      const left: { -readonly [unit in keyof Lease]: Lease[unit] } = { ...lease };
+      for (const unit of UNITS) {
+        const all = lease[unit];
+        if (all !== undefined) left[unit] = Math.max(0, all - spent[unit]);
+      }
+      return left;
+    },
+    get stopped() {
+      return stopped;
+    },
+  };
+};
