@@ -27,6 +27,8 @@ export const FAULTS: readonly FaultMaker[] = [
   flapping,
 ];
 
+export const FAULT_NAMES: readonly string[] = FAULTS.map(({ name }) => name);
+
 /** Throws a sentence that lists the names. */
 export const makeFault = (name: string, sizes: FaultSizes): Fault => {
   const maker = FAULTS.find((one) => one.name === name);

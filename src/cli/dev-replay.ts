@@ -1,6 +1,6 @@
 /** `floodgate dev replay FILE`: one recorded failing case again: fixed, failing or unclear. */
 import { Command } from "commander";
-import { GuardError } from "../run/verify-target.ts";
+import { GuardError } from "../run/prepare-target.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { guardTarget } from "../target/target-guard.ts";

@@ -32,7 +32,7 @@ describe("the command line", () => {
     ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
     ["verify without a target", ["verify"], 2, /needs --target FILE/],
     ["a target file that is not there", ["verify", "--target", "/nowhere.json"], 2, /expected a readable file/],
-    ["a folder that is no run's", ["report", "/tmp"], 2, /is no whole run folder/],
+    ["a folder that is no run's", ["report", "/tmp"], 2, /is not a complete run folder/],
     ["tenants that nobody would know", ["serve", "--tenants", "3"], 2, /needs --write-target/],
     ["half a TLS identity", ["serve", "--tls-cert", "x.pem"], 2, /belong together/],
     ["a capacity change that is none", ["serve", "--capacity-change", "soon"], 2, /expected S:slots=N or S:service=F/],

@@ -2,13 +2,13 @@
  * Tells people what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of
  * life in between: on a terminal a line that is written over, elsewhere a line every 30 s.
  */
-import type { RunEvents } from "../run/run.ts";
+import type { RunEvents } from "../run/run-context.ts";
 
 const EVERY_MS = 30_000;
 const WIDTH = 80;
 
-export const narrator = (options: { quiet: boolean; profile: string; seed: number }): RunEvents & { end(): void } => {
-  const { quiet, profile, seed } = options;
+export const narrator = (options: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
+  const { quiet, title, seed } = options;
   const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined && !quiet;
   let now = "";
   let overwritten = false;
@@ -25,7 +25,9 @@ export const narrator = (options: { quiet: boolean; profile: string; seed: numbe
   }, EVERY_MS);
   timer.unref();
   return {
-    folder: (path) => process.stderr.write(`floodgate run ${profile}, seed ${seed}\nrun folder: ${path}\n`),
+    folder: (path) => process.stderr.write(`floodgate ${title}, seed ${seed}\nrun folder: ${path}\n`),
+    warning: (text) => process.stderr.write(`warning: ${text}\n`),
+    result: say,
     step: (text) => {
       now = text;
       say(text);

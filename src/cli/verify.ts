@@ -1,17 +1,16 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
-import { join } from "node:path";
 import { Command } from "commander";
-import { terminalText } from "../report/terminal.ts";
-import { REPOSITORY } from "../run/environment.ts";
-import { planOfTarget, verifyTarget } from "../run/verify-target.ts";
+import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/verify-target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
-import { positive, whole } from "./numbers.ts";
+import { narrator } from "./narrator.ts";
+import { positive } from "./numbers.ts";
+import { showRun } from "./show-run.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
 
-type VerifyCommandOptions = {
-  target?: string;
+type VerifyCommandOptions = TargetOptions & {
   only?: string[];
   skip?: string[];
   list?: boolean;
@@ -20,13 +19,14 @@ type VerifyCommandOptions = {
   allowWrites?: boolean;
   allowQuotaBurn?: boolean;
   allowLoad?: boolean;
-  seed?: number;
-  out?: string;
-  json?: boolean;
-  quiet?: boolean;
-  iOwn?: string[];
-  dryRun?: boolean;
 };
+
+const wishesOf = (options: VerifyCommandOptions): VerifyWishes => ({
+  ...{ only: options.only, skip: options.skip, ratePerS: options.rate },
+  allowWrites: options.allowWrites === true,
+  allowQuotaBurn: options.allowQuotaBurn === true,
+  allowLoad: options.allowLoad === true,
+});
 
 const EVERY_MS = 30_000;
 
@@ -46,11 +46,10 @@ const listRules = (json: boolean): void => {
 const SHOWN_LACKS = 3;
 
 /** The plan, without a call: what is skipped is grouped by what it lacks. */
-const tellPlan = async (targetFile: string, options: VerifyCommandOptions): Promise<void> => {
+const showVerifyPlan = async (targetFile: string, options: VerifyCommandOptions): Promise<void> => {
   const { plan, refusedByGuard } = await planOfTarget({
-    ...{ targetFile, owned: options.iOwn ?? [], only: options.only, skip: options.skip },
-    ...{ ratePerS: options.rate, allowWrites: options.allowWrites === true },
-    ...{ allowQuotaBurn: options.allowQuotaBurn === true, allowLoad: options.allowLoad === true },
+    ...wishesOf(options),
+    ...{ targetFile, owned: options.iOwn ?? [] },
   });
   if (options.json === true) {
     process.stdout.write(`${JSON.stringify({ ...plan, refused_by_guard: refusedByGuard }, null, 2)}\n`);
@@ -112,57 +111,39 @@ const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; en
 };
 
 export const verifyCommand = (): Command =>
-  new Command("verify")
-    .description("black-box conformance of any deployment, rule by rule")
-    .option("--target <file>", "target file of the deployment")
-    .option("--only <id...>", "only these rules or phases")
-    .option("--skip <id...>", "not these rules or phases")
-    .option("--list", "list the rules and end")
-    .option("--rate <n>", "calls a second (default 20)", positive)
-    .option("--require-all", "a skipped rule makes the run inconclusive")
-    .option("--allow-writes", "may make and remove keys")
-    .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
-    .option("--allow-load", "may send short bursts, up to permits.load_max_rps")
-    .option("--dry-run", "send nothing: tell what would be judged, skipped, sent and spent")
-    .option("--i-own <host...>", "hosts that are yours and not loopback")
-    .option("--seed <n>", "of choices", whole(0))
-    .option("--out <dir>", "the run folder (default: a new one under reports/runs)")
-    .option("--json", "print the content of run.json (or of --list) on stdout")
-    .option("--quiet", "no progress")
-    .action(async (options: VerifyCommandOptions) => {
-      if (options.list === true) return listRules(options.json === true);
-      if (options.target === undefined) {
-        throw new CommandError(
-          EXIT.usage,
-          "verify needs --target FILE; `floodgate serve --write-target FILE` writes one to try",
-        );
-      }
-      if (options.dryRun === true) return tellPlan(options.target, options);
-      const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31);
-      const { only, skip, rate, out } = options;
-      const narrator = narrate(options.quiet === true);
-      const { document, folder, result } = await verifyTarget({
-        ...{ targetFile: options.target, seed, reports: join(REPOSITORY, "reports"), owned: options.iOwn ?? [] },
-        ...(out === undefined ? {} : { out }),
-        ...(only === undefined ? {} : { only }),
-        ...(skip === undefined ? {} : { skip }),
-        ...(rate === undefined ? {} : { ratePerS: rate }),
-        requireAll: options.requireAll === true,
-        allowWrites: options.allowWrites === true,
-        allowQuotaBurn: options.allowQuotaBurn === true,
-        allowLoad: options.allowLoad === true,
-        events: {
-          folder: (path) => process.stderr.write(`floodgate verify, seed ${seed}\nrun folder: ${path}\n`),
-          warning: (text) => process.stderr.write(`warning: ${text}\n`),
-          progress: narrator.progress,
-          signalled: (signal) =>
-            process.stderr.write(`\n${signal}: stopping; what was made is removed, then the report is written\n`),
-        },
-      }).finally(narrator.end);
-      const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
-      process.stderr.write(`${terminalText(document, { folder: folder.path, colour })}\n`);
-      const { requests, map_loads, analyses } = result.spent;
-      process.stderr.write(`Spent: ${requests} requests, ${map_loads} map loads, ${analyses} analyses.\n`);
-      if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
-      process.exitCode = document.exit_code;
+  withTargetOptions(
+    new Command("verify")
+      .description("black-box conformance of any deployment, rule by rule")
+      .option("--only <id...>", "only these rules or phases")
+      .option("--skip <id...>", "not these rules or phases")
+      .option("--list", "list the rules and end")
+      .option("--rate <n>", "calls a second (default 20)", positive)
+      .option("--require-all", "a skipped rule makes the run inconclusive")
+      .option("--allow-writes", "may make and remove keys")
+      .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
+      .option("--allow-load", "may send short bursts, up to permits.load_max_rps"),
+  ).action(async (options: VerifyCommandOptions) => {
+    if (options.list === true) return listRules(options.json === true);
+    const { target: targetFile } = options;
+    if (targetFile === undefined) {
+      throw new CommandError(
+        EXIT.usage,
+        "verify needs --target FILE; `floodgate serve --write-target FILE` writes one to try",
+      );
+    }
+    if (options.dryRun === true) return showVerifyPlan(targetFile, options);
+    const common = runOptions(options);
+    const narration = narrate(options.quiet === true);
+    const say = narrator({ quiet: options.quiet === true, title: "verify", seed: common.seed });
+    const result = await verifyTarget({
+      ...common,
+      ...wishesOf(options),
+      ...{ targetFile, requireAll: options.requireAll === true, onProgress: narration.progress },
+      replay: commandLine(["verify"], options, common.seed),
+      events: { ...say, step: () => undefined, stage: () => undefined },
+    }).finally(() => {
+      narration.end();
+      say.end();
     });
+    showRun(result, options);
+  });

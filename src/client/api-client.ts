@@ -122,8 +122,10 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
     if (stream !== undefined) request.stream = stream;
     const taken = await leave(step, stream !== undefined);
+    // A call that the permitted rate held back was not due before it might leave.
+    const dueUs = context.intendedUs + (taken?.waitUs ?? 0);
     const answer = await sendRequest(transport.dispatcher, request, clock, timeouts);
-    const line = lineOf(step, answer, context, clock.errorUs);
+    const line = lineOf(step, answer, { ...context, intendedUs: dueUs }, clock.errorUs);
     taken?.settle(clock.nowUs(), { ...answer, outcome: line.outcome });
     if (mayBeStale(step, line.outcome)) book.refused(step.credential);
     return { line, answer };

@@ -54,6 +54,8 @@ export type FaultRecord = {
 
 export type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
 
+export type Spending = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
+
 export type RunDocument = {
   schema: "floodgate/run@1";
   id: string;
@@ -79,6 +81,9 @@ export type RunDocument = {
     host_notes: string[];
   };
   calibration: Calibration[];
+  /** What the run used up of the deployments, and what their target file allows; absent in older files. */
+  spent?: Spending;
+  budget?: Partial<Spending>;
   stages: StageSummary[];
   claims: Claim[];
   measurements: Measurement[];

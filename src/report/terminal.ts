@@ -97,6 +97,21 @@ const claimLine = (claim: Claim, paint: (verdict: ClaimVerdict, text: string) =>
   return paint(claim.verdict, word) + fitted(`${oneLine(claim.id)}${level}: ${reason}`, COLUMNS - word.length);
 };
 
+/** What a run used up, beside what its target file allows; `null` where nothing says so. */
+const spentLine = ({ spent, budget = {}, target }: RunDocument): string | null => {
+  if (spent === undefined || target.embedded) return null;
+  const unit = (name: string, words: string, used: number): string => {
+    const most = budget[name as keyof typeof budget];
+    return `${count(Math.ceil(used))}${most === undefined ? "" : ` of ${count(most)}`} ${words}`;
+  };
+  return `Spent: ${[
+    unit("requests", "requests", spent.requests),
+    unit("map_loads", "map loads", spent.map_loads),
+    unit("analyses", "analyses", spent.analyses),
+    unit("stream_seconds", "stream seconds", spent.stream_seconds),
+  ].join(", ")}.`;
+};
+
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
   const paint = (verdict: ClaimVerdict, text: string): string =>
     options.colour === true ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text;
@@ -117,6 +132,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     ...(open.length === 0 ? [] : ["", ...open.map((claim) => claimLine(claim, paint))]),
     "",
     ...wrap(`${told} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
+    ...wrap(spentLine(run) ?? ""),
     "",
     "Where to look next:",
     `  ${oneLine(options.folder).replace(/\/+$/, "")}/report.html`,

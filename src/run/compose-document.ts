@@ -1,24 +1,34 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Line } from "../history/line.ts";
-import type { Claim, RunDocument } from "../history/run-document.ts";
+import type { Claim, Measurement, RunDocument } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
-import type { Target } from "../target/target.ts";
-import type { StageOutcome } from "./stage.ts";
+import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import type { RecordedStage } from "./recorder.ts";
 
-/** Both failures that travel under 200 are counted as `200 error`; how the stream ended tells them apart. */
+const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
+
+/** One of the specification's outcomes, or `null`. Both failures that travel under 200 are counted as `200 error`; how the stream ended separates them. */
+export const outcomeName = (line: Line): string | null => {
+  if (line.type !== "call") return null;
+  const name = line.ended === "error_event" ? "200 error event" : line.outcome;
+  return KNOWN.has(name) ? name : null;
+};
+
 export const outcomesSeen = (lines: Iterable<Line>): number => {
   const seen = new Set<string>();
   for (const line of lines) {
-    if (line.type === "call") seen.add(line.ended === "error_event" ? "200 error event" : line.outcome);
+    const name = outcomeName(line);
+    if (name !== null) seen.add(name);
   }
-  return OUTCOMES.filter((outcome) => seen.has(outcome)).length;
+  return seen.size;
 };
 
 /** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
 export const verdictOf = (
   claims: readonly Claim[],
-  lines: Iterable<Line>,
+  seen: number,
   required: readonly string[],
 ): Pick<RunDocument, "verdict" | "exit_code" | "coverage"> => {
   const { verdict, exit_code } = mergeClaims([...claims], required);
@@ -26,7 +36,7 @@ export const verdictOf = (
     verdict,
     exit_code,
     coverage: {
-      outcomes_seen: outcomesSeen(lines),
+      outcomes_seen: seen,
       outcomes_of: OUTCOMES.length,
       claims_judged: claims.filter((claim) => claim.verdict === "pass" || claim.verdict === "fail").length,
       claims_skipped: claims.filter((claim) => claim.verdict === "skipped").length,
@@ -41,8 +51,12 @@ export type RunFacts = {
   commit: string | null;
   started: Date;
   finished: Date;
-  target: Target | undefined;
-  embedded: boolean;
+  deployments: readonly Pick<Deployment, "target" | "lease" | "embedded">[];
+  stages: readonly RecordedStage[];
+  claims: Claim[];
+  /** Beside those of the stages. */
+  measurements: readonly Measurement[];
+  outcomesSeen: number;
   /** Names of claims or groups that must have been judged (target file, `required`). */
   required: readonly string[];
   environment: RunDocument["environment"];
@@ -50,13 +64,20 @@ export type RunFacts = {
   exitCode: number | null;
 };
 
-export const composeDocument = (facts: RunFacts, outcomes: readonly StageOutcome[], claims: Claim[]): RunDocument => {
-  const { id, profile, seed, commit, started, finished, target, environment } = facts;
-  const follows = verdictOf(
-    claims,
-    outcomes.flatMap(({ lines }) => lines),
-    facts.required,
-  );
+/** What all deployments of the run together spent and may spend. */
+const spendingOf = (deployments: RunFacts["deployments"]): Pick<RunDocument, "spent" | "budget"> => {
+  const spent = deployments.reduce((sum, { lease }) => addSpent(sum, lease.spent()), NOTHING_SPENT);
+  const budget = deployments[0]?.target.budget;
+  return {
+    spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },
+    ...(deployments.length !== 1 || budget === undefined ? {} : { budget }),
+  };
+};
+
+export const composeDocument = (facts: RunFacts): RunDocument => {
+  const { id, profile, seed, commit, started, finished, deployments, stages, claims, environment } = facts;
+  const follows = verdictOf(claims, facts.outcomesSeen, facts.required);
+  const [first] = deployments;
   return {
     schema: "floodgate/run@1",
     ...{ id, profile, seed, commit },
@@ -66,12 +87,17 @@ export const composeDocument = (facts: RunFacts, outcomes: readonly StageOutcome
     ...follows,
     exit_code: facts.exitCode ?? follows.exit_code,
     ...(facts.required.length === 0 ? {} : { required: [...facts.required] }),
-    target: { name: target?.name ?? "embedded", base_url: target?.base_url ?? "", embedded: facts.embedded },
+    target: {
+      name: deployments.map(({ target }) => target.name ?? target.base_url).join(" and ") || "embedded",
+      base_url: first?.target.base_url ?? "",
+      embedded: first?.embedded ?? true,
+    },
     environment,
     calibration: [],
-    stages: outcomes.map(({ summary }) => summary),
+    ...spendingOf(deployments),
+    stages: stages.map(({ summary }) => summary),
     claims,
-    measurements: outcomes.flatMap(({ measurements }) => measurements),
-    faults: outcomes.flatMap(({ faults }) => faults),
+    measurements: [...stages.flatMap(({ measurements }) => measurements), ...facts.measurements],
+    faults: stages.flatMap(({ faults }) => faults),
   };
 };

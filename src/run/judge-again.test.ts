@@ -10,9 +10,10 @@ import { judgeStage } from "../invariants/judge-stage.ts";
 import { composeDocument } from "./compose-document.ts";
 import { describeEnvironment } from "./environment.ts";
 import { judgeAgain, NoRunError } from "./judge-again.ts";
+import { createRecorder } from "./recorder.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import { openRunFolder } from "./run-folder.ts";
-import { writeHistory, writeReports } from "./write-reports.ts";
+import { writeReports } from "./write-reports.ts";
 
 const folders: string[] = [];
 afterEach(() => {
@@ -39,14 +40,18 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
   const { summary, measurements } = measureStage(lines, { stage: "s" });
   const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1");
   const outcome = { summary, lines, facts, claims, measurements, faults: [], notes: [] };
-  await writeHistory(folder, [outcome]);
+  const recorder = createRecorder(folder);
+  for (const line of lines) recorder.line(line);
+  await recorder.addStage(outcome);
+  await recorder.close();
   const all = [...claims, ...judgeSecrets(path, "npx floodgate run smoke --seed 1")];
   const about = {
     ...{ id: "r", profile: "smoke", seed: 1, commit: null, started: new Date(0), finished: new Date(1_000) },
-    ...{ target: undefined, embedded: true, required: [], exitCode: null },
+    ...{ deployments: [], stages: recorder.stages, outcomesSeen: recorder.outcomesSeen(), measurements: [] },
+    ...{ claims: all, required: [], exitCode: null },
     environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
   };
-  await writeReports(folder, composeDocument(about, [outcome], all));
+  await writeReports(folder, composeDocument(about));
   return path;
 };
 
@@ -77,5 +82,5 @@ test("a folder that is no run's is refused by name", () => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
   expect(() => judgeAgain(path)).toThrow(NoRunError);
-  expect(() => judgeAgain(path)).toThrow(/lacks run.json, history.ndjson/);
+  expect(() => judgeAgain(path)).toThrow(/missing run.json, history.ndjson/);
 });

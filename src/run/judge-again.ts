@@ -9,7 +9,7 @@ import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import { verdictOf } from "./compose-document.ts";
+import { outcomesSeen, verdictOf } from "./compose-document.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import type { StageRecord } from "./write-reports.ts";
 
@@ -20,11 +20,15 @@ export class NoRunError extends Error {
 
 const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"] as const;
 
-const linesOf = <T>(text: string): T[] =>
-  text
+/** A run that was killed may have left half of a last line, which is left out. */
+const linesOf = <T>(text: string): T[] => {
+  const end = text.lastIndexOf("\n");
+  return text
+    .slice(0, end < 0 ? 0 : end)
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as T);
+};
 
 export type JudgedAgain = {
   document: RunDocument;
@@ -36,7 +40,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const missing = FILES.filter((name) => !existsSync(join(folder, name)));
   if (missing.length > 0) {
     throw new NoRunError(
-      `${folder} is no whole run folder: it lacks ${missing.join(", ")}; name one under reports/runs`,
+      `${folder} is not a complete run folder; missing ${missing.join(", ")}. Name one under reports/runs`,
     );
   }
   const text = (name: (typeof FILES)[number]): string => readFileSync(join(folder, name), "utf8");
@@ -65,7 +69,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     const was = recorded.claims[at] ?? null;
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
   });
-  const follows = verdictOf(claims, history, recorded.required ?? []);
+  const follows = verdictOf(claims, outcomesSeen(history), recorded.required ?? []);
   const stopped = recorded.exit_code > 4;
   return {
     document: { ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code },

@@ -2,19 +2,21 @@
  * For tests: a run of some stages only, with nothing else different. Run as `node smoke-part.fixture.ts FOLDER STAGE…`; says
  * `stage NAME` when it begins one, and ends with the run's exit code.
  */
-import { runProfile } from "./run.ts";
-import { PROFILES, SMOKE, type StagePlan } from "./suites/smoke.ts";
+import { runStages } from "./run-stages.ts";
+import { smoke } from "./suites/smoke.ts";
 
 const [out, ...names] = process.argv.slice(2) as [string, ...string[]];
-(PROFILES as Record<string, readonly StagePlan[]>).part = SMOKE.filter(({ name }) => names.includes(name));
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
-const { document } = await runProfile({
-  ...{ profile: "part", seed: 1, reports: out, out },
+const { document } = await runStages({
+  ...{ profile: "part", seed: 1, reports: out, out, replay: "npx floodgate run smoke --seed 1", owned: [] },
+  stages: { short: false, stages: (given) => smoke.stages(given).filter(({ name }) => names.includes(name)) },
   events: {
     folder: (path) => say(`folder ${path}`),
-    step: (text) => say(text),
+    warning: say,
+    step: say,
     progress: () => undefined,
+    result: say,
     stage: ({ summary }) => say(`ended ${summary.name}`),
     signalled: (signal, times) => say(`${signal} ${times}`),
   },

@@ -4,55 +4,71 @@ import { measureStage } from "../history/measure.ts";
 import { inOrder } from "../invariants/judge-stage.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
-import { runVerify, type VerifyResult } from "../verify/run-verify.ts";
-import type { RunFolder } from "./run-folder.ts";
-import type { StageContext, StageOutcome } from "./stage.ts";
+import { runVerify, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import { doubt } from "./run-claims.ts";
+import type { RunContext } from "./run-context.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import type { VerifyStage } from "./stage-plan.ts";
 
-/** What `verify` makes is taken back by itself; should the run die, only people can, so the journal just tells it. */
-export const effectJournal = (journal: Journal): EffectJournal => ({
+/** What `verify` makes is taken back by itself; should the run die, only people can, so the journal just names it. */
+const effectJournal = (journal: Journal): EffectJournal => ({
   about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
   done: (id, detail) => journal.done(id, detail === undefined ? {} : { detail }),
   undone: (id, detail) => journal.undone(id, detail),
 });
 
-export const verifyOutcome = (result: VerifyResult, durationMs: number): StageOutcome => {
+export type VerifyWish = Omit<
+  VerifyOptions,
+  "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "lease"
+>;
+
+/** Throws what `runVerify` does: a rule that is not known, a target that is not there, a secret that cannot be read. */
+export const playRules = async (
+  context: RunContext,
+  deployment: Deployment,
+  wish: VerifyWish,
+): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
+  const { seed, run, epochUs, journal, folder, signal, replay } = context;
+  const { target, secrets, lease } = deployment;
+  const began = performance.now();
+  const result = await runVerify({
+    ...{ target, secrets, lease, seed, signal, clock: createRunClock(epochUs), journal: effectJournal(journal) },
+    idPrefix: `${run}.verify.c`,
+    ...wish,
+    onLine: context.line,
+  });
+  for (const crash of result.crashes) await folder.writeJson(`crashes/${crash.rule}.json`, crash);
+  const durationMs = performance.now() - began;
   const lines = inOrder(result.lines);
   const { summary, measurements } = measureStage(lines, { stage: "verify", durationMs });
-  return {
+  const left = result.leftOver.map((name) =>
+    doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
+  );
+  const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify" },
     lines,
-    facts: {
-      ...{ stage: "verify", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false },
-    },
-    claims: result.claims,
+    facts: { stage: "verify", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false },
+    claims: [...left, ...result.claims],
     // A lattice of single calls says nothing about the deployment's speed.
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
     faults: [],
     notes: [],
   };
+  return { outcome, result };
 };
 
-export const writeCrashes = async (folder: RunFolder, result: VerifyResult): Promise<void> => {
-  for (const crash of result.crashes) await folder.writeJson(`crashes/${crash.rule}.json`, crash);
-};
-
-/** Faster than a stranger's deployment would be asked: it is ours, and its keys bear it. */
-const RATE_PER_S = 50;
-
-/** Phases that the stages about load and quotas cover, with more calls than a rule would make. */
-const OWN_STAGES = ["quota-burn", "load"];
-
-/** All rules that need neither load nor allowances, on the embedded deployment: those have stages of their own. */
-export const runVerifyStage = async (context: StageContext): Promise<StageOutcome> => {
-  const { target, secrets, seed, run, epochUs, journal, folder, signal } = context;
-  const began = performance.now();
-  const result = await runVerify({
-    ...{ target, secrets, seed, clock: createRunClock(epochUs), signal, journal: effectJournal(journal) },
-    ...{ idPrefix: `${run}.verify.c`, ratePerS: RATE_PER_S, allowWrites: true, skip: OWN_STAGES },
+export const playVerifyStage = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: VerifyStage,
+): Promise<StageOutcome> => {
+  const { ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
+  const { outcome } = await playRules(context, deployment, {
+    ...{ ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad },
     onProgress: (progress) => {
-      if (progress.at === "rule") context.onProgress(`verify: rule ${progress.number} of ${progress.of}`);
+      if (progress.at === "rule") context.events.progress(`verify: rule ${progress.number} of ${progress.of}`);
     },
   });
-  await writeCrashes(folder, result);
-  return verifyOutcome(result, performance.now() - began);
+  return outcome;
 };

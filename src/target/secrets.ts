@@ -6,6 +6,7 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
+import { redactor } from "../supervision/redaction.ts";
 
 export class SecretError extends Error {
   constructor(what: string, expected: string, came: string) {
@@ -74,12 +75,26 @@ const fromCommand = (command: string, folder: string, what: string): Promise<str
     });
   });
 
-/** `folder`: where the target file is; relative paths and commands start there. */
+/** Certificates are public, and their lines would be searched for in every text. */
+const PUBLIC = new Set(["transport.ca", "transport.cert"]);
+
+/** The value and, of a URL with a password, the password. */
+const registerForMasking = (value: string, what: string): void => {
+  if (PUBLIC.has(what)) return;
+  redactor.register(value);
+  const password = URL.canParse(value) ? new URL(value).password : "";
+  if (password !== "") redactor.register(decodeURIComponent(password));
+};
+
+/** `folder`: where the target file is; relative paths and commands start there. Every value is masked from its reading on. */
 export const createSecrets = (folder: string): Secrets => {
   const kept = new Map<string, { value: Promise<string>; endsAtMs: number }>();
   const look = async (ref: string, what: string): Promise<string> => {
     const [kind, rest] = [ref.slice(0, ref.indexOf(":")), ref.slice(ref.indexOf(":") + 1)];
-    if (!isReference(ref)) return ref;
+    if (!isReference(ref)) {
+      registerForMasking(ref, what);
+      return ref;
+    }
     const text =
       kind === "env"
         ? fromEnvironment(rest, what)
@@ -89,6 +104,7 @@ export const createSecrets = (folder: string): Secrets => {
     // A PEM file is a value too, so only the white space around it goes.
     const value = text.trim();
     if (value === "") throw new SecretError(what, `a value from \`${kind}:\``, "it was empty");
+    registerForMasking(value, what);
     return value;
   };
   return {

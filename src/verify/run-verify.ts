@@ -10,6 +10,7 @@ import { createBudget, type Spending } from "../target/budget.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../target/view-of-target.ts";
+import type { LeaseKeeper } from "../workload/lease.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
@@ -55,6 +56,8 @@ export type VerifyOptions = Asked & {
   wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
+  /** Of the whole run: asked before each call leaves, beside the budget of the rules. */
+  lease?: LeaseKeeper;
   onProgress?(progress: VerifyProgress): void;
   onLine?(line: CallLine): void;
 };
@@ -137,6 +140,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
         throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),
         budget,
+        ...(options.lease === undefined ? {} : { lease: options.lease }),
         ...(signal === undefined ? {} : { signal }),
         onLine: (line) => {
           lines.push(line);

@@ -44,23 +44,26 @@ describe("a lease", () => {
     expect(lease.stopped).toContain("budget.stream_seconds");
   });
 
-  test.each([1, 5, 20, 200, 2_000])("no second holds more than 1.05 times %i calls, however many come at once", (max) => {
-    const lease = createLease({ maxPerS: max });
-    const leaves: number[] = [];
-    for (let i = 0; i < 5 * max; i++) {
-      const nowUs = i < 2 * max ? 0 : (i * 1e6) / (2 * max);
-      leaves.push(nowUs + (lease.take(nowUs)?.waitUs ?? Number.NaN));
-    }
-    leaves.sort((a, b) => a - b);
-    let from = 0;
-    for (const [to, atUs] of leaves.entries()) {
-      while (atUs - (leaves[from] as number) >= 1e6) from += 1;
-      expect(to - from + 1).toBeLessThanOrEqual(Math.max(1, 1.05 * max));
-    }
-    // It does not lose the rate that it permits.
-    const seconds = ((leaves.at(-1) as number) - (leaves[0] as number)) / 1e6;
-    expect(leaves.length / seconds).toBeGreaterThan(0.85 * max);
-  });
+  test.each([1, 5, 20, 200, 2_000])(
+    "no second holds more than 1.05 times %i calls, however many come at once",
+    (max) => {
+      const lease = createLease({ maxPerS: max });
+      const leaves: number[] = [];
+      for (let i = 0; i < 5 * max; i++) {
+        const nowUs = i < 2 * max ? 0 : (i * 1e6) / (2 * max);
+        leaves.push(nowUs + (lease.take(nowUs)?.waitUs ?? Number.NaN));
+      }
+      leaves.sort((a, b) => a - b);
+      let from = 0;
+      for (const [to, atUs] of leaves.entries()) {
+        while (atUs - (leaves[from] as number) >= 1e6) from += 1;
+        expect(to - from + 1).toBeLessThanOrEqual(Math.max(1, 1.05 * max));
+      }
+      // It does not lose the rate that it permits.
+      const seconds = ((leaves.at(-1) as number) - (leaves[0] as number)) / 1e6;
+      expect(leaves.length / seconds).toBeGreaterThan(0.85 * max);
+    },
+  );
 
   test("stops when too many of the newest calls are errors, and not for refusals", () => {
     const lease = createLease({ stopErrorRate: 0.2 });

@@ -16,6 +16,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { HandOver } from "../../workload/handover.ts";
+import type { LeaseKeeper } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { TargetView } from "../../workload/target-view.ts";
@@ -45,6 +46,8 @@ export type K6Options = {
   segment?: { index: number; of: number };
   vus?: number;
   timeouts?: Partial<Timeouts>;
+  /** What may be spent; not bounded where absent. */
+  lease?: LeaseKeeper;
   /** Where k6's summary and what it printed are kept (the run folder's `k6/`); not kept without it. */
   keepIn?: string;
   onLine(line: ObservedLine): void;

@@ -8,8 +8,9 @@ import type { ObservedLine } from "../../client/observed-line.ts";
 import { sendRequest, type Timeouts } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
-import type { Budget } from "../../target/budget.ts";
+import { type Budget, BudgetSpentError } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
+import { type LeaseKeeper, NOTHING_SPENT, type Taken } from "../../workload/lease.ts";
 import type { TargetView } from "../../workload/target-view.ts";
 import { CannotJudge } from "../rule.ts";
 import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
@@ -36,6 +37,8 @@ export type AttemptParts = {
   idPrefix: string;
   throttle: Throttle;
   budget: Budget;
+  /** Of the whole run: budget, highest rate and stop condition; not bounded where absent. */
+  lease?: LeaseKeeper;
   timeouts?: Timeouts;
   signal?: AbortSignal;
   /** `null` for a testCall without a credential. */
@@ -110,6 +113,22 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     return returning;
   };
 
+  /** Waits until the run's lease lets it leave; what takes back what was made is only counted. */
+  const leave = async (testCall: TestCall): Promise<Taken | null> => {
+    const { lease } = parts;
+    if (lease === undefined) return null;
+    if (testCall.anyway === true) {
+      lease.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
+      return null;
+    }
+    const stream = testCall.route !== "-" && routeOf(testCall.route).stream !== undefined;
+    const charge = isMint(testCall) ? "map_loads" : testCall.route === "design.analyze" ? "analyses" : undefined;
+    const taken = lease.take(clock.nowUs(), { stream, ...(charge === undefined ? {} : { charge }) });
+    if (taken === null) throw new BudgetSpentError(lease.stopped ?? "nothing more may be sent");
+    if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
+    return taken;
+  };
+
   /** Waits for its turn and pays for it; what takes back what was made is sent at once, whatever is left. */
   const admit = async (testCall: TestCall, looking: boolean): Promise<string | null> => {
     if (silent >= SILENCE_MAX && !looking && !(await answersAgain())) {
@@ -157,6 +176,10 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       giveBack();
       signal.throwIfAborted();
     }
+    const taken = await leave(testCall).catch((error: unknown) => {
+      giveBack();
+      throw error;
+    });
     testCall.beforeSent?.();
     const running = sendRequest(
       testCall.wholeStream === true ? tapped(dispatcher, clock, chunks) : dispatcher,
@@ -170,7 +193,9 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       : unlessStopped(running, signal));
     const context = { id, stage: parts.stage, driver: "verify" as const, intendedUs: received.sentUs };
     const request = built.sent;
-    return record(answerOfCall({ testCall, step, request, received, chunks, context, errorUs: clock.errorUs }));
+    const answer = answerOfCall({ testCall, step, request, received, chunks, context, errorUs: clock.errorUs });
+    taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome });
+    return record(answer);
   };
 
   return { attempt, answers };

@@ -1,0 +1,44 @@
+/** Options that every command which works on a deployment has (interface.md section 1). */
+import { join } from "node:path";
+import type { Command } from "commander";
+import { REPOSITORY } from "../run/environment.ts";
+import { whole } from "./numbers.ts";
+
+export type TargetOptions = {
+  target?: string;
+  seed?: number;
+  out?: string;
+  json?: boolean;
+  quiet?: boolean;
+  dryRun?: boolean;
+  iOwn?: string[];
+};
+
+export const withTargetOptions = (command: Command): Command =>
+  command
+    .option("--target <file>", "target file of the deployment")
+    .option("--i-own <host...>", "non-loopback hosts you own")
+    .option("--dry-run", "send nothing; show what would be sent and spent")
+    .option("--seed <n>", "random seed of schedules and choices", whole(0))
+    .option("--out <dir>", "the run folder (default: a new one under reports/runs)")
+    .option("--json", "print the content of run.json on stdout")
+    .option("--quiet", "no progress");
+
+/** What of them every recorded run takes. */
+export const runOptions = (
+  options: TargetOptions,
+): { seed: number; reports: string; owned: readonly string[]; out?: string } => ({
+  seed: options.seed ?? Math.floor(Math.random() * 2 ** 31),
+  reports: join(REPOSITORY, "reports"),
+  owned: options.iOwn ?? [],
+  ...(options.out === undefined ? {} : { out: options.out }),
+});
+
+/** The command that repeats a run, as it may be typed. */
+export const commandLine = (words: readonly string[], options: TargetOptions, seed: number): string =>
+  [
+    ...["npx floodgate", ...words],
+    ...(options.target === undefined ? [] : ["--target", options.target]),
+    ...(options.iOwn ?? []).flatMap((host) => ["--i-own", host]),
+    ...["--seed", `${seed}`],
+  ].join(" ");

@@ -1,0 +1,53 @@
+/** k6 behind the port of all drivers. */
+import type { ChildProcess } from "node:child_process";
+import { STORIES } from "../../workload/catalogue.ts";
+import { profileDurationS } from "../../workload/load-profiles.ts";
+import type { Driver } from "../driver.ts";
+import { hostDoubts } from "../host-doubts.ts";
+import { watchHost } from "../host-notes.ts";
+import { runK6 } from "./k6.ts";
+
+export type K6Setup = {
+  /** Path of the binary. */
+  k6Path: string;
+  /** The scenario file. */
+  scenario: string;
+  /** Where k6's summary is kept. */
+  keepIn: string;
+};
+
+export const driveK6 =
+  ({ k6Path, scenario, keepIn }: K6Setup): Driver =>
+  async (drive, beside) => {
+    const { job, lease, signal, secrets } = drive;
+    const story = STORIES.get(job.story);
+    if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+    const host = watchHost();
+    let child: ChildProcess | undefined;
+    const stop = (): void => void child?.kill("SIGTERM");
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      const { idPrefix, stage, seed, profile, target, view, epochUs } = job;
+      const running = runK6({
+        ...{ binary: k6Path, script: scenario, story, keepIn, secrets, lease },
+        ...{ idPrefix, stage, seed, profile, target, view, epochUs, onLine: drive.onLine },
+        onSpawn: (spawned) => {
+          child = spawned;
+          drive.onSpawn?.(spawned);
+        },
+        ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),
+      });
+      if (beside !== undefined) {
+        await Promise.race([beside(), running]);
+        stop();
+      }
+      const result = await running;
+      return {
+        problems: result.problems,
+        notes: [...hostDoubts(stage, host()), ...result.warnings.map((warning) => `${stage}: k6: ${warning}`)],
+        scheduledMs: profileDurationS(profile) * 1000,
+      };
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  };

@@ -1,0 +1,58 @@
+/** The open-loop driver behind the port of all drivers: one process, or several that share the schedule. */
+import { NOTHING_SPENT } from "../../workload/lease.ts";
+import type { Driver } from "../driver.ts";
+import { hostDoubts } from "../host-doubts.ts";
+import { leaseShare } from "./lease-share.ts";
+import { startOpenLoop } from "./open-loop.ts";
+
+export const driveOpenLoop: Driver = async (drive, beside) => {
+  const { job, secrets, lease, segments = 1, signal } = drive;
+  const all = lease.left();
+  const done = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
+  const loops = done.map((counts, index) =>
+    startOpenLoop({
+      job: {
+        ...job,
+        lease: leaseShare(all, index, segments),
+        ...(segments === 1 ? {} : { segment: { index, of: segments } }),
+      },
+      secrets,
+      onLine: drive.onLine,
+      onProgress: (progress) => {
+        Object.assign(counts, { done: progress.done, offered: progress.offered });
+        const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);
+        drive.onProgress?.(`${sum("done")} of ${sum("offered")} calls done`);
+      },
+      ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
+    }),
+  );
+  const stop = (): void => {
+    for (const loop of loops) loop.stop();
+  };
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    const ready = await Promise.all(loops.map((loop) => loop.ready)).then(
+      () => true,
+      () => false,
+    );
+    // Where one is not ready its result says why, and the others would play half a schedule.
+    if (!ready) stop();
+    for (const loop of ready ? loops : []) loop.go();
+    if (ready && beside !== undefined) {
+      await beside();
+      stop();
+    }
+    const results = await Promise.all(loops.map((loop) => loop.result));
+    for (const { spent, stopped } of results) lease.absorb(spent ?? NOTHING_SPENT, stopped);
+    const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
+    const startUs = Math.min(...ends.map((end) => end.startUs));
+    const endUs = Math.max(...ends.map((end) => end.endUs));
+    return {
+      problems: results.flatMap(({ problems }) => problems),
+      notes: hostDoubts(job.stage, results[0]?.host ?? null),
+      scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
+    };
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+};

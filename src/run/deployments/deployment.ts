@@ -1,0 +1,37 @@
+/**
+ * What a run works on, whoever's it is: reached by its base URL, its control planes and its fault proxies alone. What is
+ * known of it beside its target file stands here as facts, so that nothing has to be guessed from what it happens to show.
+ */
+import type { Toxiproxy } from "../../chaos/toxiproxy.ts";
+import type { Secrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import type { LeaseKeeper } from "../../workload/lease.ts";
+
+/** A dependency of a deployment, by the name of its proxy in the target file. */
+export type LinkName = "limiter" | "keys" | "edge";
+
+/** Proxies through which faults are injected. */
+export type FaultProxies = {
+  toxiproxy: Toxiproxy;
+  /** Name of the proxy, and `host:port` of its listener for a probe. */
+  links: Partial<Record<LinkName, { proxy: string; listen: string }>>;
+  /** False on a toxiproxy that others use too. */
+  mayReset: boolean;
+  /** For a server of our own. */
+  restart?: () => Promise<void>;
+};
+
+export type Deployment = {
+  readonly target: Target;
+  readonly secrets: Secrets;
+  readonly embedded: boolean;
+  /** It is our reference platform, which is held to our readings of what the specification leaves open. */
+  readonly reference: boolean;
+  /** Nobody else calls it during the run. */
+  readonly exclusive: boolean;
+  /** Asked before every call leaves. */
+  readonly lease: LeaseKeeper;
+  /** `null` where no faults can be injected, with the reason. */
+  readonly faults: FaultProxies | null;
+  readonly faultsMissing: string;
+};

@@ -1,0 +1,62 @@
+/** The embedded deployment as a run sees it, with the settings and tenants that the suites are made for. */
+import { planSeed } from "../../platform/seed.ts";
+import { redactor } from "../../supervision/redaction.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { createLease } from "../../workload/lease.ts";
+import type { RunContext } from "../run-context.ts";
+import type { Deployment } from "./deployment.ts";
+import { type EmbeddedSettings, startEmbedded } from "./embedded.ts";
+import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
+
+/** Small enough for two cores to drive it to three times its capacity. */
+export const EMBEDDED_SETTINGS: EmbeddedSettings = {
+  slots: 24,
+  service_ms: 300,
+  global_in_flight: 24,
+  org_in_flight: 8,
+  rate_per_s: 60,
+  burst: 120,
+};
+const LOAD_TENANTS = 12;
+
+export const embeddedTenants = () => [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
+
+/** What is known of it before it is started: enough for a plan. */
+export const plannedEmbedded = (): Target => ({
+  schema: "floodgate/target@1",
+  name: "embedded",
+  base_url: "http://127.0.0.1/v1",
+  shedding: "fixed",
+  limits: { replicas: 1, ...EMBEDDED_SETTINGS },
+  control: { api: ["http://127.0.0.1"] },
+  permits: { writes: true, quota_burn: true, chaos: true },
+  ...(planSeed(embeddedTenants(), { makeSecret: () => "planned", adminToken: () => "planned", nowMs: 0 })
+    .target as Pick<Target, "tenants" | "credentials">),
+});
+
+export const openEmbedded = async (context: RunContext): Promise<Deployment> => {
+  const { supervisor, folder, seed, events } = context;
+  events.step("looking for toxiproxy; building what is missing takes two minutes");
+  const toxiproxyPath = await context.tool("toxiproxy");
+  events.step("starting the embedded deployment: key service, limiter, toxiproxy, API");
+  const settings = EMBEDDED_SETTINGS;
+  const tenants = embeddedTenants();
+  const { target, toxiproxy, links } = await startEmbedded({
+    ...{ supervisor, redactor, folder, toxiproxyPath, settings, tenants, seed },
+  });
+  return {
+    ...{ target, secrets: createSecrets(process.cwd()), lease: createLease({}) },
+    ...{ embedded: true, reference: true, exclusive: true },
+    faults: {
+      toxiproxy: toxiproxy.toxiproxy,
+      links: {
+        limiter: { proxy: "limiter", listen: links.limiter },
+        keys: { proxy: "keys", listen: links.keys },
+      },
+      mayReset: true,
+      restart: () => toxiproxy.restart(),
+    },
+    faultsMissing: "",
+  };
+};

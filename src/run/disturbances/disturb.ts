@@ -1,0 +1,24 @@
+/** One way to every disturbance: what it lacks on a deployment, and carrying it out beside a load. */
+import type { Deployment } from "../deployments/deployment.ts";
+import type { Disturbance, DisturbanceContext, Disturbed } from "./disturbance.ts";
+import { breakLink } from "./link-fault.ts";
+import { changeDeployment } from "./operator-changes.ts";
+
+/** What the deployment lacks for it, by name; empty when it can be carried out. */
+export const disturbanceMissing = (
+  disturbance: Disturbance | undefined,
+  { target, faults, faultsMissing }: Pick<Deployment, "target" | "faults" | "faultsMissing">,
+): string[] => {
+  switch (disturbance?.kind) {
+    case undefined:
+      return [];
+    case "operator-changes":
+      return (target.control?.api ?? []).length > 0 ? [] : ["`control.api` (to change the deployment as its operator)"];
+    case "link-fault":
+      if (faults === null) return [`a fault proxy: ${faultsMissing}`];
+      return faults.links[disturbance.link] === undefined ? [`\`toxiproxy.proxies.${disturbance.link}\``] : [];
+  }
+};
+
+export const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<Disturbed> =>
+  disturbance.kind === "link-fault" ? breakLink(disturbance, beside) : changeDeployment(disturbance, beside);

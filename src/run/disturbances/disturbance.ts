@@ -1,0 +1,39 @@
+/**
+ * What happens to a deployment during a stage, beside whatever driver makes the load. One that took no effect makes its
+ * stage inconclusive.
+ */
+import type { Problem } from "../../drivers/open-loop/job.ts";
+import type { FaultLine } from "../../history/line.ts";
+import type { Deployment, LinkName } from "../deployments/deployment.ts";
+import type { RunContext } from "../run-context.ts";
+import type { RecentCalls } from "./recent-calls.ts";
+
+export type LinkFault = {
+  kind: "link-fault";
+  /** Name in reports: `limiter-refused`. */
+  name: string;
+  link: LinkName;
+  /** A name of chaos/catalogue.ts. */
+  fault: string;
+  holdMs: number;
+};
+
+/** What an operator changes, one after the other (`PATCH /deployment`); the last puts everything back. */
+export type OperatorChanges = {
+  kind: "operator-changes";
+  changes: readonly { patch: Record<string, unknown>; holdMs: number }[];
+};
+
+export type Disturbance = LinkFault | OperatorChanges;
+
+export type DisturbanceContext = {
+  context: RunContext;
+  deployment: Deployment;
+  stage: string;
+  /** The newest calls of the load beside it. */
+  recent: RecentCalls;
+  onLine(line: FaultLine): void;
+};
+
+/** What came of it: everything that puts the stage in doubt, and notes for its reason. */
+export type Disturbed = { problems: Problem[]; notes: string[] };

@@ -1,0 +1,188 @@
+/**
+ * One stage under load: a driver plays a story, a disturbance may happen to the deployment meanwhile, then the stage is
+ * drained, the witnesses are read and the invariants are folded over its lines.
+ */
+import { dirname, join } from "node:path";
+import type { Drive, Driven, Driver } from "../drivers/driver.ts";
+import { driveK6 } from "../drivers/k6/driver.ts";
+import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
+import type { Problem } from "../drivers/open-loop/job.ts";
+import type { FaultLine, Line } from "../history/line.ts";
+import { measureStage } from "../history/measure.ts";
+import type { Claim, StageSummary } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage, ofCutOffStage } from "../invariants/judge-stage.ts";
+import { viewOf } from "../target/view-of-target.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import { type Profile, profileCalls, profileDurationS } from "../workload/load-profiles.ts";
+import type { Story } from "../workload/story.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import { disturb, disturbanceMissing } from "./disturbances/disturb.ts";
+import type { Disturbed } from "./disturbances/disturbance.ts";
+import { faultRecords, RECOVERY_DEADLINE_MS } from "./disturbances/link-fault.ts";
+import { createRecentCalls } from "./disturbances/recent-calls.ts";
+import { REPOSITORY } from "./environment.ts";
+import { plannedProfile } from "./planned-profile.ts";
+import { reachedClaim, skippedStage } from "./reached-claim.ts";
+import type { RunContext } from "./run-context.ts";
+import { stoppedBy } from "./run-context.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import type { LoadStage } from "./stage-plan.ts";
+import { readTenants, readWitnesses } from "./witnesses.ts";
+
+const storyOfPlan = (plan: LoadStage): Story => {
+  const story = STORIES.get(plan.story);
+  if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
+  return story;
+};
+
+/** What the deployment lacks for the stage, by name. */
+export const stageMissing = (
+  plan: LoadStage,
+  deployment: Pick<Deployment, "target" | "faults" | "faultsMissing">,
+  view: TargetView = viewOf(deployment.target),
+): string[] => [...storyOfPlan(plan).missing(view), ...disturbanceMissing(plan.disturbance, deployment)];
+
+const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
+  if (plan.driver === "open-loop") return driveOpenLoop;
+  return driveK6({
+    k6Path: await context.tool("k6"),
+    scenario: join(REPOSITORY, "scenarios", `${plan.story}.ts`),
+    keepIn: dirname(context.folder.pathOf("k6/summary")),
+  });
+};
+
+type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[] };
+
+const play = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: LoadStage,
+  job: Drive["job"],
+  lines: Line[],
+): Promise<Played> => {
+  const forgets: (() => void)[] = [];
+  const recent = createRecentCalls();
+  const faults: FaultLine[] = [];
+  const keep = (line: Line): void => {
+    lines.push(line);
+    context.line(line);
+  };
+  const drive: Drive = {
+    job,
+    secrets: deployment.secrets,
+    lease: deployment.lease,
+    ...(plan.segments === undefined ? {} : { segments: plan.segments }),
+    onLine: (line) => {
+      keep(line);
+      recent.add(line);
+    },
+    onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
+    onSpawn: ({ pid }) => {
+      // One that could not be spawned has no number; the driver reports it.
+      if (pid !== undefined) forgets.push(context.supervisor.adopt(`the ${plan.driver} driver`, pid));
+    },
+    onFolder: (path) => void forgets.push(context.supervisor.ownFolder(`${plan.name}: what k6 is handed`, path)),
+    signal: context.signal,
+  };
+  const { disturbance } = plan;
+  let disturbed: Disturbed = { problems: [], notes: [] };
+  const beside = async (): Promise<void> => {
+    if (disturbance === undefined) return;
+    const onLine = (line: FaultLine): void => {
+      faults.push(line);
+      keep(line);
+    };
+    disturbed = await disturb(disturbance, { context, deployment, stage: plan.name, recent, onLine }).catch(
+      (error: Error): Disturbed => ({
+        problems: [{ verdict: "inconclusive", reason: `the disturbance could not be carried out: ${error.message}` }],
+        notes: [],
+      }),
+    );
+  };
+  try {
+    const driver = await driverFor(context, plan);
+    const driven = await driver(drive, disturbance === undefined ? undefined : beside);
+    return { driven, disturbed, faults };
+  } finally {
+    for (const forget of forgets) forget();
+  }
+};
+
+const measured = (
+  plan: LoadStage,
+  ordered: readonly Line[],
+  { driven, profile, durationMs }: { driven: Driven; profile: Profile; durationMs: number },
+) => {
+  const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
+  return measureStage(ordered, {
+    ...{ stage: plan.name, durationMs },
+    ...(isWhole
+      ? { offeredRatePerS: profileCalls(profile) / profileDurationS(profile), scheduledMs: driven.scheduledMs }
+      : {}),
+  });
+};
+
+const judged = (
+  plan: LoadStage,
+  facts: StageFacts,
+  ordered: readonly Line[],
+  parts: { problems: readonly Problem[]; notes: readonly string[]; excuses: readonly string[]; summary: StageSummary },
+  replay: string,
+): Claim[] => {
+  const judges = INVARIANTS.filter(({ id }) => plan.judges.includes(id));
+  return [reachedClaim(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
+};
+
+export const playLoadStage = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: LoadStage,
+): Promise<StageOutcome> => {
+  const { seed, replay, epochUs } = context;
+  const { target } = deployment;
+  const story = storyOfPlan(plan);
+  const tenants = await readTenants(target);
+  const readings = Object.fromEntries(
+    Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, used === undefined ? {} : { used }]),
+  );
+  const view = viewOf(target, readings);
+  const lacking = stageMissing(plan, deployment, view);
+  if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
+  for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
+  const { profile, arrivals, excuses } = plannedProfile(plan, story, view, target.permits?.load_max_rps);
+  const idRun = `${context.run}.${plan.name}`;
+  const job: Drive["job"] = {
+    ...{ stage: plan.name, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals, target, view, epochUs },
+  };
+  const began = performance.now();
+  const lines: Line[] = [];
+  const { driven, disturbed, faults } = await play(context, deployment, plan, job, lines);
+  const durationMs = performance.now() - began;
+  const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
+  const facts: StageFacts = {
+    stage: plan.name,
+    started_at_ms: epochUs / 1000,
+    limits: target.limits ?? {},
+    shedding: target.shedding ?? "unknown",
+    tenants,
+    faults: plan.disturbance?.kind === "link-fault",
+    recovery_deadline_ms: RECOVERY_DEADLINE_MS,
+    ...(await readWitnesses(target, idRun)),
+  };
+  const ordered = inOrder(lines);
+  const { summary, measurements } = measured(plan, ordered, { driven, profile, durationMs });
+  const problems = [...driven.problems, ...disturbed.problems];
+  const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, excuses, summary }, replay);
+  return {
+    summary: { ...summary, driver: plan.driver },
+    lines: ordered,
+    facts,
+    claims: isCutOff ? claims.map(ofCutOffStage) : claims,
+    measurements,
+    faults: faultRecords(faults),
+    notes: driven.notes,
+  };
+};

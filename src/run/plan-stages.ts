@@ -1,0 +1,61 @@
+/** What a run of stages would send and spend. Reads the target file and nothing else: no secret, no lock, no folder, no call. */
+import type { Target } from "../target/target.ts";
+import { plannedEmbedded } from "./deployments/embedded-deployment.ts";
+import { stageMissing } from "./load-stage.ts";
+import { readTarget } from "./prepare-target.ts";
+import {
+  type DeploymentWish,
+  intentOf,
+  type PlannedStage,
+  planOfStage,
+  type StagesWish,
+  stagesFor,
+} from "./stages-for.ts";
+
+export type PlanRequest = DeploymentWish & { stages: StagesWish };
+
+export type StagesPlan = {
+  schema: "floodgate/plan@1";
+  target: { name: string; base_url: string; budget: Record<string, number> };
+  stages: PlannedStage[];
+  total: { seconds: number; calls: number };
+  refused_by_guard: readonly string[];
+};
+
+/** Why no faults could be injected. What is seen only once the deployment is reached is taken for there. */
+const faultsMissing = ({ toxiproxy, permits }: Target): string | null => {
+  if (toxiproxy === undefined) return "`toxiproxy` is not in the target file";
+  return permits?.chaos === true ? null : "permits.chaos of the target file is not true";
+};
+
+export const planStages = async ({ targetFile, owned, stages: wish }: PlanRequest): Promise<StagesPlan> => {
+  const embedded = targetFile === undefined;
+  const read = embedded ? null : await readTarget(targetFile, owned, await intentOf(targetFile, wish));
+  const target = read?.target ?? plannedEmbedded();
+  const without = embedded ? null : faultsMissing(target);
+  const stages = stagesFor({ target, embedded }, wish).map((plan) => {
+    if (plan.kind === "verify") return planOfStage(plan, target, []);
+    const { disturbance, ...undisturbed } = plan;
+    const isReachable = disturbance?.kind === "link-fault" && without === null;
+    const missing = stageMissing(isReachable ? undisturbed : plan, {
+      target,
+      faults: null,
+      faultsMissing: without ?? "",
+    });
+    return planOfStage(plan, target, missing);
+  });
+  return {
+    schema: "floodgate/plan@1",
+    target: {
+      name: target.name ?? target.base_url,
+      base_url: target.base_url,
+      budget: { ...target.budget } as Record<string, number>,
+    },
+    stages,
+    total: {
+      seconds: stages.reduce((sum, { seconds }) => sum + seconds, 0),
+      calls: stages.reduce((sum, { calls }) => sum + calls, 0),
+    },
+    refused_by_guard: read?.refusals ?? [],
+  };
+};

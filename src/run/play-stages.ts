@@ -1,0 +1,22 @@
+/** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
+import type { Deployment } from "./deployments/deployment.ts";
+import { playLoadStage } from "./load-stage.ts";
+import { type RunContext, stoppedBy } from "./run-context.ts";
+import { driverOf, type StagePlan } from "./stage-plan.ts";
+import { playVerifyStage } from "./verify-stage.ts";
+
+export const playStages = async (
+  context: RunContext,
+  deployment: Deployment,
+  plans: readonly StagePlan[],
+): Promise<void> => {
+  for (const [at, plan] of plans.entries()) {
+    if (context.signal.aborted || stoppedBy(context) !== null) return;
+    context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
+    const outcome =
+      plan.kind === "verify"
+        ? await playVerifyStage(context, deployment, plan)
+        : await playLoadStage(context, deployment, plan);
+    await context.addStage(outcome);
+  }
+};

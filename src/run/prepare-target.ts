@@ -1,0 +1,51 @@
+/**
+ * From a target file to what a run may begin with: read, checked, its secrets registered for masking, the safety guard
+ * asked. Nothing is sent here.
+ */
+
+import { keeperOfTarget } from "../target/lease-of-target.ts";
+import { createSecrets, type Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { readTargetFile } from "../target/target-file.ts";
+import { guardTarget, type Intent } from "../target/target-guard.ts";
+import type { LeaseKeeper } from "../workload/lease.ts";
+
+/** Refused by the safety guard: every reason, in sentences. */
+export class GuardError extends Error {
+  override name = "GuardError";
+  constructor(reasons: readonly string[]) {
+    super(`refused by the safety guard:\n${reasons.map((reason) => `  ${reason}`).join("\n")}`);
+  }
+}
+
+export type PreparedTarget = {
+  file: string;
+  target: Target;
+  secrets: Secrets;
+  lease: LeaseKeeper;
+  warnings: readonly string[];
+  /** Why the guard would refuse; empty when it does not. */
+  refusals: readonly string[];
+};
+
+/** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`. */
+export const readTarget = async (file: string, owned: readonly string[], intent: Intent): Promise<PreparedTarget> => {
+  const { target, folder, warnings } = await readTargetFile(file);
+  const guard = guardTarget(target, owned, intent);
+  return {
+    ...{ file, target, warnings, lease: keeperOfTarget(target) },
+    secrets: createSecrets(folder),
+    refusals: guard.ok ? [] : guard.reasons,
+  };
+};
+
+/** The same for a run that will send: throws `GuardError` where the guard refuses. */
+export const prepareTarget = async (
+  file: string,
+  owned: readonly string[],
+  intent: Intent,
+): Promise<PreparedTarget> => {
+  const prepared = await readTarget(file, owned, intent);
+  if (prepared.refusals.length > 0) throw new GuardError(prepared.refusals);
+  return prepared;
+};

@@ -1,0 +1,206 @@
+/**
+ * The shell of every command that judges a deployment: lock, folder, journal, supervision, the history as it happens, the
+ * claims about the run itself, the reports, the exit code. What the run does is a body that is handed in. It prints
+ * nothing; it reports what happens through `events`.
+ */
+import { randomBytes } from "node:crypto";
+import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
+import { wallUs } from "../client/clock.ts";
+import type { Claim, Measurement, RunDocument } from "../history/run-document.ts";
+import { Journal } from "../supervision/journal.ts";
+import { redactor } from "../supervision/redaction.ts";
+import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
+import { Supervisor } from "../supervision/supervisor.ts";
+import { type Lock, lockTarget } from "../target/lock.ts";
+import { findTool } from "../tools/find-tool.ts";
+import type { ToolName } from "../tools/tool-recipe.ts";
+import { composeDocument } from "./compose-document.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import { fromTarget } from "./deployments/from-target.ts";
+import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
+import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-of-run.ts";
+import { prepareFixtures } from "./fixtures.ts";
+import type { PreparedTarget } from "./prepare-target.ts";
+import { createRecorder, type Recorder } from "./recorder.ts";
+import { doubt, judgeSecrets } from "./run-claims.ts";
+import { type RunContext, type RunEvents, stoppedBy } from "./run-context.ts";
+import { makeRunFolder, type RunFolder } from "./run-folder.ts";
+import { writeReports } from "./write-reports.ts";
+
+export type RunRequest = {
+  /** The word in the folder's name and in `run.json`: a suite or a command. */
+  profile: string;
+  seed: number;
+  reports: string;
+  out?: string;
+  /** The command that shows a claim of this run again. */
+  replay: string;
+  /** None for the embedded deployment, which the body opens itself. */
+  targets: readonly PreparedTarget[];
+  /** Claims or groups that must be judged, beside those of the target files; known only at the end for some. */
+  required?: () => readonly string[];
+  /** How long the body may take to end after a stop signal, in milliseconds. */
+  stopMs?: number;
+  events: RunEvents;
+};
+
+export type RunResult = { document: RunDocument; folder: RunFolder };
+
+/** What a run has got so far; whatever ends it, this is what the report says. */
+type Progress = {
+  doubts: Claim[];
+  claims: Claim[];
+  measurements: Measurement[];
+  deployments: Deployment[];
+  tools: { k6: string | null; toxiproxy: string | null };
+  exitCode: number | null;
+};
+
+const WHOLE = "the run comes to its end";
+
+const makeContext = (
+  request: RunRequest,
+  parts: { folder: RunFolder; supervisor: Supervisor; journal: Journal; recorder: Recorder; signal: AbortSignal },
+  progress: Progress,
+): RunContext => {
+  const { seed, replay, events } = request;
+  const { supervisor, signal, recorder } = parts;
+  const epochUs = wallUs();
+  const found = new Map<ToolName, Promise<string>>();
+  const find = async (name: ToolName): Promise<string> => {
+    const onSpawn = (pid: number) => supervisor.adopt("the Go compiler", pid);
+    const { path, version } = await findTool(name, { progress: events.progress, signal, onSpawn });
+    progress.tools[name] = version;
+    return path;
+  };
+  return {
+    ...{ seed, replay, events, epochUs, signal, supervisor, folder: parts.folder, journal: parts.journal },
+    run: randomBytes(3).toString("hex"),
+    nowUs: () => wallUs() - epochUs,
+    deployments: progress.deployments,
+    opened: (deployment) => void progress.deployments.push(deployment),
+    tool: (name) => {
+      const known = found.get(name) ?? find(name);
+      found.set(name, known);
+      return known;
+    },
+    line: recorder.line,
+    addStage: async (outcome) => {
+      await recorder.addStage(outcome);
+      events.stage(outcome);
+    },
+    addClaims: (claims) => void progress.claims.push(...claims),
+    addMeasurements: (measurements) => void progress.measurements.push(...measurements),
+  };
+};
+
+const finish = async (
+  request: RunRequest,
+  parts: { folder: RunFolder; recorder: Recorder; started: Date; stop: StopSignals },
+  progress: Progress,
+): Promise<RunDocument> => {
+  const { folder, recorder, started, stop } = parts;
+  const { replay } = request;
+  const by = stop.stoppedBy();
+  if (by !== null) progress.doubts.push(doubt("run/completed", `stopped by ${by}`, WHOLE, replay));
+  const spentOut = stoppedBy(progress);
+  if (spentOut !== null) progress.doubts.push(doubt("run/completed", spentOut, WHOLE, replay));
+  const claims = [
+    ...progress.doubts,
+    ...recorder.stages.flatMap((stage) => stage.claims),
+    ...progress.claims,
+    ...judgeSecrets(folder.path, replay),
+  ];
+  const targets = progress.deployments.map(({ target }) => target);
+  const document = composeDocument({
+    ...{ id: folder.id, profile: request.profile, seed: request.seed, commit: await commitOf(REPOSITORY) },
+    ...{ started, finished: new Date(), deployments: progress.deployments, claims, stages: recorder.stages },
+    outcomesSeen: recorder.outcomesSeen(),
+    measurements: progress.measurements,
+    required: [...new Set([...targets.flatMap(({ required = [] }) => required), ...(request.required?.() ?? [])])],
+    environment: describeEnvironment(
+      progress.tools,
+      recorder.stages.flatMap(({ notes }) => notes),
+    ),
+    exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM ?? null),
+  });
+  await writeReports(folder, document);
+  return document;
+};
+
+/** Throws what a user has to mend before anything begins (a busy target, an unusable folder); else there is a document. */
+export const recordRun = async (
+  request: RunRequest,
+  body: (context: RunContext) => Promise<void>,
+): Promise<RunResult> => {
+  const { profile, events, replay, targets } = request;
+  const started = new Date();
+  let supervisor: Supervisor | null = null;
+  // Before the folder's path is told: whoever reads it may already press Ctrl-C.
+  const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
+  const locks: Lock[] = [];
+  try {
+    for (const { target } of targets) locks.push(lockTarget(target.base_url));
+    const { reports, out } = request;
+    const folder = makeRunFolder({ profile, now: started, reports, ...(out === undefined ? {} : { out }) });
+    events.folder(folder.path);
+    for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
+    const progress: Progress = {
+      ...{ doubts: [], claims: [], measurements: [], deployments: [], exitCode: null },
+      tools: { k6: null, toxiproxy: null },
+    };
+    const note = (id: string, reason: string): void => {
+      progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
+    };
+    const journal = new Journal(folder.pathOf("journal.ndjson"));
+    const recorder = createRecorder(folder);
+    // A run that is killed leaves this; its end writes another.
+    const whenKilled = {
+      ...progress,
+      doubts: [doubt("run/completed", "the run was ended from outside", WHOLE, replay)],
+    };
+    await recorder.begin(async () => finishDraft(request, folder, started, whenKilled));
+    try {
+      const open = await Supervisor.open({
+        ...{ journal, watchdog: WATCHDOG_PROCESS },
+        ...(request.stopMs === undefined ? {} : { stopMs: request.stopMs }),
+      });
+      supervisor = open;
+      const unlisten = open.onSignal(() => undefined);
+      if (!stop.signal.aborted) {
+        await open.within(async (signal) => {
+          const context = makeContext(request, { folder, supervisor: open, journal, recorder, signal }, progress);
+          for (const target of targets) {
+            await prepareFixtures(context, target);
+            context.opened(await fromTarget(context, target));
+          }
+          await body(context);
+        });
+      }
+      unlisten();
+    } catch (error) {
+      progress.exitCode = exitCodeOf(error);
+      if (stop.stoppedBy() === null) note("run/completed", error instanceof Error ? error.message : String(error));
+    }
+    for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
+    journal.close();
+    await recorder.close();
+    const document = await finish(request, { folder, recorder, started, stop }, progress);
+    return { document, folder };
+  } finally {
+    stop.release();
+    for (const lock of locks) lock.release();
+  }
+};
+
+/** `run.json` of a run that has not ended. */
+const finishDraft = (request: RunRequest, folder: RunFolder, started: Date, { doubts, tools }: Progress): RunDocument =>
+  composeDocument({
+    ...{ id: folder.id, profile: request.profile, seed: request.seed, commit: null, started, finished: started },
+    ...{
+      deployments: request.targets.map(({ target, lease }) => ({ target, lease, embedded: false })),
+      claims: doubts,
+    },
+    ...{ stages: [], outcomesSeen: 0, measurements: [], required: [], exitCode: null },
+    environment: describeEnvironment(tools, []),
+  });

@@ -1,0 +1,60 @@
+/**
+ * Writes a run down as it happens: a line of the history when its call has ended, the ledger and the facts of a stage when
+ * the stage has. What is killed leaves all of that, and a `run.json` that says that the run did not end.
+ */
+import type { Line } from "../history/line.ts";
+import type { RunDocument } from "../history/run-document.ts";
+import { outcomeName } from "./compose-document.ts";
+import type { RunFolder } from "./run-folder.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import type { StageRecord } from "./write-reports.ts";
+
+/** A stage without its lines, which are on disk. */
+export type RecordedStage = Omit<StageOutcome, "lines" | "facts">;
+
+export type Recorder = {
+  /** Makes every file of the run, with the document of a run that was killed. */
+  begin(draft: () => Promise<RunDocument>): Promise<void>;
+  line(line: Line): void;
+  addStage(outcome: StageOutcome): Promise<void>;
+  readonly stages: readonly RecordedStage[];
+  /** How many of the specification's outcomes were seen. */
+  outcomesSeen(): number;
+  close(): Promise<void>;
+};
+
+export const createRecorder = (folder: RunFolder): Recorder => {
+  const history = folder.openLines("history.ndjson");
+  const ledger = folder.openLines("ledger.ndjson");
+  const records: StageRecord[] = [];
+  const stages: RecordedStage[] = [];
+  const seen = new Set<string>();
+  /** Lines are written one after the other; a failure shows when the run is closed. */
+  let writing: Promise<void> = Promise.resolve();
+  return {
+    stages,
+    begin: async (draft) => {
+      await folder.writeJson("stages.json", records);
+      await folder.writeJson("run.json", await draft());
+    },
+    line: (line) => {
+      const name = outcomeName(line);
+      if (name !== null) seen.add(name);
+      writing = writing.then(() => history.write(JSON.stringify(line)));
+      writing.catch(() => undefined);
+    },
+    addStage: async ({ lines: _, facts, ...stage }) => {
+      const { ledger: charges, ...others } = facts;
+      for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
+      records.push({ facts: others, hasLedger: charges !== undefined });
+      await folder.writeJson("stages.json", records);
+      stages.push(stage);
+    },
+    outcomesSeen: () => seen.size,
+    close: async () => {
+      await writing;
+      await history.close();
+      await ledger.close();
+    },
+  };
+};

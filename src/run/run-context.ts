@@ -1,0 +1,55 @@
+/** What the body of a recorded run has to work with; recorded-run.ts makes it. */
+import type { Line } from "../history/line.ts";
+import type { Claim, Measurement } from "../history/run-document.ts";
+import type { Journal } from "../supervision/journal.ts";
+import type { Supervisor } from "../supervision/supervisor.ts";
+import type { ToolName } from "../tools/tool-recipe.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import type { RunFolder } from "./run-folder.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+
+export type RunEvents = {
+  /** The folder is made; nothing else is started yet. */
+  folder(path: string): void;
+  warning(text: string): void;
+  /** A step of the run begins: a line of its own. */
+  step(text: string): void;
+  /** A sign of life within a step. */
+  progress(text: string): void;
+  /** A result worth a line before the end. */
+  result(text: string): void;
+  stage(outcome: StageOutcome): void;
+  signalled(signal: NodeJS.Signals, times: number, pending: string[]): void;
+};
+
+export type RunContext = {
+  readonly seed: number;
+  /** Hex digits that are new in each run: the first part of every call's id. */
+  readonly run: string;
+  /** The command that shows a claim of this run again. */
+  readonly replay: string;
+  /** When the run began, by `wallUs`. */
+  readonly epochUs: number;
+  nowUs(): number;
+  /** Fires on a stop signal. */
+  readonly signal: AbortSignal;
+  readonly supervisor: Supervisor;
+  readonly journal: Journal;
+  readonly folder: RunFolder;
+  readonly events: RunEvents;
+  /** One for each target file, in order; the body adds the embedded one with `opened`. */
+  readonly deployments: readonly Deployment[];
+  opened(deployment: Deployment): void;
+  /** Finds or builds a tool, once; throws `ToolError`. */
+  tool(name: ToolName): Promise<string>;
+  /** Writes a line of the history as it comes. */
+  line(line: Line): void;
+  /** Keeps a stage's result, writes its facts and ledger, and lets its lines go. */
+  addStage(outcome: StageOutcome): Promise<void>;
+  addClaims(claims: readonly Claim[]): void;
+  addMeasurements(measurements: readonly Measurement[]): void;
+};
+
+/** Why nothing more may be sent to any deployment of the run: budget or stop condition; `null` while it may. */
+export const stoppedBy = ({ deployments }: Pick<RunContext, "deployments">): string | null =>
+  deployments.map(({ lease }) => lease.stopped).find((reason) => reason !== null) ?? null;

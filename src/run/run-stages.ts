@@ -1,0 +1,21 @@
+/** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
+import { openEmbedded } from "./deployments/embedded-deployment.ts";
+import { playStages } from "./play-stages.ts";
+import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
+import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages-for.ts";
+
+export type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & { stages: StagesWish };
+
+/** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
+export const runStages = async (request: StagesRun): Promise<RunResult> => {
+  const { targetFile, owned, stages: wish } = request;
+  const targets: PreparedTarget[] = [];
+  if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, await intentOf(targetFile, wish)));
+  return recordRun({ ...request, targets }, async (context) => {
+    if (targetFile === undefined) context.opened(await openEmbedded(context));
+    const [deployment] = context.deployments;
+    if (deployment === undefined) throw new Error("no deployment was opened");
+    await playStages(context, deployment, stagesFor(deployment, wish));
+  });
+};

@@ -1,0 +1,29 @@
+/** What CI runs every night: all rules, an ordinary day, every overload, and every fault that a link can have. */
+import { FAULT_NAMES } from "../../chaos/catalogue.ts";
+import type { StagePlan } from "../stage-plan.ts";
+import {
+  brokenLink,
+  chatPastCapacity,
+  noisyNeighbour,
+  rateLimitEdge,
+  spikeAndRecover,
+  steadyMix,
+  tileQuotaStampede,
+  verifyStage,
+} from "./parts.ts";
+import type { Suite } from "./suite.ts";
+
+export const nightly: Suite = {
+  name: "nightly",
+  purpose: "all rules, an ordinary day, every overload, every fault of a link: at most 30 minutes",
+  stages: (given): StagePlan[] => [
+    verifyStage(given, given.embedded ? undefined : []),
+    steadyMix(240),
+    rateLimitEdge(30),
+    chatPastCapacity(120),
+    noisyNeighbour(60),
+    spikeAndRecover(120),
+    tileQuotaStampede(),
+    ...(["limiter", "keys"] as const).flatMap((link) => FAULT_NAMES.map((fault) => brokenLink(link, fault))),
+  ],
+};

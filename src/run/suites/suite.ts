@@ -1,0 +1,35 @@
+/** A suite: the stages of a run as data, for the embedded deployment and for anybody's. */
+import type { Target } from "../../target/target.ts";
+import type { LoadStage, StagePlan } from "../stage-plan.ts";
+
+export type SuiteFor = {
+  target: Target;
+  embedded: boolean;
+};
+
+export type Suite = {
+  readonly name: string;
+  /** One sentence for help texts. */
+  readonly purpose: string;
+  stages(given: SuiteFor): StagePlan[];
+};
+
+const SHORT_SHARE = 0.2;
+/** Shorter than this, most stages reach nothing. */
+const SHORTEST_S = 4;
+
+/** A fifth of the time; where a stage's length follows from what it has to reach, it stays. */
+export const shortened = (plan: StagePlan): StagePlan => {
+  if (plan.kind === "verify") return plan;
+  const { disturbance, durationS } = plan;
+  if (disturbance !== undefined || durationS === undefined) return plan;
+  return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * SHORT_SHARE)) };
+};
+
+/** The parts that most load stages have in common. */
+export const loadStage = (parts: Pick<LoadStage, "name" | "judges" | "reaches"> & Partial<LoadStage>): LoadStage => ({
+  kind: "load",
+  driver: "open-loop",
+  story: parts.name,
+  ...parts,
+});

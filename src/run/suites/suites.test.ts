@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { FAULT_NAMES } from "../../chaos/catalogue.ts";
+import { OUTCOMES } from "../../contract/refusals.ts";
+import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
+import { SUITES } from "./catalogue.ts";
+import { shortened } from "./suite.ts";
+
+const given = { target: plannedEmbedded(), embedded: true };
+const suites = [...SUITES.values()].map((suite) => [suite.name, suite.stages(given)] as const);
+const plans = suites.flatMap(([suite, stages]) => stages.map((plan) => [suite, plan] as const));
+
+test.each(plans)("%s: stage $name names only what there is", (_suite, plan) => {
+  if (plan.kind === "verify") return;
+  expect(STORIES.has(plan.story), `story ${plan.story}`).toBe(true);
+  const known = INVARIANTS.map(({ id }) => id);
+  expect(plan.judges.filter((id) => !known.includes(id))).toEqual([]);
+  expect(new Set(plan.judges).size, "each judge once").toBe(plan.judges.length);
+  const outcomes = ["200", "200 error", ...OUTCOMES];
+  expect(plan.reaches.filter((outcome) => !outcomes.includes(outcome))).toEqual([]);
+  const { disturbance } = plan;
+  if (disturbance?.kind === "link-fault") expect(FAULT_NAMES).toContain(disturbance.fault);
+});
+
+test("names of stages are unique: claims and files are called by them", () => {
+  for (const [, stages] of suites) {
+    const names = stages.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+  }
+});
+
+test("every outcome that the issue of the main job asks for is one that a smoke stage must reach", () => {
+  const reached = new Set(suites[0]?.[1].flatMap((plan) => (plan.kind === "verify" ? [] : plan.reaches)));
+  for (const outcome of [
+    ...["200", "429 b2b_overloaded", "429 org_overloaded", "429 map_load_quota_exceeded"],
+    ...["429 limiter_unavailable", "503"],
+  ]) {
+    expect(reached).toContain(outcome);
+  }
+});
+
+test("--short takes a fifth of the time, and never less than a stage needs", () => {
+  const nightly = SUITES.get("nightly")?.stages(given) ?? [];
+  const seconds = (stages: typeof nightly): number =>
+    stages.reduce(
+      (sum, plan) => sum + (plan.kind === "load" && plan.disturbance === undefined ? (plan.durationS ?? 0) : 0),
+      0,
+    );
+  expect(seconds(nightly.map(shortened))).toBeLessThan(0.25 * seconds(nightly));
+  for (const plan of nightly.map(shortened))
+    if (plan.kind === "load") expect(plan.durationS ?? 4).toBeGreaterThanOrEqual(4);
+});
