@@ -105,6 +105,7 @@ const runWithin = async (
     const { target, links, toxiproxy: server } = embedded;
     const context: StageContext = {
       ...{ target, secrets: createSecrets(process.cwd()), seed, epochUs, supervisor, journal, folder, replay, signal },
+      reference: true,
       run: randomBytes(3).toString("hex"),
       nowUs: () => wallUs() - epochUs,
       k6Path: k6.path,

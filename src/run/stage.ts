@@ -34,6 +34,8 @@ import { readTenants, readWitnesses } from "./witnesses.ts";
 
 export type StageContext = {
   target: Target;
+  /** The target is the embedded deployment, which states that it is the reference platform. */
+  reference?: true;
   secrets: Secrets;
   seed: number;
   /** Hex digits that are new in each run: the first part of every call's id. */
@@ -188,6 +190,8 @@ export const runStage = async (context: StageContext, plan: StagePlan): Promise<
     started_at_ms: context.epochUs / 1000,
     limits: target.limits ?? {},
     shedding: target.shedding ?? "unknown",
+    ...(context.reference === true ? { reference: true as const } : {}),
+    exclusive: target.exclusive === true,
     tenants,
     faults: plan.experiment !== undefined,
     recovery_deadline_ms: RECOVERY_DEADLINE_MS,

@@ -95,6 +95,7 @@ export const TARGET_SCHEMA = object(
       },
     ),
     shedding: oneOf("fixed", "adaptive", "unknown"),
+    exclusive: flag("whether nobody else calls the deployment during a run"),
     limits: object(
       "the deployment's limits",
       {},

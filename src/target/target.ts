@@ -77,6 +77,8 @@ export type Target = {
     ledger?: string;
   };
   shedding?: "fixed" | "adaptive" | "unknown";
+  /** Nobody else calls the deployment during a run; absent means that others may. */
+  exclusive?: boolean;
   limits?: Limits;
   slo?: Record<string, string>;
   permits?: { writes?: boolean; quota_burn?: boolean; chaos?: boolean; load_max_rps?: number };
