@@ -22,7 +22,15 @@ export const verifyOutcome = (result: VerifyResult, durationMs: number): StageOu
     summary: { ...summary, driver: "verify" },
     lines,
     facts: {
-      ...{ stage: "verify", limits: {}, shedding: "unknown", exclusive: false, tenants: {}, faults: false, drained: false },
+      ...{
+        stage: "verify",
+        limits: {},
+        shedding: "unknown",
+        exclusive: false,
+        tenants: {},
+        faults: false,
+        drained: false,
+      },
     },
     claims: result.claims,
     // A lattice of single calls says nothing about the deployment's speed.

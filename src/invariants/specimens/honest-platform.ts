@@ -278,6 +278,8 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
   lines.sort((one, other) => one.sent_us - other.sent_us);
   const facts: StageFacts = {
     stage: "s",
+    reference: true,
+    exclusive: true,
     limits: {
       replicas: world.replicas,
       slots: world.slots,
