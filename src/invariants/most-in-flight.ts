@@ -18,7 +18,7 @@ import { isUnnamed } from "./shared-deployment.ts";
 /** A server that cannot reach its client any more gives up writing after 10 s (design.md section 2). */
 const LINGER_US = 10_000_000;
 /** By how much a deployment that is not ours may give a slot back later than the last byte was read. */
-const LATE_RELEASE_US = 1_000_000;
+const LATE_RELEASE_US = 250_000;
 /** Clocks are off by less than this; starts within it may still come. */
 const LAG_US = 1_000_000;
 
