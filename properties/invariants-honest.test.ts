@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { judgeWith } from "../src/invariants/invariant.ts";
-import { play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.ts";
+import { type Foreign, play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.ts";
 import { law } from "./laws/law.ts";
 
 const anyWorld: fc.Arbitrary<World> = fc
@@ -35,16 +35,97 @@ const anyWorld: fc.Arbitrary<World> = fc
     usedAtStart: Math.min(world.usedAtStart, world.allowance),
   }));
 
+const anyForeign: fc.Arbitrary<Foreign> = fc.record({
+  hiddenPerS: fc.constantFrom(0, 0, 5, 40, 150),
+  ownRefusals: fc.constantFrom(0, 0.01, 0.02),
+  edgeShare: fc.constantFrom(0, 0.01, 0.1),
+  lateMs: fc.constantFrom(0, 1, 30),
+  shedCountsMs: fc.constantFrom(0, 2, 40),
+  hasRoles: fc.boolean(),
+  shedding: fc.constantFrom("fixed" as const, "fixed" as const, "adaptive" as const, "unknown" as const),
+  showsCounts: fc.boolean(),
+  showsUse: fc.boolean(),
+  statesLimits: fc.boolean(),
+  statesTenants: fc.boolean(),
+  knowsIds: fc.boolean(),
+});
+const anyForeignWorld: fc.Arbitrary<World> = fc
+  .tuple(anyWorld, anyForeign)
+  .map(([world, foreign]) => ({ ...world, foreign }));
+
+const condemnedBy = (world: World): string[] => {
+  const { facts, lines } = play(world);
+  return INVARIANTS.flatMap((invariant) => {
+    const finding = judgeWith(invariant, facts, lines);
+    return finding.verdict === "fail" ? [`${invariant.id}: ${finding.reason}: ${finding.got}`] : [];
+  });
+};
+
+/** What a caller sees of somebody else's platform does not settle these; nothing is left in doubt by that. */
+const OF_ALL_CALLERS = [
+  "admits-what-is-allowed",
+  "organizations-do-not-share",
+  "sheds-only-over-the-cap",
+  "slots-are-given-back",
+];
+
+describe("somebody else's honest platform", () => {
+  law(
+    "is condemned by no judge, whoever else calls it and whatever its owner states",
+    () =>
+      fc.property(anyForeignWorld, (world) => {
+        const condemned = condemnedBy(world);
+        if (condemned.length > 0) throw new Error(condemned.join("\n"));
+      }),
+    { quick: 300, nightly: 20_000 },
+  );
+
+  law(
+    "is no doubt where it is only shared: what needs all callers is skipped by name",
+    () =>
+      fc.property(anyForeignWorld, (world) => {
+        const { facts, lines } = play(world);
+        fc.pre(!facts.exclusive);
+        for (const invariant of INVARIANTS.filter(({ id }) => OF_ALL_CALLERS.includes(id))) {
+          const { verdict, reason } = judgeWith(invariant, facts, lines);
+          if (verdict !== "skipped" && verdict !== "pass") throw new Error(`${invariant.id}: ${verdict}: ${reason}`);
+        }
+      }),
+    { quick: 60, nightly: 5_000 },
+  );
+
+  test("is not merely left unjudged", () => {
+    const passed = new Set<string>();
+    for (const world of fc.sample(anyForeignWorld, { seed: 1, numRuns: 150 })) {
+      const { facts, lines } = play(world);
+      for (const invariant of facts.exclusive ? [] : INVARIANTS) {
+        if (judgeWith(invariant, facts, lines).verdict === "pass") passed.add(invariant.id);
+      }
+    }
+    expect([...passed].sort()).toEqual(
+      expect.arrayContaining([
+        "admits-at-most-the-allowance",
+        "charged-once",
+        "counts-agree",
+        "envelope-fits-subcode",
+        "first-failing-check-decides",
+        "organizations-do-not-share",
+        "rate-within-any-window",
+        "refused-is-not-charged",
+        "sheds-above-the-cap",
+        "streams-end-once",
+        "tells-when-to-retry",
+      ]),
+    );
+  });
+});
+
 describe("an honest platform", () => {
   law(
     "is condemned by no judge, whatever blurs its history",
     () =>
       fc.property(anyWorld, (world) => {
-        const { facts, lines } = play(world);
-        const condemned = INVARIANTS.flatMap((invariant) => {
-          const finding = judgeWith(invariant, facts, lines);
-          return finding.verdict === "fail" ? [`${invariant.id}: ${finding.reason}: ${finding.got}`] : [];
-        });
+        const condemned = condemnedBy(world);
         if (condemned.length > 0) throw new Error(condemned.join("\n"));
       }),
     { quick: 150, nightly: 20_000 },
@@ -121,8 +202,57 @@ const CASES: [string, Spoils, World, string][] = [
   ["keeps the slots of those who left", { keepsSlots: true }, BUSY, "slots-are-given-back"],
 ];
 
+/** Somebody else's, which others call as well; its owner states and shows what there is. */
+const SHARED: Foreign = {
+  hiddenPerS: 40,
+  ownRefusals: 0.01,
+  edgeShare: 0.01,
+  lateMs: 1,
+  shedCountsMs: 2,
+  hasRoles: false,
+  shedding: "fixed",
+  showsCounts: true,
+  showsUse: true,
+  statesLimits: true,
+  statesTenants: true,
+  knowsIds: true,
+};
+const ALONE: Foreign = { ...SHARED, hiddenPerS: 0 };
+/** Long streams and few of them: how late a slot may be given back hardly matters. */
+const CALM: World = {
+  ...BUSY,
+  ...{ globalCap: 24, orgCap: 24, slots: 24, serviceMs: 1_000, callsPerS: 25, lostShare: 0, leavingShare: 0 },
+};
+const FOREIGN_CASES: typeof CASES = [
+  [
+    "never sheds, beside others",
+    { neverSheds: true, neverShedsOrgs: true },
+    { ...BUSY, slots: 500, foreign: SHARED },
+    "sheds-above-the-cap",
+  ],
+  [
+    "limits each replica by itself, beside others",
+    { limitsPerReplica: true },
+    { ...PRESSED, foreign: { ...SHARED, hiddenPerS: 5 } },
+    "rate-within-any-window",
+  ],
+  [
+    "never stops, beside others",
+    { admitsMore: 100 },
+    { ...PRESSED, allowance: 3, usedAtStart: 0, foreign: { ...SHARED, hiddenPerS: 5 } },
+    "admits-at-most-the-allowance",
+  ],
+  [
+    "admits one load too many elsewhere",
+    { admitsMore: 2 },
+    { ...PRESSED, lostShare: 0, foreign: { ...ALONE, edgeShare: 0 } },
+    "admits-at-most-the-allowance",
+  ],
+  ["sheds at half the cap elsewhere", { shedsAt: 12 }, { ...CALM, foreign: ALONE }, "sheds-only-over-the-cap"],
+];
+
 describe("a platform that", () => {
-  test.each(CASES)("%s is condemned for it", (_, spoils, world, id) => {
+  test.each([...CASES, ...FOREIGN_CASES])("%s is condemned for it", (_, spoils, world, id) => {
     const invariant = INVARIANTS.find((one) => one.id === id);
     if (invariant === undefined) throw new Error(`no invariant ${id}`);
     const verdicts = Array.from({ length: 10 }, (__, seed) => {

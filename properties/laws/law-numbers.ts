@@ -148,6 +148,8 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   },
   "invariants-honest.test.ts": {
     92: "is condemned by no judge, whatever blurs its history",
+    120: "is condemned by no judge, whoever else calls it and whatever its owner states",
+    121: "is no doubt where it is only shared: what needs all callers is skipped by name",
   },
   "stream-readers.property.test.ts": {
     93: "P10 the Go reader and eventsource-parser read the same events out of any bytes",

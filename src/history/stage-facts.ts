@@ -1,7 +1,8 @@
 /**
  * What a judge may know about a stage besides its lines: the limits that the target file states, the tenants, what the
  * platform counted itself, the ledger, and what was written down by logs. Each part may be absent on a deployment that
- * is not ours; a judge that needs an absent part says "skipped" with its name, never "pass".
+ * is not ours; a judge that needs an absent part says "skipped" with its name, never "pass". A fact that is absent is not
+ * known: nothing is put in its place.
  */
 import type { LedgerLine } from "./line.ts";
 
@@ -44,6 +45,16 @@ export type Gauges = {
 
 export type StageFacts = {
   stage: string;
+  /**
+   * The deployment is the reference platform and is held to our readings of gaps. The deployment that is started here
+   * states it; it is never guessed from what a deployment shows, since a staging may have a control plane as well.
+   */
+  reference?: true;
+  /**
+   * Nobody else calls the deployment while the stage runs (`exclusive` of the target file). Only then is what is seen in
+   * flight, or charged, all there is.
+   */
+  exclusive: boolean;
   /** Milliseconds since 1970 at which the run's clock stood at zero: tells on which side of a month's edge a call is. */
   started_at_ms?: number;
   limits: Limits;
@@ -56,7 +67,7 @@ export type StageFacts = {
   counts?: Counts;
   /** Gauges of each API replica, read after the drain. */
   gauges?: Gauges[];
-  /** Charges of this stage's calls alone. */
+  /** Charges of this stage's calls; on a deployment that is not exclusive there may be other callers' among them. */
   ledger?: LedgerLine[];
   /** Texts written during the run (logs, output of children), to be searched for secrets. */
   texts?: { name: string; text: string }[];

@@ -1,13 +1,16 @@
 /**
  * An allowance that ends early is paid for and not given: after the month's turn, or at the soft band of a paid
  * organization, whose service goes on up to five times the allowance (items 204-206, 229; A8). A quota refusal is legal only
- * if everything that may have been charged by then reaches the cap.
+ * if everything that may have been charged by then reaches the cap. On a deployment that others call as well they may have used
+ * what is missing, so there only a refusal that contradicts itself is judged; where the use before the stage is not known
+ * it is not taken for zero.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { Allowances, capsOf, type Use } from "./allowance.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 import { isReference } from "./reference-platform.ts";
+import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "a map load is refused for the allowance only when the month's cap can have been reached";
 
@@ -32,6 +35,7 @@ export const admitsWhatIsAllowed: Invariant = {
   judge(facts) {
     const evidence = new Evidence();
     let legal = 0;
+    let unknown = 0;
     let afterTurn = 0;
     const allowances = new Allowances(facts, (refusal, use, month, possible) => {
       if (contradicts(refusal)) {
@@ -39,8 +43,10 @@ export const admitsWhatIsAllowed: Invariant = {
         evidence.breach(refusal.id, `refused although the answer itself says that ${used} of ${limit} are used`);
         return;
       }
+      if (!facts.exclusive) return;
       const from = legalFrom(facts, refusal, use);
       const before = month === 0 ? facts.tenants[refusal.org]?.used_at_start : 0;
+      if (from === null || (month === 0 && before === undefined)) unknown += 1;
       if (month === null || from === null || before === undefined) return;
       if (before + possible >= from) legal += 1;
       else {
@@ -58,6 +64,12 @@ export const admitsWhatIsAllowed: Invariant = {
           for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
         }
         if (evidence.count > 0) return failed("an allowed map load was refused", EXPECTED, evidence);
+        if (!facts.exclusive) {
+          return skippedWhenShared("others may have used up an allowance at which a call was refused", EXPECTED);
+        }
+        if (legal === 0 && unknown > 0) {
+          return skipped("the allowance of the refused organization and its use before the stage", EXPECTED);
+        }
         if (legal === 0 && afterTurn === 0)
           return inconclusive("no refusal for the allowance could be judged", EXPECTED);
         return passed(`${legal} refusals for the allowance came when it can have been used up`, EXPECTED);

@@ -9,6 +9,7 @@ import { meterOf } from "./metered.ts";
 import { isAdmitted, isDefinite, Settling } from "./moments.ts";
 import { Months } from "./months.ts";
 import { isReference } from "./reference-platform.ts";
+import { isUnnamed } from "./shared-deployment.ts";
 
 /** Items 205, 225. */
 const HARD_STOP_FACTOR = 5;
@@ -20,6 +21,9 @@ const isMapLoad = (call: CallLine): boolean | undefined => {
   const meter = meterOf(call);
   return meter === undefined ? undefined : meter === "map_loads";
 };
+
+/** A9: a tile session is one load to the reference platform; to others the loads may lie elsewhere. */
+export const isMint = (call: CallLine): boolean => call.route === "sdk.sessions";
 
 export const certainlyCharged = (call: CallLine): boolean =>
   call.outcome.startsWith("2") && isMapLoad(call) === true && call.outcome !== "200 error";
@@ -41,7 +45,8 @@ export const capsOf = (facts: StageFacts, org: string, tierMoved: boolean): { le
   return tier === "Pro" ? paid : { least: allowance, most: allowance };
 };
 
-type Month = { certain: number; possible: number; refused: number };
+/** `certain` counts admitted loads, `mints` those of them that were tile sessions. */
+type Month = { certain: number; mints: number; possible: number; refused: number };
 
 /** One organization's use, month by month, in the order in which calls were over. */
 export class Use {
@@ -51,7 +56,7 @@ export class Use {
   tierMoved = false;
 
   month(number: number): Month {
-    const month = this.months.get(number) ?? { certain: 0, possible: 0, refused: 0 };
+    const month = this.months.get(number) ?? { certain: 0, mints: 0, possible: 0, refused: 0 };
     this.months.set(number, month);
     return month;
   }
@@ -60,6 +65,8 @@ export class Use {
 /** Folds calls into uses, and tells of each quota refusal with the most that can have been charged by then. */
 export class Allowances {
   readonly uses = new Map<string, Use>();
+  /** Calls of nobody known that may have been charged to any organization. */
+  #anybodys = 0;
   readonly #months: Months;
   readonly #settling: Settling;
 
@@ -67,6 +74,8 @@ export class Allowances {
     this.#months = new Months(facts);
     this.#settling = new Settling((call) => {
       const { first, last } = this.#months.of(call);
+      if (isUnnamed(call.org) && perhapsCharged(call)) this.#anybodys += 1;
+      if (call.org === "-") return;
       const use = this.use(call.org);
       if (QUOTA_REFUSALS.has(call.outcome)) {
         use.month(last).refused += 1;
@@ -75,7 +84,9 @@ export class Allowances {
       }
       if (isUnsettled(call)) use.unsettled += 1;
       else for (let number = first; number <= last; number += 1) use.month(number).possible += 1;
-      if (first === last && certainlyCharged(call)) use.month(first).certain += 1;
+      if (first !== last || !certainlyCharged(call)) return;
+      use.month(first).certain += 1;
+      if (isMint(call)) use.month(first).mints += 1;
     });
   }
 
@@ -91,7 +102,7 @@ export class Allowances {
     if (line.type === "mark" && line.name === "tier-changed" && line.org !== undefined) {
       this.use(line.org).tierMoved = true;
     }
-    if (line.type !== "call" || line.org === "-") return;
+    if (line.type !== "call") return;
     if (QUOTA_REFUSALS.has(line.outcome) || perhapsCharged(line)) this.#settling.add(line);
   }
 
@@ -101,11 +112,11 @@ export class Allowances {
 
   /** Charged by the time the refusal was over: what was over before it, and what was under way. */
   #possible(refusal: CallLine, use: Use, month: number): number {
-    let possible = use.unsettled + (use.months.get(month)?.possible ?? 0);
+    let possible = this.#anybodys + use.unsettled + (use.months.get(month)?.possible ?? 0);
     const untilUs = refusal.done_us + refusal.clock_error_us;
     for (const call of this.#settling.waiting()) {
-      if (call.org === refusal.org && perhapsCharged(call) && call.sent_us - call.clock_error_us <= untilUs)
-        possible += 1;
+      const mayBeIts = call.org === refusal.org || isUnnamed(call.org);
+      if (mayBeIts && perhapsCharged(call) && call.sent_us - call.clock_error_us <= untilUs) possible += 1;
     }
     return possible;
   }

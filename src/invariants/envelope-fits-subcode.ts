@@ -28,13 +28,19 @@ const quotaFault = ({ quota }: CallLine): string | null => {
   return null;
 };
 
+/**
+ * A subcode is one word; what stands in a sentence was written by something before the API that speaks JSON too. But a 401
+ * says nothing at all (item 190).
+ */
+const isSentence = (outcome: string): boolean => !outcome.startsWith("401") && !/^\d{3}( \S+)?$/.test(outcome);
+
 /** What is wrong with the form of a refusal, or `null`. */
 const formFault = (call: CallLine, ours: boolean): string | null => {
   const { outcome, envelope } = call;
   const refusal = KNOWN.get(outcome);
   if (refusal === undefined) {
     // Servers in between speak JSON too; only the API's own words can be held to its list.
-    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call);
+    const others = /^(404|405|408|413|431|5(?!03)\d\d)\b/.test(outcome) || isOthersRefusal(call) || isSentence(outcome);
     return others && !ours ? null : `"${outcome}" is no refusal of the specification`;
   }
   if (envelope === undefined) return null;

@@ -3,6 +3,10 @@
  * 401 to a good key tells a customer to replace it (items 153, 213, 216; B4). So the answer is `limiter_unavailable`, or
  * 503, and nothing that the platform cannot know. Only calls that were sent and decided while a fault was seen to bite are
  * judged; a cached key record may serve on for the revocation budget.
+ *
+ * Other callers change nothing of this. But on somebody else's deployment of several replicas (or of a number that is not
+ * stated) the broken link may be the way of some of them only: calls that got through beside others that did not are a
+ * doubt there and no proof.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
@@ -36,6 +40,9 @@ export const failsClosed: Invariant = {
     const budgetMs = facts.limits.revocation_budget_ms;
     const windows = new FaultWindows();
     const evidence = new Evidence();
+    /** Calls that got through, by the link that should have kept them out. */
+    const through = { limiter: new Evidence(), keys: new Evidence() };
+    const mayBeHalfBroken = !ours && facts.limits.replicas !== 1;
     /** Calls that needed the dependency while it was broken, and how many of them were refused for it. */
     const judged = { limiter: 0, keys: 0 };
     const refused = { limiter: 0, keys: 0 };
@@ -51,7 +58,7 @@ export const failsClosed: Invariant = {
       else if (
         ours ? isAdmitted(call) || LIMITERS.has(call.outcome) : isAdmitted(call) && meterOf(call) === "map_loads"
       ) {
-        evidence.breach(call.id, `${call.outcome} on ${call.route} while the limiter was "${broken.fault}"`);
+        through.limiter.breach(call.id, `${call.outcome} on ${call.route} while the limiter was "${broken.fault}"`);
       }
     };
 
@@ -74,7 +81,7 @@ export const failsClosed: Invariant = {
       // A14: elsewhere a session may carry all that it needs.
       const unknowable = ours ? !WITHOUT_RECORD.has(call.outcome) : isAdmitted(call) && credential !== "session";
       if (!unknowable) return;
-      evidence.breach(call.id, `${call.outcome} on ${call.route}, from a key record older than ${budgetMs} ms`);
+      through.keys.breach(call.id, `${call.outcome} on ${call.route}, from a key record older than ${budgetMs} ms`);
     };
 
     const settling = new Settling((call) => {
@@ -91,6 +98,14 @@ export const failsClosed: Invariant = {
       end() {
         settling.finish();
         if (evidence.count > 0) return failed("the platform did not fail closed", EXPECTED, evidence);
+        for (const link of ["limiter", "keys"] as const) {
+          if (through[link].count === 0) continue;
+          if (!mayBeHalfBroken || refused[link] === 0) {
+            return failed("the platform did not fail closed", EXPECTED, through[link]);
+          }
+          const why = `some calls got through and ${refused[link]} did not: the fault may stand before some replicas only`;
+          return inconclusive(why, EXPECTED, through[link].first);
+        }
         const links = (["limiter", "keys"] as const).filter((link) =>
           windows.all.some((window) => window.link === link),
         );

@@ -33,10 +33,12 @@ const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign
 /** B1, steps 1 to 4. */
 const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
   walk.may(O("b2b_overloaded"));
-  // Whether what only looks like a credential is looked up is the deployment's own affair (item 58).
-  if (!ours && facts.credential !== "none") walk.may(O("key_service_unavailable"));
+  // A2: the specification does not place overload and limiter among the checks; and whether what only looks like a
+  // credential is looked up is the deployment's own affair (item 58), as is a 503 with an empty body by what stands before it.
+  if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
   walk.check(isForeign(facts), UNAUTHENTICATED);
   walk.may(O("key_service_unavailable"));
+  if (!ours) walk.may(O("org_overloaded"));
   walk.check(facts.credential === "unknown", UNAUTHENTICATED);
   const { state } = facts;
   // Sessions of a revoked key may run on until they expire (A14); records may be a revocation budget old (item 142).

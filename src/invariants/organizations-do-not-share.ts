@@ -1,12 +1,15 @@
 /**
  * One customer's rush must not cost another one theirs (items 10, 211, 227): an organization that stays below its own cap
- * is never shed for it, and what a call costs is charged to the organization that made it.
+ * is never shed for it, and what a call costs is charged to the organization that made it. That an organization stayed below
+ * its cap can only be said where nobody else calls in its name; who paid for one of our calls, anywhere.
  */
 import { lineTimeUs } from "../history/line.ts";
 import { changesCaps } from "./capacity-changes.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { latestUs, MARK_MARGIN_US } from "./moments.ts";
 import { MostInFlight } from "./most-in-flight.ts";
+import { isReference } from "./reference-platform.ts";
+import { isUnnamed, skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "no organization is shed below its own cap, and each is charged for its own calls alone";
 
@@ -17,8 +20,14 @@ export const organizationsDoNotShare: Invariant = {
   level: "must",
   spec: [10, 211, 220, 227],
   statement: EXPECTED,
-  judge({ shedding, limits, tenants, ledger }) {
-    const capsKnown = shedding === "fixed" && limits.org_in_flight !== undefined;
+  judge(facts) {
+    const { shedding, limits, tenants, ledger, exclusive } = facts;
+    const capsStated = shedding === "fixed" && limits.org_in_flight !== undefined;
+    const capsKnown = capsStated && exclusive;
+    if (capsStated && !exclusive && ledger === undefined) {
+      const why = "others may have filled the cap of an organization that was shed";
+      return knownBeforehand(skippedWhenShared(why, EXPECTED));
+    }
     if (!capsKnown && ledger === undefined) {
       return knownBeforehand(skipped("fixed shedding with limits.org_in_flight, or a ledger", EXPECTED));
     }
@@ -29,6 +38,8 @@ export const organizationsDoNotShare: Invariant = {
     }
     const evidence = new Evidence();
     const payers = new Set<string>();
+    const elsewhere = new Evidence();
+    let rightlyCharged = false;
     const called = new Set<string>();
     const shed = new Set<string>();
     let capsUntilUs = Number.POSITIVE_INFINITY;
@@ -37,29 +48,41 @@ export const organizationsDoNotShare: Invariant = {
       if (!capsKnown || cap === undefined || latestUs(call) >= capsUntilUs) return;
       if (most < cap)
         evidence.breach(call.id, `${call.org} was shed with at most ${most} calls in flight; its cap is ${cap}`);
-    });
+    }, isReference(facts));
     return {
       see(line) {
         if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
-        const own = line.type === "call" && line.org !== "-";
+        const own = line.type === "call" && !isUnnamed(line.org);
         flight.see(line, own && line.outcome === ORG_SHED);
         if (!own) return;
         called.add(line.org);
         if (line.outcome === ORG_SHED) shed.add(line.org);
         for (const org of chargedTo.get(line.id) ?? []) {
           payers.add(org);
-          if (org !== line.org) evidence.breach(line.id, `a call of ${line.org} was charged to ${org}`);
+          if (org === line.org) rightlyCharged = true;
+          else elsewhere.breach(line.id, `a call of ${line.org} was charged to ${org}`);
         }
       },
       end() {
         flight.finish();
         if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
+        // A store whose every organization is another one than the target file's names them in its own way.
+        if (elsewhere.count > 0 && (isReference(facts) || rightlyCharged)) {
+          return failed("one organization bore what was another's", EXPECTED, elsewhere);
+        }
         if (evidence.count > 0) return failed("one organization bore what was another's", EXPECTED, evidence);
+        if (elsewhere.count > 0) {
+          return skipped("a ledger that names organizations as the target file does", EXPECTED);
+        }
         const quiet = called.size - shed.size;
-        if (shed.size > 0 && quiet > 0) {
+        if (capsKnown && shed.size > 0 && quiet > 0) {
           return passed(`${shed.size} organizations were shed for themselves, ${quiet} beside them were not`, EXPECTED);
         }
         if (payers.size > 1) return passed(`${payers.size} organizations were charged for their own calls`, EXPECTED);
+        if (!exclusive) {
+          const why = "fewer than two organizations were charged, and a shed may be due to others";
+          return skippedWhenShared(why, EXPECTED);
+        }
         return inconclusive("no organization was shed beside another, and fewer than two were charged", EXPECTED);
       },
     };

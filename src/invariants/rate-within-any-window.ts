@@ -1,13 +1,16 @@
 /**
  * A limit of 50 a second that counts by the clock's second lets 100 through around its edge, and one that each replica
  * counts for itself lets through as many times the limit as there are replicas (items 214, 230). So every window of time is
- * looked at, and all replicas together.
+ * looked at, and all replicas together. Other callers of the same key only take from it, so what we were admitted stays under
+ * the bound beside them.
  */
 import { outcomeOf } from "../contract/refusals.ts";
-import type { CallLine } from "../history/line.ts";
+import { type CallLine, lineTimeUs } from "../history/line.ts";
+import { changesReplicas } from "./capacity-changes.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
 import { RateBound } from "./rate-bound.ts";
+import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "in any window of w seconds a key gets at most burst + rate x w calls admitted";
 
@@ -18,7 +21,8 @@ export const rateWithinAnyWindow: Invariant = {
   level: "must",
   spec: [214, 230],
   statement: EXPECTED,
-  judge({ limits: { rate_per_s: rate, burst } }) {
+  judge(facts) {
+    const { rate_per_s: rate, burst } = facts.limits;
     if (rate === undefined || burst === undefined) {
       return knownBeforehand(skipped("limits.rate_per_s and limits.burst", EXPECTED));
     }
@@ -52,9 +56,13 @@ export const rateWithinAnyWindow: Invariant = {
     };
     return {
       see(line) {
-        // A limiter that keeps buckets in memory may have lost them (design.md section 2).
-        if (line.type === "fault" && line.link === "limiter")
-          for (const bound of bounds.values()) bound.reset(line.at_us);
+        // A limiter that keeps buckets in memory may have lost them (design.md section 2). Where somebody else's keeps them
+        // is not known: perhaps in the replicas.
+        const mayLoseBuckets = line.type === "fault" && (line.link === "limiter" || !isReference(facts));
+        const mayMoveBuckets = !isReference(facts) && changesReplicas(line);
+        if (mayLoseBuckets || mayMoveBuckets) {
+          for (const bound of bounds.values()) bound.reset(lineTimeUs(line));
+        }
         if (line.type === "call" && !line.route.startsWith("keys.")) seeCall(line);
       },
       end() {

@@ -5,6 +5,7 @@
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
+import { isUnnamed } from "./shared-deployment.ts";
 
 /** For a deployment that does not say how old its records may be. */
 const UNKNOWN_BUDGET_MS = 60_000;
@@ -41,11 +42,13 @@ export class RecordChanges {
 
   /**
    * Whether a change known so far may reach into this call. A caller whose credential is over belongs to no organization any
-   * more: its key may have been any one's.
+   * more, and that of a role may not be stated: either may be any one's.
    */
   touches(call: CallLine): boolean {
-    if (call.org !== "-") return this.#reaches(this.#spans.get(call.org), call);
-    for (const spans of this.#spans.values()) if (this.#reaches(spans, call)) return true;
+    for (const [org, spans] of this.#spans) {
+      const mayBeIts = org === call.org || isUnnamed(org) || isUnnamed(call.org);
+      if (mayBeIts && this.#reaches(spans, call)) return true;
+    }
     return false;
   }
 

@@ -1,21 +1,30 @@
 /**
  * A fault must end when it is healed: a pool that keeps dead connections, or a crowd that falls on the key service at once,
  * turns a minute's fault into an outage (items 213, 216: both are called transient). Judged from the deadline after each
- * heal on. A stray refusal on a busy machine is no outage: the dependency may really have been slow then.
+ * heal on. A stray refusal on a busy machine is no outage: the dependency may really have been slow then. Somebody else's
+ * healthy service may have a few per cent of its own, all day: there an outage is what is certainly (the interval of the
+ * share) more than that and more than before the first fault. Look-ups are counted by the key service over all callers, so
+ * only where nobody else calls can there be too many of ours.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { wilsonInterval } from "../history/statistics.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./moments.ts";
+import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "from the recovery deadline after a heal on, calls get through the limiter and the key service again";
 
 const DEFAULT_DEADLINE_MS = 5_000;
 const STRAY_SHARE = 0.02;
 const STRAYS = 3;
+/** Own refusals of this kind are taken for a healthy service's, where nothing was seen of it before the fault. */
+const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
 /** What only a platform says whose limiter and key service both answer. */
 const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
+
+const isBroken = ({ outcome }: CallLine): boolean => outcome === "429 limiter_unavailable" || outcome === "503";
 
 /**
  * A cached, single-flight look-up happens once a budget for each key and replica; what failed, or was unknown, is looked
@@ -44,14 +53,23 @@ export const recovers: Invariant = {
     let nameless = false;
     let through = 0;
     const hung = new Evidence();
+    let edge = 0;
+    /** Calls that were over before the first fault was asked for, and those of them that were refused like in one. */
+    const before = { calls: 0, broken: 0 };
+    let firstFaultUs = Number.POSITIVE_INFINITY;
 
     const isWell = (call: CallLine): boolean =>
       well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs && latestUs(call) < toUs);
     const settling = new Settling((call) => {
+      if (latestUs(call) < firstFaultUs && (isBroken(call) || isAdmitted(call) || THROUGH.has(call.outcome))) {
+        before.calls += 1;
+        if (isBroken(call)) before.broken += 1;
+      }
       if (!isWell(call)) return;
-      if (call.outcome === "429 limiter_unavailable" || call.outcome === "503") {
+      if (isBroken(call)) {
         broken.breach(call.id, `${call.outcome} on ${call.route} after the recovery deadline`);
       } else if (isAdmitted(call) || THROUGH.has(call.outcome)) through += 1;
+      else if (call.outcome.startsWith("edge ")) edge += 1;
       else if (!isDefinite(call) && call.aborted !== true) hung.breach(call.id, "no answer");
     });
     const seeKey = (call: CallLine): void => {
@@ -63,7 +81,19 @@ export const recovers: Invariant = {
         if (latestUs(call) >= from_us && earliestUs(call) <= to_us) failing[at] = (failing[at] ?? 0) + 1;
       });
     };
+    /** Whether what is still refused is an outage, and not the strays that this deployment has anyway. */
+    const isOutage = (): boolean => {
+      const judged = through + broken.count + hung.count;
+      if (isReference(facts)) {
+        return broken.count > STRAY_SHARE * judged && (broken.count >= STRAYS || through === 0);
+      }
+      if (broken.count < STRAYS) return false;
+      const usual = before.calls === 0 ? 0 : (before.broken + 1) / (before.calls + 2);
+      const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
+      return least > Math.max(USUAL_SHARE, usual);
+    };
     const stampede = (): Evidence | null => {
+      if (!facts.exclusive) return null;
       const evidence = new Evidence();
       (facts.key_lookups ?? []).forEach((span, at) => {
         const allowed = nameless ? null : lookupsAllowed(span, facts, keys.size, failing[at] ?? 0);
@@ -81,6 +111,7 @@ export const recovers: Invariant = {
         if (line.type === "fault" && line.phase === "healed") {
           well.push({ fromUs: line.at_us + deadlineUs, toUs: Number.POSITIVE_INFINITY });
         }
+        if (line.type === "fault") firstFaultUs = Math.min(firstFaultUs, line.at_us);
         if (line.type === "fault" && line.phase === "injecting") {
           for (const span of well) span.toUs = Math.min(span.toUs, line.at_us);
         }
@@ -91,15 +122,16 @@ export const recovers: Invariant = {
       end() {
         settling.finish();
         if (well.length === 0) return inconclusive("no fault was healed", EXPECTED);
-        const judged = through + broken.count + hung.count;
-        const outage = broken.count > STRAY_SHARE * judged && (broken.count >= STRAYS || through === 0);
-        if (outage) return failed("the platform stayed broken after the heal", EXPECTED, broken);
+        if (isOutage()) return failed("the platform stayed broken after the heal", EXPECTED, broken);
         if (through === 0 && hung.count >= ENOUGH_HANGING) {
           hung.first = `${hung.count} calls after the recovery deadline, and not one came through`;
           return failed("the platform stayed broken after the heal", EXPECTED, hung);
         }
         const stamped = stampede();
         if (stamped !== null) return failed("the key service was stampeded", EXPECTED, stamped);
+        if (through === 0 && edge > 0) {
+          return inconclusive(`a gateway gave ${edge} answers in place of the platform after the heal`, EXPECTED);
+        }
         if (through === 0) return inconclusive("no call came after the recovery deadline", EXPECTED);
         const strays = broken.count === 0 ? "" : `, ${broken.count} strays aside`;
         return passed(`${through} calls came through after the recovery deadline${strays}`, EXPECTED);

@@ -1,13 +1,16 @@
 /**
  * A shed below the cap refuses a customer for nothing, and one under the wrong name sends them the wrong way: wait for the
  * platform, or use less yourself (items 210, 211, 220, 221). Legal only if as many calls as one replica's cap can have
- * been in flight at some moment while the call was: the upper bound, so that nobody is accused by a slow clock.
+ * been in flight at some moment while the call was: the upper bound, so that nobody is accused by a slow clock. Our own calls
+ * are such a bound only where nobody else calls: others' calls fill the caps unseen.
  */
 import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { changesCaps } from "./capacity-changes.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
 import { MostInFlight } from "./most-in-flight.ts";
+import { isReference } from "./reference-platform.ts";
+import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "a call is shed only when the cap that its subcode names can have been reached";
 
@@ -20,13 +23,17 @@ export const shedsOnlyOverTheCap: Invariant = {
   level: "must",
   spec: [210, 211, 220, 221],
   statement: EXPECTED,
-  judge({ shedding, limits, tenants }) {
+  judge(facts) {
+    const { shedding, limits, tenants, exclusive } = facts;
     if (shedding !== "fixed") {
       return knownBeforehand(skipped(`fixed shedding (it is ${shedding}: judged by the curve instead)`, EXPECTED));
     }
     const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
     if (globalCap === undefined && orgCap === undefined) {
       return knownBeforehand(skipped("limits.global_in_flight and limits.org_in_flight", EXPECTED));
+    }
+    if (!exclusive) {
+      return knownBeforehand(skippedWhenShared("others may have filled the cap at which a call was shed", EXPECTED));
     }
     const evidence = new Evidence();
     let sheds = 0;
@@ -44,7 +51,7 @@ export const shedsOnlyOverTheCap: Invariant = {
       if (seen < cap)
         evidence.breach(call.id, `${call.outcome} with at most ${seen} calls ${whose}; the cap is ${cap}`);
     };
-    const flight = new MostInFlight(judgeShed);
+    const flight = new MostInFlight(judgeShed, isReference(facts));
     return {
       see(line) {
         if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);

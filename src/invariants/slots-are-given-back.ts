@@ -1,9 +1,11 @@
 /**
  * A slot that is not given back is capacity lost for good: some thousand clients that left midway, and a replica sheds
- * everybody while it does nothing (item 180). Read from the replicas' own gauges, once nobody is calling any more.
+ * everybody while it does nothing (item 180). Read from the replicas' own gauges, once nobody is calling any more:
+ * where others may still be calling, a slot that is held is no lost one.
  */
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { isAdmitted } from "./moments.ts";
+import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "after the drain no replica holds a slot, in all or for any organization";
 
@@ -12,10 +14,11 @@ export const slotsAreGivenBack: Invariant = {
   level: "must",
   spec: [180, 220],
   statement: EXPECTED,
-  judge({ gauges, drained }) {
+  judge({ gauges, drained, exclusive }) {
     if (gauges === undefined || gauges.length === 0) {
       return knownBeforehand(skipped("gauges of the API replicas (control.api in the target file)", EXPECTED));
     }
+    if (!exclusive) return knownBeforehand(skippedWhenShared("others may hold the slots that are held", EXPECTED));
     const evidence = new Evidence();
     gauges.forEach(({ in_flight, in_flight_by_org }, at) => {
       const name = `replica ${at + 1}`;

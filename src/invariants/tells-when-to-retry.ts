@@ -1,7 +1,9 @@
 /**
  * A client that is told when to come back spreads its retries; one that is told nothing, or too early, makes the storm
  * (specification 7.2; items 208, 214, 217, 218). Too early is proved by a client that obeyed: alone on its key, it waited
- * as told and was refused again. A should, because the specification states the header for few answers.
+ * as told and was refused again; so only where nobody else calls. What somebody else's deployment counts a rate by is left
+ * open (item 230), so there it has to be alone altogether. A should, because the specification states the header for few
+ * answers.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
@@ -41,6 +43,9 @@ const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean
   return secondsOf(header) === 0 ? `${outcome} with Retry-After 0` : null;
 };
 
+/** Stands for the key of every call, where it is not known what a rate is counted by. */
+const EVERYBODY = "*";
+
 /** The promise last made on one key: whoever comes after `fromUs` and finds nobody else there is let in. */
 type Promised = { fromUs: number; seconds: number };
 
@@ -69,7 +74,7 @@ export const tellsWhenToRetry: Invariant = {
     /** Somebody else may have taken the token: what was promised on this key proves nothing. */
     const forget = (bucket: string): void => {
       promises.delete(bucket);
-      for (const call of obeyed.keys()) if (call.bucket === bucket) obeyed.delete(call);
+      for (const call of obeyed.keys()) if (!strict || call.bucket === bucket) obeyed.delete(call);
     };
     const seeOnKey = (call: CallLine, bucket: string): void => {
       const promised = promises.get(bucket);
@@ -93,7 +98,9 @@ export const tellsWhenToRetry: Invariant = {
         suspects.reach(line);
         if (line.type === "fault") for (const bucket of promises.keys()) forget(bucket);
         if (line.type !== "call") return;
-        if (line.bucket !== undefined) seeOnKey(line, line.bucket);
+        if (facts.exclusive && (line.bucket !== undefined || !strict)) {
+          seeOnKey(line, strict ? (line.bucket as string) : EVERYBODY);
+        }
         if (!isDefinite(line)) return;
         const fault = headerFault(line, strict);
         if (fault !== null) evidence.breach(line.id, fault);

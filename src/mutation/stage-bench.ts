@@ -169,7 +169,7 @@ const benchOf = (
       const witnesses = await readWitnesses();
       await deployment.close();
       const facts: StageFacts = {
-        ...{ stage, limits, tenants, shedding: "fixed", faults: false },
+        ...{ stage, limits, tenants, shedding: "fixed", faults: false, reference: true, exclusive: true },
         started_at_ms: epochUs / 1000,
         recovery_deadline_ms: RECOVERY_DEADLINE_MS,
         texts: [{ name: "the platform's log", text: deployment.log() }],

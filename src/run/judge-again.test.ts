@@ -34,7 +34,16 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
   const folder = openRunFolder(path);
   const lines = outcomes.map((outcome, n) => call(n, outcome));
   const facts: StageFacts = {
-    ...{ stage: "s", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false, ledger: [] },
+    ...{
+      stage: "s",
+      limits: {},
+      shedding: "unknown",
+      exclusive: false,
+      tenants: {},
+      faults: false,
+      drained: false,
+      ledger: [],
+    },
   };
   const judges = INVARIANTS.filter(({ id }) => id === "first-failing-check-decides" || id === "envelope-fits-subcode");
   const { summary, measurements } = measureStage(lines, { stage: "s" });

@@ -167,6 +167,8 @@ export const playLoadStage = async (
     started_at_ms: epochUs / 1000,
     limits: target.limits ?? {},
     shedding: target.shedding ?? "unknown",
+    ...(deployment.reference ? { reference: true as const } : {}),
+    exclusive: deployment.exclusive,
     tenants,
     faults: plan.disturbance?.kind === "link-fault",
     recovery_deadline_ms: RECOVERY_DEADLINE_MS,

@@ -59,7 +59,7 @@ export const skippedStage = (
   lines: [],
   facts: {
     ...{ stage: plan.name, limits: target.limits ?? {}, shedding: target.shedding ?? "unknown" },
-    ...{ tenants: {}, faults: false, drained: false },
+    ...{ exclusive: false, tenants: {}, faults: false, drained: false },
   },
   claims: [
     {

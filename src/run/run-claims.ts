@@ -33,7 +33,7 @@ export const judgeSecrets = (folder: string, replay: string): Claim[] => {
     .filter((name) => existsSync(join(folder, name)))
     .map((name) => ({ name, text: readFileSync(join(folder, name), "utf8") }));
   const facts: StageFacts = {
-    ...{ stage: "run", limits: {}, shedding: "unknown", tenants: {}, faults: true, drained: false },
+    ...{ stage: "run", limits: {}, shedding: "unknown", exclusive: false, tenants: {}, faults: true, drained: false },
     texts,
   };
   const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");

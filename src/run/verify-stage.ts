@@ -48,7 +48,15 @@ export const playRules = async (
   const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify" },
     lines,
-    facts: { stage: "verify", limits: {}, shedding: "unknown", tenants: {}, faults: false, drained: false },
+    facts: {
+      stage: "verify",
+      limits: {},
+      shedding: "unknown",
+      exclusive: false,
+      tenants: {},
+      faults: false,
+      drained: false,
+    },
     claims: [...left, ...result.claims],
     // A lattice of single calls says nothing about the deployment's speed.
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),

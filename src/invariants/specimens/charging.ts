@@ -12,6 +12,7 @@ import {
   PUBLISHABLE,
   refund,
   type Specimens,
+  sharedStage,
 } from "./specimen.ts";
 
 /** Organization `f`: Free, three loads a month. `a`: paid, two, so ten until the hard stop. */
@@ -28,6 +29,8 @@ const refusedLoad = (id: string, org: string, atMs: number, used?: number): Call
     : load(id, { org, atMs, outcome: "429 map_load_hard_stop" });
 const tileMint = (id: string, more: Partial<CallLine> = {}): CallLine =>
   call(id, { route: "sdk.sessions", org: "f", facts: { ...PUBLISHABLE, product: "tile", tier: "Free" }, ...more });
+/** Charges of callers that a run knows nothing of. */
+const others = many(9, (at) => charge(`o${at}`, `theirs${at}`, { org: "f" }));
 const unknownUse = { tenants: { f: { tier: "Free", allowance: 3 } as const } };
 
 export const admitsAtMostTheAllowance: Specimens = {
@@ -70,6 +73,19 @@ export const admitsAtMostTheAllowance: Specimens = {
       facts: foreignStage(),
       lines: [...loads(11, "a"), refusedLoad("r", "a", 100)],
     },
+    {
+      name: "all of the allowance, whatever was used before",
+      facts: sharedStage({ tenants: { f: { tier: "Free", allowance: 3 } } }),
+      lines: loads(3, "f"),
+    },
+    {
+      name: "a load of somebody else refunded since, and their charges in the ledger",
+      facts: sharedStage({
+        tenants: { f: { tier: "Free", allowance: 3, used_at_start: 3 } },
+        ledger: [...many(3, (at) => charge(`c${at}`, `f${2 * at}`, { org: "f" })), ...others],
+      }),
+      lines: [...loads(3, "f"), refusedLoad("r", "f", 100)],
+    },
     { name: "use told by the refusal", facts: unknownUse, lines: [refusedLoad("r", "f", 0)] },
   ],
   bad: [
@@ -97,6 +113,21 @@ export const admitsAtMostTheAllowance: Specimens = {
       lines: [refusedLoad("r", "f", 0), ...loads(1, "f", 100)],
       says: /on top of 3/,
     },
+    {
+      name: "one too many beside others",
+      facts: sharedStage({ tenants: { f: { tier: "Free", allowance: 3 } } }),
+      lines: [...loads(4, "f"), refusedLoad("r", "f", 100)],
+      says: /f got 4/,
+    },
+    {
+      name: "one too many tile sessions beside others, where sessions are refused",
+      facts: sharedStage(),
+      lines: [
+        ...many(4, (at) => tileMint(`${at}`, { atMs: at } as Partial<CallLine>)),
+        tileMint("r", { outcome: "429 map_load_quota_exceeded", sent_us: 50_000, done_us: 51_000 }),
+      ],
+      says: /f got 4/,
+    },
     { name: "told more than may be", lines: [refusedLoad("r", "f", 0, 4)], says: /told 4 used/ },
     {
       name: "more in the ledger",
@@ -107,7 +138,34 @@ export const admitsAtMostTheAllowance: Specimens = {
   ],
   thin: [
     { name: "never there", lines: loads(2, "f"), verdict: "inconclusive", says: /came to its allowance/ },
-    { name: "use not known", facts: unknownUse, lines: loads(3, "f"), verdict: "inconclusive", says: /use is known/ },
+    {
+      name: "use not known",
+      facts: unknownUse,
+      lines: [...loads(2, "f")],
+      verdict: "skipped",
+      says: /used before the stage/,
+    },
+    {
+      name: "refused beside others, who may have used the rest",
+      facts: sharedStage(),
+      lines: [...loads(2, "f"), refusedLoad("r", "f", 100)],
+      verdict: "skipped",
+      says: /exclusive/,
+    },
+    {
+      name: "nobody's allowance known",
+      facts: sharedStage({ tenants: {} }),
+      lines: [...loads(4, "role:server"), refusedLoad("r", "role:server", 100)],
+      verdict: "skipped",
+      says: /allowance \(limit\)/,
+    },
+    {
+      name: "sessions that may be no loads (A9)",
+      facts: foreignStage(),
+      lines: many(9, (at) => tileMint(`${at}`, { atMs: at } as Partial<CallLine>)),
+      verdict: "inconclusive",
+      says: /A9/,
+    },
   ],
 };
 
@@ -133,6 +191,11 @@ export const admitsWhatIsAllowed: Specimens = {
       ),
     },
     {
+      name: "loads of a role that may be of the same organization",
+      facts: foreignStage(),
+      lines: [...loads(1, "f"), ...loads(2, "role:publishable", 10), refusedLoad("r", "f", 100)],
+    },
+    {
       name: "the exchange at the allowance elsewhere (A8)",
       facts: foreignStage(),
       lines: [...loads(2, "a"), load("r", { atMs: 50, outcome: "429 map_load_quota_exceeded" })],
@@ -150,9 +213,31 @@ export const admitsWhatIsAllowed: Specimens = {
       says: /at most 0 in the stage/,
     },
     { name: "refuses one too early", lines: [...loads(2, "f"), refusedLoad("r", "f", 100)], says: /it ends at 3/ },
+    {
+      name: "contradicts itself beside others",
+      facts: sharedStage(unknownUse),
+      lines: [refusedLoad("r", "f", 0, 1)],
+      says: /1 of 3 are used/,
+    },
     { name: "contradicts itself", facts: unknownUse, lines: [refusedLoad("r", "f", 0, 1)], says: /1 of 3 are used/ },
   ],
-  thin: [{ name: "nobody refused", lines: loads(1, "f"), verdict: "inconclusive", says: /no refusal/ }],
+  thin: [
+    { name: "nobody refused", lines: loads(1, "f"), verdict: "inconclusive", says: /no refusal/ },
+    {
+      name: "refused early beside others",
+      facts: sharedStage(),
+      lines: [...loads(1, "f"), refusedLoad("r", "f", 100)],
+      verdict: "skipped",
+      says: /exclusive/,
+    },
+    {
+      name: "use not known",
+      facts: foreignStage(unknownUse),
+      lines: [...loads(1, "f"), refusedLoad("r", "f", 100)],
+      verdict: "skipped",
+      says: /use before the stage/,
+    },
+  ],
 };
 
 const shed = (id: string, more: Partial<CallLine> = {}): CallLine =>
@@ -185,8 +270,24 @@ export const refusedIsNotCharged: Specimens = {
       facts: { ledger: [charge("c1", "1"), charge("c2", "1")] },
       lines: [load("1"), load("1", { atMs: 5 }), shed("2")],
     },
+    {
+      name: "others' charges in the ledger, and a session that may be no load (A9)",
+      facts: sharedStage({ ledger: [charge("c1", "1"), refund("o1", "theirs0"), ...others] }),
+      lines: [load("1"), tileMint("t"), shed("2")],
+    },
+    {
+      name: "a store that knows no analyses",
+      facts: foreignStage({ ledger: [charge("c1", "1")] }),
+      lines: [load("1"), call("2", { route: "design.analyze" }), shed("3")],
+    },
   ],
   bad: [
+    {
+      name: "charges the refused beside others",
+      facts: sharedStage({ ledger: [charge("c1", "1"), ...others] }),
+      lines: [shed("1")],
+      says: /refused with 429 org_overloaded and charged 1/,
+    },
     {
       name: "charges the refused",
       facts: { ledger: [charge("c1", "1")] },
@@ -231,6 +332,20 @@ export const refusedIsNotCharged: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "a store with ids of its own",
+      facts: sharedStage({ ledger: others }),
+      lines: [load("1"), shed("2")],
+      verdict: "skipped",
+      says: /ids of our calls/,
+    },
+    {
+      name: "a refund that may still come",
+      facts: foreignStage({ drained: false, ledger: [charge("c1", "1")] }),
+      lines: [shed("1")],
+      verdict: "inconclusive",
+      says: /drained/,
+    },
     { name: "no ledger", lines: [shed("1")], verdict: "skipped", says: /ledger/ },
     {
       name: "nobody refused",
@@ -249,8 +364,21 @@ export const chargedOnce: Specimens = {
       facts: { ledger: [charge("c1", "1"), charge("c2", "2"), refund("c2", "2")] },
       lines: [load("1"), lost("2")],
     },
+    {
+      name: "others charged as they please",
+      facts: sharedStage({
+        ledger: [charge("c1", "1"), charge("o", "theirs"), charge("o", "theirs"), refund("p", "x")],
+      }),
+      lines: [load("1")],
+    },
   ],
   bad: [
+    {
+      name: "charges the retry again beside others",
+      facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
+      lines: [load("1")],
+      says: /charged 2/,
+    },
     {
       name: "charges the retry again",
       facts: { ledger: [charge("c1", "1"), charge("c2", "1")] },
@@ -289,6 +417,13 @@ export const chargedOnce: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "a store with ids of its own",
+      facts: sharedStage({ ledger: others }),
+      lines: [load("1")],
+      verdict: "skipped",
+      says: /ids of our calls/,
+    },
     { name: "no ledger", lines: [], verdict: "skipped", says: /ledger/ },
     {
       name: "nothing charged",
@@ -313,6 +448,11 @@ const atRate = [
 export const rateWithinAnyWindow: Specimens = {
   good: [
     { name: "burst, then rate", lines: atRate },
+    {
+      name: "less than that, because others call with the same key",
+      facts: sharedStage(),
+      lines: [keyed("1", 0), ...many(5, (at) => refusedKey(`r${at}`, 10 + at))],
+    },
     {
       name: "slow answers may have been decided at any time",
       lines: [...many(9, (at) => keyed(`${at}`, at, { done_us: 900_000, first_us: 900_000 })), refusedKey("r", 10)],
@@ -344,6 +484,12 @@ export const rateWithinAnyWindow: Specimens = {
     },
   ],
   bad: [
+    {
+      name: "twice the rate beside others",
+      facts: sharedStage(),
+      lines: [...many(60, (at) => keyed(`${at}`, 50 * at)), refusedKey("r", 3100)],
+      says: /k got/,
+    },
     {
       name: "doubles at a window's edge",
       lines: inOrder(...many(10, (at) => keyed(`e${at}`, 990 + at)), ...many(10, (at) => keyed(`f${at}`, 1000 + at))),
@@ -403,8 +549,22 @@ export const countsAgree: Specimens = {
       facts: { counts: { "200": { a: 1 } } },
       lines: inOrder(call("1"), mark("replicas-changed", 5), call("2", { atMs: 10 })),
     },
+    {
+      name: "others in the counts and in the ledger, refusals before authentication under any name",
+      facts: sharedStage({
+        counts: { "200": { a: 40 }, "401": { "-": 3 }, "422 malformed_body": { "-": 1 } },
+        ledger: [charge("c1", "1"), ...others],
+      }),
+      lines: [load("1"), call("2", { org: "-", outcome: "401" }), call("3", { outcome: "422 malformed_body" })],
+    },
   ],
   bad: [
+    {
+      name: "charged twice beside others",
+      facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "1"), ...others] }),
+      lines: [load("1")],
+      says: /charged 2/,
+    },
     {
       name: "a call not counted",
       facts: { counts: { "200": { a: 1 } } },
@@ -443,6 +603,20 @@ export const countsAgree: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "answers that a gateway may have kept",
+      facts: foreignStage({ counts: { "200": { a: 1 } } }),
+      lines: [call("1"), call("2")],
+      verdict: "inconclusive",
+      says: /gateway/,
+    },
+    {
+      name: "a store with ids of its own",
+      facts: sharedStage({ ledger: others }),
+      lines: [load("1")],
+      verdict: "skipped",
+      says: /ids of our calls/,
+    },
     { name: "no books", facts: foreignStage(), lines: [call("1")], verdict: "skipped", says: /counts/ },
     { name: "no calls", lines: [], verdict: "inconclusive", says: /no call/ },
     {

@@ -13,6 +13,7 @@ import {
   SERVER,
   SESSION,
   type Specimens,
+  sharedStage,
 } from "./specimen.ts";
 
 const FAULTS = { faults: true };
@@ -63,8 +64,25 @@ export const failsClosed: Specimens = {
       facts: foreignStage(FAULTS),
       lines: inOrder(...limiterDown, ...during(12, "429 limiter_unavailable"), ...during(3, "200")),
     },
+    {
+      name: "somebody else's, busy with others",
+      facts: sharedStage(FAULTS),
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        ...during(9, "429 b2b_overloaded"),
+        ...during(3, "503"),
+        ...during(3, "edge 502"),
+      ),
+    },
   ],
   bad: [
+    {
+      name: "fails open beside others",
+      facts: sharedStage(FAULTS),
+      lines: inOrder(...limiterDown, ...many(12, (at) => load(`${at}`, { atMs: 1_100 + at }))),
+      says: /maps\.loads/,
+    },
     {
       name: "fails open",
       facts: FAULTS,
@@ -106,6 +124,17 @@ export const failsClosed: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "a fault that may stand before one of two replicas only",
+      facts: foreignStage({ ...FAULTS, limits: { replicas: 2 } }),
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        ...many(9, (at) => load(`${at}`, { atMs: 1_200 + at })),
+      ),
+      verdict: "inconclusive",
+      says: /some replicas only/,
+    },
     { name: "no faults", lines: [call("1")], verdict: "skipped", says: /fault/ },
     { name: "no fault put in", facts: FAULTS, lines: [call("1")], verdict: "inconclusive", says: /put in/ },
     {
@@ -161,8 +190,31 @@ export const recovers: Specimens = {
       facts: { ...FAULTS, key_lookups: [{ from_us: 2_010_000, to_us: 7_010_000, count: 7 }] },
       lines: inOrder(...healed, ...after(20, "200")),
     },
+    {
+      name: "three per cent of its own elsewhere, before the fault and after it",
+      facts: sharedStage(FAULTS),
+      lines: inOrder(
+        ...during(194, "200", {}, 0),
+        ...during(6, "503", {}, 300),
+        ...healed,
+        ...after(194, "200"),
+        ...after(6, "503"),
+        ...after(20, "429 b2b_overloaded"),
+      ),
+    },
+    {
+      name: "look-ups of others",
+      facts: sharedStage({ ...FAULTS, key_lookups: [{ from_us: 2_010_000, to_us: 7_010_000, count: 300 }] }),
+      lines: inOrder(...healed, ...after(20, "200")),
+    },
   ],
   bad: [
+    {
+      name: "half broken elsewhere",
+      facts: sharedStage(FAULTS),
+      lines: inOrder(...during(30, "200", {}, 0), ...healed, ...after(20, "200"), ...after(10, "503")),
+      says: /503/,
+    },
     {
       name: "stays broken",
       facts: FAULTS,
@@ -189,6 +241,13 @@ export const recovers: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "a gateway in its place",
+      facts: sharedStage(FAULTS),
+      lines: inOrder(...healed, ...after(20, "edge 503")),
+      verdict: "inconclusive",
+      says: /gateway/,
+    },
     { name: "no faults", lines: [], verdict: "skipped", says: /healed/ },
     {
       name: "never healed",

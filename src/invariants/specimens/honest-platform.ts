@@ -31,6 +31,30 @@ export type World = {
   /** Shares of calls whose request or reply is lost, and whose client leaves. */
   lostShare: number;
   leavingShare: number;
+  /** What a deployment of somebody else's may do besides; without it, it behaves as the reference. */
+  foreign?: Foreign;
+};
+
+/** What is honest in somebody else's deployment and looks like a broken promise to who takes it for ours. */
+export type Foreign = {
+  /** Calls of others, in the names of the same organizations, that no history has. */
+  hiddenPerS: number;
+  /** Shares of calls that it answers with 503 or limiter_unavailable for reasons of its own, and a gateway in its place. */
+  ownRefusals: number;
+  edgeShare: number;
+  /** By how much it gives slots back late, and for how long a call that is shed counts as in flight. */
+  lateMs: number;
+  shedCountsMs: number;
+  /** Every other call of organization `a` comes under a role whose organization is not stated. */
+  hasRoles: boolean;
+  /** What its owner states or shows. */
+  shedding: StageFacts["shedding"];
+  showsCounts: boolean;
+  showsUse: boolean;
+  statesLimits: boolean;
+  statesTenants: boolean;
+  /** Whether its store knows our ids. */
+  knowsIds: boolean;
 };
 
 export type Spoils = {
@@ -96,7 +120,8 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
     return null;
   };
 
-  const arrive = (id: number, sentUs: number): void => {
+  const { foreign } = world;
+  const arrive = (id: number, sentUs: number, isHidden = false): void => {
     const org = ORGS[Math.floor(random() ** 2 * ORGS.length)] as string;
     const kind = random();
     const isLoad = kind < 0.3;
@@ -115,7 +140,7 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
       id: `${id}`,
       stage: "s",
       driver: `d${driver}`,
-      org: anonymous ? "-" : org,
+      org: anonymous ? "-" : foreign?.hasRoles && org === "a" && random() < 0.5 ? "role:server" : org,
       bucket: org,
       route: isLoad ? "maps.loads" : "chat.control",
       intended_us: sentUs + clock,
@@ -134,18 +159,23 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
         tier: isLoad ? "Free" : "Pro",
         product: isLoad ? "tile" : "chat",
       };
-    lines.push(line);
+    if (!isHidden) lines.push(line);
     if (losesRequest) return;
 
     let holds = false;
     let holdsOrg = false;
-    const release = (): void => {
+    const giveBack = (): void => {
       if (holdsOrg) replica.byOrg.set(org, (replica.byOrg.get(org) ?? 0) - 1);
       if (holds) replica.total -= 1;
       holds = false;
       holdsOrg = false;
     };
+    const release = (): void => {
+      if (foreign === undefined) giveBack();
+      else at(nowUs + upTo(foreign.lateMs), giveBack);
+    };
     const count = (outcome: string): void => {
+      if (isHidden) return;
       const known = outcome === "401" || outcome === "429 b2b_overloaded" ? "-" : org;
       const byOrg = counts[outcome] ?? {};
       counts[outcome] = byOrg;
@@ -156,6 +186,10 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
     const answer = (outcome: string, headUs: number, more: Partial<CallLine> = {}): void => {
       const doneUs = readAt(nowUs + backUs);
       if (losesReply || doneUs > sentUs + TIMEOUT_US * 10) return;
+      if (foreign !== undefined && random() < foreign.edgeShare) {
+        Object.assign(line, { outcome: "edge 502", first_us: doneUs + clock, done_us: doneUs + clock });
+        return;
+      }
       Object.assign(line, more, {
         outcome,
         first_us: Math.min(readAt(headUs + backUs), doneUs) + clock,
@@ -166,7 +200,8 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
       count(outcome);
       release();
       answer(outcome, nowUs, {
-        envelope: outcome === "401" ? "none" : /overloaded|exceeded/.test(outcome) ? "flat" : "detail",
+        envelope:
+          outcome === "401" || outcome === "503" ? "none" : /overloaded|exceeded/.test(outcome) ? "flat" : "detail",
         ...more,
       });
     };
@@ -213,6 +248,9 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
     };
 
     const decide = (): unknown => {
+      if (foreign !== undefined && random() < foreign.ownRefusals) {
+        return refuse(random() < 0.5 ? "503" : "429 limiter_unavailable");
+      }
       const bucket = spoils.limitsPerReplica ? `${org}/${index}` : org;
       const waitUs = takeRate(bucket);
       if (waitUs !== null)
@@ -232,8 +270,8 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
       }
       used.set(org, was + 1);
       ledger.push({
-        charge_id: `c${id}`,
-        request_id: `${id}`,
+        charge_id: `c${isHidden ? "-hidden-" : ""}${id}`,
+        request_id: isHidden || foreign?.knowsIds === false ? `theirs-${id}` : `${id}`,
         org,
         key: org,
         meter: "map_loads",
@@ -254,7 +292,17 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
       const [b2b, own] = spoils.swapsSheds
         ? ["429 org_overloaded", "429 b2b_overloaded"]
         : ["429 b2b_overloaded", "429 org_overloaded"];
-      if (replica.total >= cap && spoils.neverSheds !== true) return refuse(b2b as string, { retry_after: "1" });
+      if (replica.total >= cap && spoils.neverSheds !== true) {
+        if (foreign !== undefined) {
+          replica.total += 1;
+          at(nowUs + upTo(foreign.shedCountsMs), () => {
+            replica.total -= 1;
+            refuse(b2b as string);
+          });
+          return;
+        }
+        return refuse(b2b as string, { retry_after: "1" });
+      }
       replica.total += 1;
       holds = true;
       if (anonymous) return refuse("401");
@@ -266,11 +314,15 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
     });
   };
 
-  const total = Math.floor(world.callsPerS * world.seconds);
-  for (let id = 0; id < total; id += 1) {
-    const sentUs = Math.floor((id / world.callsPerS) * 1_000_000 + random() * 20_000);
-    at(sentUs, () => arrive(id, sentUs));
-  }
+  const callers = (perS: number, isHidden: boolean): void => {
+    const total = Math.floor(perS * world.seconds);
+    for (let id = 0; id < total; id += 1) {
+      const sentUs = Math.floor((id / perS) * 1_000_000 + random() * 20_000);
+      at(sentUs, () => arrive(id, sentUs, isHidden));
+    }
+  };
+  callers(world.callsPerS, false);
+  callers(foreign?.hiddenPerS ?? 0, true);
   while (agenda.size > 0) {
     nowUs = agenda.least;
     agenda.pop()?.();
@@ -278,6 +330,8 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
   lines.sort((one, other) => one.sent_us - other.sent_us);
   const facts: StageFacts = {
     stage: "s",
+    reference: true,
+    exclusive: true,
     limits: {
       replicas: world.replicas,
       slots: world.slots,
@@ -300,5 +354,23 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
     ledger,
     gauges: replicas.map(({ total: in_flight, byOrg }) => ({ in_flight, in_flight_by_org: Object.fromEntries(byOrg) })),
   };
-  return { facts, lines };
+  return { facts: foreign === undefined ? facts : shownBy(foreign, facts), lines };
+};
+
+/** What is known of a stage on somebody else's deployment. */
+const shownBy = (foreign: Foreign, { reference: _, counts, limits, tenants, ...facts }: StageFacts): StageFacts => {
+  const known = Object.entries(tenants).map(([org, { used_at_start: used = 0, ...tenant }]) => [
+    org,
+    foreign.showsUse ? { ...tenant, used_at_start: used } : tenant,
+  ]);
+  return {
+    ...facts,
+    exclusive: foreign.hiddenPerS === 0,
+    shedding: foreign.shedding,
+    limits: foreign.statesLimits ? limits : {},
+    tenants: foreign.statesTenants ? Object.fromEntries(known) : {},
+    ...(foreign.showsCounts && counts !== undefined ? { counts } : {}),
+    // Others go on calling after the stage.
+    ...(foreign.hiddenPerS === 0 ? {} : { gauges: [{ in_flight: 2, in_flight_by_org: { a: 2 } }] }),
+  };
 };

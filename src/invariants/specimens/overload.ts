@@ -1,6 +1,17 @@
 /** Specimens of the judges of overload: shedding, neighbours, slots and the cost of a no. */
 import type { CallLine } from "../../history/line.ts";
-import { call, charge, foreignStage, inOrder, lost, many, mark, type Specimens, stream } from "./specimen.ts";
+import {
+  call,
+  charge,
+  foreignStage,
+  inOrder,
+  lost,
+  many,
+  mark,
+  type Specimens,
+  sharedStage,
+  stream,
+} from "./specimen.ts";
 
 const shed = (id: string, atMs: number, more: Partial<CallLine> = {}): CallLine =>
   call(id, { atMs, route: "chat.control", outcome: "429 b2b_overloaded", retry_after: "1", ...more });
@@ -35,9 +46,25 @@ export const shedsOnlyOverTheCap: Specimens = {
       facts: { tenants: { a: { tier: "Pro", in_flight_cap: 1 } } },
       lines: [stream("1"), orgShed("x", 50)],
     },
+    {
+      name: "elsewhere: a slot given back a moment late, sheds that count while they are",
+      facts: foreignStage(),
+      lines: inOrder(...streams(3), shed("x", 50, { done_us: 60_000 }), shed("y", 55), shed("z", 250)),
+    },
+    {
+      name: "elsewhere: a role that may be of the same organization",
+      facts: foreignStage(),
+      lines: [...streams(1, 0, { org: "a" }), ...streams(1, 1, { org: "role:server" }), orgShed("x", 50)],
+    },
     { name: "nobody was shed", lines: many(25, (at) => call(`${at}`, { atMs: at })) },
   ],
   bad: [
+    {
+      name: "sheds too early elsewhere",
+      facts: foreignStage(),
+      lines: [...streams(3), shed("x", 50)],
+      says: /at most 3/,
+    },
     { name: "sheds too early", lines: [...streams(3), shed("x", 50)], says: /at most 3 calls in flight; the cap is 4/ },
     { name: "after they were over", lines: [...streams(4), shed("x", 250)], says: /at most 0/ },
     { name: "sheds themselves do not count", lines: [...streams(3), shed("x", 50), shed("y", 50)], says: /at most 3/ },
@@ -68,6 +95,13 @@ export const shedsOnlyOverTheCap: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "beside others",
+      facts: sharedStage(),
+      lines: [...streams(1), shed("x", 50), orgShed("y", 60)],
+      verdict: "skipped",
+      says: /exclusive/,
+    },
     { name: "adaptive", facts: { shedding: "adaptive" }, lines: [shed("x", 0)], verdict: "skipped", says: /adaptive/ },
     {
       name: "caps not known",
@@ -131,6 +165,15 @@ export const shedsAboveTheCap: Specimens = {
       lines: [...above(3).map((line) => ({ ...line, clock_error_us: 40_000 })), shed("x", 60)],
     },
     {
+      name: "others have what comes out",
+      facts: sharedStage({ limits: { replicas: 1, slots: 4, service_ms: 10, global_in_flight: 4 } }),
+      lines: inOrder(
+        ...streams(4, 0, { done_us: 5_000_000 }),
+        ...many(50, (at) => shed(`x${at}`, 100 + 90 * at)),
+        ...many(40, (at) => lost(`l${at}`, { atMs: 100 + at, tookMs: 4_000 })),
+      ),
+    },
+    {
       name: "a full platform that empties and fills in one stroke",
       facts: { limits: { replicas: 1, slots: 16, service_ms: 100, global_in_flight: 16 } },
       lines: inOrder(
@@ -140,6 +183,12 @@ export const shedsAboveTheCap: Specimens = {
     },
   ],
   bad: [
+    {
+      name: "never sheds, beside others",
+      facts: sharedStage(),
+      lines: above(14),
+      says: /let in beside 4 streams/,
+    },
     { name: "never sheds", lines: above(14), says: /let in beside 4 streams; the caps add up to 4/ },
     {
       name: "an organization above its cap",
@@ -169,6 +218,13 @@ export const shedsAboveTheCap: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "a queue before somebody else's platform",
+      facts: foreignStage(),
+      lines: piledUp,
+      verdict: "inconclusive",
+      says: /queue in front/,
+    },
     { name: "never full", lines: streams(2), verdict: "inconclusive", says: /never reached/ },
     {
       name: "unknown shedding",
@@ -205,8 +261,19 @@ export const organizationsDoNotShare: Specimens = {
       name: "calls without an answer count as in flight",
       lines: inOrder(...many(2, (at) => lost(`l${at}`, { tookMs: 2 })), orgShed("x", 5_000), quiet("1")),
     },
+    {
+      name: "shed beside others who call in its name, each charged for its own",
+      facts: sharedStage({ ledger: [charge("c1", "1"), charge("c2", "2", { org: "q" }), charge("o", "theirs")] }),
+      lines: inOrder(call("1"), quiet("2"), orgShed("x", 70, { org: "q" })),
+    },
   ],
   bad: [
+    {
+      name: "charges the neighbour beside others",
+      facts: sharedStage({ ledger: [charge("c1", "1", { org: "q" }), charge("c2", "2", { org: "q" })] }),
+      lines: [call("1"), quiet("2")],
+      says: /a call of a was charged to q/,
+    },
     {
       name: "sheds the neighbour",
       lines: inOrder(...streams(2, 0, { org: "a" }), orgShed("x", 50), orgShed("y", 55, { org: "q" }), quiet("1")),
@@ -220,6 +287,20 @@ export const organizationsDoNotShare: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "shed beside others",
+      facts: sharedStage(),
+      lines: inOrder(orgShed("x", 50), quiet("1")),
+      verdict: "skipped",
+      says: /exclusive/,
+    },
+    {
+      name: "a store with names of its own",
+      facts: foreignStage({ ledger: [charge("c1", "1", { org: "7" }), charge("c2", "2", { org: "8" })] }),
+      lines: [call("1"), quiet("2")],
+      verdict: "skipped",
+      says: /names organizations/,
+    },
     {
       name: "nothing to tell by",
       facts: foreignStage({ shedding: "unknown" }),
@@ -292,6 +373,13 @@ export const slotsAreGivenBack: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "slots that others may hold",
+      facts: sharedStage({ gauges: [{ in_flight: 3, in_flight_by_org: { a: 3 } }] }),
+      lines: [stream("1")],
+      verdict: "skipped",
+      says: /exclusive/,
+    },
     { name: "no gauges", lines: [stream("1")], verdict: "skipped", says: /gauges/ },
     {
       name: "not drained",

@@ -3,7 +3,7 @@
  * reason meant, thin ones from which nothing may be concluded. No judge is believed that has no bad one.
  */
 import type { CallFacts, CallLine, FaultLine, LedgerLine, Line, MarkLine } from "../../history/line.ts";
-import type { StageFacts } from "../../history/stage-facts.ts";
+import type { Counts, StageFacts } from "../../history/stage-facts.ts";
 
 export type Specimen = { name: string; facts?: Partial<StageFacts>; lines: Line[] };
 export type Bad = Specimen & { says: RegExp };
@@ -13,6 +13,8 @@ export type Specimens = { good: Specimen[]; bad: Bad[]; thin: Thin[] };
 /** A small deployment of ours: two slots for each organization, four in all. */
 export const stageOf = (more: Partial<StageFacts> = {}): StageFacts => ({
   stage: "s",
+  reference: true,
+  exclusive: true,
   limits: {
     replicas: 1,
     slots: 4,
@@ -33,11 +35,16 @@ export const stageOf = (more: Partial<StageFacts> = {}): StageFacts => ({
   ...more,
 });
 
-/** Somebody else's deployment: without our `/counts`. */
-export const foreignStage = (more: Partial<StageFacts> = {}): Partial<StageFacts> => {
-  const { counts: _, ...facts } = stageOf(more);
-  return { ...facts, counts: undefined } as unknown as Partial<StageFacts>;
-};
+/** Somebody else's deployment, which nobody else calls: held to no reading of ours, whatever it shows. */
+export const foreignStage = (more: Partial<StageFacts> = {}): Partial<StageFacts> => ({
+  ...stageOf(more),
+  reference: undefined as unknown as true,
+  counts: more.counts as unknown as Counts,
+});
+
+/** Somebody else's deployment, which others call as well, unseen. */
+export const sharedStage = (more: Partial<StageFacts> = {}): Partial<StageFacts> =>
+  foreignStage({ ...more, exclusive: false });
 
 const ALL_SCOPES: CallFacts["scopes"] = ["ai", "design", "maps"];
 

@@ -1,6 +1,6 @@
 /** Specimens of the judges of streams. */
 import type { CallLine } from "../../history/line.ts";
-import { foreignStage, lost, many, type Specimens, stream } from "./specimen.ts";
+import { foreignStage, lost, many, type Specimens, sharedStage, stream } from "./specimen.ts";
 
 export const streamsEndOnce: Specimens = {
   good: [
@@ -19,6 +19,15 @@ export const streamsEndOnce: Specimens = {
       lines: [stream("1", { ended: "truncated" }), stream("2", { ended: "reset" })],
     },
     { name: "no last word elsewhere", facts: foreignStage(), lines: [stream("1", { ended: "eof" })] },
+    {
+      name: "one cut of a hundred elsewhere, and a reader given up on",
+      facts: sharedStage(),
+      lines: [
+        ...many(100, (at) => stream(`${at}`)),
+        stream("cut", { ended: "reset" }),
+        ...many(5, (at) => stream(`slow${at}`, { ended: "reset", slow_reader: true })),
+      ],
+    },
     { name: "refused", lines: [stream("1"), stream("2", { outcome: "429 b2b_overloaded", ended: "refused" })] },
   ],
   bad: [
@@ -38,12 +47,21 @@ export const streamsEndOnce: Specimens = {
     {
       name: "truncated elsewhere",
       facts: foreignStage(),
-      lines: [stream("1", { ended: "truncated" })],
+      lines: many(3, (at) => stream(`${at}`, { ended: "truncated" })),
       says: /"truncated"/,
     },
     { name: "falls silent", lines: [stream("1", { ended: "timeout" })], says: /"timeout"/ },
   ],
-  thin: [{ name: "no stream", lines: [lost("1")], verdict: "inconclusive", says: /no admitted stream/ }],
+  thin: [
+    { name: "no stream", lines: [lost("1")], verdict: "inconclusive", says: /no admitted stream/ },
+    {
+      name: "one cut of few elsewhere",
+      facts: foreignStage(),
+      lines: [stream("1"), stream("2", { ended: "truncated" })],
+      verdict: "inconclusive",
+      says: /too few streams/,
+    },
+  ],
 };
 
 const said = (id: string, route: CallLine["route"], ...event_names: string[]): CallLine =>

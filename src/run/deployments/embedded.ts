@@ -123,6 +123,7 @@ export const startEmbedded = async (options: {
       control,
       toxiproxy: { api_url: toxiproxy.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       shedding: "fixed",
+      exclusive: true,
       limits: {
         replicas: 1,
         ...settings,

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "vitest";
+import type { CallLine } from "./line.ts";
+import { judgeObjectives, type ObjectiveVerdict, sloClaim } from "./objective-verdicts.ts";
+import { ObjectiveError, parseObjectives } from "./objectives.ts";
+
+describe("parseObjectives", () => {
+  test("reads metrics, operators, limits and units", () => {
+    expect(parseObjectives("ttfe_p99<=800ms, refusals <= 1%,p999<1.5s,max<=2s,errors<.5%")).toEqual([
+      {
+        ...{ text: "ttfe_p99<=800ms", operator: "<=", kind: "time", metric: "ttfe_p99", of: "first event" },
+        ...{ quantile: 0.99, limit: 800 },
+      },
+      { text: "refusals<=1%", operator: "<=", kind: "share", metric: "refusals", limit: 0.01 },
+      { text: "p999<1.5s", operator: "<", kind: "time", metric: "p999", of: "answer", quantile: 0.999, limit: 1500 },
+      { text: "max<=2s", operator: "<=", kind: "time", metric: "max", of: "answer", quantile: 1, limit: 2000 },
+      { text: "errors<.5%", operator: "<", kind: "share", metric: "errors", limit: 0.005 },
+    ]);
+  });
+
+  test.each([
+    ["", /expected one between commas/],
+    ["p99<=1s,", /expected one between commas/],
+    ["p98<=1s", /"p98<=1s": expected one of p50, p90, p99, p999, max, ttfe_p50, ttfe_p99, refusals, errors/],
+    ["p99>=1s", /"p99>=1s": expected p99, then <= or <, then a time in ms or s/],
+    ["p99<=100", /then a time in ms or s/],
+    ["p99<=-1ms", /then a time/],
+    ["p99<=1%", /expected a time in ms or s; % came/],
+    ["refusals<=1ms", /expected a share in %; ms came/],
+    ["refusals<=101%", /at most 100%/],
+    ["errors<=0%", /above zero/],
+    ["p99<=1s,p99<=2s", /expected p99 once; it came twice/],
+    ["constructor<=1ms", /expected one of p50/],
+  ])("refuses %j in a sentence", (text, sentence) => {
+    expect(() => parseObjectives(text)).toThrow(ObjectiveError);
+    expect(() => parseObjectives(text)).toThrow(sentence);
+  });
+});
+
+const call = (more: Partial<CallLine> & { tookMs?: number } = {}): CallLine => {
+  const { tookMs = 1, ...line } = more;
+  return {
+    ...{ type: "call", id: "1", stage: "s", driver: "d", org: "a", route: "design.styles" },
+    // It left 5 ms late, which is the caller's own time to wait as well.
+    ...{ intended_us: 0, sent_us: 5_000, first_us: tookMs * 1000, done_us: tookMs * 1000 },
+    ...{ outcome: "200", clock_error_us: 0 },
+    ...line,
+  };
+};
+const times = (count: number, make: (at: number) => Partial<CallLine> & { tookMs?: number } = () => ({})): CallLine[] =>
+  Array.from({ length: count }, (_, at) => call(make(at)));
+const judged = (text: string, calls: CallLine[]): ObjectiveVerdict =>
+  judgeObjectives(parseObjectives(text), calls)[0] as ObjectiveVerdict;
+
+describe("a quantile", () => {
+  // The median of 100 has the ranks 40 and 61, the p99 of 1000 the ranks 983 and 997 (SciPy's binomial distribution).
+  const hundred = times(100, (at) => ({ tookMs: at + 1 }));
+  const thousand = times(1000, (at) => ({ tookMs: at + 1 }));
+
+  test("has the interval of its order statistics, from the intended moment", () => {
+    expect(judged("p50<=61ms", hundred)).toMatchObject({ met: true, value: 50, low: 40, high: 61, n: 100 });
+    expect(judged("p99<=997ms", thousand)).toMatchObject({ met: true, value: 990, low: 983, high: 997 });
+  });
+
+  test("is met by its whole interval, missed by its whole interval, and open between", () => {
+    expect(judged("p50<61ms", hundred).met).toBeNull();
+    expect(judged("p50<=60ms", hundred).met).toBeNull();
+    expect(judged("p50<=40ms", hundred).met).toBeNull();
+    expect(judged("p50<40ms", hundred).met).toBe(false);
+    expect(judged("p50<=39.9ms", hundred).met).toBe(false);
+  });
+
+  test("of too few calls is never met", () => {
+    expect(judged("p99<=1s", times(367))).toMatchObject({ met: null, value: 1, low: null, high: null });
+    expect(judged("p99<=1s", times(368)).met).toBe(true);
+    expect(judged("p50<=1s", [])).toMatchObject({ met: null, value: null, n: 0 });
+  });
+
+  test("is not made better by calls without an answer, nor worse by refusals and by those who left", () => {
+    const lost = times(100, () => ({ outcome: "indeterminate", first_us: null }));
+    expect(judged("p50<=1s", [...times(20), ...lost])).toMatchObject({ met: false, value: null, low: null, n: 120 });
+    const aside = [
+      ...times(50, () => ({ tookMs: 9_000, outcome: "429 rate_limited" })),
+      ...times(50, () => ({ tookMs: 9_000, route: "chat.control", ended: "closed_by_client", aborted: true })),
+      ...times(50, () => ({ tookMs: 9_000, outcome: "indeterminate", first_us: null, aborted: true })),
+    ];
+    expect(judged("p50<=1s", [...times(20), ...aside])).toMatchObject({ met: true, n: 20 });
+  });
+
+  test("of the first event is over streams alone", () => {
+    const streams = times(30, (at) => ({
+      route: "chat.control",
+      ended: "done",
+      first_us: (at + 1) * 1000,
+      tookMs: 900,
+    }));
+    const got = judged("ttfe_p50<=100ms", [...streams, ...times(30, () => ({ tookMs: 5_000 }))]);
+    expect(got).toMatchObject({ met: true, value: 15, n: 30 });
+    const cut = times(30, () => ({ route: "chat.control", ended: "reset", tookMs: 10 }));
+    expect(judged("p50<=1s", cut)).toMatchObject({ met: false, value: null, n: 30 });
+  });
+
+  test("of one is the largest, which is what it is", () => {
+    expect(judged("max<=100ms", hundred)).toMatchObject({ met: true, value: 100, low: null, high: null });
+    expect(judged("max<100ms", hundred)).toMatchObject({ met: false });
+    expect(judged("max<=1s", [])).toMatchObject({ met: null, value: null });
+  });
+});
+
+describe("a share", () => {
+  const shed = (count: number): CallLine[] => times(count, () => ({ outcome: "429 b2b_overloaded" }));
+
+  // 10 of 100: 0.0552 to 0.1744 (binomtest(10, 100).proportion_ci(method="wilson") of SciPy).
+  test("has Wilson's interval", () => {
+    const got = judged("refusals<=18%", [...times(90), ...shed(10)]);
+    expect(got).toMatchObject({ met: true, value: 0.1, n: 100 });
+    expect(got.low).toBeCloseTo(0.05522913706067508, 12);
+    expect(got.high).toBeCloseTo(0.17436566150491345, 12);
+    expect(judged("refusals<=10%", [...times(90), ...shed(10)]).met).toBeNull();
+    expect(judged("refusals<=5%", [...times(90), ...shed(10)]).met).toBe(false);
+  });
+
+  test("of none refused needs as many calls as the limit is small", () => {
+    expect(judged("refusals<=1%", times(380)).met).toBeNull();
+    expect(judged("refusals<=1%", times(381)).met).toBe(true);
+    expect(judged("refusals<=1%", [])).toMatchObject({ met: null, value: null, n: 0 });
+  });
+
+  test("of errors counts 5xx, gateways and what got no answer; refusals count the platform's own no alone", () => {
+    const calls = [
+      ...["503", "500 internal", "edge 502", "edge 429", "indeterminate"].map((outcome) => call({ outcome })),
+      ...["401", "429 rate_limited", "422 malformed_body"].map((outcome) => call({ outcome })),
+      ...["200", "201", "200 error"].map((outcome) => call({ outcome })),
+      call({ outcome: "indeterminate", aborted: true }),
+    ];
+    expect(judged("errors<=1%", calls)).toMatchObject({ value: 5 / 11, n: 11 });
+    expect(judged("refusals<=1%", calls)).toMatchObject({ value: 3 / 11, n: 11 });
+  });
+});
+
+describe("the claim", () => {
+  const of = { name: "chat", stage: "chat-past-capacity", replay: "npx floodgate run" };
+  const claim = (text: string, calls: CallLine[]) => sloClaim(of, judgeObjectives(parseObjectives(text), calls));
+
+  test("is a should that fails by one miss, and passes by nothing but all", () => {
+    expect(claim("p50<=10ms,refusals<=5%", times(400))).toMatchObject({
+      ...{ id: "slo/chat/chat-past-capacity", level: "should", verdict: "pass" },
+      expected: "p50<=10ms, refusals<=5%",
+      got: "p50 1 ms (400 calls, 1 ms to 1 ms); refusals 0 % (400 calls, 0 % to 0.95 %)",
+    });
+    expect(claim("p50<=10ms,p999<=1s", times(400))).toMatchObject({
+      verdict: "inconclusive",
+      reason: "too few calls to say: p999<=1s",
+    });
+    expect(claim("p50<=0.5ms,p999<=1s", times(400))).toMatchObject({ verdict: "fail", reason: "missed: p50<=0.5ms" });
+    expect(claim("p50<=1s", []).verdict).toBe("inconclusive");
+  });
+});
