@@ -163,6 +163,7 @@ export const runStage = async (context: StageContext, plan: StagePlan): Promise<
     ...(ratePerS === undefined ? {} : { ratePerS }),
     ...(durationS === undefined ? {} : { durationS }),
   });
+  if (profile === null) throw new Error(`stage ${plan.name}: no rate is known, and \`limits\` state none`);
   const idRun = `${context.run}.${plan.name}`;
   const job: OpenLoopJob = {
     ...{ stage: plan.name, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals: "poisson" },
