@@ -83,8 +83,7 @@ const shuffled = (seed: number, round: number, at: number, count: number): numbe
 /** How many calls the first round takes, which has all cases. */
 export const smokeRound = (view: TargetView): number => programOf(view).first.length;
 
-const hasSomebody = (view: TargetView): boolean =>
-  programOf(view).first.some(({ credential }) => "of" in credential);
+const hasSomebody = (view: TargetView): boolean => programOf(view).first.some(({ credential }) => "of" in credential);
 
 const plan = (seed: number, i: number, view: TargetView): Step[] => {
   const { first, later } = programOf(view);
