@@ -3,10 +3,10 @@
  * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own;
  * what is charged stands in the first round alone, unless the owner permits to burn allowances.
  */
-import { constant } from "../load-profiles.ts";
+import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
 import { type Step, type StepWish, stepOf } from "../step.ts";
-import { storyOf } from "../story.ts";
+import { type ProfileWish, type Reach, storyOf } from "../story.ts";
 import { costsOfPlan } from "../story-costs.ts";
 import { oncePerView, type TargetView } from "../target-view.ts";
 import { cast, chargeOf, type SmokeCase, sessionsIn, usesTileSession } from "./smoke-case.ts";
@@ -27,6 +27,8 @@ type Program = {
   /** Spent by one round that has the charged calls in it, beside the session for tiles. */
   charged: { mapLoads: number; analyses: number };
   tileSessions: number;
+  /** Whether there is a call that has to be admitted. */
+  hasCorrect: boolean;
 };
 
 const possible = (view: TargetView, cases: readonly SmokeCase[]): StepWish[] =>
@@ -64,6 +66,7 @@ const programOf = oncePerView((view: TargetView): Program => {
     later: isPlenty ? first : [...free, ...others].filter(affordable),
     charged,
     tileSessions: first.some(usesTileSession) ? 1 : 0,
+    hasCorrect: correct.length > 0,
   };
 });
 
@@ -94,6 +97,26 @@ const plan = (seed: number, i: number, view: TargetView): Step[] => {
   return wish === undefined ? [] : [stepOf(view, i, wish)];
 };
 
+/** Refusals that the role `publishable` provokes by the origin it sends. */
+const BY_ORIGIN = ["403 origin_required", "403 session_origin_mismatch"] as const;
+const NO_PAGE = "neither the role `publishable` nor a tenant has a publishable key with its `origin`";
+
+/** What one whole round meets whatever the gaps of the specification are filled with. */
+const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
+  const { first, hasCorrect } = programOf(view);
+  const calls = profileCalls(smoke.profile(view, wish) as Profile);
+  if (calls < first.length) {
+    const reason = `${calls.toFixed(0)} calls are no whole round of ${first.length}`;
+    return { all: [], oneOf: [], beyond: ["200", "401", ...BY_ORIGIN].map((outcome) => ({ outcome, reason })) };
+  }
+  const hasPage = first.some(({ credential, origin }) => credential.as === "publishable" && origin === "foreign");
+  return {
+    all: [...(hasCorrect ? ["200"] : []), "401", ...(hasPage ? BY_ORIGIN : [])],
+    oneOf: [],
+    beyond: hasPage ? [] : BY_ORIGIN.map((outcome) => ({ outcome, reason: NO_PAGE })),
+  };
+};
+
 export const smoke = storyOf({
   name: "smoke",
   purpose: "every route once as it should be called, and every refusal that the caller can provoke without load",
@@ -103,6 +126,7 @@ export const smoke = storyOf({
     const rate = Math.min(ratePerS, maxPerS ?? ratePerS);
     return constant(rate, durationS ?? Math.max(8, Math.ceil((3 * smokeRound(view)) / rate)));
   },
+  reaches: reachOf,
   plan,
   // Refused calls are not charged (item 222), whatever they asked for.
   costs: (view, calls) => {
