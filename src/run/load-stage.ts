@@ -13,10 +13,10 @@ import type { Claim, StageSummary } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage, ofCutOffStage } from "../invariants/judge-stage.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import { type TenantReadings, viewOf } from "../target/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { type Profile, profileCalls, profileDurationS } from "../workload/load-profiles.ts";
-import type { Story } from "../workload/story.ts";
+import type { Reach, Story } from "../workload/story.ts";
 import type { TargetView } from "../workload/target-view.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "./disturbances/disturb.ts";
@@ -24,10 +24,9 @@ import type { Disturbed } from "./disturbances/disturbance.ts";
 import { faultRecords, RECOVERY_DEADLINE_MS } from "./disturbances/link-fault.ts";
 import { createRecentCalls } from "./disturbances/recent-calls.ts";
 import { REPOSITORY } from "./environment.ts";
-import { plannedProfile } from "./planned-profile.ts";
-import { reachedClaim, skippedStage } from "./reached-claim.ts";
-import type { RunContext } from "./run-context.ts";
-import { stoppedBy } from "./run-context.ts";
+import { type PlannedLoad, plannedLoad } from "./planned-load.ts";
+import { reachedClaims, skippedStage } from "./reached-claim.ts";
+import { type RunContext, stoppedBy } from "./run-context.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 import { readTenants, readWitnesses } from "./witnesses.ts";
@@ -37,6 +36,20 @@ const storyOfPlan = (plan: LoadStage): Story => {
   if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
   return story;
 };
+
+type Known = Pick<Deployment, "target" | "embedded" | "found">;
+
+const viewWith = ({ target, found }: Known, readings: TenantReadings = {}): TargetView => ({
+  ...viewOf(target, readings),
+  capacity: found,
+});
+
+/** The load of the stage by what is known now; `null` where a rate has to be found first. */
+export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(deployment)): PlannedLoad | null =>
+  plannedLoad(plan, storyOfPlan(plan), view, {
+    maxPerS: deployment.target.permits?.load_max_rps,
+    embedded: deployment.embedded,
+  });
 
 /** What the deployment lacks for the stage, by name. */
 export const stageMissing = (
@@ -129,12 +142,14 @@ const judged = (
   plan: LoadStage,
   facts: StageFacts,
   ordered: readonly Line[],
-  parts: { problems: readonly Problem[]; notes: readonly string[]; excuses: readonly string[]; summary: StageSummary },
+  parts: { problems: readonly Problem[]; notes: readonly string[]; reach: Reach; summary: StageSummary },
   replay: string,
 ): Claim[] => {
   const judges = INVARIANTS.filter(({ id }) => plan.judges.includes(id));
-  return [reachedClaim(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
+  return [...reachedClaims(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
 };
+
+const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
 
 export const playLoadStage = async (
   context: RunContext,
@@ -148,11 +163,13 @@ export const playLoadStage = async (
   const readings = Object.fromEntries(
     Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, used === undefined ? {} : { used }]),
   );
-  const view = viewOf(target, readings);
+  const view = viewWith(deployment, readings);
   const lacking = stageMissing(plan, deployment, view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
-  const { profile, arrivals, excuses } = plannedProfile(plan, story, view, target.permits?.load_max_rps);
+  const planned = plannedFor(plan, deployment, view);
+  if (planned === null) return skippedStage(plan, deployment, [NO_RATE], replay);
+  const { profile, arrivals, reach } = planned;
   const idRun = `${context.run}.${plan.name}`;
   const job: Drive["job"] = {
     ...{ stage: plan.name, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals, target, view, epochUs },
@@ -177,7 +194,7 @@ export const playLoadStage = async (
   const ordered = inOrder(lines);
   const { summary, measurements } = measured(plan, ordered, { driven, profile, durationMs });
   const problems = [...driven.problems, ...disturbed.problems];
-  const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, excuses, summary }, replay);
+  const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
   return {
     summary: { ...summary, driver: plan.driver },
     lines: ordered,

@@ -34,7 +34,7 @@ export const planStages = async ({ targetFile, owned, stages: wish }: PlanReques
   const target = read?.target ?? plannedEmbedded();
   const without = embedded ? null : faultsMissing(target);
   const stages = stagesFor({ target, embedded }, wish).map((plan) => {
-    if (plan.kind === "verify") return planOfStage(plan, target, []);
+    if (plan.kind === "verify") return planOfStage(plan, { target, embedded }, []);
     const { disturbance, ...undisturbed } = plan;
     const isReachable = disturbance?.kind === "link-fault" && without === null;
     const missing = stageMissing(isReachable ? undisturbed : plan, {
@@ -42,7 +42,7 @@ export const planStages = async ({ targetFile, owned, stages: wish }: PlanReques
       faults: null,
       faultsMissing: without ?? "",
     });
-    return planOfStage(plan, target, missing);
+    return planOfStage(plan, { target, embedded }, missing);
   });
   return {
     schema: "floodgate/plan@1",

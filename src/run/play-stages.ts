@@ -1,5 +1,6 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "./deployments/deployment.ts";
+import { findCapacity } from "./find-capacity.ts";
 import { playLoadStage } from "./load-stage.ts";
 import { type RunContext, stoppedBy } from "./run-context.ts";
 import { driverOf, type StagePlan } from "./stage-plan.ts";
@@ -13,6 +14,7 @@ export const playStages = async (
   for (const [at, plan] of plans.entries()) {
     if (context.signal.aborted || stoppedBy(context) !== null) return;
     context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
+    if (plan.kind === "load") await findCapacity(context, deployment, plan);
     const outcome =
       plan.kind === "verify"
         ? await playVerifyStage(context, deployment, plan)

@@ -1,6 +1,7 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
 import type { Problem } from "../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
+import type { Reach } from "../workload/story.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
@@ -9,40 +10,47 @@ const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reas
   ...{ id: `reached/${plan.name}`, stage: plan.name, level: "must", spec: [], evidence: [], replay },
 });
 
-export const reachedClaim = (
+const neverReached = ({ by_outcome }: StageSummary, { all, oneOf }: Reach): string[] => {
+  const isSeen = (outcome: string): boolean => (by_outcome[outcome] ?? 0) > 0;
+  const missing = all.filter((outcome) => !isSeen(outcome));
+  const none = oneOf.length > 0 && !oneOf.some(isSeen) ? [`one of ${oneOf.join(", ")}`] : [];
+  return [...missing, ...none];
+};
+
+/** That the stage reached what it is about, and by name what cannot be reached on this target. */
+export const reachedClaims = (
   plan: LoadStage,
-  parts: {
-    summary: StageSummary;
-    problems: readonly Problem[];
-    notes: readonly string[];
-    /** Why it may not reach what it is about, for no fault of the target. */
-    excuses: readonly string[];
-  },
+  parts: { summary: StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
   replay: string,
-): Claim => {
-  const { by_outcome } = parts.summary;
-  const missing = plan.reaches.filter((outcome) => (by_outcome[outcome] ?? 0) === 0);
-  const neverReached = missing.length === 0 ? [] : [`never reached: ${missing.join(", ")}`];
-  const isExcused = parts.excuses.length > 0;
+): Claim[] => {
+  const { summary, reach } = parts;
+  const missing = neverReached(summary, reach);
   const doubts = [...parts.problems];
-  if (!isExcused) doubts.push(...neverReached.map((reason): Problem => ({ verdict: "inconclusive", reason })));
+  if (missing.length > 0) doubts.push({ verdict: "inconclusive", reason: `never reached: ${missing.join(", ")}` });
   const isFailed = doubts.some(({ verdict }) => verdict === "fail");
-  const isSkipped = isExcused && neverReached.length > 0 && doubts.length === 0;
-  const verdict = isFailed ? "fail" : doubts.length > 0 ? "inconclusive" : isSkipped ? "skipped" : "pass";
-  const reasons = [
-    ...doubts.map(({ reason }) => reason),
-    ...(isSkipped ? [`skipped: ${[...parts.excuses, ...neverReached].join("; ")}`] : []),
-    ...(verdict === "pass" ? [] : parts.notes),
+  const verdict = isFailed ? "fail" : doubts.length > 0 ? "inconclusive" : "pass";
+  const reasons = [...doubts.map(({ reason }) => reason), ...(verdict === "pass" ? [] : parts.notes)];
+  const got = Object.entries(summary.by_outcome)
+    .map(([outcome, n]) => `${n} x ${outcome}`)
+    .join(", ");
+  const expected = [...reach.all, ...(reach.oneOf.length > 0 ? [`one of ${reach.oneOf.join(", ")}`] : [])].join(", ");
+  return [
+    {
+      ...claimOf(plan, replay),
+      verdict,
+      reason: reasons.length === 0 ? "the stage reached what it is about" : reasons.join("; "),
+      expected: `the driver plays the whole schedule and sees ${expected || "answers"}`,
+      got,
+    },
+    ...reach.beyond.map(
+      ({ outcome, reason }): Claim => ({
+        ...claimOf(plan, replay),
+        ...{ id: `beyond/${plan.name}`, level: "info", verdict: "skipped", got },
+        reason: `skipped: ${outcome} is not reached on this target: ${reason}`,
+        expected: outcome,
+      }),
+    ),
   ];
-  return {
-    ...claimOf(plan, replay),
-    verdict,
-    reason: reasons.length === 0 ? "the stage reached what it is about" : reasons.join("; "),
-    expected: `the driver plays the whole schedule and sees ${plan.reaches.join(", ") || "answers"}`,
-    got: Object.entries(by_outcome)
-      .map(([outcome, n]) => `${n} x ${outcome}`)
-      .join(", "),
-  };
 };
 
 /** A stage that cannot be played on this deployment: skipped by the name of what is missing, and never counted as passed. */

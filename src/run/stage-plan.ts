@@ -22,8 +22,11 @@ export type LoadStage = {
   /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];
   disturbance?: Disturbance;
-  /** What must have been seen, or the stage proves nothing: outcomes as in `by_outcome`. */
-  reaches: readonly string[];
+  /**
+   * What must have been seen on the embedded deployment, or because of the disturbance; else the story says what it reaches
+   * on this target. Outcomes are as in `by_outcome`.
+   */
+  reaches?: readonly string[];
   /** Whether the `slo` of the target file is judged here: nobody is meant to be refused. */
   objectives?: boolean;
 };

@@ -1,11 +1,10 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
-import type { Target } from "../target/target.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import type { Intent } from "../target/target-guard.ts";
 import { viewOf } from "../target/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
-import { plannedProfile } from "./planned-profile.ts";
+import { plannedFor } from "./load-stage.ts";
 import type { StagePlan } from "./stage-plan.ts";
 import type { SuiteFor } from "./suites/suite.ts";
 import { shortened } from "./suites/suite.ts";
@@ -22,6 +21,10 @@ export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): Stage
 
 /** A whole pass of the rules at the most. */
 const VERIFY_CALLS = 1_200;
+/** Of a stage whose rate a ramp has to find. */
+const RATE_UNKNOWN_S = 20;
+const RATE_UNKNOWN_PER_S = 200;
+const RAMP_S = 24;
 /** A link's experiment ends its load when it is over. */
 const EXPERIMENT_S = 15;
 
@@ -34,39 +37,43 @@ export type PlannedStage = {
   lacks: readonly string[];
 };
 
-export const planOfStage = (plan: StagePlan, target: Target, lacks: readonly string[]): PlannedStage => {
+export const planOfStage = (
+  plan: StagePlan,
+  { target, embedded }: SuiteFor,
+  lacks: readonly string[],
+): PlannedStage => {
   if (plan.kind === "verify") {
+    const seconds = Math.ceil(VERIFY_CALLS / plan.ratePerS);
+    return { name: plan.name, driver: "verify", seconds, calls: VERIFY_CALLS, lacks };
+  }
+  const { name, driver } = plan;
+  if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
+  const planned = plannedFor(plan, { target, embedded, found: {} });
+  // A ramp finds the rate first; until then only the permitted one is known.
+  if (planned === null) {
+    const seconds = (plan.durationS ?? RATE_UNKNOWN_S) + RAMP_S;
     return {
-      name: plan.name,
-      driver: "verify",
-      seconds: Math.ceil(VERIFY_CALLS / plan.ratePerS),
-      calls: VERIFY_CALLS,
+      name,
+      driver,
+      seconds,
+      calls: Math.ceil(seconds * (target.permits?.load_max_rps ?? RATE_UNKNOWN_PER_S)),
       lacks,
     };
   }
-  const { name, driver } = plan;
-  const story = STORIES.get(plan.story);
-  if (story === undefined) throw new Error(`stage ${name}: there is no story "${plan.story}"`);
-  if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
-  const { profile } = plannedProfile(plan, story, viewOf(target), target.permits?.load_max_rps);
-  const whole = profileDurationS(profile);
+  const whole = profileDurationS(planned.profile);
   const seconds = plan.disturbance === undefined ? whole : Math.min(whole, EXPERIMENT_S);
-  return {
-    name,
-    driver,
-    seconds: Math.ceil(seconds),
-    calls: Math.ceil((profileCalls(profile) * seconds) / whole),
-    lacks,
-  };
+  const calls = Math.ceil((profileCalls(planned.profile) * seconds) / whole);
+  return { name, driver, seconds: Math.ceil(seconds), calls, lacks };
 };
 
 /** What the safety guard is asked: only stages that could be played count. */
 export const intentOf = async (targetFile: string, wish: StagesWish): Promise<Intent> => {
   const { target } = await readTargetFile(targetFile);
-  const plans = stagesFor({ target, embedded: false }, wish);
+  const given = { target, embedded: false };
+  const plans = stagesFor(given, wish);
   const planned = plans.map((plan) => {
     const story = plan.kind === "load" ? STORIES.get(plan.story) : undefined;
-    return planOfStage(plan, target, story?.missing(viewOf(target)) ?? []);
+    return planOfStage(plan, given, story?.missing(viewOf(target)) ?? []);
   });
   return {
     load: plans.some(({ kind }) => kind === "load"),

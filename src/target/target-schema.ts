@@ -146,6 +146,7 @@ export const TARGET_SCHEMA = object(
         {
           tier,
           limit: whole("its allowance of map loads"),
+          weight: Type.Number({ exclusiveMinimum: 0, description: "how often it is drawn: a number above 0" }),
           publishable: object("a publishable key", { key }, { origin }),
           server: object("a server key", { key }),
         },

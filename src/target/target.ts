@@ -58,6 +58,8 @@ export type Tenant = {
   tier?: "Free" | "Pro";
   /** Monthly allowance of map loads. */
   limit?: number;
+  /** How often stories draw it, beside the others (default 1). */
+  weight?: number;
   publishable?: { key: SecretRef; origin?: string };
   server?: { key: SecretRef };
 };

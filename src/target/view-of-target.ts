@@ -14,6 +14,7 @@ export const viewOf = (target: Target, readings: TenantReadings = {}): TargetVie
       ...(tenant.limit === undefined ? {} : { allowance: tenant.limit }),
       ...(used === undefined ? {} : { used }),
       ...(inFlightCap === undefined ? {} : { inFlightCap }),
+      ...(tenant.weight === undefined ? {} : { weight: tenant.weight }),
       publishable: tenant.publishable?.origin !== undefined,
       server: tenant.server !== undefined,
     };
@@ -23,17 +24,22 @@ export const viewOf = (target: Target, readings: TenantReadings = {}): TargetVie
     string,
     KeyCredential | AdminCredential,
   ][]) {
+    const used = credential.org === undefined ? undefined : readings[credential.org]?.used;
     roles[role] = {
+      ...(used === undefined ? {} : { used }),
       ...(credential.org === undefined ? {} : { org: credential.org }),
       ...("tier" in credential && credential.tier !== undefined ? { tier: credential.tier } : {}),
       ...("limit" in credential && credential.limit !== undefined ? { allowance: credential.limit } : {}),
       hasOrigin: "origin" in credential && credential.origin !== undefined,
     };
   }
+  const { map_loads: mapLoads, analyses } = target.budget ?? {};
   return {
     tenants,
     roles,
     limits: target.limits ?? {},
+    budget: { ...(mapLoads === undefined ? {} : { mapLoads }), ...(analyses === undefined ? {} : { analyses }) },
+    tiles: target.tile_url !== undefined,
     permits: { writes: target.permits?.writes === true, quotaBurn: target.permits?.quota_burn === true },
   };
 };

@@ -2,6 +2,7 @@
 import { brokenDependency } from "./stories/broken-dependency.ts";
 import { catalogReads } from "./stories/catalog-reads.ts";
 import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
+import { findKnee, findReadKnee } from "./stories/find-knee.ts";
 import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
 import { rateLimitEdge } from "./stories/rate-limit-edge.ts";
 import { retryStorm } from "./stories/retry-storm.ts";
@@ -42,6 +43,8 @@ const ALL: readonly Story[] = [
   retryStorm,
   soak,
   brokenDependency,
+  findKnee,
+  findReadKnee,
 ];
 
 export const STORIES: ReadonlyMap<string, Story> = new Map(ALL.map((story) => [story.name, story]));

@@ -33,6 +33,12 @@ export const spike = (ratePerS: number, factor: number, durationS: number): Prof
   };
 };
 
+/** One level after the other, each for as long. Rates in calls per second. */
+export const steps = (levels: readonly number[], durationS: number): Profile => ({
+  name: "steps",
+  pieces: levels.map((level) => piece(level, level, durationS / levels.length)),
+});
+
 /** Levels from half the capacity to three times the capacity, so that a knee lies inside. */
 export const stepsPastCapacity = (
   capacityPerS: number,

@@ -12,13 +12,15 @@ export type TenantInView = {
   readonly tier?: Tier;
   /** Monthly allowance of map loads. */
   readonly allowance?: number;
-  /** Map loads used before the stage, where that is known. */
+  /** Map loads used before the stage, as read from the deployment; absent where nobody could read it: not zero. */
   readonly used?: number;
   /** Whether there is a publishable key with an origin, and a server key. */
   readonly publishable: boolean;
   readonly server: boolean;
   /** An own in-flight cap, where it differs from the deployment's. */
   readonly inFlightCap?: number;
+  /** How often it is drawn, beside the others; 1 where only others state one. */
+  readonly weight?: number;
 };
 
 /** One role of the target file's `credentials`. */
@@ -26,6 +28,8 @@ export type RoleInView = {
   readonly org?: string;
   readonly tier?: Tier;
   readonly allowance?: number;
+  /** As for a tenant. */
+  readonly used?: number;
   readonly hasOrigin: boolean;
 };
 
@@ -40,10 +44,22 @@ export type LimitsInView = {
   readonly burst?: number;
 };
 
+/**
+ * A rate that a ramp found: calls per second that the callers of this target had admitted. `by` is the outcome that ended
+ * it (`429 rate_limited`, `latency`); `null` where the ramp ended first, and then the rate is only a lower bound.
+ */
+export type RateFound = { readonly perS: number; readonly by: string | null };
+
 export type TargetView = {
   readonly tenants: readonly TenantInView[];
   readonly roles: Readonly<Record<string, RoleInView>>;
   readonly limits: LimitsInView;
+  /** What ramps of `find-knee` (streams) and `find-read-knee` (catalog reads) found on this target. */
+  readonly capacity?: { readonly chat?: RateFound; readonly reads?: RateFound };
+  /** `budget` of the target file, where it states one. */
+  readonly budget?: { readonly mapLoads?: number; readonly analyses?: number };
+  /** Whether tiles and map loads can be asked for (`tile_url`); the specification names no route for them (item 128). */
+  readonly tiles?: boolean;
   /** What the target's owner allows (interface.md section 2, `permits`). */
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };

@@ -2,7 +2,6 @@
  * Whose call it is. Load is spread over many organizations, because one organization meets its own caps first
  * (interface.md section 2).
  */
-import { uniform } from "./random.ts";
 
 export type Weighted<T> = { readonly item: T; readonly weight: number };
 
@@ -31,8 +30,46 @@ export const chooserOf = <T>(choices: readonly Weighted<T>[]): ((u: number) => T
 export const zipf = <T>(items: readonly T[], exponent = 1): Weighted<T>[] =>
   items.map((item, at) => ({ item, weight: 1 / (at + 1) ** exponent }));
 
-export const chooseWeighted = <T>(choices: readonly Weighted<T>[], seed: number, i: number, salt: number): T =>
-  chooserOf(choices)(uniform(seed, i, salt));
-
 /** Everyone in turn: the most even load there is, for stories in which nobody may reach an own cap. */
 export const inTurn = <T>(items: readonly T[], i: number): T => items[i % items.length] as T;
+
+type MayWeigh = { readonly weight?: number };
+
+/** `null` where nobody states a weight; who states none weighs 1 beside those who do. */
+const statedWeights = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] | null =>
+  items.some(({ weight }) => weight !== undefined) ? items.map((item) => ({ item, weight: item.weight ?? 1 })) : null;
+
+/** As many small customers as large ones where the target file states no weights: the k-th is 1/sqrt(k) as busy. */
+export const bySize = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
+  statedWeights(items) ?? zipf(items, 0.5);
+
+/** The same weight for all where the target file states none. */
+export const evenly = <T extends MayWeigh>(items: readonly T[]): Weighted<T>[] =>
+  statedWeights(items) ?? items.map((item) => ({ item, weight: 1 }));
+
+/** Fractions of multiples of this fall more evenly than those of any other number. */
+const GOLDEN = (Math.sqrt(5) - 1) / 2;
+
+/**
+ * Whose turn call `i` is. Without weights strictly in turn; with weights as evenly as they allow: after any number of calls
+ * each has had its share to within a few calls.
+ */
+export const turnsOf = <T extends MayWeigh>(items: readonly T[]): ((i: number) => T) => {
+  const weighted = statedWeights(items);
+  if (weighted === null) return (i) => inTurn(items, i);
+  const choose = chooserOf(weighted);
+  return (i) => choose((i * GOLDEN) % 1);
+};
+
+/** The largest part of all calls that falls to one, from 0 to 1, where `of` says who is one. 0 of nobody. */
+export const largestShare = <T>(weighted: readonly Weighted<T>[], of: (item: T) => string): number => {
+  const sums = new Map<string, number>();
+  let total = 0;
+  for (const { item, weight } of weighted) {
+    sums.set(of(item), (sums.get(of(item)) ?? 0) + weight);
+    total += weight;
+  }
+  let largest = 0;
+  for (const sum of sums.values()) largest = Math.max(largest, sum);
+  return total === 0 ? 0 : largest / total;
+};

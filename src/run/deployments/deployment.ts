@@ -6,6 +6,7 @@ import type { Toxiproxy } from "../../chaos/toxiproxy.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { LeaseKeeper } from "../../workload/lease.ts";
+import type { RateFound } from "../../workload/target-view.ts";
 
 /** A dependency of a deployment, by the name of its proxy in the target file. */
 export type LinkName = "limiter" | "keys" | "edge";
@@ -31,6 +32,8 @@ export type Deployment = {
   readonly exclusive: boolean;
   /** Asked before every call leaves. */
   readonly lease: LeaseKeeper;
+  /** Rates that ramps of this run found, where the target file states none. */
+  readonly found: { chat?: RateFound; reads?: RateFound };
   /** `null` where no faults can be injected, with the reason. */
   readonly faults: FaultProxies | null;
   readonly faultsMissing: string;

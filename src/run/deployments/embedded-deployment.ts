@@ -47,7 +47,7 @@ export const openEmbedded = async (context: RunContext): Promise<Deployment> => 
   });
   return {
     ...{ target, secrets: createSecrets(process.cwd()), lease: createLease({}) },
-    ...{ embedded: true, reference: true, exclusive: true },
+    ...{ embedded: true, reference: true, exclusive: true, found: {} },
     faults: {
       toxiproxy: toxiproxy.toxiproxy,
       links: {

@@ -47,6 +47,7 @@ export const fromTarget = async (context: RunContext, prepared: PreparedTarget):
   }
   return {
     ...{ target, secrets, lease, embedded: false, reference: false, exclusive: target.exclusive === true },
+    found: {},
     faults: "proxies" in opened ? opened.proxies : null,
     faultsMissing: "missing" in opened ? opened.missing : "",
   };

@@ -27,7 +27,7 @@ export const shortened = (plan: StagePlan): StagePlan => {
 };
 
 /** The parts that most load stages have in common. */
-export const loadStage = (parts: Pick<LoadStage, "name" | "judges" | "reaches"> & Partial<LoadStage>): LoadStage => ({
+export const loadStage = (parts: Pick<LoadStage, "name" | "judges"> & Partial<LoadStage>): LoadStage => ({
   kind: "load",
   driver: "open-loop",
   story: parts.name,

@@ -1,31 +1,50 @@
 /**
- * The load beside a fault: reads and metered map loads of many organizations in turn, every one of which needs the key
- * service and the limiter, and none of which holds a slot for longer than its decision takes. So what comes back tells of
- * the dependency and of nothing else, and what was charged for a call without an answer shows in the ledger.
+ * The load beside a fault: reads and, where they may be spent, metered map loads of many organizations in turn, every one of
+ * which needs the key service and the limiter, and none of which holds a slot for longer than its decision takes. So what
+ * comes back speaks of the dependency and of nothing else, and what was charged for a call without an answer shows in the
+ * ledger.
  */
+import { type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
 import { constant } from "../load-profiles.ts";
-import { stepOf } from "../step.ts";
-import { storyOf, tenantsMissing } from "../story.ts";
-import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
-import { inTurn } from "../tenants.ts";
+import { readsPerS } from "../rates.ts";
+import { storyOf } from "../story.ts";
+import { oncePerView, type TargetView } from "../target-view.ts";
+import { turnsOf } from "../tenants.ts";
 
 // Tenants with little left are for the stages about quotas.
 const PLENTY = 10_000;
+/** Map loads of the longest stage that this story is played in; a smaller budget buys none. */
+const ENOUGH = 2_000;
 
-const callers = oncePerView((view: TargetView) => {
-  const all = tenantsWith(view, "server");
+type Cast = { at: (i: number) => Caller; isCharged: boolean };
+
+const castOf = oncePerView((view: TargetView): Cast => {
+  const all = runtimeCallers(view);
   const plenty = all.filter(({ allowance }) => allowance === undefined || allowance >= PLENTY);
-  return plenty.length > 0 ? plenty : all;
+  const callers = plenty.length > 0 ? plenty : all;
+  return {
+    at: turnsOf(callers),
+    // A page's session for tiles is charged itself, so it is server keys that load maps.
+    isCharged:
+      view.permits.quotaBurn &&
+      view.tiles === true &&
+      (view.budget?.mapLoads ?? ENOUGH) >= ENOUGH &&
+      callers.every(({ kind }) => kind === "server"),
+  };
 });
 
 export const brokenDependency = storyOf({
   name: "broken-dependency",
   purpose: "reads and metered calls of many organizations, beside a broken link",
-  missing: (view) => tenantsMissing(view, "server", 2),
-  profile: (_view, { ratePerS = 30, durationS = 15 } = {}) => constant(ratePerS, durationS),
-  plan: (_seed, i, view) => {
-    const { org } = inTurn(callers(view), Math.floor(i / 2));
-    const route = i % 2 === 0 ? "design.styles" : "maps.loads";
-    return [stepOf(view, i, { route, credential: { as: "server", of: `tenant:${org}` } })];
+  missing: callersMissing,
+  profile: (view, { ratePerS, durationS = 15 } = {}) => {
+    const allowed = readsPerS(view, runtimeCallers(view));
+    return constant(ratePerS ?? Math.min(30, allowed === null ? 30 : 0.6 * allowed), durationS);
   },
+  plan: (_seed, i, view) => {
+    const { at, isCharged } = castOf(view);
+    const route = i % 2 === 0 ? "design.styles" : isCharged ? "maps.loads" : "design.themes";
+    return [callAs(view, i, at(Math.floor(i / 2)), { route })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["design.styles"]),
 });

@@ -2,27 +2,34 @@
  * One organization opens more streams at once than it may hold and is shed for it (`org_overloaded`, item 211); the others
  * go on as if nothing were. Its streams come in bursts, because a steady flow would meet the rate of its key first.
  */
-import { constant } from "../load-profiles.ts";
-import { type StepWish, stepOf } from "../step.ts";
-import { capacityPerS, storyOf, tenantsMissing } from "../story.ts";
-import { oncePerView, type TargetView, type TenantInView, tenantsWith } from "../target-view.ts";
-import { inTurn } from "../tenants.ts";
+import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers, sessionsOf } from "../callers.ts";
+import { constant, profilePeakPerS } from "../load-profiles.ts";
+import { GLOBAL, KEY, ORGANIZATION, streamsPerS } from "../overload.ts";
+import { inFlightCaps } from "../rates.ts";
+import { type Reach, storyOf } from "../story.ts";
+import { oncePerView, type TargetView } from "../target-view.ts";
+import { turnsOf } from "../tenants.ts";
 
-type Cast = { noisy: TenantInView | undefined; quiet: TenantInView[] };
+type Cast = { noisy: Caller | undefined; quiet: Caller[]; quietAt: (i: number) => Caller };
 
 const castOf = oncePerView((view: TargetView): Cast => {
-  const servers = tenantsWith(view, "server");
-  const noisy = servers.find(({ inFlightCap }) => inFlightCap !== undefined) ?? servers[0];
-  return { noisy, quiet: servers.filter((tenant) => tenant !== noisy) };
+  const callers = runtimeCallers(view);
+  const noisy = callers.find(({ inFlightCap }) => inFlightCap !== undefined) ?? callers[0];
+  const quiet = noisy === undefined ? [] : callers.filter((caller) => areOfTwoOrganizations(caller, noisy));
+  return { noisy, quiet, quietAt: turnsOf(quiet) };
 });
 
+/** Calls of a burst where no cap is stated. */
+const BURST = 64;
+
+const capOf = (view: TargetView): number | undefined => castOf(view).noisy?.inFlightCap ?? inFlightCaps(view).org;
+
 /**
- * The noisy organization's calls stand together: `length` of every `every` calls are its own. A burst is twice the cap, or
- * as much of it as the key's bucket allows.
+ * The noisy organization's calls stand together: `length` of every `every` calls are its own. A burst is twice the cap.
  */
 export const noisyCalls = oncePerView((view: TargetView): { length: number; every: number } => {
-  const cap = castOf(view).noisy?.inFlightCap ?? view.limits.org_in_flight ?? 32;
-  const length = Math.max(4, 2 * cap);
+  const cap = capOf(view);
+  const length = cap === undefined ? BURST : Math.max(4, 2 * cap);
   return { length, every: 4 * length };
 });
 
@@ -32,28 +39,61 @@ export const burstOf = (view: TargetView, i: number): boolean => {
   return i % every < length;
 };
 
+/** From this many calls a second a burst arrives within two thirds of a stream's length. */
+const outrunsPerS = (view: TargetView): number | null => {
+  const { service_ms: serviceMs } = view.limits;
+  return serviceMs === undefined ? null : (1.5 * noisyCalls(view).length * 1000) / serviceMs;
+};
+
+/** What bursts at this rate have to meet: the organization's own cap, where it is stated and nothing else comes first. */
+export const burstReach = (view: TargetView, ratePerS: number): Reach => {
+  const beyond = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: ORGANIZATION, reason }] });
+  const cap = capOf(view);
+  const outruns = outrunsPerS(view);
+  if (cap === undefined || outruns === null) {
+    return beyond(
+      "`limits.org_in_flight` and `limits.service_ms` are not stated, so nobody knows when a burst is enough",
+    );
+  }
+  // The cap is full after half a burst; by then none of its streams may have ended.
+  if (ratePerS < 0.6 * outruns) {
+    return beyond(`a burst has to come at ${outruns.toFixed(0)} calls/s, and ${ratePerS.toFixed(0)} are permitted`);
+  }
+  const { all } = inFlightCaps(view);
+  const { burst } = view.limits;
+  const isSure = all !== undefined && all > cap && burst !== undefined && burst > cap;
+  return isSure
+    ? { all: ["200", ORGANIZATION], oneOf: [], beyond: [] }
+    : { all: ["200"], oneOf: [ORGANIZATION, GLOBAL, KEY], beyond: [] };
+};
+
 export const noisyNeighbour = storyOf({
   name: "noisy-neighbour",
   purpose: "one organization runs into its own cap while the others stay unharmed",
-  missing: (view) => tenantsMissing(view, "server", 4),
-  // A burst has to arrive faster than its own streams end: twice the cap within two thirds of a stream's length.
+  missing: (view) =>
+    castOf(view).quiet.length > 0
+      ? []
+      : ["callers of two organizations: two tenants, or the roles `publishable` and `publishable_other_org`"],
+  needsCapacity: "chat",
   profile: (view, { ratePerS, durationS = 12 } = {}) => {
-    const { length } = noisyCalls(view);
-    const serviceS = (view.limits.service_ms ?? 200) / 1000;
-    const fastEnough = (1.5 * length) / serviceS;
-    const capacity = capacityPerS(view.limits) ?? fastEnough;
-    return constant(ratePerS ?? Math.max(40, Math.min(400, fastEnough, 3 * capacity)), durationS);
+    const outruns = outrunsPerS(view);
+    const fits = streamsPerS(view);
+    if (ratePerS !== undefined) return constant(ratePerS, durationS);
+    if (outruns === null) return fits === null ? null : constant(3 * fits, durationS);
+    return constant(Math.max(40, Math.min(400, outruns)), durationS);
+  },
+  reaches: (view, wish) => {
+    const profile = noisyNeighbour.profile(view, wish);
+    return burstReach(view, profile === null ? 0 : profilePeakPerS(profile));
   },
   plan: (_seed, i, view) => {
-    const { noisy, quiet } = castOf(view);
+    const { noisy, quietAt } = castOf(view);
     if (noisy === undefined) return [];
-    const bursting = burstOf(view, i) || quiet.length === 0;
-    const org = bursting ? noisy.org : inTurn(quiet, i).org;
+    if (burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
     // The quiet ones read, so that the deployment as a whole has room.
-    const route = bursting ? "chat.control" : i % 8 === 0 ? "poi.enrich" : "design.styles";
-    const wish: StepWish = { route, credential: { as: "server", of: `tenant:${org}` } };
-    return [stepOf(view, i, wish)];
+    return [callAs(view, i, quietAt(i), { route: i % 8 === 0 ? "poi.enrich" : "design.styles" })];
   },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control", "design.styles"]),
   noisy: (view) => {
     const { noisy } = castOf(view);
     return noisy === undefined ? [] : [noisy.org];

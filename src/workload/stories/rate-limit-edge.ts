@@ -1,29 +1,58 @@
 /**
- * Two keys asked at twice their rate, with cheap calls, so that `rate_limited` is met and no in-flight cap is: within any
- * window no more may pass than burst plus rate, and no less than that is owed (items 214, 230).
+ * Two keys (or the one there is) asked at twice their rate, with cheap calls, so that `rate_limited` is met and no in-flight
+ * cap is: within any window no more may pass than burst plus rate, and no less than that is owed (items 214, 230).
  */
-import { constant } from "../load-profiles.ts";
-import { stepOf } from "../step.ts";
-import { storyOf, tenantsMissing } from "../story.ts";
-import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
+import { type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
+import { KEY } from "../overload.ts";
+import { withinMax } from "../rates.ts";
+import { type ProfileWish, type Reach, storyOf } from "../story.ts";
+import { oncePerView, type TargetView } from "../target-view.ts";
 import { inTurn } from "../tenants.ts";
 
 const KEYS = 2;
 
-const asked = oncePerView((view: TargetView) => tenantsWith(view, "server").slice(0, KEYS));
+const asked = oncePerView((view: TargetView): Caller[] => runtimeCallers(view).slice(0, KEYS));
+
+/** A key's rate: stated, or what the ramp of reads met. */
+const rateOf = (view: TargetView): number | null => {
+  const found = view.capacity?.reads;
+  if (view.limits.rate_per_s !== undefined) return view.limits.rate_per_s;
+  return found?.by === KEY ? found.perS / Math.max(1, runtimeCallers(view).length) : null;
+};
+
+const burstOf = (view: TargetView, rate: number): number => view.limits.burst ?? 2 * rate;
+
+const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
+  const beyond = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: KEY, reason }] });
+  const rate = rateOf(view);
+  const profile = rateLimitEdge.profile(view, wish);
+  if (rate === null || profile === null) return beyond("no key met a limit, and `limits.rate_per_s` is not stated");
+  const perKey = profileCalls(profile) / asked(view).length;
+  const allowed = burstOf(view, rate) + rate * profileDurationS(profile);
+  if (perKey > 1.05 * allowed) return { all: ["200", KEY], oneOf: [], beyond: [] };
+  return beyond(`${perKey.toFixed(0)} calls do not use up the ${allowed.toFixed(0)} that burst and rate allow a key`);
+};
 
 export const rateLimitEdge = storyOf({
   name: "rate-limit-edge",
-  purpose: "two keys at twice their rate: the bucket neither leaks nor grows at a window's edge",
-  missing: (view) => tenantsMissing(view, "server", KEYS),
+  purpose: "keys at twice their rate: the bucket neither leaks nor grows at a window's edge",
+  missing: callersMissing,
+  needsCapacity: "reads",
   // Long enough for the burst to be gone in the first third.
-  profile: (view, { ratePerS, durationS } = {}) => {
-    const rate = view.limits.rate_per_s ?? 50;
-    const burst = view.limits.burst ?? 2 * rate;
-    return constant(ratePerS ?? 2 * KEYS * rate, durationS ?? Math.max(6, Math.ceil((3 * burst) / rate)));
+  profile: (view, { ratePerS, durationS, maxPerS } = {}) => {
+    const rate = rateOf(view);
+    if (rate === null) {
+      const wanted = ratePerS ?? view.capacity?.reads?.perS;
+      return wanted === undefined ? null : constant(wanted, durationS ?? 6);
+    }
+    const keys = asked(view).length;
+    const offered = withinMax(ratePerS ?? 2 * keys * rate, maxPerS);
+    const excess = offered / keys - rate;
+    const gone = excess <= 0 ? 0 : burstOf(view, rate) / excess;
+    return constant(offered, durationS ?? Math.max(6, Math.ceil(3 * Math.min(gone, 20))));
   },
-  plan: (_seed, i, view) => {
-    const { org } = inTurn(asked(view), i);
-    return [stepOf(view, i, { route: "design.themes", credential: { as: "server", of: `tenant:${org}` } })];
-  },
+  reaches: reachOf,
+  plan: (_seed, i, view) => [callAs(view, i, inTurn(asked(view), i), { route: "design.themes" })],
+  sessions: (view) => sessionsOf(asked(view), ["design.themes"]),
 });

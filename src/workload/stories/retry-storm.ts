@@ -2,31 +2,32 @@
  * Overload with clients that come back: every second one waits for as long as `Retry-After` says (with jitter, item 217),
  * the others ask again at once. Shedding has to stay cheap and the deployment has to recover in spite of the second kind.
  */
-import { spike } from "../load-profiles.ts";
-import { stepOf } from "../step.ts";
-import { capacityPerS, storyOf, tenantsMissing } from "../story.ts";
-import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
-import { inTurn } from "../tenants.ts";
-import { chatTenantsNeeded } from "./chat-past-capacity.ts";
-
-const servers = oncePerView((view: TargetView) => tenantsWith(view, "server"));
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { profilePeakPerS, spike } from "../load-profiles.ts";
+import { overloadReach, streamers, streamsPerS } from "../overload.ts";
+import { ANSWERED, storyOf } from "../story.ts";
 
 const RETRIES = 3;
 
 export const retryStorm = storyOf({
   name: "retry-storm",
   purpose: "a spike of streams whose clients retry, half of them without waiting",
-  missing: (view) => tenantsMissing(view, "server", chatTenantsNeeded(view)),
-  profile: (view, { ratePerS, durationS = 16 } = {}) =>
-    spike(ratePerS ?? Math.max(4, Math.round(0.5 * (capacityPerS(view.limits) ?? 20))), 4, durationS),
-  plan: (_seed, i, view) => {
-    const { org } = inTurn(servers(view), i);
-    return [
-      stepOf(view, i, {
-        route: "chat.control",
-        credential: { as: "server", of: `tenant:${org}` },
-        retry: { times: RETRIES, honours: i % 2 === 0 },
-      }),
-    ];
+  missing: callersMissing,
+  needsCapacity: "chat",
+  profile: (view, { ratePerS, durationS = 16 } = {}) => {
+    const fits = streamsPerS(view);
+    if (ratePerS === undefined && fits === null) return null;
+    return spike(ratePerS ?? 0.5 * (fits as number), 4, durationS);
   },
+  reaches: (view, wish) => {
+    const profile = retryStorm.profile(view, wish);
+    return profile === null ? ANSWERED : overloadReach(view, profilePeakPerS(profile));
+  },
+  plan: (_seed, i, view) => {
+    const { callers, at } = streamers(view);
+    // By rounds, so that each caller has clients of both kinds.
+    const honours = (i + Math.floor(i / callers.length)) % 2 === 0;
+    return [callAs(view, i, at(i), { route: "chat.control", retry: { times: RETRIES, honours } })];
+  },
+  sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
 });

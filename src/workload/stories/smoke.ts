@@ -1,26 +1,74 @@
 /**
  * Every answer that can be had by asking: correct calls of every route, and one wrong call for each static refusal that
- * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own.
+ * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own;
+ * what is charged stands in the first round alone, unless the owner permits to burn allowances.
  */
-import { constant } from "../load-profiles.ts";
+import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
-import { type Step, stepOf } from "../step.ts";
-import { storyOf } from "../story.ts";
+import { type Step, type StepWish, stepOf } from "../step.ts";
+import { type ProfileWish, type Reach, storyOf } from "../story.ts";
+import { costsOfPlan } from "../story-costs.ts";
 import { oncePerView, type TargetView } from "../target-view.ts";
-import { rolesOf, type SmokeCase, sessionsIn } from "./smoke-case.ts";
+import { cast, chargeOf, type SmokeCase, sessionsIn, usesTileSession } from "./smoke-case.ts";
 import { correctCases } from "./smoke-correct.ts";
 import { managementCases } from "./smoke-management.ts";
 import { refusedCases } from "./smoke-refused.ts";
 
 const SALT = saltOf("smoke");
+/** Where the target file states no budget and permits no burning. */
+const UNSTATED = { mapLoads: 20, analyses: 3 };
+/** Rounds that a budget must have room for, or charged calls are made once. */
+const ROUNDS = 10;
 
-const casesOf = oncePerView((view: TargetView): SmokeCase[] =>
-  [...correctCases, ...refusedCases, ...managementCases].filter((smokeCase) =>
-    smokeCase.needs === "writes"
-      ? view.permits.writes && rolesOf(smokeCase.wish).every((role) => role in view.roles)
-      : rolesOf(smokeCase.wish).every((role) => role in view.roles),
-  ),
-);
+type Program = {
+  first: readonly StepWish[];
+  /** Of every round after the first. */
+  later: readonly StepWish[];
+  /** Spent by one round that has the charged calls in it, beside the session for tiles. */
+  charged: { mapLoads: number; analyses: number };
+  tileSessions: number;
+  /** Whether there is a call that has to be admitted. */
+  hasCorrect: boolean;
+};
+
+const possible = (view: TargetView, cases: readonly SmokeCase[]): StepWish[] =>
+  cases.flatMap(({ wish, needs }) => {
+    const permitted = needs !== "writes" || view.permits.writes;
+    return permitted ? (cast(view, wish) ?? []) : [];
+  });
+
+const programOf = oncePerView((view: TargetView): Program => {
+  const { quotaBurn } = view.permits;
+  const unstated = quotaBurn ? Number.POSITIVE_INFINITY : undefined;
+  const room = {
+    mapLoads: view.budget?.mapLoads ?? unstated ?? UNSTATED.mapLoads,
+    analyses: view.budget?.analyses ?? unstated ?? UNSTATED.analyses,
+  };
+  const charged = { mapLoads: 0, analyses: 0 };
+  const tileSessions = room.mapLoads >= 1 ? 1 : 0;
+  const correct: StepWish[] = [];
+  for (const wish of possible(view, correctCases)) {
+    const meter = chargeOf(wish);
+    if (meter === "map_loads" && charged.mapLoads + tileSessions + 1 > room.mapLoads) continue;
+    if (meter === "design_analyses" && charged.analyses + 1 > room.analyses) continue;
+    if (meter === "map_loads") charged.mapLoads += 1;
+    if (meter === "design_analyses") charged.analyses += 1;
+    correct.push(wish);
+  }
+  const others = possible(view, [...refusedCases, ...managementCases]);
+  const affordable = (wish: StepWish): boolean => tileSessions > 0 || !usesTileSession(wish);
+  const first = [...correct, ...others].filter(affordable);
+  const isPlenty =
+    quotaBurn && room.mapLoads >= ROUNDS * charged.mapLoads && room.analyses >= ROUNDS * charged.analyses;
+  const free = correct.filter((wish) => chargeOf(wish) === undefined);
+  return {
+    first,
+    later: isPlenty ? first : [...free, ...others].filter(affordable),
+    charged,
+    tileSessions: first.some(usesTileSession) ? 1 : 0,
+    hasCorrect: correct.length > 0,
+  };
+});
 
 /** Position `at` of a round, shuffled: an affine walk through the cases, so that no round has to be stored. */
 const shuffled = (seed: number, round: number, at: number, count: number): number => {
@@ -35,19 +83,60 @@ const shuffled = (seed: number, round: number, at: number, count: number): numbe
   return (whole(seed, round, SALT + 1, count) + at * stride) % count;
 };
 
-/** How many calls one round of all cases takes. */
-export const smokeRound = (view: TargetView): number => casesOf(view).length;
+/** How many calls the first round takes, which has all cases. */
+export const smokeRound = (view: TargetView): number => programOf(view).first.length;
+
+const hasSomebody = (view: TargetView): boolean => programOf(view).first.some(({ credential }) => "of" in credential);
+
+const plan = (seed: number, i: number, view: TargetView): Step[] => {
+  const { first, later } = programOf(view);
+  const isFirst = i < first.length;
+  const [cases, n] = isFirst ? [first, i] : [later, i - first.length];
+  const round = isFirst ? 0 : 1 + Math.floor(n / cases.length);
+  const wish = cases[shuffled(seed, round, n % cases.length, cases.length)];
+  return wish === undefined ? [] : [stepOf(view, i, wish)];
+};
+
+/** Refusals that the role `publishable` provokes by the origin it sends. */
+const BY_ORIGIN = ["403 origin_required", "403 session_origin_mismatch"] as const;
+const NO_PAGE = "neither the role `publishable` nor a tenant has a publishable key with its `origin`";
+
+/** What one whole round meets whatever the gaps of the specification are filled with. */
+const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
+  const { first, hasCorrect } = programOf(view);
+  const calls = profileCalls(smoke.profile(view, wish) as Profile);
+  if (calls < first.length) {
+    const reason = `${calls.toFixed(0)} calls are no whole round of ${first.length}`;
+    return { all: [], oneOf: [], beyond: ["200", "401", ...BY_ORIGIN].map((outcome) => ({ outcome, reason })) };
+  }
+  const hasPage = first.some(({ credential, origin }) => credential.as === "publishable" && origin === "foreign");
+  return {
+    all: [...(hasCorrect ? ["200"] : []), "401", ...(hasPage ? BY_ORIGIN : [])],
+    oneOf: [],
+    beyond: hasPage ? [] : BY_ORIGIN.map((outcome) => ({ outcome, reason: NO_PAGE })),
+  };
+};
 
 export const smoke = storyOf({
   name: "smoke",
   purpose: "every route once as it should be called, and every refusal that the caller can provoke without load",
-  missing: (view) => (Object.keys(view.roles).length === 0 ? ["at least one role under `credentials`"] : []),
-  profile: (view, { ratePerS = 25, durationS } = {}) =>
-    constant(ratePerS, durationS ?? Math.max(8, Math.ceil((3 * smokeRound(view)) / ratePerS))),
-  plan: (seed, i, view): Step[] => {
-    const cases = casesOf(view);
-    const found = cases[shuffled(seed, Math.floor(i / cases.length), i % cases.length, cases.length)];
-    return found === undefined ? [] : [stepOf(view, i, found.wish)];
+  missing: (view) =>
+    hasSomebody(view) ? [] : ["at least one role under `credentials`, or a tenant that is not on Free"],
+  profile: (view, { ratePerS = 25, durationS, maxPerS } = {}) => {
+    const rate = Math.min(ratePerS, maxPerS ?? ratePerS);
+    return constant(rate, durationS ?? Math.max(8, Math.ceil((3 * smokeRound(view)) / rate)));
   },
-  sessions: (view) => sessionsIn(casesOf(view)),
+  reaches: reachOf,
+  plan,
+  // Refused calls are not charged (item 222), whatever they asked for.
+  costs: (view, calls) => {
+    const { first, later, charged, tileSessions } = programOf(view);
+    const rounds = later === first ? calls / Math.max(1, first.length) : 1;
+    const map_loads = charged.mapLoads * rounds + tileSessions;
+    return {
+      ...costsOfPlan(plan, smoke.sessions(view).length, view, calls),
+      ...{ map_loads, analyses: charged.analyses * rounds },
+    };
+  },
+  sessions: (view) => sessionsIn(programOf(view).first),
 });

@@ -1,22 +1,25 @@
 /**
  * An ordinary day: many organizations of unequal size, mostly reads, some chat, a few maps opened. The base load of a
- * comparison and of a soak; nobody is meant to be refused.
+ * comparison and of a soak; nobody is meant to be refused, and nothing of it is charged: tiles are free, and the sessions
+ * are for chat (A9, item 80).
  */
 
 import type { RouteName } from "../../contract/routes.ts";
+import { callAs, callersMissing, minting, runtimeCallers, sessionsOf } from "../callers.ts";
 import { constant } from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
-import { exchangeStep, type Step, type StepWish, stepOf } from "../step.ts";
-import { capacityPerS, storyOf, tenantsMissing } from "../story.ts";
-import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
-import { chooserOf, zipf } from "../tenants.ts";
+import { chatPerS, inFlightCaps, sharesOf } from "../rates.ts";
+import { exchangeStep, type Step } from "../step.ts";
+import { storyOf } from "../story.ts";
+import { oncePerView, type TargetView } from "../target-view.ts";
+import { bySize, chooserOf } from "../tenants.ts";
 
 const WHO = saltOf("steady-mix who");
 const WHAT = saltOf("steady-mix what");
 
 type Deed = RouteName | "exchange";
 
-const deedFor = chooserOf<Deed>([
+const DEEDS: readonly { item: Deed; weight: number }[] = [
   { item: "design.styles", weight: 22 },
   { item: "design.themes", weight: 12 },
   { item: "design.samples", weight: 6 },
@@ -27,38 +30,60 @@ const deedFor = chooserOf<Deed>([
   { item: "chat.route", weight: 6 },
   { item: "maps.tiles", weight: 5 },
   { item: "exchange", weight: 5 },
-]);
+];
+const deedFor = chooserOf(DEEDS);
+/** Part of the calls that work for as long as a stream does. */
+const WORKING = 0.5;
 
-const serversBySize = oncePerView((view: TargetView) => chooserOf(zipf(tenantsWith(view, "server"), 0.5)));
-// A Free organization is admitted to `tile` alone, and tiles are charged.
-const paid = oncePerView((view: TargetView) => tenantsWith(view, "publishable").filter(({ tier }) => tier !== "Free"));
-const paidBySize = oncePerView((view: TargetView) => chooserOf(zipf(paid(view), 0.5)));
+const callersBySize = oncePerView((view: TargetView) => {
+  const weighted = bySize(runtimeCallers(view));
+  return { choose: chooserOf(weighted), shares: sharesOf(weighted) };
+});
+const mintingBySize = oncePerView((view: TargetView) => chooserOf(bySize(minting(view))));
 
 /** Shared with the stories that run the same mix under another profile or fault. */
 export const planMix = (seed: number, i: number, view: TargetView): Step[] => {
   const deed = deedFor(uniform(seed, i, WHAT));
   const who = uniform(seed, i, WHO);
-  if (deed === "exchange" && paid(view).length > 0) {
-    return [exchangeStep(view, i, `tenant:${paidBySize(view)(who).org}`, "chat")];
+  if (deed === "exchange" && minting(view).length > 0) {
+    return [exchangeStep(view, i, mintingBySize(view)(who).name, "chat")];
   }
-  const route: RouteName = deed === "exchange" ? "design.styles" : deed;
-  const wish: StepWish = {
-    route,
-    credential: { as: "server", of: `tenant:${serversBySize(view)(who).org}` },
-  };
-  return [stepOf(view, i, wish)];
+  const caller = callersBySize(view).choose(who);
+  // A tile needs a place to ask for it, and of a page a session that is charged.
+  const hasTiles = view.tiles === true && caller.kind === "server";
+  const isRead = deed === "exchange" || (deed === "maps.tiles" && !hasTiles);
+  return [callAs(view, i, caller, { route: isRead ? "design.styles" : deed })];
 };
 
-/** Calls per second that leave half of the streams' capacity free: one call in four is a stream. */
-export const mixRatePerS = (view: TargetView): number => {
-  const capacity = capacityPerS(view.limits);
-  return capacity === null ? 40 : Math.min(200, Math.max(10, Math.round(0.5 * capacity)));
+export const sessionsOfMix = (view: TargetView) => sessionsOf(runtimeCallers(view), ["chat.control", "design.styles"]);
+
+/**
+ * Calls per second that leave half of the streams' capacity free (one call in four is a stream), and of what the largest
+ * organization and the most used key may ask for as well. `null` when no capacity is known.
+ */
+export const mixRatePerS = (view: TargetView): number | null => {
+  const { shares } = callersBySize(view);
+  const streams = chatPerS(view, shares);
+  if (streams === null) return null;
+  const { org } = inFlightCaps(view);
+  const { service_ms: serviceMs, rate_per_s: rate } = view.limits;
+  const bounds = [200, 0.5 * streams];
+  if (rate !== undefined && shares.key > 0) bounds.push((0.6 * rate) / shares.key);
+  if (org !== undefined && serviceMs !== undefined && shares.org > 0) {
+    bounds.push((0.5 * org * 1000) / (serviceMs * WORKING * shares.org));
+  }
+  return Math.min(...bounds);
 };
 
 export const steadyMix = storyOf({
   name: "steady-mix",
   purpose: "an ordinary day of many organizations, with nobody refused",
-  missing: (view) => tenantsMissing(view, "server", 4),
-  profile: (view, { ratePerS, durationS = 15 } = {}) => constant(ratePerS ?? mixRatePerS(view), durationS),
+  missing: callersMissing,
+  needsCapacity: "chat",
+  profile: (view, { ratePerS, durationS = 15 } = {}) => {
+    const rate = ratePerS ?? mixRatePerS(view);
+    return rate === null ? null : constant(rate, durationS);
+  },
   plan: planMix,
+  sessions: sessionsOfMix,
 });

@@ -3,79 +3,107 @@
  * the allowance has left, whatever the concurrency (items 79, 185, 204-207). Meanwhile one noisy organization opens its
  * own streams by the dozen and meets its own cap (item 211), while the others mint on.
  */
-import { constant } from "../load-profiles.ts";
+import { type Caller, callAs, runtimeCallers, sessionsOf } from "../callers.ts";
+import { constant, profileCalls, profilePeakPerS } from "../load-profiles.ts";
+import { ORGANIZATION } from "../overload.ts";
 import { saltOf, uniform } from "../random.ts";
-import { exchangeStep, type Step, stepOf } from "../step.ts";
-import { capacityPerS, storyOf } from "../story.ts";
-import { oncePerView, type TargetView, type TenantInView } from "../target-view.ts";
+import { capacityPerS, withinMax } from "../rates.ts";
+import { exchangeStep, type Step } from "../step.ts";
+import { type ProfileWish, type Reach, storyOf } from "../story.ts";
+import { costsOfPlan } from "../story-costs.ts";
+import { oncePerView, type TargetView } from "../target-view.ts";
 import { chooserOf, type Weighted } from "../tenants.ts";
-import { burstOf, noisyCalls } from "./noisy-neighbour.ts";
+import { burstOf, burstReach, noisyCalls } from "./noisy-neighbour.ts";
+import { leftAtMost, quotaMinters, quotaMintersMissing } from "./tile-quota-minters.ts";
 
 const WHO = saltOf("tile-quota-stampede who");
+/** Without a noisy one there is nothing to outrun. */
+const CALM_PER_S = 50;
+/** Half as many mints again as there are loads left, so that every line is crossed. */
+const CROSSES = 1.5;
 
-/** Map loads that a tenant has left: up to its allowance on Free, up to five times on a paid plan (items 185, 206). */
-const left = (tenant: TenantInView): number =>
-  (tenant.tier === "Free" ? 1 : 5) * (tenant.allowance ?? 0) - (tenant.used ?? 0);
-
-/** Mints past this many can not be reached in a stage, so such tenants would prove nothing. */
-const REACHABLE = 600;
-
-type Cast = { minters: TenantInView[]; noisy: TenantInView | undefined; choose: (u: number) => TenantInView };
+type Cast = { noisy: Caller | undefined; choose: (u: number) => Caller };
 
 const castOf = oncePerView((view: TargetView): Cast => {
-  const able = view.tenants.filter(
-    (tenant) =>
-      tenant.publishable && tenant.tier !== undefined && tenant.tier !== null && tenant.allowance !== undefined,
-  );
-  const within = able.filter((tenant) => left(tenant) > 0 && left(tenant) <= REACHABLE);
-  const of = (tier: "Free" | "Pro") =>
-    within
-      .filter((tenant) => tenant.tier === tier)
-      .sort((a, b) => left(a) - left(b))
-      .slice(0, 4);
-  const minters = [...of("Free"), ...of("Pro")];
+  const minters = quotaMinters(view);
+  const orgs = new Set(minters.map(({ org }) => org));
   // Weighed by what is left, so that all of them cross their line at about the same moment.
-  const choices: Weighted<TenantInView>[] = minters.map((item) => ({ item, weight: left(item) }));
-  const noisy = view.tenants.find(
-    ({ org, server, tier }) => server && tier !== "Free" && !minters.some((m) => m.org === org),
-  );
-  return { minters, noisy, choose: chooserOf(choices) };
+  const choices: Weighted<Caller>[] = minters.map((item) => ({ item, weight: leftAtMost(item) }));
+  return { noisy: runtimeCallers(view).find(({ org }) => !orgs.has(org)), choose: chooserOf(choices) };
 });
 
-/** Of these calls each is a mint, unless the noisy organization has its burst. */
+/** Each call is a mint, unless the noisy organization has its burst. */
 const plan = (seed: number, i: number, view: TargetView): Step[] => {
-  const { noisy, choose, minters } = castOf(view);
-  if (noisy !== undefined && burstOf(view, i)) {
-    return [stepOf(view, i, { route: "chat.control", credential: { as: "server", of: `tenant:${noisy.org}` } })];
+  const { noisy, choose } = castOf(view);
+  if (noisy !== undefined && burstOf(view, i)) return [callAs(view, i, noisy, { route: "chat.control" })];
+  if (quotaMinters(view).length === 0) return [];
+  return [exchangeStep(view, i, choose(uniform(seed, i, WHO)).name, "tile")];
+};
+
+/** Part of the calls that are mints. */
+const mintShare = (view: TargetView): number => {
+  const { every, length } = noisyCalls(view);
+  return castOf(view).noisy === undefined ? 1 : (every - length) / every;
+};
+
+const leftOfAll = (view: TargetView): number => quotaMinters(view).reduce((sum, caller) => sum + leftAtMost(caller), 0);
+
+const LINES = { Free: "429 map_load_quota_exceeded", Pro: "429 map_load_hard_stop" } as const;
+
+const reachOf = (view: TargetView, wish?: ProfileWish): Reach => {
+  const profile = tileQuotaStampede.profile(view, wish);
+  const minters = quotaMinters(view);
+  const calls = profile === null ? 0 : profileCalls(profile);
+  const isCrossed = calls * mintShare(view) >= 1.2 * leftOfAll(view);
+  const all: string[] = [];
+  const beyond: { outcome: string; reason: string }[] = [];
+  // Where nobody could read what is used, nothing may be left to admit; the line itself is crossed all the same.
+  if (minters.some(({ used }) => used !== undefined)) all.push("200");
+  for (const tier of ["Free", "Pro"] as const) {
+    const outcome = LINES[tier];
+    if (!minters.some((caller) => caller.tier === tier)) {
+      const role = tier === "Free" ? "publishable_expendable" : "publishable_expendable_paid";
+      beyond.push({ outcome, reason: `no ${tier} tenant with a small \`limit\` and no role \`${role}\`` });
+    } else if (isCrossed) all.push(outcome);
+    else beyond.push({ outcome, reason: `${calls.toFixed(0)} calls do not use up what may be left` });
   }
-  if (minters.length === 0) return [];
-  return [exchangeStep(view, i, `tenant:${choose(uniform(seed, i, WHO)).org}`, "tile")];
+  if (castOf(view).noisy === undefined) {
+    const reason = "no tenant with a server key, and no role `server`, of an organization that mints nothing";
+    return { all, oneOf: [], beyond: [...beyond, { outcome: ORGANIZATION, reason }] };
+  }
+  const noisy = burstReach(view, profile === null ? 0 : profilePeakPerS(profile));
+  return {
+    all: [...new Set([...all, ...noisy.all])],
+    oneOf: noisy.oneOf,
+    beyond: [...beyond, ...noisy.beyond],
+  };
 };
 
 export const tileQuotaStampede = storyOf({
   name: "tile-quota-stampede",
   purpose: "concurrent tile mints across the allowance of Free and paid organizations, beside a noisy one",
-  missing: (view) => {
-    const { minters, noisy } = castOf(view);
-    const missing: string[] = [];
-    for (const tier of ["Free", "Pro"] as const) {
-      if (!minters.some((tenant) => tenant.tier === tier)) {
-        missing.push(`a ${tier} tenant with a publishable key and \`limit\`, of which a stage can use up what is left`);
-      }
-    }
-    if (noisy === undefined) missing.push("a paid tenant with a server key that mints nothing");
-    return missing;
-  },
-  // Half as many mints again as there are loads left, fast enough for the noisy one to outrun its own streams.
-  profile: (view, { ratePerS, durationS } = {}) => {
-    const mints = 1.5 * castOf(view).minters.reduce((sum, tenant) => sum + left(tenant), 0);
-    const { every, length } = noisyCalls(view);
-    const total = Math.ceil((mints * every) / (every - length));
+  missing: quotaMintersMissing,
+  profile: (view, { ratePerS, durationS, maxPerS } = {}) => {
+    const { noisy } = castOf(view);
     const capacity = capacityPerS(view.limits);
-    const rate = ratePerS ?? Math.min(400, Math.max(100, Math.round(1.5 * (capacity ?? 100))));
-    return constant(rate, durationS ?? Math.max(4, Math.ceil(total / rate)));
+    // Fast enough for the noisy one to outrun its own streams.
+    const fast = capacity === null ? 100 : Math.min(400, Math.max(100, Math.round(1.5 * capacity)));
+    const rate = withinMax(ratePerS ?? (noisy === undefined ? CALM_PER_S : fast), maxPerS);
+    const { rate_per_s: perKey = Number.POSITIVE_INFINITY } = view.limits;
+    const mintsPerS = Math.min(rate * mintShare(view), perKey * quotaMinters(view).length);
+    return constant(rate, durationS ?? Math.max(4, Math.ceil((CROSSES * leftOfAll(view)) / Math.max(1e-3, mintsPerS))));
+  },
+  reaches: reachOf,
+  // A mint past the line is refused and not charged (item 222).
+  costs: (view, calls) => {
+    const costs = costsOfPlan(plan, tileQuotaStampede.sessions(view).length, view, calls);
+    return { ...costs, map_loads: Math.min(costs.map_loads, leftOfAll(view)) };
   },
   plan,
+  sessions: (view) => {
+    const { noisy } = castOf(view);
+    return noisy === undefined ? [] : sessionsOf([noisy], ["chat.control"]);
+  },
   noisy: (view) => {
     const { noisy } = castOf(view);
     return noisy === undefined ? [] : [noisy.org];

@@ -2,16 +2,13 @@
  * The stories whose load is ordinary and whose point is what happens to the deployment meanwhile: the runner brings the
  * disturbance (a slower service, a lost replica, a deploy), these only say who calls what.
  */
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
 import type { Profile } from "../load-profiles.ts";
 import { constant, ramp, spike } from "../load-profiles.ts";
-import { type StepWish, stepOf } from "../step.ts";
-import { capacityPerS, type ProfileWish, type Story, storyOf, tenantsMissing } from "../story.ts";
-import { oncePerView, type TargetView, tenantsWith } from "../target-view.ts";
-import { inTurn } from "../tenants.ts";
-import { chatTenantsNeeded } from "./chat-past-capacity.ts";
-import { mixRatePerS, planMix } from "./steady-mix.ts";
-
-const servers = oncePerView((view: TargetView) => tenantsWith(view, "server"));
+import { streamers, streamsPerS } from "../overload.ts";
+import type { StepWish } from "../step.ts";
+import { type ProfileWish, type Story, storyOf } from "../story.ts";
+import { mixRatePerS, planMix, sessionsOfMix } from "./steady-mix.ts";
 
 const mixStory = (
   name: string,
@@ -22,10 +19,14 @@ const mixStory = (
   storyOf({
     name,
     purpose,
-    missing: (view) => tenantsMissing(view, "server", 4),
-    profile: (view, { ratePerS, durationS = lengthS }: ProfileWish = {}) =>
-      profile(ratePerS ?? mixRatePerS(view), durationS),
+    missing: callersMissing,
+    needsCapacity: "chat",
+    profile: (view, { ratePerS, durationS = lengthS }: ProfileWish = {}) => {
+      const rate = ratePerS ?? mixRatePerS(view);
+      return rate === null ? null : profile(rate, durationS);
+    },
     plan: planMix,
+    sessions: sessionsOfMix,
   });
 
 /** Streams alone, in turn, at a share of capacity; `habit` says what is peculiar to a call's reader. */
@@ -39,19 +40,20 @@ const streamStory = (
   storyOf({
     name,
     purpose,
-    missing: (view) => tenantsMissing(view, "server", chatTenantsNeeded(view)),
-    profile: (view, { ratePerS, durationS = lengthS } = {}) =>
-      constant(ratePerS ?? Math.max(2, Math.round(share * (capacityPerS(view.limits) ?? 20))), durationS),
-    plan: (_seed, i, view) => {
-      const { org } = inTurn(servers(view), i);
-      return [
-        stepOf(view, i, {
-          route: "chat.control",
-          credential: { as: "server", of: `tenant:${org}` },
-          ...habit(i),
-        }),
-      ];
+    missing: callersMissing,
+    needsCapacity: "chat",
+    profile: (view, { ratePerS, durationS = lengthS } = {}) => {
+      const fits = streamsPerS(view);
+      if (ratePerS === undefined && fits === null) return null;
+      return constant(ratePerS ?? share * (fits as number), durationS);
     },
+    plan: (_seed, i, view) => {
+      const { callers, at } = streamers(view);
+      // By rounds, so that each caller has readers of every kind.
+      const reader = i + Math.floor(i / callers.length);
+      return [callAs(view, i, at(i), { route: "chat.control", ...habit(reader) })];
+    },
+    sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
   });
 
 export const spikeAndRecover = mixStory(

@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import { kneeRamp } from "../workload/stories/find-knee.ts";
+import { isPastKnee, kneeOfRamp } from "./knee-of-ramp.ts";
+import { adaptive, always, playRamp, queueing, rateLimited, type Server } from "./simulated-servers.fixture.ts";
+
+const SEEDS = Array.from({ length: 20 }, (_, k) => k + 1);
+const START_US = 5_000_000;
+
+type Case = { name: string; truth: number; by: string; server: (seed: number) => Server; maxPerS: number };
+
+const CASES: Case[] = [
+  {
+    name: "M/M/24/24, no queue",
+    truth: 80,
+    by: "429 b2b_overloaded",
+    server: (seed) => queueing({ slots: 24, inFlight: 24, serviceMs: 300, seed }),
+    maxPerS: 400,
+  },
+  {
+    name: "M/M/16/48, a queue",
+    truth: 80,
+    by: "429 b2b_overloaded",
+    server: (seed) => queueing({ slots: 16, inFlight: 48, serviceMs: 200, seed }),
+    maxPerS: 500,
+  },
+  {
+    name: "M/D/8/8 of one organization",
+    truth: 40,
+    by: "429 org_overloaded",
+    server: (seed) =>
+      queueing({ slots: 8, inFlight: 8, serviceMs: 200, seed, isConstant: true, sheds: "429 org_overloaded" }),
+    maxPerS: 200,
+  },
+  {
+    name: "streams that outlast a step by far",
+    truth: 3.2,
+    by: "429 b2b_overloaded",
+    server: (seed) => queueing({ slots: 64, inFlight: 64, serviceMs: 20_000, seed, isConstant: true }),
+    maxPerS: 200,
+  },
+  {
+    name: "adaptive shedding",
+    truth: 80,
+    by: "429 b2b_overloaded",
+    server: (seed) => adaptive({ slots: 16, serviceMs: 200, toleratedMs: 100, seed }),
+    maxPerS: 400,
+  },
+  {
+    name: "a key's rate with a burst",
+    truth: 50,
+    by: "429 rate_limited",
+    server: () => rateLimited(50, 100, 5),
+    maxPerS: 400,
+  },
+  { name: "a slow key", truth: 5, by: "429 rate_limited", server: () => rateLimited(5, 10, 5), maxPerS: 50 },
+  {
+    name: "never sheds",
+    truth: 50,
+    by: "latency",
+    server: (seed) =>
+      queueing({ slots: 10, inFlight: Number.POSITIVE_INFINITY, serviceMs: 200, seed, isConstant: true }),
+    maxPerS: 300,
+  },
+];
+
+describe("the knee of a ramp against servers whose capacity is known", () => {
+  test.each(CASES)(
+    "$name: near the truth, which the interval holds in nearly every run",
+    ({ truth, by, server, maxPerS }) => {
+      let held = 0;
+      for (const seed of SEEDS) {
+        const ramp = kneeRamp(maxPerS);
+        const knee = kneeOfRamp(playRamp(server(seed), ramp, seed, START_US), ramp, START_US);
+        if (!knee.found) throw new Error(`seed ${seed}: ${knee.reason}`);
+        expect(knee.by).toBe(by);
+        expect(knee.capacityPerS / truth, `seed ${seed}`).toBeGreaterThan(0.75);
+        expect(knee.capacityPerS / truth, `seed ${seed}`).toBeLessThan(1.3);
+        if (knee.low <= truth && truth <= knee.high) held += 1;
+      }
+      expect(held).toBeGreaterThanOrEqual(16);
+    },
+  );
+
+  test("the start may be unknown: the first call stands for it", () => {
+    const ramp = kneeRamp(400);
+    const knee = kneeOfRamp(playRamp(rateLimited(50, 100, 5), ramp, 3, START_US), ramp);
+    expect(knee).toMatchObject({ found: true, by: "429 rate_limited" });
+  });
+
+  test.each(CASES)(
+    "$name: a ramp that is ended once the knee is certain finds the same",
+    ({ truth, server, maxPerS }) => {
+      const ramp = kneeRamp(maxPerS);
+      const lines = playRamp(server(7), ramp, 7, START_US);
+      let nowUs = START_US;
+      // What a runner sees: lines of calls that are over.
+      while (
+        !isPastKnee(
+          lines.filter(({ done_us: us }) => us <= nowUs),
+          ramp,
+          nowUs,
+          START_US,
+        )
+      ) {
+        nowUs += 500_000;
+        if (nowUs > START_US + 120e6) throw new Error("the knee was never certain");
+      }
+      const knee = kneeOfRamp(
+        lines.filter(({ intended_us: us }) => us <= nowUs),
+        ramp,
+        START_US,
+      );
+      expect(knee.found ? knee.capacityPerS / truth : knee.reason).toBeGreaterThan(0.65);
+      expect(knee.found ? knee.capacityPerS / truth : knee.reason).toBeLessThan(1.5);
+    },
+  );
+});
+
+describe("no knee", () => {
+  test("a ramp that ends below capacity found none, and says how far it went", () => {
+    const ramp = kneeRamp(60);
+    const knee = kneeOfRamp(
+      playRamp(queueing({ slots: 64, inFlight: 64, serviceMs: 200 }), ramp, 1, START_US),
+      ramp,
+      START_US,
+    );
+    expect(knee).toMatchObject({
+      found: false,
+      atLeastPerS: 60,
+      reason: expect.stringMatching(/not reached.*60\.0 calls\/s/),
+    });
+  });
+
+  test("chance refusals below capacity are no knee", () => {
+    // Erlang B: at three quarters of its capacity this one refuses about 2 of 100.
+    const ramp = kneeRamp(60);
+    for (const seed of SEEDS) {
+      const server = queueing({ slots: 24, inFlight: 24, serviceMs: 300, seed });
+      expect(kneeOfRamp(playRamp(server, ramp, seed, START_US), ramp, START_US).found).toBe(false);
+    }
+  });
+
+  test("calls that are refused at every rate are no matter of load", () => {
+    const ramp = kneeRamp(50);
+    const knee = kneeOfRamp(playRamp(always("401"), ramp, 1, START_US), ramp, START_US);
+    expect(knee).toMatchObject({ found: false, atLeastPerS: 0, reason: expect.stringContaining("401") });
+    let n = 0;
+    const half: Server = (atUs) => ({ doneUs: atUs + 800, outcome: n++ % 2 === 0 ? "200" : "403 insufficient_scope" });
+    expect(kneeOfRamp(playRamp(half, ramp, 1, START_US), ramp, START_US)).toMatchObject({
+      found: false,
+      reason: expect.stringContaining("insufficient_scope"),
+    });
+  });
+
+  test("nothing was sent", () => {
+    expect(kneeOfRamp([], kneeRamp(50))).toMatchObject({ found: false, atLeastPerS: 0 });
+  });
+});

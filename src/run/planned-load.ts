@@ -1,0 +1,53 @@
+/** The load of a stage on one deployment: the story's own or the user's, inside what the target file permits. */
+import type { Arrivals } from "../workload/arrivals.ts";
+import { PROFILES, type Profile, profileDurationS, profilePeakPerS, scaleProfile } from "../workload/load-profiles.ts";
+import type { ProfileWish, Reach, Story } from "../workload/story.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import type { LoadStage } from "./stage-plan.ts";
+
+/** Sessions are minted and refusals retried beside the schedule. */
+const SHARE_OF_PERMIT = 0.9;
+/** Random arrivals come in bunches, which a permitted rate that is near would hold back. */
+const SHARE_FOR_POISSON = 0.6;
+
+export type PlannedLoad = {
+  profile: Profile;
+  arrivals: Arrivals;
+  /** What has to be seen, and what cannot be seen here. */
+  reach: Reach;
+};
+
+export const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
+  ...(ratePerS === undefined ? {} : { ratePerS }),
+  ...(durationS === undefined ? {} : { durationS }),
+  ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),
+});
+
+/** A suite knows what its stages reach on the deployment that it was made for, and what its disturbances bring about. */
+const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileWish, embedded: boolean): Reach =>
+  plan.reaches !== undefined && (embedded || plan.disturbance !== undefined)
+    ? { all: plan.reaches, oneOf: [], beyond: [] }
+    : story.reaches(view, wish);
+
+/** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
+export const plannedLoad = (
+  plan: LoadStage,
+  story: Story,
+  view: TargetView,
+  given: { maxPerS: number | undefined; embedded: boolean },
+): PlannedLoad | null => {
+  const wish = wishOf(plan, given.maxPerS);
+  const own = story.profile(view, wish);
+  if (own === null) return null;
+  const shape = plan.loadProfile === undefined ? undefined : PROFILES[plan.loadProfile];
+  const wanted = shape === undefined ? own : shape(plan.ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+  const most = wish.maxPerS ?? Number.POSITIVE_INFINITY;
+  const peak = profilePeakPerS(wanted);
+  const profile = peak > most ? scaleProfile(wanted, most / peak) : wanted;
+  const isNear = given.maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * given.maxPerS;
+  return {
+    profile,
+    arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
+    reach: reachOf(plan, story, view, wish, given.embedded),
+  };
+};

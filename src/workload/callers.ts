@@ -1,0 +1,133 @@
+/**
+ * Who makes the calls of a story: the tenants of the target file, and where there are none the roles of `credentials`, so
+ * that a target with one key can be played with. Computed once per view.
+ */
+import { type Product, type RouteName, routeOf, type Scope } from "../contract/routes.ts";
+import { type Step, type StepWish, stepOf } from "./step.ts";
+import type { SessionWanted } from "./story.ts";
+import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";
+
+export type KeyKind = "publishable" | "server";
+
+export type Caller = {
+  readonly name: CallerName;
+  /** Its organization; the caller's name where the target file does not name it. */
+  readonly org: string;
+  readonly kind: KeyKind;
+  readonly tier?: Tier;
+  /** As stated in the target file; absent where it states none. */
+  readonly weight?: number;
+  /** Monthly allowance of map loads, and what of it is used, as read; absent: unknown. */
+  readonly allowance?: number;
+  readonly used?: number;
+  readonly inFlightCap?: number;
+};
+
+/** Roles whose key may do everything (interface.md section 2), of each kind. */
+const FULL_ROLES: Readonly<Record<KeyKind, readonly string[]>> = {
+  server: ["server"],
+  publishable: ["publishable", "publishable_other_org", "publishable_basemap"],
+};
+
+export const roleCaller = (view: TargetView, role: string, kind: KeyKind): Caller | null => {
+  const found: RoleInView | undefined = view.roles[role];
+  // The exchange refuses a publishable key without an origin (item 71).
+  if (found === undefined || (kind === "publishable" && !found.hasOrigin)) return null;
+  const name: CallerName = `role:${role}`;
+  const { org, powers } = callerOf(view, name, kind);
+  return {
+    ...{ name, org, kind },
+    ...(powers.tier === undefined ? {} : { tier: powers.tier }),
+    ...(found.allowance === undefined ? {} : { allowance: found.allowance }),
+    ...(found.used === undefined ? {} : { used: found.used }),
+  };
+};
+
+const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>
+  view.tenants
+    .filter((tenant) => tenant[kind])
+    .map(({ org, publishable: _publishable, server: _server, ...more }) => ({
+      ...more,
+      ...{ name: `tenant:${org}` as const, org, kind },
+    }));
+
+const fromRoles = (view: TargetView, kind: KeyKind): Caller[] =>
+  FULL_ROLES[kind].flatMap((role) => roleCaller(view, role, kind) ?? []);
+
+const withKind = (kind: KeyKind) =>
+  oncePerView((view: TargetView): readonly Caller[] => {
+    const tenants = fromTenants(view, kind);
+    return tenants.length > 0 ? tenants : fromRoles(view, kind);
+  });
+const servers = withKind("server");
+const publishables = withKind("publishable");
+
+/** Callers with a key of one kind: tenants, or roles where no tenant has such a key. */
+export const callersWith = (view: TargetView, kind: KeyKind): readonly Caller[] =>
+  kind === "server" ? servers(view) : publishables(view);
+
+// Free admits product `tile` alone and has no server keys (items 48, 75): nothing here that is not charged.
+const notFree = ({ tier }: Caller): boolean => tier !== "Free";
+
+/** Who can have sessions minted that are not charged. */
+export const minting = oncePerView((view: TargetView) => callersWith(view, "publishable").filter(notFree));
+
+/** Who can call runtime routes: with a server key, or with sessions of a publishable one. */
+export const runtimeCallers = oncePerView((view: TargetView): readonly Caller[] => {
+  for (const kind of ["server", "publishable"] as const) {
+    const tenants = fromTenants(view, kind).filter(notFree);
+    if (tenants.length > 0) return tenants;
+  }
+  const callers: Caller[] = [];
+  for (const caller of [...fromRoles(view, "server"), ...fromRoles(view, "publishable")].filter(notFree)) {
+    // A second key of the same organization would share its caps, and cost a mint.
+    if (!callers.some(({ org }) => org === caller.org)) callers.push(caller);
+  }
+  return callers;
+});
+
+/** Whether it is certain that two callers belong to two organizations. */
+export const areOfTwoOrganizations = (one: Caller, other: Caller): boolean => {
+  if (one.org === other.org) return false;
+  const isNamed = ({ org }: Caller): boolean => !org.startsWith("role:");
+  if (isNamed(one) && isNamed(other)) return true;
+  const names = [one.name, other.name];
+  return names.includes("role:publishable") && names.includes("role:publishable_other_org");
+};
+
+const PRODUCT_OF: Readonly<Partial<Record<Scope, Product>>> = { ai: "chat", design: "editor", maps: "tile" };
+
+/** The product whose session may call a route (item 82, A16). */
+export const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
+
+/** A runtime call as this caller makes it: with its server key, or with a session from its own page. */
+export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step =>
+  caller.kind === "server"
+    ? stepOf(view, n, { ...wish, credential: { as: "server", of: caller.name } })
+    : stepOf(view, n, {
+        origin: "listed",
+        ...wish,
+        credential: { as: "session", of: caller.name, product: productFor(wish.route) },
+      });
+
+/** The sessions that callers need for routes; none for those with a server key. */
+export const sessionsOf = (callers: readonly Caller[], routes: readonly RouteName[]): SessionWanted[] => {
+  const products = [...new Set(routes.map(productFor))];
+  return callers.flatMap(({ kind, name }) =>
+    kind === "server" ? [] : products.map((product) => ({ of: name, product })),
+  );
+};
+
+/** What to add to the target file when nobody can call; empty when somebody can. */
+export const callersMissing = (view: TargetView): string[] =>
+  runtimeCallers(view).length > 0
+    ? []
+    : [
+        "somebody who can call: a tenant that is not on Free, or the role `server` or `publishable` (with its `origin`) under `credentials`",
+      ];
+
+/** The same for exchanges that are not charged. */
+export const mintingMissing = (view: TargetView): string[] =>
+  minting(view).length > 0
+    ? []
+    : ["a publishable key with its `origin`: of a tenant that is not on Free, or the role `publishable`"];

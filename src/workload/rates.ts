@@ -1,0 +1,70 @@
+/**
+ * How many calls a second fit: by what the target file states, or by what a ramp found (`capacity` of the view). Where
+ * neither says it the answer is `null`, and nobody guesses.
+ */
+import type { Caller } from "./callers.ts";
+import { runtimeCallers } from "./callers.ts";
+import type { LimitsInView, TargetView } from "./target-view.ts";
+import { evenly, largestShare, type Weighted } from "./tenants.ts";
+
+/** Streams per second that the whole deployment can carry, by what its owner states (Little's law), or `null`. */
+export const capacityPerS = (limits: LimitsInView): number | null => {
+  const slots = limits.slots ?? limits.global_in_flight;
+  if (slots === undefined || limits.service_ms === undefined || limits.service_ms <= 0) return null;
+  return ((limits.replicas ?? 1) * slots * 1000) / limits.service_ms;
+};
+
+/** What may be in flight in all replicas together, of everybody and of one organization; absent: not stated. */
+export const inFlightCaps = ({ limits }: TargetView): { all?: number; org?: number } => {
+  const replicas = limits.replicas ?? 1;
+  const all = limits.global_in_flight ?? limits.slots;
+  return {
+    ...(all === undefined ? {} : { all: all * replicas }),
+    ...(limits.org_in_flight === undefined ? {} : { org: limits.org_in_flight * replicas }),
+  };
+};
+
+/** The largest part of the calls that one organization makes, and that one key makes. */
+export type Shares = { readonly org: number; readonly key: number };
+
+export const sharesOf = (weighted: readonly Weighted<Caller>[]): Shares => ({
+  org: largestShare(weighted, ({ org }) => org),
+  key: largestShare(weighted, ({ name, kind }) => `${kind} ${name}`),
+});
+
+const least = (...bounds: (number | null)[]): number | null => {
+  const known = bounds.filter((bound) => bound !== null);
+  return known.length === 0 ? null : Math.min(...known);
+};
+
+const byKeyRate = ({ limits }: TargetView, { key }: Shares): number | null =>
+  limits.rate_per_s === undefined || key === 0 ? null : limits.rate_per_s / key;
+
+/**
+ * Streams per second of callers with these shares that can be admitted: by a ramp where one was played, else the smallest of
+ * what deployment, organization and key allow. `null` when a capacity is neither stated nor found.
+ */
+export const chatPerS = (view: TargetView, shares: Shares): number | null => {
+  const found = view.capacity?.chat?.perS;
+  if (found !== undefined) return found;
+  const capacity = capacityPerS(view.limits);
+  if (capacity === null) return null;
+  const { org } = inFlightCaps(view);
+  const byOrganization =
+    org === undefined || shares.org === 0 ? null : (org * 1000) / ((view.limits.service_ms as number) * shares.org);
+  return least(capacity, byOrganization, byKeyRate(view, shares));
+};
+
+/** Cheap calls per second that these callers can have admitted, by the rate of their keys; `null` when not known. */
+export const readsPerS = (view: TargetView, callers: readonly Caller[]): number | null => {
+  const stated = byKeyRate(view, sharesOf(evenly(callers)));
+  if (stated !== null) return stated;
+  const found = view.capacity?.reads?.perS;
+  // The ramp was played by those who call runtime routes; as much per key is what fewer of them have.
+  const played = runtimeCallers(view).length;
+  return found === undefined || played === 0 ? null : (found * Math.min(callers.length, played)) / played;
+};
+
+/** A rate that is no higher than what is permitted. */
+export const withinMax = (ratePerS: number, maxPerS: number | undefined): number =>
+  Math.min(ratePerS, maxPerS ?? Number.POSITIVE_INFINITY);
