@@ -34,6 +34,22 @@ describe("a target file", () => {
     expect(problemsOf({ schema: minimal.schema, base_url: minimal.base_url, tenants })).toEqual([]);
   });
 
+  test("may have comments: members whose name begins with //, at any depth and of any shape", () => {
+    const commented = {
+      "//": "the file of the staging deployment",
+      ...minimal,
+      "//tenants": [{ org: 1 }],
+      credentials: { ...minimal.credentials, "//publishable": { key: 5 }, "// later": "the other organization" },
+      permits: { "// writes": "not yet", chaos: false },
+    };
+    const { target, warnings } = checkTarget(commented, "t");
+    expect(warnings).toEqual([]);
+    expect(target).toEqual({ ...minimal, permits: { chaos: false } });
+    // One slash is no comment, and what is under a comment is no credential.
+    expect(checkTarget({ ...minimal, "/": 1 }, "t").warnings).toHaveLength(1);
+    expect(problemsOf({ ...commented, credentials: { "//server": minimal.credentials.server } })).toHaveLength(1);
+  });
+
   test("has no key under a role of another kind, as far as it is written there", () => {
     const problems = problemsOf({
       ...minimal,

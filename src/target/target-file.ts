@@ -126,8 +126,20 @@ const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => 
   ];
 };
 
+/** JSON has no comments: a member whose name begins with `//` is one, whatever it holds. Gone before anything is looked at. */
+const withoutComments = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(withoutComments);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([name]) => !name.startsWith("//"))
+      .map(([name, inner]) => [name, withoutComments(inner)]),
+  );
+};
+
 /** Checks a parsed target file. `file` names it in messages. */
-export const checkTarget = (value: unknown, file: string): { target: Target; warnings: string[] } => {
+export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
+  const value = withoutComments(parsed);
   const problems = misfits(value);
   if (problems.length > 0) throw new TargetFileError(file, problems);
   const target = value as Target;
