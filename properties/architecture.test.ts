@@ -32,11 +32,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     drivers: deployment,
     chaos: [...deployment, "invariants"],
     verify: [...deployment, "invariants"],
+    diagnosis: [...deployment, "tools", "chaos", "verify"],
     mutants: ["platform", "core", "contract"],
     mutation: [...deployment, ...judges, "core", "platform", "drivers", "chaos", "verify", "mutants"],
     run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify"],
     bench: [...deployment, "core", "platform", "drivers", "run"],
-    cli: [...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify", "mutants", "mutation", "run"],
+    cli: [
+      ...[...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify"],
+      ...["diagnosis", "mutants", "mutation", "run"],
+    ],
     scenarios: ["contract", "workload"],
   };
 })();

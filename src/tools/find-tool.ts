@@ -3,7 +3,7 @@
  * is used, because a wrong binary would otherwise show as a run full of unreachable targets.
  */
 import { isAbsolute, resolve, sep } from "node:path";
-import { builtTool } from "./tool-build.ts";
+import { builtTool, lookForBuilt } from "./tool-build.ts";
 import { askVersion, TOOL_RECIPES, type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
 export { type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
@@ -27,6 +27,29 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}): Promi
     );
   }
   return { path, version: answer.version };
+};
+
+export type ToolSeen = {
+  /** Ready to run; `null` when it has to be built first or cannot be had. */
+  tool: Tool | null;
+  /** Why the one that the variable names is not taken. */
+  problem: string | null;
+  /** The Go on PATH, and whether it could build the tool. */
+  go: string | null;
+  canBeBuilt: boolean;
+};
+
+/** Looks and builds nothing: what `findTool` would come to. */
+export const seeTool = async (name: ToolName, options: ToolOptions = {}): Promise<ToolSeen> => {
+  const { tool, go, goIsEnough } = await lookForBuilt(TOOL_RECIPES[name], rootOf(options), options);
+  const named = (options.env ?? process.env)[TOOL_RECIPES[name].variable] ?? "";
+  if (named === "") return { tool, problem: null, go, canBeBuilt: goIsEnough };
+  try {
+    return { tool: await findTool(name, options), problem: null, go, canBeBuilt: goIsEnough };
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error;
+    return { tool: null, problem: error.message, go, canBeBuilt: false };
+  }
 };
 
 /** Builds both into `.tools/`, whatever the environment names. For `dev tools`. */

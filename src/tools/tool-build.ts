@@ -11,7 +11,7 @@ import { isAlive, takeLock } from "./tool-lock.ts";
 import { askVersion, type Tool, ToolError, type ToolName, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 const REMINDER_MS = 30_000;
-const GO_MINOR_MIN = 25;
+export const GO_MINOR_MIN = 25;
 
 interface Stamp {
   sources: string;
@@ -30,7 +30,7 @@ export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolO
   const go = await goVersion(env);
   const found = await current(path, sources, go);
   if (found !== null) return { path, version: found.version };
-  if (go === null || Number(/go1\.(\d+)/.exec(go)?.[1] ?? 0) < GO_MINOR_MIN) {
+  if (go === null || !isEnough(go)) {
     throw new ToolError(
       `${recipe.name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go ?? "no Go"}. ` +
         `Install Go from https://go.dev/dl, or set ${recipe.variable} to an existing ${recipe.expected}.`,
@@ -57,6 +57,20 @@ export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolO
     await release();
   }
 };
+
+/** What a look shows, without building: the built tool that is still right, and the Go that could build it. */
+export const lookForBuilt = async (
+  recipe: ToolRecipe,
+  root: string,
+  options: ToolOptions,
+): Promise<{ tool: Tool | null; go: string | null; goIsEnough: boolean }> => {
+  const go = await goVersion(goEnvironment(options.env ?? process.env));
+  const path = join(root, ".tools", recipe.name);
+  const found = await current(path, await hashOfSources(join(root, "src", "native"), recipe), go);
+  return { tool: found === null ? null : { path, version: found.version }, go, goIsEnough: isEnough(go) };
+};
+
+const isEnough = (go: string | null): boolean => Number(/go1\.(\d+)/.exec(go ?? "")?.[1] ?? 0) >= GO_MINOR_MIN;
 
 const hashOfSources = async (folder: string, recipe: ToolRecipe): Promise<string> => {
   const hash = createHash("sha256").update(`${recipe.package}\n${recipe.linkerFlags}\n`);

@@ -1,0 +1,30 @@
+/**
+ * What `doctor` reports, one thing at a time. `ok`: as it should be. `warn`: it works, and a reader should know. `missing`:
+ * it is not there and something needs it. `wrong`: it is not what the target file says. `silent`: nobody answers.
+ * `skipped`: not tried, with the reason. `info`: a figure, neither good nor bad.
+ */
+export type FindingState = "ok" | "info" | "warn" | "missing" | "wrong" | "silent" | "skipped";
+
+export type Finding = {
+  readonly state: FindingState;
+  readonly name: string;
+  /** What was found; for what is wrong: what was expected and what came. */
+  readonly text: string;
+  /** What to do about it. */
+  readonly todo?: string;
+};
+
+export type Section = { readonly title: string; readonly findings: readonly Finding[] };
+
+export const finding = (state: FindingState, name: string, text: string, todo?: string): Finding => ({
+  state,
+  name,
+  text,
+  ...(todo === undefined ? {} : { todo }),
+});
+
+/** What the exit code is made of (interface.md section 1): a wrong file before a silent target before a missing tool. */
+export const worstOf = (sections: readonly Section[]): "wrong" | "silent" | "missing" | null => {
+  const states = new Set(sections.flatMap(({ findings }) => findings.map(({ state }) => state)));
+  return (["wrong", "silent", "missing"] as const).find((state) => states.has(state)) ?? null;
+};
