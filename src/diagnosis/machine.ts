@@ -93,7 +93,12 @@ const timerFinding = ({ lagMs: { p99, max } }: MachineReadings): Finding => {
   const text = `an idle timer is up to ${p99.toFixed(1)} ms late (p99 over 1 s; at the most ${max.toFixed(1)} ms)`;
   return p99 <= LAG_MS_MAX
     ? finding("ok", "timer", text)
-    : finding("warn", "timer", text, `no latency below ${Math.ceil(p99 * 10)} ms can be told well; stop what else runs here`);
+    : finding(
+        "warn",
+        "timer",
+        text,
+        `no latency below ${Math.ceil(p99 * 10)} ms can be told well; stop what else runs here`,
+      );
 };
 
 const portsFinding = ({ portRange }: MachineReadings): Finding => {

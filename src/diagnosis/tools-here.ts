@@ -61,7 +61,8 @@ const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding>
   const todo = "install it from https://go.dev/dl";
   // Without anything to build it is of no use.
   const state = needed ? "missing" : "warn";
-  if (path === null || version === null) return finding(state, "go", "not found on PATH; it builds k6 and toxiproxy", todo);
+  if (path === null || version === null)
+    return finding(state, "go", "not found on PATH; it builds k6 and toxiproxy", todo);
   const isEnough = Number(/go1\.(\d+)/.exec(version)?.[1] ?? 0) >= GO_MINOR_MIN;
   return isEnough
     ? finding("ok", "go", `${version.replace(/^go/, "")} at ${path}`)
@@ -97,6 +98,9 @@ export const toolsHere = async (options: ToolOptions = {}): Promise<Section> => 
     built("toxiproxy", options),
     ...OPTIONAL.map((one) => optional(one, env)),
   ]);
-  const go = await goHere(env, [k6, toxiproxy].some(({ state }) => state === "missing"));
+  const go = await goHere(
+    env,
+    [k6, toxiproxy].some(({ state }) => state === "missing"),
+  );
   return { title: "Tools", findings: [node, go, k6, toxiproxy, ...others] };
 };

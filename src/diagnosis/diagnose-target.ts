@@ -1,0 +1,136 @@
+/**
+ * `doctor --target`: everything that can be found out about a target file and its deployment with a few single calls. The
+ * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
+ * beyond what the file permits.
+ */
+import { redactor } from "../supervision/redaction.ts";
+import { createBudget, type Spending } from "../target/budget.ts";
+import { lockTarget } from "../target/lock.ts";
+import { createSecrets, isReference, SecretError, type Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { readTargetFile } from "../target/target-file.ts";
+import { guardTarget } from "../target/target-guard.ts";
+import { addressFinding } from "./address-findings.ts";
+import { tryAdmins } from "./admin-trials.ts";
+import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
+import { lookAtOthers } from "./control-answers.ts";
+import { type Finding, finding, type Section } from "./finding.ts";
+import { tryRoles } from "./role-trials.ts";
+import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+import { tryTenants } from "./tenant-trials.ts";
+import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
+
+export type TargetDiagnosis = {
+  readonly sections: readonly Section[];
+  /** Reasons of the safety guard; empty where it lets the calls through. */
+  readonly refusedByGuard: readonly string[];
+  readonly spent: Spending;
+};
+
+/** What is read is masked from then on, whatever its shape. */
+const maskingSecrets = (secrets: Secrets): Secrets => ({
+  ...secrets,
+  read: async (ref, what) => {
+    const value = await secrets.read(ref, what);
+    redactor.register(value);
+    return value;
+  },
+});
+
+const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
+  findings.length === 0 ? [] : [{ title, findings }];
+
+/** References of tenants that are not tried for want of calls are read all the same. */
+const tenantReferences = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
+  const findings: Finding[] = [];
+  for (const { org, publishable, server } of target.tenants ?? []) {
+    for (const [kind, key] of [["publishable", publishable?.key] as const, ["server", server?.key] as const]) {
+      if (key === undefined || !isReference(key)) continue;
+      try {
+        await secrets.read(key, `tenants (${org}).${kind}.key`);
+      } catch (error) {
+        if (!(error instanceof SecretError)) throw error;
+        findings.push(finding("wrong", `${org}, ${kind}`, error.message));
+      }
+    }
+  }
+  return findings;
+};
+
+type Parts = {
+  target: Target;
+  folder: string;
+  secrets: Secrets;
+  calls: SingleCalls;
+  budget: ReturnType<typeof createBudget>;
+};
+
+const askDeployment = async ({ target, folder, secrets, calls, budget }: Parts): Promise<Section[]> => {
+  const { found, goOn } = await addressFinding(target, folder, calls);
+  if (found.state === "silent") {
+    const offline = await protocolFindings(target, secrets, Date.now());
+    return sectionOf("Connection", [found, ...offline.filter(({ name, state }) => name === "TLS" && state !== "ok")]);
+  }
+  const roles = await tryRoles({ target, calls, budget });
+  const serverWorks = roles.some(({ name, state }) => name === "server" && state === "ok");
+  const admits = goOn || roles.some(({ state }) => state === "ok");
+  const connection = [
+    // A deployment that hides from strangers and knows its keys is at the right address.
+    found.state === "wrong" && roles.some(({ state }) => state === "ok")
+      ? finding("ok", "base_url", `${target.base_url} answers those who have a key`)
+      : found,
+    ...(await protocolFindings(target, secrets, Date.now())),
+    ...(admits ? [await latencyFinding(target, calls, serverWorks)] : []),
+    clockFinding(calls.answers),
+    echoFinding(calls.answers),
+  ];
+  const admins = await tryAdmins(target, calls);
+  const others = await lookAtOthers(target, calls);
+  const broken = await tenantReferences(target, secrets);
+  const tenants = admits && broken.length === 0 ? await tryTenants(target, calls) : [];
+  return [
+    ...sectionOf("Connection", connection),
+    ...sectionOf("Roles", [...roles, ...admins]),
+    ...sectionOf("Tenants", [...broken, ...tenants]),
+    ...sectionOf("Other addresses of the file", others),
+  ];
+};
+
+const planSections = (target: Target): Section[] => [
+  ...sectionOf("What verify would do", verifyFindings(target)),
+  ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
+];
+
+/** Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. */
+export const diagnoseTarget = async (file: string, owned: readonly string[]): Promise<TargetDiagnosis> => {
+  const { target, folder, warnings } = await readTargetFile(file);
+  const budget = createBudget(target, false);
+  const fileSection = (more: readonly Finding[] = []): Section => ({
+    title: `Target ${target.name ?? target.base_url}`,
+    findings: [
+      finding("ok", "file", `${file} can be read`),
+      ...warnings.map((text) => finding("warn", "file", text)),
+      ...more,
+    ],
+  });
+  const guard = guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
+  if (!guard.ok) return { sections: [fileSection()], refusedByGuard: guard.reasons, spent: budget.spent };
+  const secrets = maskingSecrets(createSecrets(folder));
+  const lock = lockTarget(target.base_url);
+  try {
+    const calls = await openSingleCalls({ target, secrets, budget });
+    try {
+      const asked = await askDeployment({ target, folder, secrets, calls, budget });
+      return { sections: [fileSection(), ...asked, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
+    } finally {
+      await calls.close();
+    }
+  } catch (error) {
+    // What the file says about connecting leads nowhere: no call can be made.
+    if (!(error instanceof SecretError)) throw error;
+    const broken = fileSection([finding("wrong", "transport", error.message)]);
+    return { sections: [broken, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
+  } finally {
+    lock.release();
+  }
+};
