@@ -19,13 +19,14 @@ const exitOf = (sections: readonly Section[], refused: readonly string[]): numbe
   return worst === null ? EXIT.pass : EXIT_OF[worst];
 };
 
-const closing = (exitCode: number, target: string | undefined, diagnosis: TargetDiagnosis | null): string => {
+const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnosis: TargetDiagnosis | null): string => {
+  const own = iOwn.length === 0 ? "" : ` --i-own ${iOwn.join(" ")}`;
   const owned =
     diagnosis === null ? [] : [`Spent: ${diagnosis.spent.requests} calls, ${diagnosis.spent.map_loads} map loads.`];
   const verdicts: Readonly<Record<number, string>> = {
-    [EXIT.pass]: target === undefined ? "Nothing is missing." : `Next: npx floodgate verify --target ${target}`,
-    [EXIT.usage]: "Something in the target file is wrong: see the lines above that begin with wrong.",
-    [EXIT.unreachable]: "Something cannot be reached: see the lines above that begin with silent or missing.",
+    [EXIT.pass]: target === undefined ? "Nothing is missing." : `Next: npx floodgate verify --target ${target}${own}`,
+    [EXIT.usage]: "The target file is wrong: see the lines that begin with wrong.",
+    [EXIT.unreachable]: "See the lines that begin with silent or missing: that cannot be reached.",
     [EXIT.guarded]: "Refused by the safety guard; nothing was sent.",
   };
   return [...owned, verdicts[exitCode] ?? ""].join("\n");
@@ -54,7 +55,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   } else {
     const guard = refused.flatMap((reason) => wrapped(reason, "  refused  ", 11));
     const parts = [findingsText(sections), ...(guard.length === 0 ? [] : [guard.join("\n")])];
-    process.stdout.write(`${redact([...parts, closing(exitCode, options.target, diagnosis)].join("\n\n"))}\n`);
+    process.stdout.write(`${redact([...parts, closing(exitCode, options, diagnosis)].join("\n\n"))}\n`);
   }
   process.exitCode = exitCode;
 };

@@ -8,6 +8,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import("./run.ts")).runCommand(),
   verify: async () => (await import("./verify.ts")).verifyCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
+  init: async () => (await import("./init.ts")).initCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
   dev: async () => (await import("./dev.ts")).devCommand(),

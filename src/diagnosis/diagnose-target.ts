@@ -40,18 +40,27 @@ const maskingSecrets = (secrets: Secrets): Secrets => ({
 const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
   findings.length === 0 ? [] : [{ title, findings }];
 
-/** References of tenants that are not tried for want of calls are read all the same. */
-const tenantReferences = async (target: Target, secrets: Secrets): Promise<Finding[]> => {
+/** References that lead nowhere, each named by its role. */
+const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: Secrets): Promise<Finding[]> => {
+  const references = [
+    ...Object.entries(credentials).map(([role, credential]) => ({
+      name: role,
+      what: `credentials.${role}`,
+      ref: "token" in credential ? credential.token : credential.key,
+    })),
+    ...tenants.flatMap(({ org, publishable, server }) => [
+      { name: `${org}, publishable`, what: `tenants (${org}).publishable.key`, ref: publishable?.key },
+      { name: `${org}, server`, what: `tenants (${org}).server.key`, ref: server?.key },
+    ]),
+  ];
   const findings: Finding[] = [];
-  for (const { org, publishable, server } of target.tenants ?? []) {
-    for (const [kind, key] of [["publishable", publishable?.key] as const, ["server", server?.key] as const]) {
-      if (key === undefined || !isReference(key)) continue;
-      try {
-        await secrets.read(key, `tenants (${org}).${kind}.key`);
-      } catch (error) {
-        if (!(error instanceof SecretError)) throw error;
-        findings.push(finding("wrong", `${org}, ${kind}`, error.message));
-      }
+  for (const { name, what, ref } of references) {
+    if (ref === undefined || !isReference(ref)) continue;
+    try {
+      await secrets.read(ref, what);
+    } catch (error) {
+      if (!(error instanceof SecretError)) throw error;
+      findings.push(finding("wrong", name, error.message));
     }
   }
   return findings;
@@ -65,29 +74,38 @@ type Parts = {
   budget: ReturnType<typeof createBudget>;
 };
 
+/** With the first role alone: enough to see whether the deployment hides from strangers. */
+const onlyOneRole = (target: Target): Target => {
+  const [first] = Object.entries(target.credentials ?? {});
+  return first === undefined ? target : { ...target, credentials: { [first[0]]: first[1] } };
+};
+
 const askDeployment = async ({ target, folder, secrets, calls, budget }: Parts): Promise<Section[]> => {
   const { found, goOn } = await addressFinding(target, folder, calls);
-  if (found.state === "silent") {
-    const offline = await protocolFindings(target, secrets, Date.now());
-    return sectionOf("Connection", [found, ...offline.filter(({ name, state }) => name === "TLS" && state !== "ok")]);
+  const works = ({ state }: Finding): boolean => state === "ok";
+  const hides = goOn === "one" && (await tryRoles({ target: onlyOneRole(target), calls, budget })).some(works);
+  const protocol = await protocolFindings(target, secrets, Date.now());
+  if (goOn !== "yes" && !hides) {
+    const broken = await unreadable(target, secrets);
+    return [
+      ...sectionOf("Connection", [found, ...protocol.filter((one) => one.name === "TLS" && !works(one))]),
+      ...sectionOf("Roles", [...broken, finding("skipped", "roles", "not tried: the API was not found")]),
+    ];
   }
   const roles = await tryRoles({ target, calls, budget });
-  const serverWorks = roles.some(({ name, state }) => name === "server" && state === "ok");
-  const admits = goOn || roles.some(({ state }) => state === "ok");
+  const serverWorks = roles.some((one) => one.name === "server" && works(one));
   const connection = [
-    // A deployment that hides from strangers and knows its keys is at the right address.
-    found.state === "wrong" && roles.some(({ state }) => state === "ok")
-      ? finding("ok", "base_url", `${target.base_url} answers those who have a key`)
-      : found,
-    ...(await protocolFindings(target, secrets, Date.now())),
-    ...(admits ? [await latencyFinding(target, calls, serverWorks)] : []),
+    hides ? finding("ok", "base_url", `${target.base_url} answers those who have a key`) : found,
+    ...protocol,
+    await latencyFinding(target, calls, serverWorks),
     clockFinding(calls.answers),
     echoFinding(calls.answers),
   ];
   const admins = await tryAdmins(target, calls);
   const others = await lookAtOthers(target, calls);
-  const broken = await tenantReferences(target, secrets);
-  const tenants = admits && broken.length === 0 ? await tryTenants(target, calls) : [];
+  // Tenants that are not tried for want of calls are read all the same.
+  const broken = await unreadable({ ...target, credentials: {} }, secrets);
+  const tenants = broken.length === 0 ? await tryTenants(target, calls) : [];
   return [
     ...sectionOf("Connection", connection),
     ...sectionOf("Roles", [...roles, ...admins]),

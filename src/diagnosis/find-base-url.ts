@@ -71,10 +71,12 @@ export const findBaseUrl = async (given: string, transport: Transport, folder: s
   return { found: best !== undefined && speaks(best) ? best : null, tried };
 };
 
-/** Plain HTTP to a TLS port is hung up on or answered 400; TLS to a plain port breaks off in the handshake. */
-const isOtherProtocol = ({ what }: Tried): boolean =>
-  what.is === "silent"
+/** Plain HTTP to a TLS port is hung up on, answered 400 or led to https; TLS to a plain port breaks off in the handshake. */
+const isOtherProtocol = ({ url, what }: Tried): boolean => {
+  if (what.is === "moved") return what.to.startsWith(`${new URL(otherScheme(url)).protocol}//${new URL(url).hostname}`);
+  return what.is === "silent"
     ? /^(EPROTO|ERR_SSL|HPE_|HTTPParserError|UND_ERR_SOCKET|ECONNRESET)/.test(what.code)
     : isBadRequest(what.first);
+};
 
 const isBadRequest = ({ answer }: Answered): boolean => answer.status === 400;

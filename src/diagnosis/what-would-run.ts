@@ -51,11 +51,18 @@ export const verifyFindings = (target: Target): Finding[] => {
     rules.filter(({ lacks }) => lacks !== null && !/needs --allow/.test(lacks)),
     ({ lacks }) => lacks as string,
   );
-  const skips = [...lacking].map(([lacks, of]) => {
-    const names = of.slice(0, SHOWN).map(({ id }) => id);
-    const rest = of.length > SHOWN ? ` and ${of.length - SHOWN} more` : "";
-    return finding("skipped", `${of.length} rules`, `${lacks}: ${names.join(", ")}${rest}`);
-  });
+  // What would win most comes first.
+  const skips = [...lacking]
+    .toSorted(([, a], [, b]) => b.length - a.length)
+    .map(([lacks, of]) => {
+      const names = of.slice(0, SHOWN).map(({ id }) => id);
+      const rest = of.length > SHOWN ? ` and ${of.length - SHOWN} more` : "";
+      return finding(
+        "skipped",
+        of.length === 1 ? "1 rule" : `${of.length} rules`,
+        `${lacks}: ${names.join(", ")}${rest}`,
+      );
+    });
   return [
     finding("info", "verify", text),
     optionFinding(target, "--allow-writes", { allowWrites: true }, base),
@@ -72,8 +79,6 @@ const needsOf = (story: Story, view: TargetView): string => {
 };
 
 const storyFinding = (story: Story, target: Target, view: TargetView): Finding => {
-  const missing = story.missing(view);
-  if (missing.length > 0) return finding("skipped", story.name, `lacks ${missing.join("; ")}`);
   const profile = story.profile(view);
   const peak = Math.ceil(Math.max(...profile.pieces.flatMap(({ from, to }) => [from, to])));
   const calls = Math.ceil(profileCalls(profile));
@@ -94,7 +99,20 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
 
 export const scenarioFindings = (target: Target): Finding[] => {
   const view = viewOf(target);
-  return [...STORIES.values()].map((story) => storyFinding(story, target, view));
+  const stories = [...STORIES.values()].map((story) => ({ story, lacks: story.missing(view).join("; ") }));
+  const able = stories.filter(({ lacks }) => lacks === "").map(({ story }) => storyFinding(story, target, view));
+  const byLack = Map.groupBy(
+    stories.filter(({ lacks }) => lacks !== ""),
+    ({ lacks }) => lacks,
+  );
+  const unable = [...byLack].map(([lacks, of]) =>
+    finding(
+      "skipped",
+      of.map(({ story }) => story.name).join(", "),
+      `the target file lacks ${lacks.replaceAll("the target file has", "it has")}`,
+    ),
+  );
+  return [...able, ...unable];
 };
 
 export const faultFinding = (target: Target): Finding => {

@@ -1,0 +1,138 @@
+/** `floodgate init`: a commented target file for a deployment, asked for nothing that can be found out. */
+import { constants } from "node:fs";
+import { access, open } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { Command } from "commander";
+import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
+import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
+import { redact } from "../supervision/redaction.ts";
+import { isLoopbackHost } from "../target/target-guard.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+import { findingsText, wrapped } from "./findings-text.ts";
+
+type InitOptions = { target: string; out: string; iOwn?: string[]; origin?: string; ca?: string };
+
+/** A bare host is meant as a browser means it; this machine's own servers rarely have a certificate. */
+const withScheme = (text: string): string => {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text;
+  const plain = `http://${text}`;
+  return URL.canParse(plain) && isLoopbackHost(new URL(plain).hostname) ? plain : `https://${text}`;
+};
+
+const urlOf = (text: string, option: string): URL => {
+  const named = withScheme(text);
+  if (!URL.canParse(named) || !/^https?:$/.test(new URL(named).protocol)) {
+    throw new CommandError(
+      EXIT.usage,
+      `${option}: expected an address such as https://maps.example/v1, got "${redact(text)}"`,
+    );
+  }
+  const url = new URL(named);
+  if (url.username + url.password + url.search + url.hash !== "") {
+    throw new CommandError(
+      EXIT.usage,
+      `${option}: expected an address without user, query and fragment; leave them out`,
+    );
+  }
+  return url;
+};
+
+const isThere = (path: string): Promise<boolean> =>
+  access(path, constants.F_OK).then(
+    () => true,
+    () => false,
+  );
+
+const neverOver = (path: string): CommandError =>
+  new CommandError(
+    EXIT.usage,
+    `${path} is there already and is not overwritten: name another file with --out, or move it`,
+  );
+
+const write = async (path: string, content: object): Promise<void> => {
+  try {
+    // For its owner only: whoever writes a key into it later does not have to think of it.
+    const file = await open(path, "wx", 0o600);
+    await file.writeFile(`${JSON.stringify(content, null, 2)}\n`);
+    await file.close();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") throw neverOver(path);
+    throw new CommandError(EXIT.usage, `--out ${path}: expected a file that can be written (${code})`);
+  }
+};
+
+const isSet = (name: string): boolean => (process.env[name] ?? "") !== "";
+
+/** Who has exported one of the two keys has that one; who has exported none has yet to say which. */
+const keysHere = (): { publishable: boolean; server: boolean } => {
+  const has = { publishable: isSet(KEY_VARIABLES.publishable), server: isSet(KEY_VARIABLES.server) };
+  return has.publishable || has.server ? has : { publishable: true, server: true };
+};
+
+const nextSteps = (options: InitOptions, url: URL, has: { publishable: boolean; server: boolean }): string[] => {
+  const own = isLoopbackHost(url.hostname) ? "" : ` --i-own ${url.hostname}`;
+  const target = `--target ${options.out}${own}`;
+  const unset = (["publishable", "server"] as const).filter((role) => has[role] && !isSet(KEY_VARIABLES[role]));
+  const originIsOpen = has.publishable && options.origin === undefined;
+  return [
+    "Next:",
+    ...unset.map((role) => `  export ${KEY_VARIABLES[role]}=...      # a ${role} key`),
+    ...(unset.length === 2
+      ? wrapped("With one of the two keys alone: put // before the other role's name there.", "  ", 2)
+      : []),
+    ...(originIsOpen
+      ? wrapped(`In ${options.out}, replace ${ORIGIN_TO_REPLACE} by an origin of your key's allowlist.`, "  ", 2)
+      : []),
+    `  npx floodgate doctor ${target}`,
+    `  npx floodgate verify ${target}`,
+    `  npx floodgate run smoke ${target}`,
+  ];
+};
+
+const notProbed = (url: URL): string[] => [
+  ...wrapped(`${url.hostname} is not loopback, so nothing was sent: base_url stands as you wrote it.`, "", 0),
+  ...wrapped(`If the host is yours, --i-own ${url.hostname} lets init look for itself.`, "", 0),
+];
+
+const init = async (options: InitOptions): Promise<void> => {
+  const url = urlOf(options.target, "--target");
+  if (options.origin !== undefined) urlOf(options.origin, "--origin");
+  const path = resolve(options.out);
+  if (await isThere(path)) throw neverOver(options.out);
+  const mayAsk = isLoopbackHost(url.hostname) || (options.iOwn ?? []).includes(url.hostname);
+  const ca = options.ca === undefined ? undefined : `file:${resolve(options.ca)}`;
+  const transport = ca === undefined ? {} : { ca };
+  const given = url.href.replace(/\/+$/, "");
+  const probed: Probed | null = mayAsk ? await probeAddress(given, transport, dirname(path)) : null;
+  if (probed !== null) {
+    process.stdout.write(`${redact(findingsText([{ title: given, findings: probed.findings }]))}\n\n`);
+    if (probed.baseUrl === null) {
+      const sentence = "no target file was written, because the API was not found at that address";
+      throw new CommandError(probed.silent ? EXIT.unreachable : EXIT.usage, sentence);
+    }
+  }
+  const has = keysHere();
+  const proposal = proposeTarget({
+    ...{ baseUrl: probed?.baseUrl ?? given, seen: probed !== null, has, keyManagement: probed?.keyManagement ?? true },
+    ...(probed?.tileUrl === undefined ? {} : { tileUrl: probed.tileUrl }),
+    ...(options.origin === undefined ? {} : { origin: options.origin.replace(/\/+$/, "") }),
+    ...(ca === undefined ? {} : { ca }),
+  });
+  await write(path, proposal);
+  const head = [
+    ...(probed === null ? notProbed(url) : []),
+    `Written: ${options.out} (it holds no secret, references alone)`,
+  ];
+  process.stdout.write(`${[...head, "", ...nextSteps(options, url, has)].join("\n")}\n`);
+};
+
+export const initCommand = (): Command =>
+  new Command("init")
+    .description("writes a commented target file for a deployment")
+    .requiredOption("--target <url>", "the deployment's address, with or without /v1")
+    .option("--out <file>", "where to write; a file that is there is never overwritten", "target.json")
+    .option("--i-own <host...>", "hosts that are yours and not loopback")
+    .option("--origin <url>", "an origin in the publishable key's allowlist")
+    .option("--ca <file>", "PEM file of the authority that signed its certificate")
+    .action(init);
