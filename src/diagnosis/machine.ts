@@ -17,7 +17,7 @@ const PORTS_MIN = 10_000;
 const DESCRIPTORS_MIN = 8_192;
 /** What Node asks for when it listens; the kernel cuts it to somaxconn. */
 const BACKLOG = 511;
-const DISK_FREE_MIN_BYTES = 2 << 30;
+const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
 
 const read = (path: string): string | null => {
   try {

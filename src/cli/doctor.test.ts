@@ -1,0 +1,164 @@
+/** `init` and `doctor` as a user types them: a process each, against a stub on a real socket. */
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import { checkTarget } from "../target/target-file.ts";
+import { findingsText, wrapped } from "./findings-text.ts";
+
+const ENTRY = new URL("./floodgate.mjs", import.meta.url).pathname;
+const SERVER_KEY = "svc_sk_live_0123456789abcdefghij";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "floodgate-doctor-cli-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+let stub: StubApi;
+beforeAll(async () => {
+  stub = await startStubApi();
+  // The API as strangers meet it: whoever has no key gets 401 from its routes.
+  stub.instead = ({ path, headers }, res) => {
+    if (!path.startsWith("/v1/")) {
+      res.writeHead(404, { "content-type": "application/json" }).end('{"detail":"Not Found"}');
+      return true;
+    }
+    const isRoute = /^\/v1\/(design|maps|sdk|shared-api)\//.test(path);
+    if (!isRoute || headers.authorization?.includes(SERVER_KEY) === true) return false;
+    res.writeHead(401, { "content-type": "application/json" }).end("{}");
+    return true;
+  };
+});
+afterAll(() => stub.close());
+
+type Ran = { code: number | null; out: string; err: string };
+const run = (args: string[], env: Record<string, string> = {}): Promise<Ran> =>
+  new Promise((resolve) => {
+    const unset = { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "" };
+    const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, ...unset, ...env }, cwd: folder });
+    let [out, err] = ["", ""];
+    child.stdout.on("data", (text) => {
+      out += text;
+    });
+    child.stderr.on("data", (text) => {
+      err += text;
+    });
+    child.on("close", (code) => resolve({ code, out, err }));
+  });
+
+const tooLong = (text: string): string[] =>
+  text.split("\n").filter((line) => line.length > 80 && /\s\S+\s/.test(line.trim()));
+
+describe("from an address to a checked target file", () => {
+  test("with one exported key: init, then doctor, without a word edited", async () => {
+    const env = { FLOODGATE_SERVER_KEY: SERVER_KEY };
+    const made = await run(["init", "--target", stub.url.replace(/\/v1$/, ""), "--out", "t.json"], env);
+    expect([made.code, made.err]).toEqual([0, ""]);
+    expect(made.out).toContain(`${stub.url} answers as the API does`);
+    expect(made.out).toContain("npx floodgate doctor --target t.json");
+    expect(made.out).not.toContain("export ");
+    const file = join(folder, "t.json");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const { target, warnings } = checkTarget(JSON.parse(readFileSync(file, "utf8")), file);
+    expect(warnings).toEqual([]);
+    expect(target).toMatchObject({
+      base_url: stub.url,
+      tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}`,
+      permits: { writes: false, quota_burn: false, chaos: false },
+    });
+    expect(target.credentials).toEqual({ server: { key: "env:FLOODGATE_SERVER_KEY" } });
+
+    const seen = await run(["doctor", "--target", "t.json"], env);
+    expect([seen.code, seen.err]).toEqual([0, ""]);
+    expect(seen.out).toMatch(/ {2}ok {7}server: reads the style catalog/);
+    expect(seen.out).toContain("Next: npx floodgate verify --target t.json");
+    for (const { out } of [made, seen]) {
+      expect(out).not.toContain("0123456789abcdef");
+      expect(tooLong(out)).toEqual([]);
+    }
+  });
+
+  test("with no exported key both roles are proposed, and doctor names what is not set", async () => {
+    const made = await run(["init", "--target", stub.url, "--origin", "https://app.example"]);
+    expect(made.out).toContain("export FLOODGATE_SERVER_KEY=");
+    const { credentials } = JSON.parse(readFileSync(join(folder, "target.json"), "utf8"));
+    expect(credentials.publishable).toEqual({ key: "env:FLOODGATE_PUBLISHABLE_KEY", origin: "https://app.example" });
+    const seen = await run(["doctor", "--target", "target.json", "--json"]);
+    expect(seen.code).toBe(2);
+    const document = JSON.parse(seen.out);
+    expect(document).toMatchObject({ schema: "floodgate/doctor@1", exit_code: 2, refused_by_guard: [] });
+    expect(seen.out).toContain("FLOODGATE_PUBLISHABLE_KEY, but it is not set");
+  });
+
+  test("a key that the file holds stands in no output, also where it is wrong", async () => {
+    const secret = "a-key-of-no-known-shape-7261";
+    const target = { schema: "floodgate/target@1", base_url: stub.url, credentials: { server: { key: secret } } };
+    writeFileSync(join(folder, "t.json"), JSON.stringify(target));
+    for (const more of [[], ["--json"]]) {
+      const { code, out, err } = await run(["doctor", "--target", "t.json", ...more]);
+      expect([code, (out + err).includes(secret)]).toEqual([2, false]);
+      expect(out).toContain("server");
+    }
+  });
+
+  test("a file that is there is not overwritten", async () => {
+    writeFileSync(join(folder, "target.json"), "mine");
+    const { code, err } = await run(["init", "--target", stub.url]);
+    expect([code, err]).toEqual([2, expect.stringContaining("is not overwritten")]);
+    expect(readFileSync(join(folder, "target.json"), "utf8")).toBe("mine");
+  });
+
+  test("a foreign host is written down and not asked, and doctor refuses it with exit code 5", async () => {
+    const made = await run(["init", "--target", "maps.example/v1"]);
+    expect(made.code).toBe(0);
+    expect(made.out).toContain("nothing was sent");
+    expect(made.out).toContain("--i-own maps.example");
+    expect(JSON.parse(readFileSync(join(folder, "target.json"), "utf8")).base_url).toBe("https://maps.example/v1");
+    const seen = await run(["doctor", "--target", "target.json"]);
+    expect(seen.code).toBe(5);
+    expect(seen.out).toMatch(/refused {2}base_url is on maps\.example/);
+  });
+
+  test.each<[string, string[], number, RegExp]>([
+    ["nobody at the address", ["init", "--target", "127.0.0.1:1"], 3, /no target file was written/],
+    ["no address at all", ["init", "--target", "ftp://x"], 2, /expected an address such as/],
+    ["a password in the address", ["init", "--target", "http://u:hunter22@127.0.0.1:1"], 2, /without user, query/],
+    ["a target file that is not there", ["doctor", "--target", "no.json"], 2, /expected a readable file/],
+    ["a calibration", ["doctor", "--calibrate"], 2, /not built yet/],
+  ])("%s is reported in a sentence", async (_what, args, code, message) => {
+    const { code: came, err } = await run(args);
+    expect([came, err]).toEqual([code, expect.stringMatching(message)]);
+    expect(err).not.toMatch(/\n\s+at |hunter22/);
+    expect(existsSync(join(folder, "target.json"))).toBe(false);
+  });
+});
+
+describe("findings as text", () => {
+  test("lines are at most 80 columns, words stay whole, what to do has a line of its own", () => {
+    const text = findingsText([
+      {
+        title: "Roles",
+        findings: [
+          {
+            state: "wrong",
+            name: "publishable",
+            text: "expected one thing and got another ".repeat(4),
+            todo: "mend it ".repeat(20),
+          },
+          { state: "ok", name: "address", text: `https://${"x".repeat(100)}/v1` },
+        ],
+      },
+    ]);
+    const lines = text.split("\n");
+    expect(lines.filter((line) => line.length > 80)).toEqual([expect.stringContaining("x".repeat(100))]);
+    expect(lines[1]).toMatch(/^ {2}wrong {4}publishable: expected/);
+    expect(lines.filter((line) => line.startsWith("           To do: mend it"))).toHaveLength(1);
+  });
+
+  test("an empty text is its first part alone", () => {
+    expect(wrapped("", "  ok  ", 6)).toEqual(["  ok"]);
+  });
+});

@@ -1,0 +1,94 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { candidatesOf, findBaseUrl } from "./find-base-url.ts";
+import { probeAddress } from "./probe-address.ts";
+
+let server: Server | undefined;
+let asked: IncomingMessage[] = [];
+afterEach(async () => {
+  server?.closeAllConnections();
+  await new Promise((resolve) => (server === undefined ? resolve(null) : server.close(resolve)));
+  server = undefined;
+  asked = [];
+});
+
+const listen = async (answer: (path: string, res: ServerResponse) => void): Promise<string> => {
+  server = createServer((req, res) => {
+    asked.push(req);
+    req.resume().on("end", () => answer(req.url ?? "", res));
+  });
+  await new Promise<void>((resolve) => server?.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+};
+
+const json = (res: ServerResponse, status: number, body: object): void => {
+  res.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+};
+
+/** The API below one path: its routes are refused without a credential, everything else is not there. */
+const apiBelow =
+  (base: string) =>
+  (path: string, res: ServerResponse): void => {
+    const isRoute = path.startsWith(`${base}/design/`) || path.startsWith(`${base}/shared-api/`);
+    json(res, isRoute ? 401 : 404, isRoute ? {} : { detail: "Not Found" });
+  };
+
+const found = async (url: string) => (await findBaseUrl(url, {}, "/")).found?.url;
+
+describe("where the API is", () => {
+  test.each([
+    ["http://h/v1", ["http://h/v1", "http://h"]],
+    ["http://h", ["http://h", "http://h/v1"]],
+    ["http://h/maps/", ["http://h/maps", "http://h/maps/v1", "http://h/v1"]],
+    ["http://h/v1/design/styles", ["http://h/v1", "http://h"]],
+    ["http://h/api/v2/sdk/sessions", ["http://h/api/v2", "http://h/api"]],
+  ])("of %s it is looked for at %j", (given, candidates) => {
+    expect(candidatesOf(given)).toEqual(candidates);
+  });
+
+  test.each(["", "/", "/v1", "/v1/", "/v1/design/styles"])("it is found below /v1 when %j was given", async (path) => {
+    const origin = await listen(apiBelow("/v1"));
+    expect(await found(origin + path)).toBe(`${origin}/v1`);
+  });
+
+  test("without a version segment it is found where it is", async () => {
+    const origin = await listen(apiBelow("/maps"));
+    expect(await found(`${origin}/maps`)).toBe(`${origin}/maps`);
+  });
+
+  test("where every path is refused alike, the version segment belongs to it", async () => {
+    const origin = await listen((_path, res) => json(res, 401, {}));
+    expect(await found(origin)).toBe(`${origin}/v1`);
+  });
+
+  test("a page for people, a 404 everywhere and a redirect are not it", async () => {
+    const page = await listen((_path, res) => res.writeHead(200, { "content-type": "text/html" }).end("<html>"));
+    expect(await found(page)).toBeUndefined();
+    server?.removeAllListeners("request").on("request", (_req, res: ServerResponse) => json(res, 404, {}));
+    expect(await found(page)).toBeUndefined();
+    server
+      ?.removeAllListeners("request")
+      .on("request", (_req, res: ServerResponse) =>
+        res.writeHead(301, { location: "https://elsewhere.example/" }).end(),
+      );
+    expect(await found(page)).toBeUndefined();
+  });
+
+  test("no call carries a credential, also those that look for tiles and key management", async () => {
+    const origin = await listen(apiBelow("/v1"));
+    const probed = await probeAddress(origin, {}, "/");
+    expect(probed).toMatchObject({ baseUrl: `${origin}/v1`, tileUrl: undefined, keyManagement: true, silent: false });
+    expect(asked.length).toBeGreaterThan(4);
+    expect(asked.flatMap(({ headers }) => [headers.authorization, headers["x-api-key"]]).filter(Boolean)).toEqual([]);
+  });
+
+  test("an address at which nobody listens is silent", async () => {
+    const origin = await listen(() => undefined);
+    await new Promise((resolve) => server?.close(resolve));
+    server = undefined;
+    const probed = await probeAddress(origin, {}, "/");
+    expect(probed).toMatchObject({ baseUrl: null, silent: true });
+    expect(probed.findings[0]?.text).toContain("ECONNREFUSED");
+  });
+});
