@@ -35,9 +35,23 @@ beforeAll(async () => {
 afterAll(() => stub.close());
 
 type Ran = { code: number | null; out: string; err: string };
+
+const tools: Record<string, string> = {};
+const toolFolder = mkdtempSync(join(tmpdir(), "floodgate-doctor-tools-"));
+beforeAll(() => {
+  const prints = { K6: "k6 v2.2.0 (go1.26.8)\n  k6/x/sse v0.1.0", TOXIPROXY: "toxiproxy-server version 2.12.0" };
+  for (const [name, text] of Object.entries(prints)) {
+    const path = join(toolFolder, name);
+    writeFileSync(path, `#!/bin/sh\nprintf '%s\\n' '${text}'\n`, { mode: 0o755 });
+    tools[`FLOODGATE_${name}`] = path;
+  }
+});
+afterAll(() => rmSync(toolFolder, { recursive: true }));
+
 const run = (args: string[], env: Record<string, string> = {}): Promise<Ran> =>
   new Promise((resolve) => {
-    const unset = { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "" };
+    // Tools are looked for by tools-here.test.ts; here they are always there, built or not.
+    const unset = { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "", ...tools };
     const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, ...unset, ...env }, cwd: folder });
     let [out, err] = ["", ""];
     child.stdout.on("data", (text) => {
@@ -102,6 +116,13 @@ describe("from an address to a checked target file", () => {
       expect([code, (out + err).includes(secret)]).toEqual([2, false]);
       expect(out).toContain("server");
     }
+  });
+
+  test("without a target it looks at the machine; a tool that is not there is exit code 3", async () => {
+    const whole = await run(["doctor"]);
+    expect([whole.code, whole.out]).toEqual([0, expect.stringContaining("Nothing is missing.")]);
+    const { code, out } = await run(["doctor"], { FLOODGATE_K6: "/no/such/k6" });
+    expect([code, out]).toEqual([3, expect.stringMatching(/missing {2}k6: FLOODGATE_K6 names \/no\/such\/k6/)]);
   });
 
   test("a file that is there is not overwritten", async () => {

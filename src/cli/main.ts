@@ -17,6 +17,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
 const EXAMPLES = `
 Examples:
   npx floodgate run smoke      the main job, against the embedded deployment
+  npx floodgate init --target https://maps.example --i-own maps.example
+  npx floodgate doctor --target target.json
   npx floodgate serve --tenants 10 --write-target target.json
   npx floodgate verify --target target.json
 

@@ -36,7 +36,7 @@ const say = async (what: WhatAnswers, target: Target, folder: string, calls: Sin
       return { found: finding("wrong", "base_url", text, "write the address that it leads to"), goOn: "no" };
     }
     case "other": {
-      const text = `expected the API at ${url}; got ${what.first.line.outcome} for the style catalog`;
+      const text = `expected the API at ${url}; got status ${what.first.answer.status} for the style catalog`;
       const there = await elsewhere(target, folder, calls);
       const isPage = /html/i.test(headerOf(what.first, "content-type") ?? "");
       const todo = there ?? "does it include the version segment (v1), and is it this host?";

@@ -122,7 +122,7 @@ describe("doctor on the reference platform", () => {
     const diagnosis = await diagnose({ ...reference.target, permits: { writes: false, load_max_rps: 10 } });
     expect(named(diagnosis, "verify")?.text).toMatch(/judges \d+ of \d+ rules/);
     expect(named(diagnosis, "--allow-writes")?.text).toContain("permits.writes of the target file does not allow it");
-    expect(named(diagnosis, "smoke")?.text).toContain("over permits.load_max_rps (10)");
+    expect(named(diagnosis, "smoke")?.text).toContain("held to permits.load_max_rps (10)");
     expect(named(diagnosis, "chaos")?.state).toBe("skipped");
   });
 });
@@ -242,6 +242,39 @@ describe("doctor on other deployments", () => {
       ["control.api[0]", "wrong"],
       ["toxiproxy", "wrong"],
     ]);
+  });
+
+  test("what a control plane and a toxiproxy answer is said, a fault that an earlier run left included", async () => {
+    stub = await startStubApi();
+    const toxics: object[] = [];
+    stub.instead = ({ path }, res) => {
+      const answers: Record<string, unknown> = {
+        "/gauges": { in_flight: 3 },
+        "/version": { version: "2.12.0" },
+        "/proxies": {
+          limiter: { name: "limiter", listen: "127.0.0.1:1", upstream: "127.0.0.1:2", enabled: true, toxics },
+        },
+      };
+      if (answers[path] === undefined) return false;
+      res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answers[path]));
+      return true;
+    };
+    const origin = stub.url.replace(/\/v1$/, "");
+    const proxied = (limiter: string) => ({
+      control: { api: [origin] },
+      toxiproxy: { api_url: origin, proxies: { limiter } },
+    });
+    const look = async (limiter: string) =>
+      section(await diagnose(small(stub as StubApi, proxied(limiter))), "Other addresses of the file");
+    const [gauges, whole] = await look("limiter");
+    expect(gauges).toMatchObject({ state: "ok", text: expect.stringContaining("3 in flight") });
+    expect(whole).toMatchObject({ state: "ok", text: expect.stringContaining("2.12.0") });
+    expect((await look("other"))[1]?.text).toContain("it has no proxy for limiter (other)");
+    toxics.push({ name: "slow", type: "latency", stream: "downstream", toxicity: 1, attributes: { latency: 9 } });
+    expect((await look("limiter"))[1]).toMatchObject({
+      state: "wrong",
+      text: expect.stringContaining("a fault is left"),
+    });
   });
 
   test("nobody there: silent, one address and no call more than that", async () => {

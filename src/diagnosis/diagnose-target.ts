@@ -3,7 +3,6 @@
  * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
  * beyond what the file permits.
  */
-import { redactor } from "../supervision/redaction.ts";
 import { createBudget, type Spending } from "../target/budget.ts";
 import { lockTarget } from "../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../target/secrets.ts";
@@ -26,16 +25,6 @@ export type TargetDiagnosis = {
   readonly refusedByGuard: readonly string[];
   readonly spent: Spending;
 };
-
-/** What is read is masked from then on, whatever its shape. */
-const maskingSecrets = (secrets: Secrets): Secrets => ({
-  ...secrets,
-  read: async (ref, what) => {
-    const value = await secrets.read(ref, what);
-    redactor.register(value);
-    return value;
-  },
-});
 
 const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
   findings.length === 0 ? [] : [{ title, findings }];
@@ -133,7 +122,7 @@ export const diagnoseTarget = async (file: string, owned: readonly string[]): Pr
   });
   const guard = guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
   if (!guard.ok) return { sections: [fileSection()], refusedByGuard: guard.reasons, spent: budget.spent };
-  const secrets = maskingSecrets(createSecrets(folder));
+  const secrets = createSecrets(folder);
   const lock = lockTarget(target.base_url);
   try {
     const calls = await openSingleCalls({ target, secrets, budget });

@@ -26,7 +26,7 @@ const isThere = ({ line }: Answered): boolean => line.outcome === "401";
 const triedInWords = ({ url, what }: Tried): string => {
   if (what.is === "silent") return `${url} does not answer (${what.code})`;
   if (what.is === "moved") return `${url} leads to ${what.to}`;
-  return `${url} answers ${what.first.line.outcome}`;
+  return `${url} answers ${what.first.answer.status}`;
 };
 
 /** There is no file yet to write an authority into. */

@@ -8,7 +8,7 @@ import type { Asked } from "../verify/lacks.ts";
 import { planVerify, type VerifyPlan } from "../verify/plan.ts";
 import { RATE_PER_S } from "../verify/run-verify.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { profileCalls } from "../workload/load-profiles.ts";
+import { profileCalls, profilePeakPerS } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
 import type { TargetView } from "../workload/target-view.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -80,7 +80,7 @@ const needsOf = (story: Story, view: TargetView): string => {
 
 const storyFinding = (story: Story, target: Target, view: TargetView): Finding => {
   const profile = story.profile(view);
-  const peak = Math.ceil(Math.max(...profile.pieces.flatMap(({ from, to }) => [from, to])));
+  const peak = Math.ceil(profilePeakPerS(profile));
   const calls = Math.ceil(profileCalls(profile));
   const text = `${needsOf(story, view)}about ${calls} calls, at most ${peak}/s`;
   const allowed = target.permits?.load_max_rps;
@@ -88,7 +88,8 @@ const storyFinding = (story: Story, target: Target, view: TargetView): Finding =
     return finding("skipped", story.name, `${text}: refused without permits.load_max_rps`);
   }
   if (allowed !== undefined && peak > allowed) {
-    return finding("skipped", story.name, `${text}: over permits.load_max_rps (${allowed})`, "a lower --rate fits");
+    const bounded = `${text}: held to permits.load_max_rps (${allowed}), so it may not reach what it is about`;
+    return finding("warn", story.name, bounded);
   }
   const budget = target.budget?.requests;
   if (budget !== undefined && calls > budget) {
