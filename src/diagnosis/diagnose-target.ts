@@ -15,9 +15,10 @@ import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./c
 import { lookAtOthers } from "./control-answers.ts";
 import { type Finding, finding, type Section } from "./finding.ts";
 import { tryRoles } from "./role-trials.ts";
+import { scenarioFindings } from "./scenarios-here.ts";
 import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
 import { tryTenants } from "./tenant-trials.ts";
-import { faultFinding, scenarioFindings, verifyFindings } from "./what-would-run.ts";
+import { faultFinding, verifyFindings } from "./what-would-run.ts";
 
 export type TargetDiagnosis = {
   readonly sections: readonly Section[];

@@ -1,16 +1,11 @@
-/** What would be judged, skipped, spent and refused with this target file, worked out without sending anything. */
+/** What `verify` and faults would come to with this target file, worked out without sending anything. */
 
 import type { Target } from "../target/target.ts";
 import { isLoopbackHost } from "../target/target-guard.ts";
-import { viewOf } from "../target/view-of-target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import type { Asked } from "../verify/lacks.ts";
 import { planVerify, type VerifyPlan } from "../verify/plan.ts";
 import { RATE_PER_S } from "../verify/run-verify.ts";
-import { STORIES } from "../workload/catalogue.ts";
-import { profileCalls, profilePeakPerS } from "../workload/load-profiles.ts";
-import type { Story } from "../workload/story.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import { type Finding, finding } from "./finding.ts";
 
 const plan = (target: Target, asked: Asked): VerifyPlan =>
@@ -70,50 +65,6 @@ export const verifyFindings = (target: Target): Finding[] => {
     optionFinding(target, "--allow-load", { allowLoad: true }, base),
     ...skips,
   ];
-};
-
-/** What a story would need of a file that has no tenants at all: the number that it asks for. */
-const needsOf = (story: Story, view: TargetView): string => {
-  const asked = story.missing({ ...view, tenants: [] }).map((text) => text.replace(/ \(the target file has 0\)$/, ""));
-  return asked.length === 0 ? "" : `needs ${asked.join(", ")}; `;
-};
-
-const storyFinding = (story: Story, target: Target, view: TargetView): Finding => {
-  const profile = story.profile(view);
-  const peak = Math.ceil(profilePeakPerS(profile));
-  const calls = Math.ceil(profileCalls(profile));
-  const text = `${needsOf(story, view)}about ${calls} calls, at most ${peak}/s`;
-  const allowed = target.permits?.load_max_rps;
-  if (allowed === undefined && !isLoopbackHost(new URL(target.base_url).hostname)) {
-    return finding("skipped", story.name, `${text}: refused without permits.load_max_rps`);
-  }
-  if (allowed !== undefined && peak > allowed) {
-    const bounded = `${text}: held to permits.load_max_rps (${allowed}), so it may not reach what it is about`;
-    return finding("warn", story.name, bounded);
-  }
-  const budget = target.budget?.requests;
-  if (budget !== undefined && calls > budget) {
-    return finding("skipped", story.name, `${text}: over budget.requests (${budget})`);
-  }
-  return finding("ok", story.name, text);
-};
-
-export const scenarioFindings = (target: Target): Finding[] => {
-  const view = viewOf(target);
-  const stories = [...STORIES.values()].map((story) => ({ story, lacks: story.missing(view).join("; ") }));
-  const able = stories.filter(({ lacks }) => lacks === "").map(({ story }) => storyFinding(story, target, view));
-  const byLack = Map.groupBy(
-    stories.filter(({ lacks }) => lacks !== ""),
-    ({ lacks }) => lacks,
-  );
-  const unable = [...byLack].map(([lacks, of]) =>
-    finding(
-      "skipped",
-      of.map(({ story }) => story.name).join(", "),
-      `the target file lacks ${lacks.replaceAll("the target file has", "it has")}`,
-    ),
-  );
-  return [...able, ...unable];
 };
 
 export const faultFinding = (target: Target): Finding => {
