@@ -9,7 +9,7 @@ import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { mayBeRefusalUnder200 } from "./legal-answers.ts";
 import { isAdmitted, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
@@ -80,7 +80,7 @@ export const admissionIsStoredAndTier: Invariant = {
         if (evidence.count > 0)
           return failed("a call was admitted or refused against stored capability and tier", EXPECTED, evidence);
         if (kept === 0)
-          return inconclusive("no call that lacks a capability was seen, so none could be let in wrongly", EXPECTED);
+          return unseen("no call that lacks a capability was seen, so none could be let in wrongly", EXPECTED);
         return passed(`${kept} calls without the capability were refused for it, and none with it was`, EXPECTED);
       },
     };

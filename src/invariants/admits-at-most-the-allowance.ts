@@ -10,7 +10,7 @@
 import type { CallLine, LedgerLine } from "../history/line.ts";
 import { Allowances, capsOf, type Use } from "./allowance.ts";
 import { Charges } from "./charges.ts";
-import { Evidence, type Finding, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
+import { Evidence, type Finding, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 import { isReference } from "./reference-platform.ts";
 import { skippedWhenShared } from "./shared-deployment.ts";
 
@@ -74,7 +74,7 @@ export const admitsAtMostTheAllowance: Invariant = {
       if (!limited.some(([org]) => usedBefore.has(org))) {
         return skipped("what an organization had used before the stage (control.keys)", EXPECTED);
       }
-      return inconclusive("no organization whose use is known came to its allowance", EXPECTED);
+      return unseen("no organization whose use is known came to its allowance", EXPECTED);
     };
     const judgeLedger = (): void => {
       // Other callers' charges are theirs, and may reach back to before the stage.

@@ -8,7 +8,7 @@
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { Allowances, capsOf, type Use } from "./allowance.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 import { isReference } from "./reference-platform.ts";
 import { skippedWhenShared } from "./shared-deployment.ts";
 
@@ -70,8 +70,7 @@ export const admitsWhatIsAllowed: Invariant = {
         if (legal === 0 && unknown > 0) {
           return skipped("the allowance of the refused organization and its use before the stage", EXPECTED);
         }
-        if (legal === 0 && afterTurn === 0)
-          return inconclusive("no refusal for the allowance could be judged", EXPECTED);
+        if (legal === 0 && afterTurn === 0) return unseen("no refusal for the allowance could be judged", EXPECTED);
         return passed(`${legal} refusals for the allowance came when it can have been used up`, EXPECTED);
       },
     };

@@ -6,7 +6,7 @@
  */
 import type { LedgerLine } from "../history/line.ts";
 import { Charges, unsettled } from "./charges.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
 import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "each charge is made once and refunded at most once, and each call is charged at most once";
@@ -70,7 +70,7 @@ export const chargedOnce: Invariant = {
         if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(EXPECTED, evidence);
         if (evidence.count > 0) return failed("something was charged or refunded more than once", EXPECTED, evidence);
         if (judged === 0 && entries.size > 0) return skipped("a ledger that names the ids of our calls", EXPECTED);
-        if (judged === 0) return inconclusive("nothing was charged in this stage", EXPECTED);
+        if (judged === 0) return unseen("nothing was charged in this stage", EXPECTED);
         return passed(`${judged} charges were made once, and refunded at most once`, EXPECTED);
       },
     };

@@ -5,7 +5,7 @@
  */
 import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { isOthersRefusal } from "./legal-answers.ts";
 import { isDefinite } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
@@ -77,7 +77,7 @@ export const envelopeFitsSubcode: Invariant = {
       },
       end() {
         if (evidence.count > 0) return failed("a refusal has the wrong form", EXPECTED, evidence);
-        if (judged === 0) return inconclusive("no refusal came whose body was kept", EXPECTED);
+        if (judged === 0) return unseen("no refusal came whose body was kept", EXPECTED);
         return passed(`${judged} refusals had the form that belongs to their subcode`, EXPECTED);
       },
     };

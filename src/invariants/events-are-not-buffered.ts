@@ -5,7 +5,7 @@
  */
 import { routeOf } from "../contract/routes.ts";
 import { Distribution } from "./distribution.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { isAdmitted } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
 
@@ -52,7 +52,7 @@ export const eventsAreNotBuffered: Invariant = {
       end() {
         const { count } = spreads;
         if (count < ENOUGH_STREAMS) {
-          return inconclusive(`${count} complete streams of at least 100 ms and 4 events; 10 are needed`, EXPECTED);
+          return unseen(`${count} complete streams of at least 100 ms and 4 events; 10 are needed`, EXPECTED);
         }
         if (evidence.count >= 0.9 * count) return failed("streams came in one piece", EXPECTED, evidence);
         const percent = Math.round(spreads.quantile(0.5) / 10_000);

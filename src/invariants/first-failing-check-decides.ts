@@ -5,7 +5,7 @@
  * and judged elsewhere.
  */
 import type { CallLine } from "../history/line.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { isOthersRefusal, legalAnswers } from "./legal-answers.ts";
 import { isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
@@ -51,7 +51,7 @@ export const firstFailingCheckDecides: Invariant = {
         suspects.finish();
         if (evidence.count > 0)
           return failed("a call was not answered by the first check that it fails", EXPECTED, evidence);
-        if (judged === 0) return inconclusive("no call came with the facts to judge its answer by", EXPECTED);
+        if (judged === 0) return unseen("no call came with the facts to judge its answer by", EXPECTED);
         return passed(`${judged} calls were answered by the first check that they fail`, EXPECTED);
       },
     };

@@ -14,6 +14,8 @@ export type Finding = {
   got: string;
   /** At most ten ids of calls (or ledger charges) that prove it. */
   evidence: string[];
+  /** It is inconclusive because what it is about did not come about. */
+  unseen?: true;
 };
 
 export type Judge = {
@@ -73,6 +75,15 @@ export const inconclusive = (reason: string, expected: string, got = "not enough
   evidence: [],
 });
 
+/**
+ * What the judge is about did not come about. On the reference platform a stage is made to bring it about, so there it is
+ * inconclusive; on anybody else's it may not be possible with what the target file names, and is skipped.
+ */
+export const unseen = (reason: string, expected: string): Finding => ({
+  ...inconclusive(reason, expected),
+  unseen: true,
+});
+
 /** `missing` names the role, fixture or file that the target lacks. */
 export const skipped = (missing: string, expected: string): Finding => ({
   verdict: "skipped",
@@ -90,7 +101,9 @@ export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterab
   try {
     const judge = invariant.judge(facts);
     for (const line of lines) judge.see(line);
-    return judge.end();
+    const finding = judge.end();
+    if (finding.unseen !== true || facts.reference === true) return finding;
+    return skipped(`not seen on this target: ${finding.reason}`, finding.expected);
   } catch (error) {
     return inconclusive(
       `the judge itself failed: ${error instanceof Error ? error.message : String(error)}`,

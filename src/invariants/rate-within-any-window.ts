@@ -7,7 +7,7 @@
 import { outcomeOf } from "../contract/refusals.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { changesReplicas } from "./capacity-changes.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
 import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
 import { RateBound } from "./rate-bound.ts";
 import { isReference } from "./reference-platform.ts";
@@ -70,7 +70,7 @@ export const rateWithinAnyWindow: Invariant = {
         if (evidence.count > 0) return failed("a key got more than its rate", EXPECTED, evidence);
         if (admitted === 0 && nameless > 0) return skipped("the key that each call was counted by (bucket)", EXPECTED);
         const pressed = [...limited].filter((bucket) => bounds.has(bucket)).length;
-        if (pressed === 0) return inconclusive("no key was pressed to its limit", EXPECTED);
+        if (pressed === 0) return unseen("no key was pressed to its limit", EXPECTED);
         return passed(`${pressed} keys pressed to their limit got no more than it, ${admitted} calls in all`, EXPECTED);
       },
     };

@@ -6,7 +6,7 @@
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { Distribution } from "./distribution.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 
 const EXPECTED = "a shed call is answered within a quarter of what serving a call takes";
@@ -43,8 +43,8 @@ export const refusalsAreCheap: Invariant = {
       },
       end() {
         const serviceUs = limits.service_ms === undefined ? served.quantile(0.5) : limits.service_ms * 1000;
-        if (sheds.count < ENOUGH_SHEDS) return inconclusive(`${sheds.count} calls were shed; 20 are needed`, EXPECTED);
-        if (serviceUs === 0) return inconclusive("no served call to compare with", EXPECTED);
+        if (sheds.count < ENOUGH_SHEDS) return unseen(`${sheds.count} calls were shed; 20 are needed`, EXPECTED);
+        if (serviceUs === 0) return unseen("no served call to compare with", EXPECTED);
         const roundTripUs = firstBytes.quantile(0.1);
         const costUs = Math.max(0, sheds.quantile(0.25) - roundTripUs);
         const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);

@@ -4,7 +4,7 @@
  * charges are in nobody's way; a store that keeps ids of its own cannot be joined at all.
  */
 import { Charges, unsettled } from "./charges.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
 import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "charges less refunds are nothing for a refused call, exactly one for a metered call that was let in";
@@ -60,7 +60,7 @@ export const refusedIsNotCharged: Invariant = {
         }
         if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(EXPECTED, evidence);
         if (evidence.count > 0) return failed("what was charged is not what was let in", EXPECTED, evidence);
-        if (refused === 0) return inconclusive("no call was refused, so none could be charged wrongly", EXPECTED);
+        if (refused === 0) return unseen("no call was refused, so none could be charged wrongly", EXPECTED);
         return passed(`${refused} refused calls were charged nothing, ${charged} metered ones exactly once`, EXPECTED);
       },
     };

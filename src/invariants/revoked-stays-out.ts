@@ -3,7 +3,7 @@
  * records may be as old as the revocation budget, no older, whether or not the key service can be reached. Streams that
  * were open before run on.
  */
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { mayBeRefusalUnder200 } from "./legal-answers.ts";
 import { isAdmitted, isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
@@ -43,8 +43,7 @@ export const revokedStaysOut: Invariant = {
       end() {
         settling.finish();
         if (evidence.count > 0) return failed("a credential that is over was let in", EXPECTED, evidence);
-        if (keptOut === 0)
-          return inconclusive("no call came with a credential that had been over for long enough", EXPECTED);
+        if (keptOut === 0) return unseen("no call came with a credential that had been over for long enough", EXPECTED);
         return passed(`${keptOut} calls with revoked or expired credentials stayed out`, EXPECTED);
       },
     };

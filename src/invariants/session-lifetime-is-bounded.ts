@@ -2,7 +2,7 @@
  * A session token cannot be taken back before it expires, so its lifetime bounds the harm of a stolen one: never more than
  * 30 minutes (specification 2.1, 8; items 24, 32, 33, 224).
  */
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { isAdmitted } from "./moments.ts";
 
 const EXPECTED = "every minted session has 0 < expires_in <= 1800 and the product that was asked for";
@@ -36,7 +36,7 @@ export const sessionLifetimeIsBounded: Invariant = {
       },
       end() {
         if (evidence.count > 0) return failed("a session was minted outside its bounds", EXPECTED, evidence);
-        if (judged === 0) return inconclusive("no minted session was seen with its lifetime", EXPECTED);
+        if (judged === 0) return unseen("no minted session was seen with its lifetime", EXPECTED);
         return passed(`${judged} sessions were minted within 30 minutes`, EXPECTED);
       },
     };

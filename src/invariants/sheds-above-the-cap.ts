@@ -13,7 +13,16 @@
 import type { CallLine } from "../history/line.ts";
 import { changesCaps, changesReplicas } from "./capacity-changes.ts";
 import { HeldStreams, isStream } from "./held-streams.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import {
+  Evidence,
+  failed,
+  type Invariant,
+  inconclusive,
+  knownBeforehand,
+  passed,
+  skipped,
+  unseen,
+} from "./invariant.ts";
 import { LetInAbove } from "./let-in-above.ts";
 import { isAdmitted } from "./moments.ts";
 import { OverloadProgress } from "./overload-progress.ts";
@@ -114,7 +123,7 @@ export const shedsAboveTheCap: Invariant = {
           const why = "too few calls stood above the caps to rule out the order of reading";
           return inconclusive(why, EXPECTED, over.evidence.first);
         }
-        if (sheds === 0) return inconclusive("the caps were never reached, so no shed was owed", EXPECTED);
+        if (sheds === 0) return unseen("the caps were never reached, so no shed was owed", EXPECTED);
         return passed(`${sheds} calls were shed, and none was certainly let in above the caps`, EXPECTED);
       },
     };
