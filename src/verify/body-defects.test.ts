@@ -58,6 +58,7 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["route-failure-as-no-route", "route-failures-are-told"],
   ["one-place-is-malformed", "route-failures-are-told"],
   ["analyzes-later", "answers-are-json"],
+  ["analyzes-nothing", "analysis-needs-a-dataset"],
   ["demands-a-prompt", "analysis-prompt-is-optional"],
 ];
 

@@ -14,6 +14,7 @@ import { nullOrigin } from "./rules/exchange/null-origin.ts";
 import { ORIGIN_RULES } from "./rules/exchange/origins.ts";
 import { PAID_BAND_RULES } from "./rules/exchange/paid-band.ts";
 import { quotaAtLoads } from "./rules/exchange/quota-at-loads.ts";
+import { analysisNeedsADataset } from "./rules/input/analysis-needs-a-dataset.ts";
 import { BODY_RULES } from "./rules/input/bodies.ts";
 import { unaskedCodings } from "./rules/input/content-codings.ts";
 import { FOREIGN_LETTER_RULES } from "./rules/input/foreign-letters.ts";
@@ -45,6 +46,7 @@ import { ROUTE_RULES } from "./rules/runtime/routes.ts";
 import { RUNTIME_RULES } from "./rules/runtime/runtime.ts";
 import { RUNTIME_CAPABILITY_RULES } from "./rules/runtime/runtime-capabilities.ts";
 import { summaryTypes } from "./rules/runtime/summary-types.ts";
+import { unparsableSession } from "./rules/runtime/unparsable-session.ts";
 import { STREAM_END_RULES } from "./rules/streams/stream-ends.ts";
 import { STREAM_ERROR_RULES } from "./rules/streams/stream-errors.ts";
 import { STREAM_RULES } from "./rules/streams/streams.ts";
@@ -55,12 +57,14 @@ const ALL: readonly Rule[] = [
   ...BASEMAP_RULES,
   ...CREDENTIAL_RULES,
   ...FORGERY_RULES,
+  unparsableSession,
   ...FOREIGN_LETTER_RULES,
   ...KEY_KIND_RULES,
   ...ORIGIN_RULES,
   ...PREFLIGHT_RULES,
   ...EXCHANGE_CAPABILITY_RULES,
   ...RUNTIME_CAPABILITY_RULES,
+  analysisNeedsADataset,
   ...RUNTIME_RULES,
   ...POI_OPTION_RULES,
   summaryTypes,

@@ -18,6 +18,10 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["alg-none", "forged-session"],
   ["looks-at-the-first-characters", "forged-session"],
   ["takes-half-a-signature", "forged-session"],
+  ["500-on-sessions-without-dots", "unparsable-session"],
+  ["500-on-sessions-of-bad-base64", "unparsable-session"],
+  ["500-on-sessions-without-json", "unparsable-session"],
+  ["500-on-sessions-without-claims", "unparsable-session"],
   ["forgets-the-case", "near-miss-of-a-credential"],
   ["strips-keys", "near-miss-of-a-credential"],
   ["500-on-foreign-letters", "hostile-input"],
@@ -142,6 +146,27 @@ describe("a deployment with one defect", () => {
   test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
   });
+});
+
+describe.concurrent("a deployment whose caps are below its allowances", () => {
+  const CAPPED = ["mints-hold-slots", "has-small-caps"] as const;
+  test.each([
+    ["fail", "checks-then-charges", CAPPED],
+    ["fail", "checks-then-charges", [...CAPPED, "states-no-numbers"]],
+    ["pass", "", CAPPED],
+    ["pass", "", [...CAPPED, "states-no-numbers"]],
+  ] as const)(
+    "%ss where mints meet at the last unit: %s, %s",
+    { timeout: 60_000 },
+    async (verdict, defect, variants) => {
+      for (const rule of ["allowance-is-exact", "soft-band-and-hard-stop"]) {
+        const said = await verdictOf(defect, rule, variants);
+        expect(said.replace(/ .*/, "")).toBe(verdict);
+        // Where no cap is stated, it may be found only by mints that are shed at the edge.
+        if (!variants.some((name) => name === "states-no-numbers")) expect(said).not.toMatch(/one mint at a time/);
+      }
+    },
+  );
 });
 
 describe.concurrent("a deployment with sessions that end soon", () => {

@@ -4,8 +4,9 @@ import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
 import { startTwin } from "./second-api/start-second-api.ts";
 
-export const verdictOf = async (defects: string, rule: string): Promise<string> => {
-  const twin = await startTwin({ defects: defects.split(","), streamMs: rule === "stream-is-not-buffered" ? 400 : 40 });
+export const verdictOf = async (defects: string, rule: string, variants: readonly string[] = []): Promise<string> => {
+  const streamMs = rule === "stream-is-not-buffered" ? 400 : 40;
+  const twin = await startTwin({ defects: defects === "" ? [] : defects.split(","), variants, streamMs });
   const live = twin.liveKeys();
   try {
     const { claims, crashes } = await runVerify({

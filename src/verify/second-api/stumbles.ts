@@ -117,12 +117,39 @@ const foreignLettersReply = ({ is, has, detail }: TwinState): Reply | null => {
   return is("hangs-up-on-foreign-letters") ? HANGS_UP : null;
 };
 
+const isJson = (segment: string): boolean => {
+  if (/[^\w-]/.test(segment)) return false;
+  try {
+    JSON.parse(Buffer.from(segment, "base64url").toString());
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** What a token library may throw at, by the defect that lets it. */
+const SESSION_STUMBLES: Readonly<Record<string, (parts: readonly string[]) => boolean>> = {
+  "500-on-sessions-without-dots": (parts) => parts.length !== 3,
+  "500-on-sessions-of-bad-base64": (parts) => parts.some((part) => /[^\w-]/.test(part)),
+  "500-on-sessions-without-json": (parts) => parts.slice(0, 2).some((part) => !isJson(part)),
+  "500-on-sessions-without-claims": (parts) => parts[1] === Buffer.from("null").toString("base64url"),
+};
+
+const unparsableReply = (twin: TwinState, req: IncomingMessage): Reply | null => {
+  const token = /^svc_sess_[^_]*_(.*)$/.exec(credentialIn(twin, req) ?? "")?.[1];
+  if (token === undefined) return null;
+  const parts = token.split(".");
+  return Object.entries(SESSION_STUMBLES).some(([name, falls]) => twin.has(name) && falls(parts)) ? SERVER_ERROR : null;
+};
+
 const rawReply = (twin: TwinState, req: IncomingMessage, text: string): Reply | null => {
   const { has } = twin;
   if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return SERVER_ERROR;
   if (Object.entries(RAW_STUMBLES).some(([name, falls]) => has(name) && falls(text))) return SERVER_ERROR;
   const foreign = /[^\x20-\x7e]/.test(credentialIn(twin, req) ?? "") ? foreignLettersReply(twin) : null;
   if (foreign !== null) return foreign;
+  const unparsable = unparsableReply(twin, req);
+  if (unparsable !== null) return unparsable;
   const alienCharset = /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? "");
   return has("500-on-charsets") && alienCharset ? SERVER_ERROR : null;
 };

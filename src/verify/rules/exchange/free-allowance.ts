@@ -2,7 +2,7 @@
  * The allowance of a Free organization, used up on purpose (items 10, 79, 87, 184, 204, 227, 234; A9): mints at the edge, at
  * once, because a gap between check and charge shows only then.
  */
-import { burn, EXCEEDED } from "../../allowance-burn.ts";
+import { burn, EXCEEDED, PAST, UNKNOWN_MOST } from "../../allowance-burn.ts";
 import { Checks } from "../../checks.ts";
 import { inOneWindow } from "../../month-windows.ts";
 import type { Rule } from "../../rule.ts";
@@ -11,13 +11,12 @@ import {
   figuresHold,
   isGivenAgain,
   notCounted,
+  noteEdge,
   ofTwoMonths,
   overCap,
-  PAST,
   REUSED,
   spentNote,
   tellOthers,
-  UNKNOWN_MOST,
 } from "./burn-findings.ts";
 import { usedIn } from "./meters.ts";
 
@@ -36,7 +35,7 @@ export const freeAllowance: Rule = {
     if (context.budget.left("map_loads") < (stated ?? UNKNOWN_MOST)) {
       return checks.result(`budget.map_loads of the target file does not allow the ${stated ?? UNKNOWN_MOST} of ${of}`);
     }
-    const found = await burn(context, of, most);
+    const found = await burn(context, of, stated);
     const { stop, admitted, mints } = found;
     tellOthers(checks, found);
     if (stop === null) return notCounted(context, of, found, most, checks);
@@ -60,7 +59,8 @@ export const freeAllowance: Rule = {
       `every one of the ${admitted.length} admitted mints counted`,
       `used was ${used}`,
     );
-    checks.note(`${admitted.length} of ${limit} were left and let in`);
+    noteEdge(checks, found);
+    checks.note(`${admitted.length} of ${limit} were left and admitted`);
     if (admitted.length === 0 && !checks.failed) return new Checks(freeAllowance.title).result(spentNote(of, last));
     return checks.result();
   },

@@ -3,7 +3,17 @@
  * uses them up.
  */
 import type { KeyRole } from "../../../target/target.ts";
-import { type Burn, burn, EXCEEDED, HARD_STOP, isStop, loadsOf, loadUnder } from "../../allowance-burn.ts";
+import {
+  type Burn,
+  burn,
+  EXCEEDED,
+  HARD_STOP,
+  isStop,
+  loadsOf,
+  loadUnder,
+  PAST,
+  UNKNOWN_MOST,
+} from "../../allowance-burn.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { inOneWindow } from "../../month-windows.ts";
@@ -14,13 +24,12 @@ import {
   figuresHold,
   isGivenAgain,
   notCounted,
+  noteEdge,
   ofTwoMonths,
   overCap,
-  PAST,
   REUSED,
   spentNote,
   tellOthers,
-  UNKNOWN_MOST,
 } from "./burn-findings.ts";
 import { usedIn } from "./meters.ts";
 
@@ -39,8 +48,9 @@ const mintsCount = async (context: Context): Promise<boolean> => {
   if (context.answers.some((answer) => about(answer) && answer.testCall.route.startsWith("maps."))) return false;
   const seen = context.answers.some((answer) => about(answer) && answer.outcome === EXCEEDED);
   if (seen) return true;
-  const most = (context.keyRole(of)?.limit ?? UNKNOWN_MOST) + PAST;
-  return context.budget.left("map_loads") >= most && (await burn(context, of, most)).stop !== null;
+  const { limit } = context.keyRole(of) ?? {};
+  const most = (limit ?? UNKNOWN_MOST) + PAST;
+  return context.budget.left("map_loads") >= most && (await burn(context, of, limit)).stop !== null;
 };
 
 /**
@@ -138,7 +148,7 @@ const paid: Rule = {
     if (context.budget.left("map_loads") < cap) {
       return checks.result(`budget.map_loads of the target file does not allow the ${cap} of ${of}`);
     }
-    const found = await burn(context, of, cap + PAST);
+    const found = await burn(context, of, cap);
     const { stop, admitted } = found;
     tellOthers(checks, found);
     // That free organizations are counted shows that mints are map loads here; then no stop at all is a breach.
@@ -159,7 +169,8 @@ const paid: Rule = {
     if (last.outcome === EXCEEDED) await stoppedAsFree(context, checks, counted);
     else if (checks.expect(last, { accepts: [HARD_STOP] })) await stoppedHard(context, checks, counted);
     const count = admitted.length;
-    checks.note(`${count} were let in`);
+    noteEdge(checks, found);
+    checks.note(`${count} were admitted`);
     if (count === 0 && !checks.failed) return new Checks(paid.title).result(spentNote(of, last));
     return checks.result();
   },

@@ -4,7 +4,7 @@
  * up, so a load that leaves `used` as it was is none here, and nothing is asked of it.
  */
 import type { KeyRole } from "../../../target/target.ts";
-import { burn, EXCEEDED, HARD_STOP, isStop } from "../../allowance-burn.ts";
+import { burn, EXCEEDED, HARD_STOP, isStop, UNKNOWN_MOST } from "../../allowance-burn.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
@@ -16,7 +16,6 @@ const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
 /** Loads past the end: one may be let in by A8b, and of the rest each one counts. */
 const TRIES = 4;
-const UNKNOWN_MOST = 40;
 
 const mintTile = (context: Context, of: KeyRole): Promise<Answer> => context.send(exchangeCall(of, "listed", "tile"));
 
@@ -35,9 +34,10 @@ const sessionOf = (context: Context, of: KeyRole): unknown =>
 const spent = async (context: Context): Promise<Answer | string> => {
   const first = await mintTile(context, FREE);
   if (first.outcome === EXCEEDED) return first;
-  const most = (context.keyRole(FREE)?.limit ?? UNKNOWN_MOST) + 1;
+  const { limit } = context.keyRole(FREE) ?? {};
+  const most = (limit ?? UNKNOWN_MOST) + 1;
   if (context.budget.left("map_loads") < most) return `budget.map_loads of the target file does not allow ${most}`;
-  if (isAdmitted(first)) await burn(context, FREE, most);
+  if (isAdmitted(first)) await burn(context, FREE, limit);
   const last = await mintTile(context, FREE);
   return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${told(last)}`;
 };
