@@ -52,7 +52,7 @@ const COSTS: Readonly<Record<string, Told>> = {
   "near-miss-of-a-credential": cost(9),
   "key-with-a-foreign-letter": cost(4, { shared: "foreign letters" }),
   "forged-session": cost(8),
-  "unparsable-session": cost(28),
+  "unparsable-session": cost(19),
   "revoked-key": cost(14),
   "expired-key": cost(14),
   "either-header": cost(8),

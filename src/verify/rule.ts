@@ -59,6 +59,8 @@ export type RuleResult = {
   /** Ids of calls, at most ten. */
   evidence: string[];
   failure?: Failure;
+  /** It is open for want of a budget that the run has used up. */
+  spent?: true;
   /** What the rule is about did not come about, and nothing from outside brings it about: there was nothing to hold. */
   idle?: true;
 };

@@ -7,6 +7,7 @@ import { Checks } from "../../checks.ts";
 import { inOneWindow } from "../../month-windows.ts";
 import type { Rule } from "../../rule.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
+import { OutOfBudget } from "../../shortage.ts";
 import {
   figuresHold,
   isGivenAgain,
@@ -32,9 +33,8 @@ export const freeAllowance: Rule = {
     const checks = new Checks("map loads up to the allowance and none more, then map_load_quota_exceeded");
     const stated = context.keyRole(of)?.limit;
     const most = (stated ?? UNKNOWN_MOST) + PAST;
-    if (context.budget.left("map_loads") < (stated ?? UNKNOWN_MOST)) {
-      return checks.result(`budget.map_loads of the target file does not allow the ${stated ?? UNKNOWN_MOST} of ${of}`);
-    }
+    const short = context.short("map_loads", stated ?? UNKNOWN_MOST);
+    if (short !== null) throw new OutOfBudget(short);
     const found = await burn(context, of, stated);
     const { stop, admitted, mints } = found;
     tellOthers(checks, found);

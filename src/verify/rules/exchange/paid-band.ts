@@ -20,6 +20,7 @@ import { inOneWindow } from "../../month-windows.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
+import { OutOfBudget } from "../../shortage.ts";
 import {
   figuresHold,
   isGivenAgain,
@@ -145,9 +146,8 @@ const paid: Rule = {
     const limit = context.keyRole(of)?.limit;
     if (limit === undefined) return checks.result(`credentials.${of}.limit: without it nobody knows where the stop is`);
     const cap = limit * HARD_STOP_TIMES;
-    if (context.budget.left("map_loads") < cap) {
-      return checks.result(`budget.map_loads of the target file does not allow the ${cap} of ${of}`);
-    }
+    const short = context.short("map_loads", cap);
+    if (short !== null) throw new OutOfBudget(short);
     const found = await burn(context, of, cap);
     const { stop, admitted } = found;
     tellOthers(checks, found);

@@ -10,6 +10,7 @@ import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
+import { OutOfBudget } from "../../shortage.ts";
 import { usedIn } from "./meters.ts";
 
 const FREE = "publishable_expendable";
@@ -36,7 +37,8 @@ const spent = async (context: Context): Promise<Answer | string> => {
   if (first.outcome === EXCEEDED) return first;
   const { limit } = context.keyRole(FREE) ?? {};
   const most = (limit ?? UNKNOWN_MOST) + 1;
-  if (context.budget.left("map_loads") < most) return `budget.map_loads of the target file does not allow ${most}`;
+  const short = context.short("map_loads", most);
+  if (short !== null) throw new OutOfBudget(short);
   if (isAdmitted(first)) await burn(context, FREE, limit);
   const last = await mintTile(context, FREE);
   return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${told(last)}`;

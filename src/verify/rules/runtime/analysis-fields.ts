@@ -8,6 +8,7 @@ import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { OutOfBudget } from "../../shortage.ts";
 import { isMalformed } from "../../wording.ts";
 
 const DATASET = {
@@ -44,6 +45,8 @@ const promptIsOptional: Rule = {
   run: async (context) => {
     const checks = new Checks("2xx with a prompt and without");
     const answers = await analyses(context);
+    const short = answers.length === 0 ? context.short("analyses", 1) : null;
+    if (short !== null) throw new OutOfBudget(short);
     for (const answer of answers) {
       if (answer.transient) checks.unclear(told(answer));
       else if (isAdmitted(answer)) checks.fine();

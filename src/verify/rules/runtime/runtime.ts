@@ -50,6 +50,7 @@ const admits: Rule = {
     // With or without a prompt: one of them is enough here.
     const [analysed] = (await analyses(context)).toSorted((a, b) => Number(isAdmitted(b)) - Number(isAdmitted(a)));
     if (analysed !== undefined) judge("design.analyze", analysed);
+    else checks.short(context.short("analyses", 1), "design.analyze");
     return checks.result();
   },
 };
@@ -76,7 +77,9 @@ const catalogsAreJson: Rule = {
       const caller = callersOf(context, scopeOf(route))[0];
       if (caller !== undefined) look(await context.send({ route, ...caller }));
     });
-    for (const answer of await analyses(context)) look(answer);
+    const analysed = await analyses(context);
+    for (const answer of analysed) look(answer);
+    if (analysed.length === 0) checks.short(context.short("analyses", 1), "design.analyze");
     return checks.result("no JSON route was served");
   },
 };
