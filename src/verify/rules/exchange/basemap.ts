@@ -18,6 +18,7 @@ const absent: Rule = {
   title: "basemap_style_id is a text, or absent; never null or empty",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks(absent.title);
     for (const answer of await mintedSpecimens(context)) {
@@ -51,6 +52,7 @@ const stored: Rule = {
   title: "basemap_style_id, where it is told, is the style that the organization stored",
   phase: "lattice",
   needs: { roles: [OF] },
+  cost: { calls: 3, map_loads: 1, shared: "basemap" },
   run: async (context) => {
     const style = context.keyRole(OF)?.basemap_style_id;
     const checks = new Checks(style === undefined ? `a ${NAME}` : `${NAME} "${style}"`);
@@ -73,6 +75,7 @@ const isTold: Rule = {
   title: "a style that the organization stored is told to each of its sessions, whatever the product",
   phase: "lattice",
   needs: { roles: [OF] },
+  cost: { calls: 3, map_loads: 1, shared: "basemap" },
   run: async (context) => {
     const style = context.keyRole(OF)?.basemap_style_id;
     const checks = new Checks(style === undefined ? `a ${NAME}` : `${NAME} "${style}"`);
@@ -114,6 +117,7 @@ const noDefault: Rule = {
   title: "a style is told where one is stored, and not the same one to every organization",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context): Promise<RuleResult> => {
     const checks = new Checks("no basemap_style_id for an organization that stored none");
     const organizations = [...stylesByOrganization(context).values()];

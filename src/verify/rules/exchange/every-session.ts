@@ -34,6 +34,7 @@ const corsIsWhole: Rule = {
     "where CORS is done here, every answer to an allowlisted Origin may be read there: streams and refusals as well",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks("Access-Control-Allow-Origin with the Origin or * on each such answer");
     const concerned = context.answers.filter(isForListed);
@@ -58,6 +59,7 @@ const sessionLasts: Rule = {
   title: "a session is taken for as long as expires_in says",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks("no 401 for a session within its expires_in that was taken before");
     const taken = new Set<string>();
@@ -95,6 +97,7 @@ const remains: Rule = {
   title: "a session that is given out again is told with the lifetime that remains",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks("an expires_in that has become less by the time between");
     const first = new Map<string, Minted>();

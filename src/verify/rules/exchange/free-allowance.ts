@@ -28,6 +28,10 @@ export const freeAllowance: Rule = {
   title: "a Free organization is served exactly its allowance of map loads, also when all come at once",
   phase: "quota-burn",
   needs: { permission: "quota-burn", roles: ["publishable_expendable"] },
+  cost: ({ credentials }) => {
+    const limit = credentials?.publishable_expendable?.limit ?? UNKNOWN_MOST;
+    return { calls: limit + 5, map_loads: limit };
+  },
   run: async (context) => {
     const of = "publishable_expendable";
     const checks = new Checks("map loads up to the allowance and none more, then map_load_quota_exceeded");

@@ -25,6 +25,7 @@ const publishableAtRuntime = tableRule({
   title: "a publishable key sent to a runtime route is answered 401 publishable_requires_session",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 30 },
   cells: () =>
     pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "none", "foreign"] as const, form: FORMS }).map(
       ({ route, origin, form }): Cell => ({
@@ -43,6 +44,7 @@ const publishableAtTiles: Rule = {
   title: "a tile that nobody gets without a credential is not served to a publishable key either",
   phase: "lattice",
   needs: { roles: ["publishable"], tileUrl: true, spends: { map_loads: 1 } },
+  cost: { calls: 2 },
   run: async (context) => {
     const checks = new Checks("no tile for a publishable key that was not exchanged");
     const nobody = await context.send({ route: "maps.tiles", credential: { as: "none" }, origin: "listed" });
@@ -67,6 +69,7 @@ const serverKeyInBrowser = tableRule({
   title: "a server key that comes with an Origin is answered 403 server_key_in_browser",
   phase: "lattice",
   needs: { roles: ["server"] },
+  cost: { calls: 20 },
   cells: () =>
     pairwise({ route: RUNTIME_ROUTES, origin: ["listed", "foreign"] as const, form: FORMS }).map(
       ({ route, origin, form }) => inBrowser(route, origin, form),
@@ -80,6 +83,7 @@ const serverKeyInFrame = tableRule({
   title: "a server key that comes with Origin: null is answered 403 server_key_in_browser",
   phase: "lattice",
   needs: { roles: ["server"] },
+  cost: { calls: 2 },
   cells: () => [inBrowser("design.styles", "null"), inBrowser("poi.enrich", "null", "x-api-key")],
 });
 
@@ -90,6 +94,7 @@ const serverKeyCors: Rule = {
   title: "an answer to a server key in a browser carries no Access-Control-Allow-Origin",
   phase: "lattice",
   needs: { roles: ["server"] },
+  cost: { calls: 2 },
   run: async (context) => {
     const checks = new Checks("no Access-Control-Allow-Origin on the answer to a server key with an Origin");
     await context.each(["design.styles", "chat.control"] as const, async (route) => {
@@ -109,6 +114,7 @@ const foreignAddress = tableRule({
   title: "a server key used from an address outside its allowlist is answered 403 ip_not_allowed",
   phase: "lattice",
   needs: { roles: ["server_foreign_ip"] },
+  cost: { calls: 10 },
   cells: () =>
     RUNTIME_ROUTES.map(
       (route, i): Cell => ({
@@ -130,6 +136,7 @@ const wrongKind = tableRule({
   title: "the exchange answers a server key with 403 publishable_key_required",
   phase: "lattice",
   needs: { roles: ["server"] },
+  cost: { calls: 9 },
   cells: () =>
     pairwise({ origin: ["none", "listed", "foreign"] as const, product: ["chat", "editor", "viewer"] as const }).map(
       ({ origin, product }): Cell => ({
@@ -147,6 +154,7 @@ const sessionAtExchange = tableRule({
   title: "the exchange does not turn a session token into another one",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 2 },
   cells: () =>
     (["listed", "none"] as const).map(
       (origin): Cell => ({

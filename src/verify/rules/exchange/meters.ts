@@ -32,6 +32,7 @@ const exceeded: Rule = {
   title: "a Free organization at its allowance is answered 429 map_load_quota_exceeded for tile",
   phase: "meters",
   needs: { roles: ["publishable_exhausted"] },
+  cost: { calls: 2 },
   run: async (context) => {
     const checks = new Checks("429 map_load_quota_exceeded, with meter map_loads and the whole numbers limit and used");
     const stated = context.keyRole("publishable_exhausted")?.limit;
@@ -63,6 +64,7 @@ const hardStop: Rule = {
   title: "a paid organization at five times its allowance is answered 429 map_load_hard_stop for tile",
   phase: "meters",
   needs: { roles: ["publishable_hard_stop"] },
+  cost: { calls: 1 },
   run: async (context) => {
     const checks = new Checks("429 map_load_hard_stop, at most one load later than exactly five times");
     const admitted: Answer[] = [];
@@ -86,6 +88,7 @@ const hardStopElsewhere = tableRule({
   title: "an organization past its map loads still mints other products",
   phase: "meters",
   needs: { roles: ["publishable_hard_stop"] },
+  cost: { calls: 2 },
   cells: () =>
     (["chat", "editor"] as const).map(
       (product): Cell => ({
@@ -113,6 +116,7 @@ const refusedIsFree: Rule = {
   title: "a refused mint leaves used as it was",
   phase: "meters",
   needs: { roles: ["publishable_exhausted"] },
+  cost: { calls: 11 },
   run: async (context) => {
     const checks = new Checks("the same used before and after refused mints");
     const before = await readUsed(context, checks);

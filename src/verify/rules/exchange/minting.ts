@@ -25,12 +25,13 @@ export const mintedSpecimens = async (context: Context): Promise<Answer[]> => {
 };
 
 const minted = (
-  rule: Omit<Rule, "run" | "phase" | "needs">,
+  rule: Omit<Rule, "run" | "phase" | "needs" | "cost">,
   judge: (checks: Checks, answer: Answer) => void,
 ): Rule => ({
   ...rule,
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks(rule.title);
     for (const answer of await mintedSpecimens(context)) {
@@ -51,6 +52,7 @@ const mints: Rule = {
   title: "the exchange mints chat, editor and tile for a full key of a Pro organization from its Origin",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 0, map_loads: 1 },
   run: async (context) => {
     const checks = new Checks("200 or 201");
     for (const answer of await mintedSpecimens(context)) {
@@ -161,6 +163,7 @@ const ends: Rule = {
   title: "a session is answered 401 once expires_in has passed, where that is soon enough to wait for",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 1 },
   run: async (context) => {
     const checks = new Checks("401 after expires_in");
     const minted = await context.send(exchangeCall("publishable", "listed", "chat"));

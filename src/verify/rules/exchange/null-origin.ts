@@ -18,6 +18,7 @@ export const nullOrigin: Rule = {
   title: "where a session needs an Origin, null is neither an allowlisted one nor enough",
   phase: "gaps",
   needs: { roles: ["publishable"] },
+  cost: { calls: 0 },
   run: async (context): Promise<RuleResult> => {
     const checks = new Checks("a refusal, where a session without an Origin is refused as well");
     const [without, withNull] = [await sessionWithoutOrigin(context), await sessionWithNull(context)];

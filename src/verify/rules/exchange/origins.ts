@@ -24,6 +24,7 @@ const originRequired = tableRule({
   title: "the exchange answers a call without an Origin with 403 origin_required",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 6 },
   cells: async (context) => {
     const asked = pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(({ product, form }) =>
       exchangeCall("publishable", "none", product, { form }),
@@ -54,6 +55,7 @@ const originMismatch = tableRule({
   title: "the exchange answers an Origin outside the key's allowlist with 403 session_origin_mismatch",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 5 },
   cells: async (context) =>
     [
       ...pairwise({ product: PRODUCTS_ASKED, form: await context.exchangeForms() }).map(({ product, form }) =>
@@ -74,6 +76,7 @@ const nullOrigin = tableRule({
   title: "the exchange takes Origin: null neither for an allowlisted one nor for enough",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 1 },
   cells: (context) =>
     // A key may list the text `null` itself, for pages without an origin.
     listedOf(context) === "null"

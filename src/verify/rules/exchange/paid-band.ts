@@ -2,7 +2,7 @@
  * The soft band of a paid organization and its hard stop (items 80, 205-207, 225, 234; A8, A8b), and that nothing but map loads
  * uses them up.
  */
-import type { KeyRole } from "../../../target/target.ts";
+import type { KeyRole, Target } from "../../../target/target.ts";
 import {
   type Burn,
   burn,
@@ -107,6 +107,9 @@ const stoppedHard = async (context: Context, checks: Checks, { of, found, limit,
 
 const OTHERS_MAX = 60;
 
+const paidCap = ({ credentials }: Target): number =>
+  HARD_STOP_TIMES * (credentials?.publishable_expendable_paid?.limit ?? UNKNOWN_MOST);
+
 const otherProducts: Rule = {
   id: "other-products-are-not-charged",
   level: "must",
@@ -114,6 +117,7 @@ const otherProducts: Rule = {
   title: "sessions of other products use up no map loads",
   phase: "quota-burn",
   needs: { permission: "quota-burn", roles: ["publishable_expendable_paid"], spends: { map_loads: 2 } },
+  cost: (target) => ({ calls: paidCap(target) + 3, map_loads: 2 }),
   run: async (context) => {
     const of = "publishable_expendable_paid";
     const checks = new Checks("tile is served after more chat sessions than the organization has map loads");
@@ -140,6 +144,7 @@ const paid: Rule = {
   title: "a paid organization goes on past its allowance and stops at five times it with map_load_hard_stop",
   phase: "quota-burn",
   needs: { permission: "quota-burn", roles: ["publishable_expendable_paid"] },
+  cost: (target) => ({ calls: paidCap(target) + 5, map_loads: paidCap(target) - 2 }),
   run: async (context) => {
     const of = "publishable_expendable_paid";
     const checks = new Checks("map loads up to five times the allowance (one more, by A8b), then map_load_hard_stop");

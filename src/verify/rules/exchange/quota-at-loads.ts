@@ -81,6 +81,7 @@ export const quotaAtLoads: Rule = {
   title: "what stops tile sessions stops counted map loads under sessions that are there already as well",
   phase: "quota-burn",
   needs: { permission: "quota-burn", roles: [FREE] },
+  cost: { calls: 4 },
   run: async (context) => {
     const checks = new Checks("map_load_quota_exceeded, and map_load_hard_stop for a paid organization");
     const before = await spent(context);

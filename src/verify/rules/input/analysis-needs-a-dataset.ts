@@ -16,6 +16,7 @@ export const analysisNeedsADataset = tableRule({
   title: "an analysis without a dataset is answered 422",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"], spends: { analyses: 1 } },
+  cost: { calls: 1 },
   cells: (context) =>
     callersOf(context, "design")
       .slice(0, 1)

@@ -22,6 +22,7 @@ const exchangeMalformed = tableRule({
   title: "the exchange answers a body that is no JSON with 422",
   phase: "bodies",
   needs: { roles: ["publishable"] },
+  cost: { calls: 2 },
   cells: () => [
     {
       testCall: exchangeCall("publishable", "listed", "chat", { body: wrong(NO_JSON), what: "broken JSON" }),
@@ -53,6 +54,7 @@ const wrongProduct = (id: string, level: "must" | "info", title: string): Rule =
   title,
   phase: "bodies",
   needs: { roles: ["publishable"] },
+  cost: { calls: WRONG_PRODUCTS.length, shared: "wrong products" },
   run: async (context) => {
     const checks = new Checks(level === "must" ? "a refusal" : MALFORMED);
     const answers = await context.once("wrong products", async () => {
@@ -107,6 +109,7 @@ const runtimeMalformed = tableRule({
   title: "a runtime route answers a malformed body with 422, streams included",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 7 },
   cells: runtimeCells,
 });
 
@@ -117,6 +120,7 @@ const runtimeUnshown = tableRule({
   title: "a request that lacks a stated field, or has it of another type, is answered 422",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 5 },
   cells: (context) => {
     const cell = (
       route: "chat.control" | "chat.summary" | "chat.route" | "poi.enrich",

@@ -58,6 +58,7 @@ const refused: Rule = {
   title: "an unknown key with a letter outside ASCII is answered 401, as any other",
   phase: "lattice",
   needs: {},
+  cost: { calls: 4, shared: "foreign letters" },
   run: async (context) => {
     const checks = new Checks("401");
     for (const answer of await foreignLetters(context)) {

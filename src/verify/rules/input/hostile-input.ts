@@ -125,6 +125,7 @@ const hostileInput: Rule = {
   title: "odd bodies, heads and queries are refused or served, never answered with a server error",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
+  cost: ({ tile_url }) => ({ calls: 154, analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
   run: async (context) => {
     const checks = new Checks("no server error");
     const look = (answer: Answer): void => {

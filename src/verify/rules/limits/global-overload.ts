@@ -152,5 +152,7 @@ export const globalOverload: Rule = {
     "calls over the global cap are told 429 b2b_overloaded, not that the key service or an organization is at its end",
   phase: "load",
   needs: { permission: "load", anyOf: ["server", "publishable"] },
+  // Four bursts, each with calm between.
+  cost: ({ limits }) => ({ calls: Math.ceil(4 * 1.85 * (limits?.global_in_flight ?? 0)) }),
   run,
 };

@@ -20,7 +20,7 @@ import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
-import { CALM_MS, loadRule, needs, requireLimits } from "./load-rule.ts";
+import { CALM_MS, loadRule, needs, requireLimits, wavesAroundAnEdgeCost, wavesCost } from "./load-rule.ts";
 import { RATE_RULES } from "./rate-limit.ts";
 
 /** More of a wave than a network loses, or a service that stumbles now and then: by one wave alone nobody can tell. */
@@ -63,6 +63,7 @@ const overloadIsTold = loadRule({
   level: "must",
   spec: [183, 210, 211, 223],
   title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
+  cost: wavesCost,
   run: async (context) => {
     const checks = new Checks("2xx or a limit's own subcode, in a flat body");
     const found = await overload(context);
@@ -100,6 +101,7 @@ const overloadSparesOthers = loadRule({
   spec: [211],
   title: "one organization's overload is not told to another as its own",
   needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
+  cost: wavesCost,
   run: async (context) => {
     const checks = new Checks("no org_overloaded for an organization that is quiet");
     const found = await overload(context);
@@ -120,6 +122,7 @@ const overloadNamesTheCap = loadRule({
   level: "must",
   spec: [210, 211, 221],
   title: "one organization over its own cap, below the global one, is told org_overloaded",
+  cost: wavesCost,
   run: async (context) => {
     const checks = new Checks("org_overloaded, and no b2b_overloaded, for fewer calls than the global cap");
     const { global_in_flight: globalCap, org_in_flight: orgCap, replicas = 1 } = context.target.limits ?? {};
@@ -172,6 +175,7 @@ const refusalsAreCheap = loadRule({
   level: "info",
   spec: [220],
   title: "whether a call that is shed costs far less time than one that is served",
+  cost: wavesCost,
   run: async (context) => {
     const checks = new Checks("the median refusal takes at most half the time of a served call");
     const found = await overload(context);
@@ -219,6 +223,7 @@ const slotsComeBack = loadRule({
   level: "must",
   spec: [180, 210, 211, 220],
   title: "after clients have left and calls were refused, as many are served as before",
+  cost: wavesAroundAnEdgeCost,
   run: async (context) => {
     const found = await overload(context);
     const { reached, capacity, caller } = found;

@@ -11,7 +11,7 @@ import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
-import { loadRule } from "./load-rule.ts";
+import { loadRule, rateEdgeCost } from "./load-rule.ts";
 
 /** Longer than the patience of a run, a minute as it comes: windows of a minute are usual, and what they tell may be their first second. */
 const LONGER = 1.1;
@@ -40,6 +40,7 @@ export const rateLimitEnds = loadRule({
   level: "must",
   spec: [214, 217],
   title: "a key over its rate limit is let in again, once its caller has waited as Retry-After says, time and again",
+  cost: rateEdgeCost,
   run: async (context) => {
     const checks = new Checks("a call let in again after the waits, while others are served");
     const edge = await rateEdge(context);

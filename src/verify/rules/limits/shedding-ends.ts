@@ -68,6 +68,7 @@ export const sheddingEnds: Rule = {
   title: "where the caps are stated and fixed, calls that come one at a time are not shed for ever",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks(
       `a call let in again, within ${context.patienceMs / 1000} s and more, after the last that was`,

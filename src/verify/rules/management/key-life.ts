@@ -45,6 +45,7 @@ const narrowing: Rule = {
   title: "a key narrowed to one product mints no other, and does again when it is widened",
   phase: "management",
   needs,
+  cost: { calls: 8, keys: 1 },
   run: async (context) => {
     const checks = new Checks("403 product_not_allowed while narrowed, a session before and after");
     const { key, created } = await made(context);
@@ -85,6 +86,7 @@ const deletion: Rule = {
   title: "a deleted key mints no session any more: 401",
   phase: "management",
   needs,
+  cost: { calls: 10, keys: 1 },
   run: async (context) => {
     const checks = new Checks("401 from the exchange once the deletion has arrived");
     const { key, created } = await made(context);
@@ -125,6 +127,7 @@ const foreignAdmin: Rule = {
   title: "only its own organization's administrator can change or delete a key: not another's, and no platform key",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_pro"] },
+  cost: { calls: 14, keys: 1 },
   run: async (context) => {
     const checks = new Checks("a refusal, and the key as it was");
     const { key, created } = await made(context);

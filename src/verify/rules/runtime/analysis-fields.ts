@@ -42,6 +42,7 @@ const promptIsOptional: Rule = {
   title: "a dataset is analysed with and without a prompt",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 1, analyses: 1, shared: "analyses" },
   run: async (context) => {
     const checks = new Checks("2xx with a prompt and without");
     const answers = await analyses(context);

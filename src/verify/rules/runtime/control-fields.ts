@@ -112,6 +112,7 @@ const controlOptions: Rule = {
   title: "the control stream is served with and without its optional fields",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 2 },
   run: async (context) => {
     const checks = new Checks("the same with the optional fields and without");
     const likely = Object.fromEntries(Object.entries(VALUES).map(([name, [value]]) => [name, value]));

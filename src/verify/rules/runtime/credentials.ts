@@ -31,6 +31,7 @@ const missingCredential = tableRule({
   title: "a call without a credential is answered 401, on every route",
   phase: "lattice",
   needs: {},
+  cost: { calls: 20 },
   cells: () =>
     pairwise({ route: PLAIN_ROUTES, origin: ORIGINS }).map(
       ({ route, origin }, i): Cell => ({
@@ -47,6 +48,7 @@ const missingOnRoute = tableRule({
   title: "the route whose failures travel under 200 still answers 401 to a call without a credential",
   phase: "lattice",
   needs: {},
+  cost: { calls: 1 },
   cells: () => [
     { testCall: { route: "chat.route", credential: { as: "none" }, origin: "none" }, accepts: [UNAUTHENTICATED] },
   ],
@@ -74,6 +76,7 @@ const invalidCredential = tableRule({
   title: "a credential that nobody issued is answered 401, on every route, in either header",
   phase: "lattice",
   needs: {},
+  cost: { calls: 43 },
   cells: () => [
     ...pairwise({ route: PLAIN_ROUTES, nobody: NOBODIES, origin: ORIGINS, form: FORMS }).map(
       ({ route, nobody, origin, form }, i): Cell => ({
@@ -135,6 +138,7 @@ const spentKey = (name: "revoked" | "expired"): Rule => ({
   title: `a key that is ${name} is answered 401`,
   phase: "lattice",
   needs: { roles: [name] },
+  cost: { calls: 14 },
   run: async (context) => {
     const checks = new Checks("401, and no session");
     const endMs = deadlineMs(context);
@@ -150,6 +154,7 @@ const eitherHeader = tableRule({
   title: "a credential is accepted in Authorization: Bearer and in X-Api-Key alike",
   phase: "lattice",
   needs: { anyOf: ["server", "publishable"] },
+  cost: { calls: 8 },
   cells: (context) =>
     (["design.styles", "design.themes"] as const).flatMap((route) =>
       callersOf(context, scopeOf(route)).flatMap((caller) =>
@@ -165,6 +170,7 @@ const exchangeHeader = tableRule({
   title: "the exchange takes a publishable key in Authorization: Bearer and in X-Api-Key alike",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 2 },
   cells: () =>
     FORMS.map(
       (form): Cell => ({

@@ -41,6 +41,7 @@ const stay: Rule = {
   title: "no answer repeats a credential, in its headers or in its body",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks(stay.title);
     const secrets = [...(await sentSecrets(context))];

@@ -64,6 +64,7 @@ const nearMisses: Rule = {
   title: "a key that is almost a good one, or an administrator's token, is answered 401",
   phase: "lattice",
   needs: { anyOf: ["server", "publishable"] },
+  cost: { calls: 9 },
   run: async (context) => {
     const checks = new Checks(UNAUTHENTICATED);
     await context.each(await nearMissesOf(context), async ({ testCall, isOpen }) => {
@@ -82,6 +83,7 @@ const forgedSession = tableRule({
   title: "a session token that was tampered with is answered 401",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 8 },
   cells: async (context) => {
     const { fields } = await context.mint("publishable", "chat");
     const token = typeof fields.session_token === "string" ? fields.session_token : "";

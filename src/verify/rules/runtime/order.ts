@@ -28,6 +28,7 @@ const kindFirst = tableRule({
   title: "a key of the wrong kind without an Origin: the kind decides",
   phase: "order",
   needs: { anyOf: ["server", "server_no_design", "server_downgraded"] },
+  cost: { calls: 12 },
   cells: (context) =>
     (["server", "server_no_design", "server_downgraded"] as const).filter(context.has).flatMap((of) =>
       (["chat", "editor", "tile", "viewer"] as const).map(
@@ -56,6 +57,7 @@ const originFirst = tableRule({
   title: "an Origin that is missing or foreign decides before a product that is not admitted",
   phase: "order",
   needs: { anyOf: ["publishable", "publishable_no_ai", "publishable_tile_only", "publishable_downgraded"] },
+  cost: { calls: 12 },
   cells: (context) =>
     REFUSED_LATER.filter(({ of }) => context.has(of)).flatMap(({ of, product }): Cell[] => [
       { testCall: exchangeCall(of, "none", product), accepts: [NO_ORIGIN] },
@@ -72,6 +74,7 @@ const originBeforeQuota = tableRule({
   title: "an Origin that is missing or foreign decides before an allowance that is used up",
   phase: "order",
   needs: { anyOf: EXHAUSTED as never },
+  cost: { calls: 4 },
   cells: (context) =>
     EXHAUSTED.filter(context.has).flatMap((of): Cell[] => [
       { testCall: exchangeCall(of, "none", "tile"), accepts: [NO_ORIGIN] },
@@ -86,6 +89,7 @@ const productBeforeQuota = tableRule({
   title: "a product that the tier does not admit decides before an allowance that is used up",
   phase: "order",
   needs: { roles: ["publishable_exhausted"] },
+  cost: { calls: 2 },
   cells: () =>
     (["chat", "editor"] as const).map(
       (product): Cell => ({
@@ -103,6 +107,7 @@ const runtimeOrder = tableRule({
   title: "at runtime kind, browser and address decide before scope and tier",
   phase: "order",
   needs: { anyOf: ["publishable", "server_no_design", "server_foreign_ip", "publishable_no_ai"] },
+  cost: { calls: 7 },
   cells: (context: Context) => {
     const cells: Cell[] = [];
     const add = (needed: KeyRole, cell: () => Cell): void => {

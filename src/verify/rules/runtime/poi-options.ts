@@ -16,6 +16,7 @@ const poiOptions: Rule = {
   title: "a place is enriched with and without the optional parameters of the query",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 2, shared: "optional parameters" },
   run: async (context) => {
     const checks = new Checks("the same with the optional parameters and without");
     const calls = await poiCalls(context);
@@ -72,6 +73,7 @@ const eachPoiOption: Rule = {
   title: "each optional parameter of a place is taken with one of the values that anybody would try",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 2, shared: "optional parameters" },
   run: async (context) => {
     const checks = new Checks("each of the optional parameters to be taken with some value");
     const calls = await poiCalls(context);

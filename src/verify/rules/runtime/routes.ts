@@ -106,6 +106,7 @@ const failuresAre200: Rule = {
   title: "a route that cannot be found is told as 200 with an error text, not as 4xx",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 3, shared: "routes" },
   run: async (context) => {
     const checks = new Checks("200, with a non-empty text under `error` where the route failed");
     let failures = 0;
@@ -153,6 +154,7 @@ const failuresAreTold: Rule = {
   title: "a route that cannot be found is neither called malformed nor answered with nothing",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 3, shared: "routes" },
   run: async (context) => {
     const checks = new Checks("200 with an `error` text, or a route");
     for (const asked of await askedFor(context)) {

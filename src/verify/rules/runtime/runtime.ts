@@ -30,6 +30,7 @@ const admits: Rule = {
   title: "a correct call with a session or a server key of the right scope is served, on every route",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 19, analyses: 1 },
   run: async (context) => {
     const checks = new Checks("2xx for a correct call");
     const callers = RUNTIME_ROUTES.flatMap((route) => {
@@ -62,6 +63,7 @@ const catalogsAreJson: Rule = {
   title: "the JSON routes answer JSON",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 7, analyses: 1 },
   run: async (context) => {
     const checks = new Checks("a JSON body with a JSON content type");
     const look = (answer: Answer): void => {

@@ -19,6 +19,7 @@ const sessionOrigin = tableRule({
   title: "a session used from an Origin outside the key's allowlist is answered 403 session_origin_mismatch",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 20 },
   cells: () =>
     pairwise({ route: RUNTIME_ROUTES, form: FORMS }).map(
       ({ route, form }): Cell => ({
@@ -40,6 +41,7 @@ const tileOrigin = tableRule({
   title: "a tile asked for from a foreign Origin is refused: 429 tile_access_restricted or 403 session_origin_mismatch",
   phase: "lattice",
   needs: { roles: ["publishable"], tileUrl: true, spends: { map_loads: 1 } },
+  cost: { calls: 2, map_loads: 1 },
   cells: () =>
     FORMS.map(
       (form): Cell => ({
@@ -62,6 +64,7 @@ const tileAdmitted = tableRule({
   title: "a tile asked for with a tile session from its allowlisted Origin is served",
   phase: "lattice",
   needs: { roles: ["publishable"], tileUrl: true, spends: { map_loads: 1 } },
+  cost: { calls: 1, map_loads: 1 },
   cells: () => [
     {
       testCall: {
@@ -82,6 +85,7 @@ const corsForListed: Rule = {
   title: "a browser on an allowlisted Origin may read the answers",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 3 },
   run: async (context) => {
     const listed = context.keyRole("publishable")?.origin;
     const checks = new Checks("Access-Control-Allow-Origin names the allowlisted Origin");

@@ -43,6 +43,7 @@ export const summaryTypes: Rule = {
   title: "a summary is streamed of a poi and of a building alike",
   phase: "lattice",
   needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 2, shared: "summaries" },
   run: async (context) => {
     const checks = new Checks("either type to be taken where the other is");
     const answers = await summariesOfEitherType(context);

@@ -53,6 +53,7 @@ export const unparsableSession = tableRule({
   title: "a text with the prefix of a session token that cannot be parsed is answered 401, as any unknown credential",
   phase: "lattice",
   needs: {},
+  cost: { calls: 19 },
   cells: async (context) => {
     const prefix = await prefixOf(context);
     const common = (
