@@ -3,9 +3,11 @@
  * open. Each part beside this file is handed it and keeps no state of its own.
  */
 import { randomBytes } from "node:crypto";
+import type { Defect } from "./defects.ts";
 import { type Names, namesOf } from "./names.ts";
 import { ORIGIN, SCOPES } from "./offer.ts";
 import { type Replies, repliesOf } from "./replies.ts";
+import type { Variant } from "./variants.ts";
 
 export type Org = {
   id: string;
@@ -83,8 +85,8 @@ type State = {
 export type TwinState = Names & Replies & State;
 
 export const createTwinState = (
-  variants: readonly string[],
-  defects: readonly string[],
+  variants: readonly Variant[],
+  defects: readonly Defect[],
   streamMs: number,
 ): TwinState => {
   const names = namesOf(variants, defects);
