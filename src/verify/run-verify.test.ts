@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -33,6 +34,15 @@ describe("the catalogue", () => {
       expect(spec.every((item) => item >= 1 && item <= 234)).toBe(true);
       expect(title.length).toBeGreaterThan(15);
     }
+  });
+
+  test("lets a rule be found by its id: one file under rules/ has it as a text", () => {
+    const folder = join(import.meta.dirname, "rules");
+    const texts = readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".ts"))
+      .map((name) => readFileSync(join(folder, name), "utf8"));
+    const homes = (id: string): number => texts.filter((text) => text.includes(`"${id}"`)).length;
+    expect(RULES.map(({ id }) => id).filter((id) => homes(id) !== 1)).toEqual([]);
   });
 
   test("is chosen from by rule, by claim id and by phase", () => {

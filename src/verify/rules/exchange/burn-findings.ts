@@ -11,7 +11,7 @@ import { admittedByWindow } from "../../month-windows.ts";
 import type { RuleResult } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
-import { usedIn } from "./meters.ts";
+import { usedIn } from "./quota-and-hard-stop.ts";
 
 /**
  * Whether the Free organization got exactly what the target file says is left, in this run: then its figures hold, and nobody

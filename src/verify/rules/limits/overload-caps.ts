@@ -9,8 +9,8 @@ import { type Caller, forWantOfConnections, overload, rateAllowed, SHED, wave } 
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { role } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
-import { bursts } from "./global-overload.ts";
 import { loadRule, wavesCost } from "./load-rule.ts";
+import { bursts } from "./overload-is-no-outage.ts";
 
 const REST_MS = 1_500;
 

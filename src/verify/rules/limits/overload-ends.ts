@@ -5,8 +5,8 @@ import { SHED, wave } from "../../load-burst.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
-import { bursts, isMet } from "./global-overload.ts";
 import { shedBelowGlobal } from "./overload-caps.ts";
+import { bursts, isMet } from "./overload-is-no-outage.ts";
 
 const RECOVER_WITHIN_MS = 12_000;
 const REST_MS = 1_500;

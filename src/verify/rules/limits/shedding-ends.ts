@@ -15,7 +15,6 @@ const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
 /** Fewer refusals since the last call that was let in may be others' traffic. */
 const SHED_MIN = 12;
-
 const GLOBAL = "b2b_overloaded";
 const ORGANIZATION = "org_overloaded";
 

@@ -16,7 +16,6 @@ import { role, type TestCall } from "../../sending/test-call.ts";
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 const PRODUCT = outcomeOf("product_not_allowed");
 const SCOPE = outcomeOf("insufficient_scope");
-
 const TIER = outcomeOf("tier_capability_not_allowed");
 
 const BODY = {

@@ -12,7 +12,6 @@ import { FORMS, role } from "../../sending/test-call.ts";
 const SCOPE = outcomeOf("insufficient_scope");
 const PRODUCT = outcomeOf("product_not_allowed");
 const TIER = outcomeOf("tier_capability_not_allowed");
-
 const AI = RUNTIME_ROUTES.filter((route) => !route.startsWith("design."));
 const DESIGN = RUNTIME_ROUTES.filter((route) => route.startsWith("design."));
 

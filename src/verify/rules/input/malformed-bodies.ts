@@ -1,21 +1,20 @@
-/** Bodies that are wrong (items 65, 88, 90-96, 202-203; A2), always on a call that is right in everything else. */
+/** Bodies that are malformed (items 65, 90-96, 202-203; A2), always on a call that is right in everything else. */
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
-import { Checks } from "../../checks.ts";
 import { type Context, callersOf, scopeOf } from "../../context.ts";
-import type { RUNTIME_ROUTES, Rule } from "../../rule.ts";
-import { told } from "../../sending/answer.ts";
+import type { RUNTIME_ROUTES } from "../../rule.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 
 const MALFORMED = outcomeOf("malformed_body");
 
-const wrong = (text: string): NonNullable<TestCall["body"]> => ({ text, is: "malformed" });
-const json = (value: unknown): NonNullable<TestCall["body"]> => wrong(JSON.stringify(value));
+export const wrong = (text: string): NonNullable<TestCall["body"]> => ({ text, is: "malformed" });
+
+export const json = (value: unknown): NonNullable<TestCall["body"]> => wrong(JSON.stringify(value));
 
 /** Neither closed nor anything else that a lenient reader could take for JSON. */
 const NO_JSON = '{"product": "chat", ';
 
-const exchangeMalformed = tableRule({
+export const exchangeMalformed = tableRule({
   id: "malformed-exchange-body",
   level: "must",
   spec: [64, 65, 202],
@@ -33,50 +32,6 @@ const exchangeMalformed = tableRule({
       accepts: [MALFORMED],
     },
   ],
-});
-
-const WRONG_PRODUCTS: readonly { what: string; body: unknown }[] = [
-  { what: "a body without a product", body: {} },
-  { what: "a product that does not exist", body: { product: "floodgate-no-such-product" } },
-  { what: "a product in capitals", body: { product: "CHAT" } },
-  { what: "a product between spaces", body: { product: " chat " } },
-  { what: "a product that is a number", body: { product: 7 } },
-  { what: "a product that is null", body: { product: null } },
-  { what: "a product that is a list", body: { product: ["chat"] } },
-  { what: "a body that is a list", body: ["chat"] },
-];
-
-const wrongProduct = (id: string, level: "must" | "info", title: string): Rule => ({
-  id,
-  level,
-  // With which words it is refused is a gap.
-  spec: level === "must" ? [65, 88] : [88],
-  title,
-  phase: "bodies",
-  needs: { roles: ["publishable"] },
-  cost: { calls: WRONG_PRODUCTS.length, shared: "wrong products" },
-  run: async (context) => {
-    const checks = new Checks(level === "must" ? "a refusal" : MALFORMED);
-    const answers = await context.once("wrong products", async () => {
-      const all = [];
-      for (const { what, body } of WRONG_PRODUCTS) {
-        all.push(
-          await context.send(exchangeCall("publishable", "listed", "chat", { body: json(body), what, open: true })),
-        );
-      }
-      return all;
-    });
-    for (const answer of answers) {
-      if (level === "info") checks.expect(answer, { accepts: [MALFORMED] });
-      else if (answer.transient) checks.unclear(told(answer));
-      else {
-        const { status } = answer;
-        const refused = status !== null && status >= 400 && status < 500;
-        checks.require(refused, answer, "a refusal: 4xx", told(answer));
-      }
-    }
-    return checks.result();
-  },
 });
 
 /** Only what the specification states about a body; where it shows nothing, nothing can be wrong but the JSON. */
@@ -102,7 +57,7 @@ const runtimeCells = (context: Context): Cell[] => {
   return cells;
 };
 
-const runtimeMalformed = tableRule({
+export const runtimeMalformed = tableRule({
   id: "malformed-runtime-body",
   level: "must",
   spec: [90, 91, 111, 202],
@@ -113,7 +68,7 @@ const runtimeMalformed = tableRule({
   cells: runtimeCells,
 });
 
-const runtimeUnshown = tableRule({
+export const runtimeUnshown = tableRule({
   id: "incomplete-requests",
   level: "should",
   spec: [91, 93, 96, 99, 104, 109],
@@ -138,15 +93,3 @@ const runtimeUnshown = tableRule({
     ];
   },
 });
-
-export const BODY_RULES: readonly Rule[] = [
-  exchangeMalformed,
-  wrongProduct(
-    "wrong-product-is-refused",
-    "must",
-    "the exchange mints nothing for a product that is missing or none of the four",
-  ),
-  wrongProduct("wrong-product-is-422", "info", "whether the exchange answers a missing or unknown product with 422"),
-  runtimeMalformed,
-  runtimeUnshown,
-];

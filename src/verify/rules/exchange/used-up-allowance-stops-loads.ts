@@ -11,7 +11,7 @@ import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
 import { OutOfBudget } from "../../shortage.ts";
-import { usedIn } from "./meters.ts";
+import { usedIn } from "./quota-and-hard-stop.ts";
 
 const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";

@@ -19,7 +19,7 @@ import {
   spentNote,
   tellOthers,
 } from "./burn-findings.ts";
-import { usedIn } from "./meters.ts";
+import { usedIn } from "./quota-and-hard-stop.ts";
 
 export const freeAllowance: Rule = {
   id: "allowance-is-exact",

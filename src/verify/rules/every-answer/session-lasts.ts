@@ -1,58 +1,10 @@
-/**
- * What a browser with a session meets in the whole run: answers that its page may read, a session that lasts.
- * Nothing is sent for these.
- */
-
+/** Sessions in the whole run: each lasts as long as it says (items 23, 32; A19). Nothing is sent for these. */
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, told } from "../../sending/answer.ts";
 
-/** Refusals of the exchange that come after the Origin was found listed (item 69). */
-const PAST_THE_ORIGIN = new Set<string>([
-  ...["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed"],
-  ...["map_load_quota_exceeded", "map_load_hard_stop"],
-]);
-
-/** What a page on an allowlisted Origin is answered, once its Origin has surely been looked at. */
-const isForListed = ({ testCall, subcode, transient, outcome }: Answer): boolean => {
-  const { origin, credential, route, originValue } = testCall;
-  const ofBrowser = credential.as === "session" || credential.as === "publishable";
-  if (origin !== "listed" || originValue !== undefined || !ofBrowser || transient) return false;
-  if (route.startsWith("maps.") || route === "-") return false;
-  return /^2/.test(outcome) || (route === "sdk.sessions" && PAST_THE_ORIGIN.has(subcode ?? ""));
-};
-
-/**
- * Item 159: a CORS block means that the Origin is not in the allowlist. Where no answer at all has the header, it may be put on
- * further in front; where some have it, the others are blocked although their Origin is listed.
- */
-const corsIsWhole: Rule = {
-  id: "cors-for-every-answer-to-a-listed-origin",
-  level: "must",
-  spec: [159],
-  title:
-    "where CORS is done here, every answer to an allowlisted Origin may be read there: streams and refusals as well",
-  phase: "every-answer",
-  needs: {},
-  cost: { calls: 0 },
-  run: async (context) => {
-    const checks = new Checks("Access-Control-Allow-Origin with the Origin or * on each such answer");
-    const concerned = context.answers.filter(isForListed);
-    const allowedIn = (answer: Answer): string | undefined => answer.headers["access-control-allow-origin"];
-    if (concerned.every((answer) => allowedIn(answer) === undefined)) {
-      return { ...checks.result("no answer to an allowlisted Origin carries the header"), idle: true };
-    }
-    for (const answer of concerned) {
-      const [allowed, sent] = [allowedIn(answer), answer.request.headers.origin];
-      const fits = allowed === "*" || allowed === sent;
-      checks.require(fits, answer, `${sent} or *`, `it was ${allowed ?? "absent"}`);
-    }
-    return checks.result();
-  },
-};
-
 /** Sessions of the roles, minted again long before their end: each way of sending one that was good stays good. */
-const sessionLasts: Rule = {
+export const sessionLasts: Rule = {
   id: "session-lasts",
   level: "must",
   spec: [23, 32],
@@ -90,7 +42,7 @@ const mintedIn = (answer: Answer): Minted[] => {
 };
 
 /** A19: a session may be given out again; `expires_in` is what remains of it, by item 32. */
-const remains: Rule = {
+export const remains: Rule = {
   id: "session-expires-in-remains",
   level: "must",
   spec: [32],
@@ -116,5 +68,3 @@ const remains: Rule = {
     return result.verdict === "skipped" ? { ...result, idle: true } : result;
   },
 };
-
-export const EVERY_SESSION_RULES: readonly Rule[] = [corsIsWhole, sessionLasts, remains];

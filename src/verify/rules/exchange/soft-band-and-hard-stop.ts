@@ -1,8 +1,5 @@
-/**
- * The soft band of a paid organization and its hard stop (items 80, 205-207, 225, 234; A8, A8b), and that nothing but map loads
- * uses them up.
- */
-import type { KeyRole, Target } from "../../../target/target.ts";
+/** The soft band of a paid organization and its hard stop (items 205-207, 225, 234; A8, A8b). */
+import type { KeyRole } from "../../../target/target.ts";
 import {
   type Burn,
   burn,
@@ -14,7 +11,7 @@ import {
   PAST,
   UNKNOWN_MOST,
 } from "../../allowance-burn.ts";
-import { ANY_SUCCESS, Checks } from "../../checks.ts";
+import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { inOneWindow } from "../../month-windows.ts";
 import type { Rule } from "../../rule.ts";
@@ -32,10 +29,12 @@ import {
   spentNote,
   tellOthers,
 } from "./burn-findings.ts";
-import { usedIn } from "./meters.ts";
+import { paidCap } from "./other-products-are-not-charged.ts";
+import { usedIn } from "./quota-and-hard-stop.ts";
 
 /** Paid organizations stop at so many times their allowance (section 8). */
-const HARD_STOP_TIMES = 5;
+export const HARD_STOP_TIMES = 5;
+
 /** Stopped at exactly so many times: rather another rule than loads of which nobody knows, where nobody else loads. */
 const STOPS_OF_ANOTHER_RULE: ReadonlySet<number> = new Set([1, 2, 3, 4]);
 
@@ -105,39 +104,7 @@ const stoppedHard = async (context: Context, checks: Checks, { of, found, limit,
   }
 };
 
-const OTHERS_MAX = 60;
-
-const paidCap = ({ credentials }: Target): number =>
-  HARD_STOP_TIMES * (credentials?.publishable_expendable_paid?.limit ?? UNKNOWN_MOST);
-
-const otherProducts: Rule = {
-  id: "other-products-are-not-charged",
-  level: "must",
-  spec: [80, 225],
-  title: "sessions of other products use up no map loads",
-  phase: "quota-burn",
-  needs: { permission: "quota-burn", roles: ["publishable_expendable_paid"], spends: { map_loads: 2 } },
-  cost: (target) => ({ calls: paidCap(target) + 3, map_loads: 2 }),
-  run: async (context) => {
-    const of = "publishable_expendable_paid";
-    const checks = new Checks("tile is served after more chat sessions than the organization has map loads");
-    const cap = (context.keyRole(of)?.limit ?? OTHERS_MAX) * HARD_STOP_TIMES;
-    if (cap >= OTHERS_MAX) return checks.result(`the allowance of ${of} is too large to be passed`);
-    const before = await context.send(exchangeCall(of, "listed", "tile"));
-    if (isStop(before)) return checks.result(spentNote(of, before));
-    if (!checks.expect(before, { accepts: [ANY_SUCCESS] })) return checks.result();
-    const chats = Array.from({ length: cap + 1 }, () => exchangeCall(of, "listed", "chat"));
-    await context.each(chats, async (testCall) => {
-      const answer = await context.send(testCall);
-      if (!isAdmitted(answer)) checks.expect(answer, { accepts: [ANY_SUCCESS] });
-    });
-    const after = await context.send(exchangeCall(of, "listed", "tile"));
-    checks.expect(after, { accepts: [ANY_SUCCESS] }, [before]);
-    return checks.result();
-  },
-};
-
-const paid: Rule = {
+export const paid: Rule = {
   id: "soft-band-and-hard-stop",
   level: "must",
   spec: [205, 206, 207, 225, 234],
@@ -180,5 +147,3 @@ const paid: Rule = {
     return checks.result();
   },
 };
-
-export const PAID_BAND_RULES: readonly Rule[] = [otherProducts, paid];

@@ -8,7 +8,6 @@ import type { Context } from "../../context.ts";
 import { pairwise } from "../../pairwise.ts";
 import type { Rule } from "../../rule.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
-import { SESSION_ORIGIN_RULES } from "../runtime/session-origins.ts";
 import { LOOKALIKE_RULES } from "./origin-lookalikes.ts";
 
 const NO_ORIGIN = outcomeOf("origin_required");
@@ -84,10 +83,4 @@ const nullOrigin = tableRule({
       : [{ testCall: exchangeCall("publishable", "null", "chat"), accepts: [MISMATCH, NO_ORIGIN] }],
 });
 
-export const ORIGIN_RULES: readonly Rule[] = [
-  originRequired,
-  originMismatch,
-  ...LOOKALIKE_RULES,
-  nullOrigin,
-  ...SESSION_ORIGIN_RULES,
-];
+export const ORIGIN_RULES: readonly Rule[] = [originRequired, originMismatch, ...LOOKALIKE_RULES, nullOrigin];

@@ -5,8 +5,8 @@ import { callersOf, scopeOf } from "../../context.ts";
 import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { hintOf } from "../../target-hints.ts";
-import { analyses } from "./analysis-fields.ts";
-import { summariesOfEitherType } from "./summary-types.ts";
+import { analyses } from "./analysis-prompt-is-optional.ts";
+import { summariesOfEitherType } from "./summary-takes-both-types.ts";
 
 /** Routes of which the specification does not show the whole body: a 422 says that ours was another one. */
 const BODY_NOT_SHOWN: ReadonlySet<RouteName> = new Set<RouteName>([

@@ -1,6 +1,6 @@
 /** No answer is compressed that was asked for as it is (RFC 9110, section 12.5.3; the specification does not speak of it). */
 import { codingOf } from "../../sending/decoding.ts";
-import { everyAnswer } from "../every-answer/every-answer.ts";
+import { everyAnswer } from "./every-answer.ts";
 
 export const unaskedCodings = everyAnswer(
   {

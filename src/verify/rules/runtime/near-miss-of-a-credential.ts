@@ -1,9 +1,7 @@
-/** Credentials that are almost good ones (items 2, 20-21, 125, 153): keys with an end cut off, sessions that were tampered with. */
+/** Credentials that are almost good ones (items 2, 125, 153, 190): keys with an end cut off, in the other case, out of place. */
 import { outcomeOf } from "../../../contract/refusals.ts";
-import { type Cell, tableRule } from "../../cells.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { forgeries } from "../../nobodies.ts";
 import type { Rule } from "../../rule.ts";
 import { isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
@@ -57,7 +55,7 @@ const nearMissesOf = async (context: Context): Promise<NearMiss[]> => {
 };
 
 /** Good keys with an end cut off or put on, in the other case, and an administrator's token where a key belongs (items 2, 125). */
-const nearMisses: Rule = {
+export const nearMisses: Rule = {
   id: "near-miss-of-a-credential",
   level: "must",
   spec: [2, 153, 190],
@@ -75,37 +73,3 @@ const nearMisses: Rule = {
     return checks.result();
   },
 };
-
-const forgedSession = tableRule({
-  id: "forged-session",
-  level: "must",
-  spec: [20, 21, 153],
-  title: "a session token that was tampered with is answered 401",
-  phase: "lattice",
-  needs: { roles: ["publishable"] },
-  cost: { calls: 8 },
-  cells: async (context) => {
-    const { fields } = await context.mint("publishable", "chat");
-    const token = typeof fields.session_token === "string" ? fields.session_token : "";
-    const routes = ["poi.enrich", "chat.control"] as const;
-    return forgeries(token).flatMap(({ what, value, once }, i) =>
-      routes
-        .filter((_, at) => once !== true || at === i % routes.length)
-        .map(
-          (route): Cell => ({
-            testCall: {
-              route,
-              credential: { as: "unknown" },
-              origin: "listed",
-              originValue: context.keyRole("publishable")?.origin ?? "https://app.example",
-              secret: { value, variable: "$TAMPERED_SESSION" },
-              what,
-            },
-            accepts: [UNAUTHENTICATED],
-          }),
-        ),
-    );
-  },
-});
-
-export const FORGERY_RULES: readonly Rule[] = [nearMisses, forgedSession];

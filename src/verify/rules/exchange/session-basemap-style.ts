@@ -7,7 +7,7 @@ import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule, RuleResult } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
-import { mintedSpecimens } from "./minting.ts";
+import { mintedSpecimens } from "./exchange-mints.ts";
 
 const NAME = "basemap_style_id";
 

@@ -6,7 +6,7 @@ import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule, RuleResult } from "../../rule.ts";
 import { isAdmitted, told } from "../../sending/answer.ts";
-import { sessionWithNull, sessionWithoutOrigin } from "../runtime/gaps.ts";
+import { sessionWithNull, sessionWithoutOrigin } from "./gaps.ts";
 
 const NO_ORIGIN = outcomeOf("origin_required");
 const OPEN = "a session works without an Origin (152), so null may count as none (53)";
