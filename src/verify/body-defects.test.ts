@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
+import type { Defect } from "./second-api/defects.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect in what a body or a query is taken for, and the rule that names it. */
-const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
+const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
   ["takes-capitals", "wrong-product-is-refused"],
   ["trims-products", "wrong-product-is-refused"],
   ["refuses-map-id", "map-id-is-not-malformed"],
@@ -47,6 +48,9 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["poi-needs-a-language", "poi-optional-parameters"],
   ["control-refuses-location", "control-optional-fields"],
   ["control-refuses-session_id", "control-optional-fields"],
+  ["control-refuses-map_zoom", "control-optional-fields"],
+  ["control-refuses-lang", "control-optional-fields"],
+  ["control-refuses-app_snapshot", "control-optional-fields"],
   ["control-refuses-auto_actions", "control-optional-fields"],
   ["control-needs-a-zoom", "control-optional-fields"],
   ["500-on-charsets", "hostile-input"],
@@ -58,11 +62,12 @@ const DEFECTS: readonly (readonly [defect: string, rule: string])[] = [
   ["route-failure-as-no-route", "route-failures-are-told"],
   ["one-place-is-malformed", "route-failures-are-told"],
   ["analyzes-later", "answers-are-json"],
+  ["analyzes-nothing", "analysis-needs-a-dataset"],
   ["demands-a-prompt", "analysis-prompt-is-optional"],
 ];
 
 describe("a deployment with one defect in what it makes of a body or a query", () => {
-  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defect, rule) => {
-    expect(await verdictOf(defect, rule)).toBe("fail");
+  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
+    expect(await verdictOf(defects, rule)).toBe("fail");
   });
 });

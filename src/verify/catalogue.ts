@@ -1,74 +1,127 @@
 /** Every rule of `verify`, in the order in which they are tried. */
 import { PHASES, type Rule } from "./rule.ts";
+import { unaskedCodings } from "./rules/every-answer/answers-have-no-unasked-coding.ts";
+import { corsIsWhole } from "./rules/every-answer/cors-for-every-answer.ts";
+import { ECHO_RULES } from "./rules/every-answer/credentials-are-not-echoed.ts";
 import { EVERY_ANSWER_RULES } from "./rules/every-answer/every-answer.ts";
 import { PREFLIGHT_RULES } from "./rules/every-answer/preflight.ts";
-import { BASEMAP_RULES } from "./rules/exchange/basemap.ts";
-import { EVERY_SESSION_RULES } from "./rules/exchange/every-session.ts";
+import { remains, sessionLasts } from "./rules/every-answer/session-lasts.ts";
+import { freeAllowance } from "./rules/exchange/allowance-is-exact.ts";
 import { EXCHANGE_CAPABILITY_RULES } from "./rules/exchange/exchange-capabilities.ts";
-import { freeAllowance } from "./rules/exchange/free-allowance.ts";
-import { KEY_KIND_RULES } from "./rules/exchange/key-kinds.ts";
+import { mints } from "./rules/exchange/exchange-mints.ts";
+import { kindFirst, originBeforeQuota, originFirst, productBeforeQuota } from "./rules/exchange/exchange-order.ts";
+import { ORIGIN_RULES } from "./rules/exchange/exchange-origin.ts";
+import { sessionAtExchange, wrongKind } from "./rules/exchange/exchange-wrong-kind.ts";
 import { MAP_ID_RULES } from "./rules/exchange/map-id.ts";
-import { METER_RULES } from "./rules/exchange/meters.ts";
-import { MINTING_RULES } from "./rules/exchange/minting.ts";
-import { nullOrigin } from "./rules/exchange/null-origin.ts";
-import { ORIGIN_RULES } from "./rules/exchange/origins.ts";
-import { PAID_BAND_RULES } from "./rules/exchange/paid-band.ts";
-import { quotaAtLoads } from "./rules/exchange/quota-at-loads.ts";
-import { BODY_RULES } from "./rules/input/bodies.ts";
-import { unaskedCodings } from "./rules/input/content-codings.ts";
-import { FOREIGN_LETTER_RULES } from "./rules/input/foreign-letters.ts";
+import { expiresIn, productEcho, tokenForm } from "./rules/exchange/minted-session.ts";
+import { otherProducts } from "./rules/exchange/other-products-are-not-charged.ts";
+import { METER_RULES } from "./rules/exchange/quota-and-hard-stop.ts";
+import { BASEMAP_RULES } from "./rules/exchange/session-basemap-style.ts";
+import { ends, lifetime } from "./rules/exchange/session-lifetime.ts";
+import { paid } from "./rules/exchange/soft-band-and-hard-stop.ts";
+import { quotaAtLoads } from "./rules/exchange/used-up-allowance-stops-loads.ts";
+import { analysisNeedsADataset } from "./rules/input/analysis-needs-a-dataset.ts";
 import { HOSTILE_RULES } from "./rules/input/hostile-input.ts";
-import { globalOverload } from "./rules/limits/global-overload.ts";
+import { FOREIGN_LETTER_RULES } from "./rules/input/key-with-a-foreign-letter.ts";
+import { exchangeMalformed, runtimeMalformed, runtimeUnshown } from "./rules/input/malformed-bodies.ts";
+import { WRONG_PRODUCT_RULES } from "./rules/input/wrong-product.ts";
 import { LIMIT_ANSWER_RULES } from "./rules/limits/limit-answers.ts";
-import { LOAD_RULES } from "./rules/limits/load.ts";
 import { MIXED_RULES } from "./rules/limits/mixed-calls.ts";
+import { overloadIsTold, overloadNamesTheCap, overloadSparesOthers } from "./rules/limits/overload.ts";
 import { capIsTheOrganizations, capsAreKept } from "./rules/limits/overload-caps.ts";
 import { overloadEnds } from "./rules/limits/overload-ends.ts";
-import { rateLimitEnds } from "./rules/limits/rate-ends.ts";
+import { globalOverload } from "./rules/limits/overload-is-no-outage.ts";
+import { RATE_RULES } from "./rules/limits/rate-limit.ts";
+import { rateLimitEnds } from "./rules/limits/rate-limit-ends.ts";
+import { refusalsAreCheap } from "./rules/limits/refusals-are-cheap.ts";
 import { sheddingEnds } from "./rules/limits/shedding-ends.ts";
+import { slotsComeBack } from "./rules/limits/slots-come-back.ts";
 import { CREATED_KEY_RULES } from "./rules/management/created-keys.ts";
 import { KEY_LIFE_RULES } from "./rules/management/key-life.ts";
-import { MANAGEMENT_RULES } from "./rules/management/management.ts";
+import { MANAGEMENT_RULES } from "./rules/management/keys-refused.ts";
 import { MANAGEMENT_CALL_RULES } from "./rules/management/management-calls.ts";
 import { MANAGEMENT_CHANGE_RULES } from "./rules/management/management-changes.ts";
 import { SERVER_KEY_LIFE_RULES } from "./rules/management/server-key-life.ts";
-import { ANALYSIS_RULES } from "./rules/runtime/analysis-fields.ts";
-import { CONTROL_FIELD_RULES } from "./rules/runtime/control-fields.ts";
-import { CREDENTIAL_RULES } from "./rules/runtime/credentials.ts";
-import { ECHO_RULES } from "./rules/runtime/echoes.ts";
-import { FORGERY_RULES } from "./rules/runtime/forgeries.ts";
+import { ANALYSIS_RULES } from "./rules/runtime/analysis-prompt-is-optional.ts";
+import { CONTROL_FIELD_RULES } from "./rules/runtime/control-optional-fields.ts";
+import { eitherHeader, exchangeHeader } from "./rules/runtime/either-header.ts";
+import { forgedSession } from "./rules/runtime/forged-session.ts";
 import { GAP_RULES } from "./rules/runtime/gaps.ts";
-import { ORDER_RULES } from "./rules/runtime/order.ts";
+import { invalidCredential } from "./rules/runtime/invalid-credential.ts";
+import { foreignAddress } from "./rules/runtime/ip-not-allowed.ts";
+import { corsForListed } from "./rules/runtime/listed-origin-is-not-blocked-by-cors.ts";
+import { missingCredential, missingOnRoute } from "./rules/runtime/missing-credential.ts";
+import { nearMisses } from "./rules/runtime/near-miss-of-a-credential.ts";
 import { ORGANIZATION_RULES } from "./rules/runtime/organizations.ts";
-import { POI_OPTION_RULES } from "./rules/runtime/poi-options.ts";
-import { ROUTE_RULES } from "./rules/runtime/routes.ts";
-import { RUNTIME_RULES } from "./rules/runtime/runtime.ts";
+import { POI_OPTION_RULES } from "./rules/runtime/poi-parameters.ts";
+import { publishableAtRuntime, publishableAtTiles } from "./rules/runtime/publishable-key-at-runtime.ts";
+import { expiredKey, revokedKey } from "./rules/runtime/revoked-and-expired-keys.ts";
+import { ROUTE_RULES } from "./rules/runtime/route-failures.ts";
+import { RUNTIME_RULES } from "./rules/runtime/runtime-admits.ts";
 import { RUNTIME_CAPABILITY_RULES } from "./rules/runtime/runtime-capabilities.ts";
-import { summaryTypes } from "./rules/runtime/summary-types.ts";
+import { runtimeOrder } from "./rules/runtime/runtime-order.ts";
+import { serverKeyCors, serverKeyInBrowser, serverKeyInFrame } from "./rules/runtime/server-key-in-browser.ts";
+import { sessionOrigin } from "./rules/runtime/session-origin-mismatch.ts";
+import { nullOrigin } from "./rules/runtime/session-origin-null.ts";
+import { summaryTypes } from "./rules/runtime/summary-takes-both-types.ts";
+import { tileAdmitted, tileOrigin } from "./rules/runtime/tile-origins.ts";
+import { unparsableSession } from "./rules/runtime/unparsable-session.ts";
 import { STREAM_END_RULES } from "./rules/streams/stream-ends.ts";
 import { STREAM_ERROR_RULES } from "./rules/streams/stream-errors.ts";
 import { STREAM_RULES } from "./rules/streams/streams.ts";
 
 const ALL: readonly Rule[] = [
-  ...MINTING_RULES,
+  mints,
+  tokenForm,
+  expiresIn,
+  productEcho,
+  lifetime,
+  ends,
   ...MAP_ID_RULES,
   ...BASEMAP_RULES,
-  ...CREDENTIAL_RULES,
-  ...FORGERY_RULES,
+  missingCredential,
+  missingOnRoute,
+  invalidCredential,
+  revokedKey,
+  expiredKey,
+  eitherHeader,
+  exchangeHeader,
+  nearMisses,
+  forgedSession,
+  unparsableSession,
   ...FOREIGN_LETTER_RULES,
-  ...KEY_KIND_RULES,
+  publishableAtRuntime,
+  publishableAtTiles,
+  serverKeyInBrowser,
+  serverKeyInFrame,
+  serverKeyCors,
+  foreignAddress,
+  wrongKind,
+  sessionAtExchange,
   ...ORIGIN_RULES,
+  sessionOrigin,
+  tileOrigin,
+  tileAdmitted,
+  corsForListed,
   ...PREFLIGHT_RULES,
   ...EXCHANGE_CAPABILITY_RULES,
   ...RUNTIME_CAPABILITY_RULES,
+  analysisNeedsADataset,
   ...RUNTIME_RULES,
   ...POI_OPTION_RULES,
   summaryTypes,
   ...CONTROL_FIELD_RULES,
-  ...ORDER_RULES,
+  kindFirst,
+  originFirst,
+  originBeforeQuota,
+  productBeforeQuota,
+  runtimeOrder,
   ...MIXED_RULES,
   ...ROUTE_RULES,
-  ...BODY_RULES,
+  exchangeMalformed,
+  ...WRONG_PRODUCT_RULES,
+  runtimeMalformed,
+  runtimeUnshown,
   ...ANALYSIS_RULES,
   ...HOSTILE_RULES,
   ...STREAM_RULES,
@@ -85,9 +138,15 @@ const ALL: readonly Rule[] = [
   ...GAP_RULES,
   nullOrigin,
   freeAllowance,
-  ...PAID_BAND_RULES,
+  otherProducts,
+  paid,
   quotaAtLoads,
-  ...LOAD_RULES,
+  ...RATE_RULES,
+  overloadIsTold,
+  overloadSparesOthers,
+  overloadNamesTheCap,
+  refusalsAreCheap,
+  slotsComeBack,
   globalOverload,
   capsAreKept,
   capIsTheOrganizations,
@@ -95,7 +154,9 @@ const ALL: readonly Rule[] = [
   rateLimitEnds,
   ...EVERY_ANSWER_RULES,
   ...LIMIT_ANSWER_RULES,
-  ...EVERY_SESSION_RULES,
+  corsIsWhole,
+  sessionLasts,
+  remains,
   ...ECHO_RULES,
   unaskedCodings,
   sheddingEnds,

@@ -1,4 +1,5 @@
 /** Rules that are a table: calls, and for each the outcomes that fit. */
+import { BudgetSpentError } from "../target/budget.ts";
 import { type Accepts, Checks } from "./checks.ts";
 import type { Context } from "./context.ts";
 import { CannotJudge, type Rule } from "./rule.ts";
@@ -17,12 +18,12 @@ export const tableRule = ({ cells, nothing, ...rule }: Table): Rule => ({
   run: async (context) => {
     const checks = new Checks(rule.title);
     const open = rule.level === "must" ? {} : { open: true as const };
-    let stuck: CannotJudge | undefined;
+    let stuck: CannotJudge | BudgetSpentError | undefined;
     await context.each(await cells(context), async (cell) => {
       try {
         checks.expect(await context.send({ ...cell.testCall, ...open }), cell);
       } catch (error) {
-        if (!(error instanceof CannotJudge)) throw error;
+        if (!(error instanceof CannotJudge || error instanceof BudgetSpentError)) throw error;
         stuck ??= error;
       }
     });

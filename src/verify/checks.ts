@@ -7,6 +7,7 @@ import { outcomeOf } from "../contract/refusals.ts";
 import type { Failure, RuleResult } from "./rule.ts";
 import { type Answer, told } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
+import type { Shortage } from "./shortage.ts";
 
 /** In a list of accepted outcomes: any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";
@@ -42,6 +43,7 @@ export class Checks {
   #unclear = 0;
   #unclearWhy = "";
   #off = "";
+  #spent = false;
   readonly #broken: Answer[] = [];
   #brokenCount = 0;
   #failure: Failure | null = null;
@@ -109,6 +111,17 @@ export class Checks {
     if (this.#unclearWhy === "") this.#unclearWhy = why;
   }
 
+  /** A part that belongs to the rule was not tried for want of budget; one that was never allowed is only noted. */
+  short(shortage: Shortage | null, what: string): void {
+    if (shortage === null) return;
+    if (shortage.verdict === "skipped") {
+      this.note(`${what}: not tried, ${shortage.reason}`);
+      return;
+    }
+    this.unclear(shortage.reason);
+    this.#spent = true;
+  }
+
   /** Something a reader should know that changes no verdict. */
   note(text: string): void {
     this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1);
@@ -135,11 +148,12 @@ export class Checks {
     }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");
     if (this.#unclear > 0) {
-      return made(
+      const open = made(
         "inconclusive",
         `${this.#unclear} calls could not be judged: ${this.#unclearWhy}`,
         "not enough to judge by",
       );
+      return this.#spent ? { ...open, spent: true } : open;
     }
     if (this.#seen === 0) return made("skipped", `skipped: ${nothing}`, "not judged");
     return made("pass", `${this.#seen} checked`, "as expected");

@@ -4,7 +4,7 @@
  */
 import { credentialKind } from "../contract/credentials.ts";
 import type { Product, RouteName } from "../contract/routes.ts";
-import type { Budget } from "../target/budget.ts";
+import type { Budget, Spending } from "../target/budget.ts";
 import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
 import type { Secrets } from "../target/secrets.ts";
 import {
@@ -24,6 +24,7 @@ import type { Answer } from "./sending/answer.ts";
 import type { Sender } from "./sending/sender.ts";
 import { exchangeCall, FORMS, type Form, role, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 import { createSessions } from "./sessions.ts";
+import { type Shortage, shortageOf } from "./shortage.ts";
 
 /** Few enough that no deployment calls it load. */
 export const AT_A_TIME = 4;
@@ -48,6 +49,8 @@ export type Context = {
   secretOf(name: Role): Promise<string>;
   kindOf(name: KeyRole): Promise<"publishable" | "server">;
   permits(what: Permission): boolean;
+  /** Why so much of a budget cannot be spent any more; `null` where it can. */
+  short(what: keyof Spending, amount: number): Shortage | null;
   send(testCall: TestCall): Promise<Answer>;
   /** Headers in which the exchange takes a publishable key; which ones is not stated for it (item 143). */
   exchangeForms(): Promise<readonly Form[]>;
@@ -104,7 +107,10 @@ export const createContext = (parts: ContextParts): Context => {
     return read(found?.server?.key, "server", `tenants (${org}).server.key`);
   };
 
-  const sessions = createSessions(budget, (testCall) => send(testCall));
+  const sessions = createSessions(
+    () => shortageOf(target, budget.left, "map_loads", 1),
+    (testCall) => send(testCall),
+  );
 
   const sender = parts.makeSender({
     secretOf: async (testCall) => {
@@ -175,6 +181,7 @@ export const createContext = (parts: ContextParts): Context => {
     keyRole,
     secretOf,
     kindOf: async (name) => (credentialKind(await secretOf(name)) === "server" ? "server" : "publishable"),
+    short: (what, amount) => shortageOf(target, budget.left, what, amount),
     permits: (what) => parts.allowed.has(what),
     send,
     exchangeForms,

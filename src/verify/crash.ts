@@ -43,6 +43,7 @@ const KNOWN_VARIABLES: Readonly<Record<string, string>> = {
   $ALMOST_A_KEY: "a key or token of the target file, changed as the rule says",
   $NON_ASCII_KEY: "a well-formed key that nobody issued, with a letter outside ASCII at its end",
   $LONG_KEY: "a key of some thousand characters",
+  $UNPARSABLE_SESSION: "svc_sess_live_ and a text that is no JWT, as the step says",
   $TAMPERED_SESSION: "a session token with its signature, its algorithm or its end changed",
   $CREATED_KEY: "the key in the answer to the creation",
   $CREATED_ID: "the id in the answer to the creation",

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
+import type { Defect } from "./second-api/defects.ts";
 import { startTwin } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect, and the rule that names it. */
-const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
+const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
   ["wraps-the-flat-body", "envelope-fits-subcode"],
   ["flattens-the-detail", "envelope-fits-subcode"],
   ["both-envelopes", "envelope-fits-subcode"],
@@ -18,6 +19,10 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["alg-none", "forged-session"],
   ["looks-at-the-first-characters", "forged-session"],
   ["takes-half-a-signature", "forged-session"],
+  ["500-on-sessions-without-dots", "unparsable-session"],
+  ["500-on-sessions-of-bad-base64", "unparsable-session"],
+  ["500-on-sessions-without-json", "unparsable-session"],
+  ["500-on-sessions-without-claims", "unparsable-session"],
   ["forgets-the-case", "near-miss-of-a-credential"],
   ["strips-keys", "near-miss-of-a-credential"],
   ["500-on-foreign-letters", "hostile-input"],
@@ -105,8 +110,8 @@ const DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
   ["buffers", "stream-is-not-buffered"],
   ["cuts-streams", "stream-is-not-cut-every-time"],
   ["cuts-streams", "stream-ends-cleanly"],
-  ["error-events,error-without-partial-text", "stream-error-event"],
-  ["error-events,talks-after-error", "stream-nothing-after-error"],
+  [["error-events", "error-without-partial-text"], "stream-error-event"],
+  [["error-events", "talks-after-error"], "stream-nothing-after-error"],
   ["ends-sessions-early", "session-lasts"],
   ["cors-for-json-alone", "cors-for-every-answer-to-a-listed-origin"],
   ["cors-for-another", "cors-for-every-answer-to-a-listed-origin"],
@@ -144,9 +149,30 @@ describe("a deployment with one defect", () => {
   });
 });
 
+describe.concurrent("a deployment whose caps are below its allowances", () => {
+  const CAPPED = ["mints-hold-slots", "has-small-caps"] as const;
+  test.each([
+    ["fail", "checks-then-charges", CAPPED],
+    ["fail", "checks-then-charges", [...CAPPED, "states-no-numbers"]],
+    ["pass", [], CAPPED],
+    ["pass", [], [...CAPPED, "states-no-numbers"]],
+  ] as const)(
+    "%ss where mints meet at the last unit: %s, %s",
+    { timeout: 60_000 },
+    async (verdict, defect, variants) => {
+      for (const rule of ["allowance-is-exact", "soft-band-and-hard-stop"]) {
+        const said = await verdictOf(defect, rule, variants);
+        expect(said.replace(/ .*/, "")).toBe(verdict);
+        // Where no cap is stated, it may be found only by mints that are shed at the edge.
+        if (!variants.some((name) => name === "states-no-numbers")) expect(said).not.toMatch(/one mint at a time/);
+      }
+    },
+  );
+});
+
 describe.concurrent("a deployment with sessions that end soon", () => {
   test("is caught when they do not end", { timeout: 60_000 }, async () => {
-    for (const defects of [[], ["never-ends-sessions"]]) {
+    for (const defects of [[], ["never-ends-sessions"]] as const) {
       const twin = await startTwin({ variants: ["short-sessions", "clock-leeway", "ended-session-detail"], defects });
       const { claims } = await runVerify({
         target: twin.target,

@@ -1,6 +1,6 @@
 /**
- * One rule, tried once, made into a claim. What it lacks is told by name and it is skipped; what it cannot judge, and a rule
- * that fails itself, say nothing about the target.
+ * One rule, tried once, made into a claim. What it lacks is named and it is skipped; what it cannot judge, what the run's
+ * budget no longer allows, and a rule that fails itself, say nothing about the target.
  */
 
 import type { Claim } from "../history/run-document.ts";
@@ -9,6 +9,9 @@ import { SecretError } from "../target/secrets.ts";
 import type { Context } from "./context.ts";
 import { lackOf, OPTION_OF, type Permits } from "./lacks.ts";
 import { CannotJudge, type Failure, type Rule, type RuleResult } from "./rule.ts";
+import { OutOfBudget, type Shortage, shortageOf } from "./shortage.ts";
+
+const SPENDINGS = ["requests", "map_loads", "analyses"] as const;
 
 const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected: string): RuleResult => ({
   verdict,
@@ -18,17 +21,29 @@ const notJudged = (verdict: "inconclusive" | "skipped", reason: string, expected
   evidence: [],
 });
 
+const outOfBudget = ({ verdict, reason }: Shortage, expected: string): RuleResult => ({
+  ...notJudged(verdict, reason, expected),
+  ...(verdict === "inconclusive" ? { spent: true as const } : {}),
+});
+
+/** Which of the budgets stopped a call; where the target file states none of them, in the words of the one that did. */
+const shortageBehind = (error: BudgetSpentError, { target, budget }: Context): Shortage => {
+  const short = SPENDINGS.flatMap((what) => shortageOf(target, budget.left, what, 1) ?? []);
+  return short.find(({ verdict }) => verdict === "inconclusive") ?? { verdict: "skipped", reason: error.message };
+};
+
 export const isStopped = ({ signal }: Context): boolean => signal?.aborted === true;
 
 const tryRule = async (rule: Rule, context: Context, permits: Permits): Promise<RuleResult> => {
   const lack = lackOf(rule, context.target, permits, context.budget.left);
-  if (lack !== null) return notJudged("skipped", lack, rule.title);
+  if (lack !== null) return outOfBudget(lack, rule.title);
   if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
   try {
     return await rule.run(context);
   } catch (error) {
+    if (error instanceof OutOfBudget) return outOfBudget({ verdict: error.verdict, reason: error.message }, rule.title);
+    if (error instanceof BudgetSpentError) return outOfBudget(shortageBehind(error, context), rule.title);
     if (error instanceof CannotJudge) return notJudged(error.verdict, error.message, rule.title);
-    if (error instanceof BudgetSpentError) return notJudged("skipped", error.message, rule.title);
     if (error instanceof SecretError) throw error;
     if (isStopped(context)) return notJudged("inconclusive", "the run was stopped", rule.title);
     const message = error instanceof Error ? error.message : String(error);
@@ -43,9 +58,9 @@ const recordedOnly = (rule: Rule, result: RuleResult): RuleResult => {
   return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
 };
 
-export type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean };
+export type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean; spent: boolean };
 
-const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, ...found }: RuleResult): Judged => {
+const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, spent, ...found }: RuleResult): Judged => {
   const idle = isIdle === true;
   const option = rule.needs.permission === undefined ? "" : ` ${OPTION_OF[rule.needs.permission]}`;
   const claim: Claim = {
@@ -57,7 +72,7 @@ const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, ...found }
     spec: [...rule.spec],
     replay: `floodgate verify --target FILE --only ${rule.id}${option}`,
   };
-  return { rule, claim, failure, idle };
+  return { rule, claim, failure, idle, spent: spent === true };
 };
 
 export const judgedRule = async (rule: Rule, context: Context, permits: Permits, stage: string): Promise<Judged> =>

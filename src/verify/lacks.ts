@@ -1,8 +1,8 @@
 /** What stands between a rule and its trial: roles that the target file lacks, permits, budget. Known before anything is sent. */
 
-import type { Spending } from "../target/budget.ts";
 import type { Target } from "../target/target.ts";
 import type { Permission, Role, Rule } from "./rule.ts";
+import { type Left, type Shortage, shortageOf } from "./shortage.ts";
 
 /** What the user allowed with an option. */
 export type Asked = { readonly allowWrites?: boolean; readonly allowQuotaBurn?: boolean; readonly allowLoad?: boolean };
@@ -40,13 +40,10 @@ export const permitsOf = (target: Target, options: Asked): Permits => {
   return { allowed, why };
 };
 
-/** What the rule lacks, in words; `null` when it can be tried. `left`: of the budget. */
-export const lackOf = (
-  { needs }: Rule,
-  target: Target,
-  { why }: Permits,
-  left: (what: keyof Spending) => number,
-): string | null => {
+const SPENT = ["map_loads", "analyses"] as const;
+
+/** What keeps the rule from being tried; `null` where nothing does. `left`: of the budget. */
+export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: Left): Shortage | null => {
   const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
   const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
   const missing = roles.filter((name) => !has(name));
@@ -55,10 +52,10 @@ export const lackOf = (
     lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
   if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
   if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
-  for (const what of ["map_loads", "analyses"] as const) {
-    const needed = spends[what] ?? 0;
-    // What was let in unasked may have gone past the budget: rules that need nothing of it are tried all the same.
-    if (needed > 0 && needed > left(what)) lacks.push(`budget.${what} of the target file is used up`);
-  }
-  return lacks.length === 0 ? null : lacks.join("; ");
+  // What was admitted unasked may have gone past the budget: rules that need nothing of it are tried all the same.
+  const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0) ?? []);
+  // What is missing from the start is the better reason.
+  const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
+  lacks.push(...short.map(({ reason }) => reason));
+  return lacks.length === 0 ? null : { verdict: isOpen ? "inconclusive" : "skipped", reason: lacks.join("; ") };
 };

@@ -4,6 +4,7 @@
  */
 
 import { inFlightMax } from "../client/transport.ts";
+import type { Target } from "../target/target.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { Context } from "./context.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
@@ -44,7 +45,9 @@ const SHED_SHARE = 0.05;
 
 export const SHED = /^429 (b2b_overloaded|org_overloaded)$/;
 
-export const rateAllowed = (context: Context): number => context.target.permits?.load_max_rps ?? RATE_UNSTATED;
+/** Calls a second that the target file permits. */
+export const rateOf = ({ permits }: Target): number => permits?.load_max_rps ?? RATE_UNSTATED;
+export const rateAllowed = (context: Context): number => rateOf(context.target);
 
 export type Caller = Pick<TestCall, "credential" | "origin">;
 

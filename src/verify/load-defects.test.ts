@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
-import { startTwin } from "./second-api/start-second-api.ts";
+import type { Defect } from "./second-api/defects.ts";
+import { startTwin, type TwinOptions } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect under load, and the rule that names it. */
-const LOAD_DEFECTS: readonly (readonly [defects: string, rule: string])[] = [
+const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
   ["hides-retry-after", "rate-limit-is-told"],
   ["limits-with-503", "rate-limit-is-told"],
   ["limits-as-unavailable", "rate-limit-is-told"],
@@ -59,7 +60,7 @@ describe.concurrent("a deployment that loses slots", () => {
   test("is not meant when others fill it for a while, or when it does not state fixed caps", {
     timeout: 60_000,
   }, async () => {
-    const states = [
+    const states: TwinOptions[] = [
       { variants: ["is-full-for-a-while"] },
       { defects: ["keeps-a-slot-for-nobody"], variants: ["states-no-caps"] },
     ];
@@ -96,17 +97,21 @@ describe.concurrent("a deployment whose caps are not what it states", () => {
     }
   };
   test("is caught by one refusal below a cap of four, time and again", { timeout: 60_000 }, async () => {
-    const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 };
+    const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 } as const;
     expect(await judge(parts, ["overload-keeps-the-caps"])).toBe("fail");
   });
   test("is caught by two keys of one organization, each below its cap", { timeout: 60_000 }, async () => {
-    for (const defects of [["caps-each-key"], []]) {
+    for (const defects of [["caps-each-key"], []] as const) {
       const verdict = await judge({ defects, streamMs: 400 }, ["overload-cap-is-per-organization"]);
       expect(verdict).toBe(defects.length === 0 ? "pass" : "fail");
     }
   });
   test("is not said to have lost slots as well", { timeout: 120_000 }, async () => {
-    const parts = { defects: ["sheds-everybody-early"], variants: ["has-tenants", "no-rate-limit"], streamMs: 400 };
+    const parts = {
+      defects: ["sheds-everybody-early"],
+      variants: ["has-tenants", "no-rate-limit"],
+      streamMs: 400,
+    } as const;
     expect(await judge(parts, ["overload-keeps-the-caps", "overload-ends"])).toBe("fail,skipped");
   });
 });

@@ -7,12 +7,14 @@ import { withAnswers } from "./catalogue.ts";
 import { baseCost, costOf } from "./costs.ts";
 import { type Asked, lackOf, permitsOf } from "./lacks.ts";
 import type { Phase, Rule } from "./rule.ts";
+import type { Shortage } from "./shortage.ts";
 
 export type PlannedRule = {
   id: string;
   level: Level;
   phase: Phase;
-  would_be: "judged" | "skipped";
+  /** `inconclusive`: a budget of the target file would be used up before it. */
+  would_be: "judged" | "skipped" | "inconclusive";
   /** What is missing, in words; `null` where nothing is. */
   lacks: string | null;
   calls: number;
@@ -42,6 +44,13 @@ export const planVerify = (
   const spent = { ...base };
   let paced = base.calls;
   const left = (what: keyof Spending): number => allowed[what] - (what === "requests" ? spent.calls : spent[what]);
+  const callsLack = (calls: number): Shortage | null =>
+    calls <= left("requests")
+      ? null
+      : {
+          verdict: "inconclusive",
+          reason: `budget.requests of the target file (${allowed.requests}) would be spent`,
+        };
   const seen = new Set<string>();
   const planned: PlannedRule[] = [];
   for (const { rule, told } of withAnswers(rules)) {
@@ -49,11 +58,10 @@ export const planVerify = (
     const cost = costOf(rule, target);
     const known = cost.shared !== undefined && seen.has(cost.shared);
     const calls = known ? 0 : cost.calls;
-    const lacks =
-      lackOf(rule, target, permits, left) ??
-      (calls > left("requests") ? `budget.requests of the target file (${allowed.requests}) would be used up` : null);
+    const lack = lackOf(rule, target, permits, left) ?? callsLack(calls);
+    const lacks = lack?.reason.replaceAll(" is spent", " would be spent") ?? null;
     if (told) {
-      const would_be = lacks === null ? "judged" : "skipped";
+      const would_be = lack?.verdict ?? "judged";
       planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
     }
     if (lacks !== null || known) continue;

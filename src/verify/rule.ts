@@ -5,7 +5,7 @@
  */
 import type { RouteName } from "../contract/routes.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
-import type { AdminRole, KeyRole } from "../target/target.ts";
+import type { AdminRole, KeyRole, Target } from "../target/target.ts";
 import type { Context } from "./context.ts";
 import type { Answer } from "./sending/answer.ts";
 
@@ -41,6 +41,20 @@ export type Needs = {
   readonly spends?: { readonly map_loads?: number; readonly analyses?: number };
 };
 
+/**
+ * What a rule sends and uses up on a conforming deployment with every role, so that a user can know before anything is sent.
+ * Fewer roles mean fewer calls; limits that are met mean some again. A test compares it with what was sent.
+ */
+export type Cost = {
+  readonly calls: number;
+  readonly map_loads?: number;
+  readonly analyses?: number;
+  /** Made and removed again. */
+  readonly keys?: number;
+  /** Rules of one name look at the same calls. */
+  readonly shared?: string;
+};
+
 /** What made a rule fail, as far as a crash file can tell it. */
 export type Failure = {
   expected: string;
@@ -59,6 +73,8 @@ export type RuleResult = {
   /** Ids of calls, at most ten. */
   evidence: string[];
   failure?: Failure;
+  /** It is open for want of a budget that the run has used up. */
+  spent?: true;
   /** What the rule is about did not come about, and nothing from outside brings it about: there was nothing to hold. */
   idle?: true;
 };
@@ -72,6 +88,8 @@ export type Rule = {
   readonly title: string;
   readonly phase: Phase;
   readonly needs: Needs;
+  /** Where it depends on what the target file states, worked out from it. */
+  readonly cost: Cost | ((target: Target) => Cost);
   run(context: Context): Promise<RuleResult>;
 };
 

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -5,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
+import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
@@ -34,6 +36,15 @@ describe("the catalogue", () => {
     }
   });
 
+  test("lets a rule be found by its id: one file under rules/ has it as a text", () => {
+    const folder = join(import.meta.dirname, "rules");
+    const texts = readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".ts"))
+      .map((name) => readFileSync(join(folder, name), "utf8"));
+    const homes = (id: string): number => texts.filter((text) => text.includes(`"${id}"`)).length;
+    expect(RULES.map(({ id }) => id).filter((id) => homes(id) !== 1)).toEqual([]);
+  });
+
   test("is chosen from by rule, by claim id and by phase", () => {
     expect(selectRules(["verify/hard-stop", "order"], ["mixed-calls"]).rules.map(({ id }) => id)).toContain(
       "hard-stop",
@@ -61,7 +72,43 @@ describe("a run of verify", () => {
     const { lines, claims, spent } = await verify({ target, only: ["lattice"] });
     expect(lines.length).toBeLessThanOrEqual(25);
     expect(spent.requests).toBe(25);
-    expect(claims.some(({ reason }) => /budget.requests of the target file/.test(reason))).toBe(true);
+    const open = claims.filter(({ verdict }) => verdict === "inconclusive");
+    expect(open.length).toBeGreaterThan(20);
+    expect(open.map(({ reason }) => reason)).toContain("budget.requests of the target file (25) is spent");
+    // What is missing from the start is still named, and nothing that was not tried passes or fails.
+    expect(claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
+    expect(claims.filter(({ verdict }) => verdict === "pass").length).toBeLessThan(15);
+    expect(mergeClaims(claims, [])).toMatchObject({ verdict: "inconclusive" });
+  });
+
+  test("is open where a stated budget ran out, also where only a should was left untried", async () => {
+    const target = { ...twin.target, budget: { map_loads: 1 } };
+    const only = ["exchange-mints", "exchange-restricted-key-mints-tile", "answers-are-json"];
+    const { claims } = await verify({ target, only });
+    const said = Object.fromEntries(claims.map(({ id, verdict, reason }) => [id, `${verdict} ${reason}`]));
+    expect(said["verify/exchange-mints"]).toMatch(/^pass/);
+    expect(said["verify/exchange-restricted-key-mints-tile"]).toBe(
+      "inconclusive budget.map_loads of the target file (1) is spent",
+    );
+    expect(said["verify/budget"]).toMatch(/^inconclusive budget.map_loads .* \(1\) is spent, so 1 rule/);
+    const { requests } = (await verify({ only: ["either-header-at-the-exchange"] })).spent;
+    const short = await verify({
+      target: { ...twin.target, budget: { requests } },
+      only: ["either-header-at-the-exchange", "gap-unknown-path"],
+    });
+    expect(short.claims.map(({ verdict }) => verdict)).toEqual(["pass", "inconclusive", "inconclusive"]);
+    expect(mergeClaims(short.claims, []).verdict).toBe("inconclusive");
+  });
+
+  test("judges what one analysis shows within a budget of one, and names the routes that a budget of none leaves out", async () => {
+    const only = ["analysis-needs-a-dataset", "runtime-admits", "answers-are-json", "analysis-prompt-is-optional"];
+    const one = await verify({ target: { ...twin.target, budget: { analyses: 1 } }, only });
+    expect(one.claims.map(({ verdict }) => verdict)).toEqual(["pass", "pass", "pass", "pass"]);
+    expect(one.spent.analyses).toBe(1);
+    const none = await verify({ target: { ...twin.target, budget: { analyses: 0 } }, only });
+    expect(none.claims.map(({ verdict }) => verdict)).toEqual(["skipped", "pass", "pass", "skipped"]);
+    expect(none.claims[1]?.reason).toMatch(/design.analyze: not tried, budget.analyses of the target file \(0\)/);
+    expect(none.spent.analyses).toBe(0);
   });
 
   test.each([

@@ -89,6 +89,25 @@ const spentSince = (before: Spending, now: Spending): Spending => ({
   analyses: now.analyses - before.analyses,
 });
 
+/** A should that was not tried alone would leave a run a pass that its budget cut short. */
+const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
+  const of = `${spent.length} ${spent.length === 1 ? "rule" : "rules"}`;
+  const reasons = [
+    ...new Set(spent.map(({ claim }) => /budget\.\w+ of the target file \(\d+\) is spent/.exec(claim.reason)?.[0])),
+  ];
+  return {
+    ...{ id: "verify/budget", stage, level: "must", verdict: "inconclusive" },
+    reason: `${reasons.filter((reason) => reason !== undefined).join("; ")}, so ${of} could not be tried, or not to the end`,
+    ...{
+      expected: "a budget that lasts for every rule that it allows",
+      got: `${of} left open`,
+      evidence: [],
+      spec: [],
+    },
+    replay: "floodgate verify --target FILE --dry-run",
+  };
+};
+
 /**
  * Tries the selected rules. Throws `UnknownRuleError`, `TargetUnreachableError`, and what reading a secret throws; for
  * everything else there is a claim.
@@ -191,6 +210,8 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         result.crashes.push(crashOf(rule, failure, { seed, target: target.base_url, allowed: [...allowed] }));
       }
     }
+    const spent = judged.filter((one) => one.spent);
+    if (spent.length > 0) result.claims.push(budgetClaim(stage, spent));
     result.leftOver = await effects.takeBackAll();
     result.stopped = signal?.aborted === true;
     await transport.close();

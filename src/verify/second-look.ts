@@ -24,11 +24,15 @@ const isServedSoon = async (context: Context): Promise<boolean> => {
 };
 
 /** What is worth a second look, with everything forgotten that was found out during the disturbance; none, where there is nothing to gain. */
-export const leftOpen = async <T extends { rule: Rule; claim: Claim }>(
+export const leftOpen = async <T extends { rule: Rule; claim: Claim; spent: boolean }>(
   judged: readonly T[],
   context: Context,
 ): Promise<T[]> => {
-  const open = judged.filter(({ rule, claim }) => claim.verdict === "inconclusive" && rule.phase !== "quota-burn");
+  const open = judged.filter(
+    // A budget that is spent does not come back.
+    ({ rule, claim, spent }) => claim.verdict === "inconclusive" && rule.phase !== "quota-burn" && !spent,
+  );
+  if (context.short("requests", 1) !== null) return [];
   if (open.length === 0 || open.length > OPEN_MAX || !(await isServedSoon(context))) return [];
   context.forget();
   return open;

@@ -2,12 +2,12 @@
  * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
  */
 import type { Product } from "../contract/routes.ts";
-import type { Budget } from "../target/budget.ts";
 import type { KeyRole } from "../target/target.ts";
 import { isSessionsOff, tell } from "./checks.ts";
 import { CannotJudge } from "./rule.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, type TestCall } from "./sending/test-call.ts";
+import { OutOfBudget, type Shortage } from "./shortage.ts";
 
 /** A session is minted again when this share of its life has gone. */
 const RENEW_AT = 0.6;
@@ -21,16 +21,18 @@ export type Sessions = {
   forget(): void;
 };
 
-export const createSessions = (budget: Budget, send: (testCall: TestCall) => Promise<Answer>): Sessions => {
+export const createSessions = (
+  tileShortage: () => Shortage | null,
+  send: (testCall: TestCall) => Promise<Answer>,
+): Sessions => {
   const minted = new Map<string, { answer: Promise<Answer>; renewAtMs: number }>();
 
   const mint: Sessions["mint"] = (of, product) => {
     const name = `${of} ${product}`;
     const found = minted.get(name);
     if (found !== undefined) return found.answer;
-    if (product === "tile" && budget.left("map_loads") < 1) {
-      return Promise.reject(new CannotJudge("skipped", "budget.map_loads of the target file is used up"));
-    }
+    const short = product === "tile" ? tileShortage() : null;
+    if (short !== null) return Promise.reject(new OutOfBudget(short));
     const answer = send(exchangeCall(of, "listed", product));
     const entry = { answer, renewAtMs: Number.POSITIVE_INFINITY };
     minted.set(name, entry);

@@ -2,9 +2,10 @@ import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
 import { startTwin } from "./second-api/start-second-api.ts";
+import type { Variant } from "./second-api/variants.ts";
 
 /** Readings that do not exclude each other share a server. */
-const VARIANTS: readonly (readonly string[])[] = [
+const VARIANTS: readonly (readonly Variant[])[] = [
   [],
   ["extra-fields", "extra-events", "crlf", "tiny-chunks", "upper-headers", "charset", "201-on-mint"],
   ["legacy-origin-name", "flat-limiter", "retry-after-date", "fastapi-422", "empty-401"],
@@ -25,7 +26,8 @@ const VARIANTS: readonly (readonly string[])[] = [
   ["offers-map-loads", "mints-are-free"],
   ["strict-key-bodies", "live-keys-alone", "server-keys-need-addresses", "forgives-deletions"],
   ["keys-arrive-late", "server-keys-know-no-address", "address-alone"],
-  ["hides-the-secret"],
+  ["hides-the-secret", "looks-sessions-up"],
+  ["mints-hold-slots", "has-small-caps"],
   ["no-keys-left", "compresses"],
   ["compresses-unasked", "extra-fields"],
   ["sessions-disabled"],
@@ -65,7 +67,7 @@ describe("a conforming deployment that is not ours", () => {
     },
   );
 
-  test.each(["comes-spent", "others-load"])(
+  test.each(["comes-spent", "others-load"] as const)(
     "is not blamed for loads of which verify knows nothing: %s",
     async (variant) => {
       const twin = await startTwin({ variants: [variant] });
@@ -131,7 +133,13 @@ describe("a conforming deployment that is not ours", () => {
     }
   });
 
-  test.concurrent.each(["stumbles", "has-a-stumbling-limiter", "has-tenants", "few-connections", "has-small-caps"])(
+  test.concurrent.each([
+    "stumbles",
+    "has-a-stumbling-limiter",
+    "has-tenants",
+    "few-connections",
+    "has-small-caps",
+  ] as const)(
     "is not blamed under load for what no limit has to do with: %s",
     { timeout: 120_000 },
     async (variant) => {

@@ -2,10 +2,21 @@
 import { expect } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
+import type { Defect } from "./second-api/defects.ts";
 import { startTwin } from "./second-api/start-second-api.ts";
+import type { Variant } from "./second-api/variants.ts";
 
-export const verdictOf = async (defects: string, rule: string): Promise<string> => {
-  const twin = await startTwin({ defects: defects.split(","), streamMs: rule === "stream-is-not-buffered" ? 400 : 40 });
+/** Keys stay there whatever we do. */
+const UNDELETED: readonly Defect[] = ["delete-does-nothing", "server-keys-live-on"];
+
+export const verdictOf = async (
+  names: Defect | readonly Defect[],
+  rule: string,
+  variants: readonly Variant[] = [],
+): Promise<string> => {
+  const defects = typeof names === "string" ? [names] : names;
+  const streamMs = rule === "stream-is-not-buffered" ? 400 : 40;
+  const twin = await startTwin({ defects, variants, streamMs });
   const live = twin.liveKeys();
   try {
     const { claims, crashes } = await runVerify({
@@ -22,7 +33,7 @@ export const verdictOf = async (defects: string, rule: string): Promise<string> 
     const claim = claims[0];
     if (claim?.verdict === "fail") expect(crashes.map((crash) => crash.rule)).toEqual([rule]);
     // A key that a broken deployment made against the rules is gone again as well.
-    if (defects !== "delete-does-nothing" && defects !== "server-keys-live-on") expect(twin.liveKeys()).toBe(live);
+    if (!defects.some((defect) => UNDELETED.includes(defect))) expect(twin.liveKeys()).toBe(live);
     return `${claim?.verdict} ${claim?.verdict === "fail" ? "" : claim?.reason}`.trim();
   } finally {
     await twin.close();

@@ -2,9 +2,10 @@ import { describe, expect, test } from "vitest";
 import { createSecrets } from "../../target/secrets.ts";
 import { runVerify, type VerifyResult } from "../run-verify.ts";
 import { startTwin } from "../second-api/start-second-api.ts";
+import type { Variant } from "../second-api/variants.ts";
 
 const manage = async (
-  variants: readonly string[],
+  variants: readonly Variant[],
   only: string[],
 ): Promise<VerifyResult & { liveBefore: number; liveAfter: number; journal: string[] }> => {
   const twin = await startTwin({ variants });
@@ -31,7 +32,7 @@ const wrongIn = ({ claims }: VerifyResult): string[] =>
     .map(({ id, got, reason }) => `${id}: ${reason}; ${got}`);
 
 /** Readings of what is not shown of key management, and a rule that can say nothing then. */
-const VARIANTS: readonly (readonly [variants: readonly string[], skipped: string | null, why: RegExp])[] = [
+const VARIANTS: readonly (readonly [variants: readonly Variant[], skipped: string | null, why: RegExp])[] = [
   [["kind-is-key-type"], "keys-free-plan-publishable-only", /reads the kind/],
   [["kind-is-key-type"], "server-key-is-created", /reads the kind/],
   [["kind-is-server-unless-told"], "key-is-created", /reads the kind/],

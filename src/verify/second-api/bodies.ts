@@ -53,10 +53,10 @@ const summaryRefusal = (body: Fields, { is, has }: Names): Reply | null => {
   return building || body.type === "poi" ? null : refusal([{ loc: ["body", "type"], msg: "no such type" }]);
 };
 
-const CONTROL_OPTIONS = ["location", "map_zoom", "lang", "session_id", "app_snapshot", "auto_actions"];
+const CONTROL_OPTIONS = ["location", "map_zoom", "lang", "session_id", "app_snapshot", "auto_actions"] as const;
 
 const controlRefusal = (body: Fields, { is, has }: Names): Reply | null => {
-  const refuses = (name: string): boolean => name in body && has(`control-refuses-${name}`);
+  const refuses = (name: (typeof CONTROL_OPTIONS)[number]): boolean => name in body && has(`control-refuses-${name}`);
   if (CONTROL_OPTIONS.some(refuses)) return refusal("malformed_body");
   if (has("control-needs-a-zoom") && body.map_zoom === undefined) return refusal("malformed_body");
   if (!is("few-types-for-control")) return null;

@@ -5,6 +5,7 @@
 import type { IncomingMessage } from "node:http";
 import { b64, credentialIn, isOnOtherReplica, keyBySecret, mintToken, sessionIn } from "./credentials.ts";
 import { type Caller, mintRefusal, type Wish, wishIn } from "./exchange-checks.ts";
+import { countedAs, organizationShed, takeSlot } from "./limits.ts";
 import type { Reply } from "./replies.ts";
 import { type Key, type Org, orgOf, type TwinState } from "./state.ts";
 
@@ -85,7 +86,12 @@ export const exchange = async (twin: TwinState, req: IncomingMessage, text: stri
   const { key, of } = caller;
   const slot = `${key.id} ${wish.product}`;
   const reused = is("reuses-sessions") || has("reuses-with-a-full-life") ? reusable.get(slot) : undefined;
+  const shed = is("mints-hold-slots") ? organizationShed(twin, countedAs(twin, key)) : null;
+  if (shed !== null) return shed;
+  const giveBack = is("mints-hold-slots") ? takeSlot(twin, countedAs(twin, key)) : () => {};
+  if (is("mints-hold-slots")) await new Promise((resolve) => setTimeout(resolve, 10));
   const refusal = await mintRefusal(twin, { ...caller, req, wish, reused });
+  giveBack();
   if (refusal !== null) return refusal;
   const token = reused ?? mintToken(twin, key, String(wish.product));
   if (reused === undefined) mintedAtMs.set(token, Date.now());

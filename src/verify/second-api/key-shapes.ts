@@ -4,6 +4,7 @@
  */
 import type { Names } from "./names.ts";
 import type { Reply } from "./replies.ts";
+import type { Variant } from "./variants.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 type MadeKey = { id: string; secret: string; scopes: readonly string[] };
@@ -13,7 +14,8 @@ const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Members that have another name here, by the variant; what stands in their place when nobody names them so. */
-const RENAMED: Readonly<Record<string, readonly [ours: string, theirs: string, otherwise?: unknown]>> = {
+type Renamed = readonly [ours: string, theirs: string, otherwise?: unknown];
+const RENAMED: Readonly<Partial<Record<Variant, Renamed>>> = {
   "kind-is-key-type": ["kind", "keyType", "publishable"],
   "kind-is-server-unless-told": ["kind", "keyType", "server"],
   "scopes-are-grants": ["scopes", "grants", ["maps"]],
@@ -26,7 +28,7 @@ export const bodyRead = (body: unknown, { is }: Names): unknown => {
   if (!isRecord(body)) return body;
   const read: Record<string, unknown> = { ...body };
   for (const [variant, [ours, theirs, otherwise]] of Object.entries(RENAMED)) {
-    if (!is(variant)) continue;
+    if (!is(variant as Variant)) continue;
     const value = body[theirs] ?? otherwise;
     if (value === undefined) delete read[ours];
     else read[ours] = value;

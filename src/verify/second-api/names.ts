@@ -1,11 +1,13 @@
 /**
- * How a test says what the second deployment is to be like: by the names of its variants (other readings of the
- * specification, all conforming) and of its defects (breaches). Each part asks for the names that concern it; to find where a
- * name is at home, search this folder for it.
+ * How a test says what the second deployment is to be like: by the names of its variants and of its defects (`variants.ts`,
+ * `defects.ts`). Each part asks for the names that concern it.
  */
-export type Names = { is(variant: string): boolean; has(defect: string): boolean };
+import type { Defect } from "./defects.ts";
+import type { Variant } from "./variants.ts";
 
-export const namesOf = (variants: readonly string[], defects: readonly string[]): Names => ({
+export type Names = { is(variant: Variant): boolean; has(defect: Defect): boolean };
+
+export const namesOf = (variants: readonly Variant[], defects: readonly Defect[]): Names => ({
   is: (variant) => variants.includes(variant),
   has: (defect) => defects.includes(defect),
 });

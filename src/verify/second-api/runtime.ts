@@ -27,6 +27,7 @@ const plainReply = (twin: TwinState, key: Key, route: string, body: Fields, tile
   if (route === "POST /chat/control/route") return routeReply(body, twin);
   if (route === "POST /design/analyze" && has("analyzes-later")) return { status: 202 };
   if (route === "POST /design/analyze" && has("demands-a-prompt") && !("prompt" in body)) return malformed();
+  if (route === "POST /design/analyze" && !("dataset" in body) && !has("analyzes-nothing")) return malformed();
   // Readings in which what is loaded under a session counts (A8, A9).
   if (tile && (is("mints-are-free") || is("stops-paid-at-allowance"))) orgOf(twin, key).used += 1;
   if (has("catalog-as-text") && route === "GET /design/styles") return { status: 200, text: "svc-morning" };

@@ -8,8 +8,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import type { Target } from "../../target/target.ts";
 import { answer } from "./answer-call.ts";
+import type { Defect } from "./defects.ts";
 import { createTwinState } from "./state.ts";
 import { targetOf } from "./target-file.ts";
+import type { Variant } from "./variants.ts";
 
 export type Twin = {
   target: Target;
@@ -25,7 +27,7 @@ export type Twin = {
   requestIds(): string[];
   close(): Promise<void>;
 };
-export type TwinOptions = { variants?: readonly string[]; defects?: readonly string[]; streamMs?: number };
+export type TwinOptions = { variants?: readonly Variant[]; defects?: readonly Defect[]; streamMs?: number };
 
 export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
   const twin = createTwinState(variants, defects, streamMs);

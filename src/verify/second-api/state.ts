@@ -3,9 +3,11 @@
  * open. Each part beside this file is handed it and keeps no state of its own.
  */
 import { randomBytes } from "node:crypto";
+import type { Defect } from "./defects.ts";
 import { type Names, namesOf } from "./names.ts";
 import { ORIGIN, SCOPES } from "./offer.ts";
 import { type Replies, repliesOf } from "./replies.ts";
+import type { Variant } from "./variants.ts";
 
 export type Org = {
   id: string;
@@ -52,6 +54,8 @@ type State = {
   /** When each key was first received. */
   firstMintAtMs: Map<string, number>;
   mintedAtMs: Map<string, number>;
+  /** Every session token that was given out. */
+  issued: Set<string>;
   /** Sessions that are given out again, by key and product. */
   reusable: Map<string, string>;
   editorReads: number;
@@ -81,8 +85,8 @@ type State = {
 export type TwinState = Names & Replies & State;
 
 export const createTwinState = (
-  variants: readonly string[],
-  defects: readonly string[],
+  variants: readonly Variant[],
+  defects: readonly Defect[],
   streamMs: number,
 ): TwinState => {
   const names = namesOf(variants, defects);
@@ -91,7 +95,14 @@ export const createTwinState = (
     ...repliesOf(names),
     ...{ orgs: new Map(), keys: new Map(), admins: new Map(), secret: randomBytes(16).toString("hex"), ids: 0 },
     ...{ arrivesAtMs: new Map(), acknowledged: new Set(), lingering: new Set(), turns: 0, remembered: new Map() },
-    ...{ latest: null, firstMintAtMs: new Map(), mintedAtMs: new Map(), reusable: new Map(), editorReads: 0 },
+    ...{
+      latest: null,
+      firstMintAtMs: new Map(),
+      mintedAtMs: new Map(),
+      issued: new Set(),
+      reusable: new Map(),
+      editorReads: 0,
+    },
     ...{ loads: new Set(), charged: undefined, monthHasTurned: false },
     ...{ buckets: new Map(), inFlight: new Map(), total: 0, lost: 0, shedForEver: false },
     ...{ streamMs, streams: 0, calls: 0, requestIds: [], awayUntilMs: 0, withoutKeysUntilMs: 0 },

@@ -1,9 +1,10 @@
 /**
  * Input that some deployments stumble over: odd letters, heads, paths and values. A defect that answers 500 to what a caller
- * sent belongs in one of the two tables; what a strict deployment says to the same stands beside them.
+ * sent belongs in one of the tables; what a strict deployment says to the same stands beside them.
  */
 import type { IncomingMessage } from "node:http";
 import { credentialIn } from "./credentials.ts";
+import type { Defect } from "./defects.ts";
 import { HANGS_UP, type Reply, SERVER_ERROR } from "./replies.ts";
 import type { TwinState } from "./state.ts";
 
@@ -12,8 +13,14 @@ type Fields = Readonly<Record<string, unknown>>;
 const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** By the defect: whether it stumbles over that. */
+type Stumbles<T> = Readonly<Partial<Record<Defect, (what: T) => boolean>>>;
+const namesIn = <T>(stumbles: Stumbles<T>): Defect[] => Object.keys(stumbles) as Defect[];
+const falls = <T>(stumbles: Stumbles<T>, { has }: TwinState, what: T): boolean =>
+  namesIn(stumbles).some((name) => has(name) && stumbles[name]?.(what) === true);
+
 /** Bodies that are good but for one value, by the defect that stumbles over their text. */
-const RAW_STUMBLES: Readonly<Record<string, (text: string) => boolean>> = {
+const RAW_STUMBLES: Stumbles<string> = {
   "500-on-long-bodies": (text) => text.length > 1 << 20,
   "500-on-long-texts": (text) => text.length > 20_000 && text.length < 1 << 20,
   "500-on-great-numbers": (text) => /: (1e400|9{20})/.test(text),
@@ -45,7 +52,7 @@ const messagesIn = (body: Fields): Message[] => (Array.isArray(body.messages) ? 
 const placesIn = (body: Fields): unknown[] => (Array.isArray(body.places) ? body.places : []);
 
 /** Good calls but for one thing, by the defect that stumbles over it. */
-const STUMBLES: Readonly<Record<string, (call: Call) => boolean>> = {
+const STUMBLES: Stumbles<Call> = {
   "500-on-odd-fields": ({ route, body }) =>
     route === "POST /chat/control/stream" &&
     ["location", "lang", "session_id", "app_snapshot"].some((name) => /^[\d[]/.test(JSON.stringify(body[name]) ?? "")),
@@ -93,13 +100,13 @@ const STUMBLES: Readonly<Record<string, (call: Call) => boolean>> = {
 };
 
 /** What a strict deployment says to the same, before it asks who calls. */
-const STRICT: readonly (readonly [names: readonly string[], status: number])[] = [
+const STRICT: readonly (readonly [names: readonly Defect[], status: number])[] = [
   [["500-on-unknown-callers", "500-on-two-credentials", "500-on-odd-paths"], 400],
   [["500-on-odd-conditions"], 304],
   [["500-on-odd-encodings"], 406],
   [["500-on-long-paths"], 414],
   [["500-on-many-places", "500-on-many-messages"], 413],
-  [Object.keys(STUMBLES).filter((name) => /empty|unknown|odd-se|queries|text|byte|nan|same/.test(name)), 422],
+  [namesIn(STUMBLES).filter((name) => /empty|unknown|odd-se|queries|text|byte|nan|same/.test(name)), 422],
 ];
 
 const strictReply = (call: Call): Reply | null => {
@@ -117,24 +124,50 @@ const foreignLettersReply = ({ is, has, detail }: TwinState): Reply | null => {
   return is("hangs-up-on-foreign-letters") ? HANGS_UP : null;
 };
 
+const isJson = (segment: string): boolean => {
+  if (/[^\w-]/.test(segment)) return false;
+  try {
+    JSON.parse(Buffer.from(segment, "base64url").toString());
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** What a token library may throw at, by the defect that lets it. */
+const SESSION_STUMBLES: Stumbles<readonly string[]> = {
+  "500-on-sessions-without-dots": (parts) => parts.length !== 3,
+  "500-on-sessions-of-bad-base64": (parts) => parts.some((part) => /[^\w-]/.test(part)),
+  "500-on-sessions-without-json": (parts) => parts.slice(0, 2).some((part) => !isJson(part)),
+  "500-on-sessions-without-claims": (parts) => parts[1] === Buffer.from("null").toString("base64url"),
+};
+
+const unparsableReply = (twin: TwinState, req: IncomingMessage): Reply | null => {
+  const token = /^svc_sess_[^_]*_(.*)$/.exec(credentialIn(twin, req) ?? "")?.[1];
+  if (token === undefined) return null;
+  return falls(SESSION_STUMBLES, twin, token.split(".")) ? SERVER_ERROR : null;
+};
+
 const rawReply = (twin: TwinState, req: IncomingMessage, text: string): Reply | null => {
   const { has } = twin;
   if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return SERVER_ERROR;
-  if (Object.entries(RAW_STUMBLES).some(([name, falls]) => has(name) && falls(text))) return SERVER_ERROR;
+  if (falls(RAW_STUMBLES, twin, text)) return SERVER_ERROR;
   const foreign = /[^\x20-\x7e]/.test(credentialIn(twin, req) ?? "") ? foreignLettersReply(twin) : null;
   if (foreign !== null) return foreign;
+  const unparsable = unparsableReply(twin, req);
+  if (unparsable !== null) return unparsable;
   const alienCharset = /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? "");
   return has("500-on-charsets") && alienCharset ? SERVER_ERROR : null;
 };
 
 /** `null`: nothing odd that this deployment minds. */
 export const oddInputReply = (twin: TwinState, req: IncomingMessage, route: string, text: string): Reply | null => {
-  const { is, has, detail } = twin;
+  const { is, detail } = twin;
   const raw = rawReply(twin, req, text);
   if (raw !== null) return raw;
   if (is("404-for-nobody") && credentialIn(twin, req) === null) return detail(404, "Not Found");
   const path = (req.url ?? "").replace(/^\/v1/, "");
   const call = { route, path, text, body: recordIn(text), heads: req.headersDistinct };
-  if (Object.entries(STUMBLES).some(([name, falls]) => has(name) && falls(call))) return SERVER_ERROR;
+  if (falls(STUMBLES, twin, call)) return SERVER_ERROR;
   return is("strict") ? strictReply(call) : null;
 };

@@ -94,8 +94,8 @@ export const targetOf = (twin: TwinState, base: string): Target => {
     ...(is("has-tenants") ? { tenants: ["t1", "t2", "t3", "t4"].map((name) => tenant(twin, name)) } : {}),
     shedding: is("states-no-caps") ? "unknown" : "fixed",
     limits: {
-      ...{ revocation_budget_ms: 0, global_in_flight: all, org_in_flight: own },
-      ...{ rate_per_s: perS, burst },
+      revocation_budget_ms: 0,
+      ...(is("states-no-numbers") ? {} : { global_in_flight: all, org_in_flight: own, rate_per_s: perS, burst }),
     },
     credentials: rolesOf(twin),
   };

@@ -11,7 +11,7 @@ import { type Answer, isAdmitted } from "../../sending/answer.ts";
 type Look = (checks: Checks, answer: Answer) => void;
 
 export const everyAnswer = (
-  rule: Omit<Rule, "run" | "phase" | "needs">,
+  rule: Omit<Rule, "run" | "phase" | "needs" | "cost">,
   concerns: (answer: Answer) => boolean,
   look: Look,
   nothing: string,
@@ -19,6 +19,7 @@ export const everyAnswer = (
   ...rule,
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context: Context) => {
     const checks = new Checks(rule.title);
     // Half an answer says nothing of the other half.

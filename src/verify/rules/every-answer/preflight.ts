@@ -39,6 +39,7 @@ const allowsACredential: Rule = {
   title: "a preflight that lets an allowlisted Origin in lets it send X-Api-Key or Authorization",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 2 },
   run: async (context) => {
     const checks = new Checks("Access-Control-Allow-Headers with X-Api-Key or Authorization");
     const answers: Answer[] = [];

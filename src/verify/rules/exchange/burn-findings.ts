@@ -11,12 +11,7 @@ import { admittedByWindow } from "../../month-windows.ts";
 import type { RuleResult } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
-import { usedIn } from "./meters.ts";
-
-/** Mints past the edge that a conforming target refuses. */
-export const PAST = 3;
-/** Where the target file does not say how large the allowance is. */
-export const UNKNOWN_MOST = 40;
+import { usedIn } from "./quota-and-hard-stop.ts";
 
 /**
  * Whether the Free organization got exactly what the target file says is left, in this run: then its figures hold, and nobody
@@ -43,6 +38,12 @@ export const tellOthers = (checks: Checks, { other }: Burn): void => {
     if (answer.status === 429 || answer.status === 503) checks.note(told(answer));
     else checks.unclear(told(answer));
   }
+};
+
+/** What is not seen then: a gap between check and charge, through which two mints fit. */
+export const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused }: Burn): void => {
+  if (checks.failed || stop === null || edgeMetAtOnce || admitted.length === 0 || reused > 0) return;
+  checks.note("the last unit was asked for by one mint at a time: what several at once would get there is not known");
 };
 
 export const spentNote = (of: KeyRole, stop: Answer): string => {

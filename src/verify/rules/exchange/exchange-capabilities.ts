@@ -35,6 +35,7 @@ const exchangeScope = tableRule({
   title: "a key that never had the scope ai cannot mint a chat session: 403 insufficient_scope",
   phase: "lattice",
   needs: { roles: ["publishable_no_ai"] },
+  cost: { calls: 2 },
   cells: (context) => mints(context, "publishable_no_ai", ["chat"], [SCOPE]),
 });
 
@@ -45,6 +46,7 @@ const exchangeOtherScope = tableRule({
   title: "a key without ai still mints the session that its other scopes allow",
   phase: "lattice",
   needs: { roles: ["publishable_no_ai"] },
+  cost: { calls: 2 },
   cells: (context) => mints(context, "publishable_no_ai", ["editor"], [ANY_SUCCESS]),
 });
 
@@ -55,6 +57,7 @@ const exchangeProduct = tableRule({
   title: "a key restricted to tile cannot mint another product: 403 product_not_allowed",
   phase: "lattice",
   needs: { roles: ["publishable_tile_only"] },
+  cost: { calls: 4 },
   // Nobody says which scopes it has; a key that was seen to have them is `key-is-narrowed-and-widened`'s.
   cells: async (context) =>
     (await mints(context, "publishable_tile_only", ["chat", "editor"], [PRODUCT])).map((cell) => ({
@@ -70,6 +73,7 @@ const exchangeTier = tableRule({
   title: "a full key of an organization downgraded to Free mints nothing but tile: 403 tier_capability_not_allowed",
   phase: "lattice",
   needs: { roles: ["publishable_downgraded"] },
+  cost: { calls: 4 },
   cells: (context) => mints(context, "publishable_downgraded", ["chat", "editor"], [TIER]),
 });
 
@@ -81,6 +85,7 @@ const restrictedTile = (id: string, of: KeyRole, spec: readonly number[], title:
     title,
     phase: "lattice",
     needs: { roles: [of], spends: { map_loads: 1 } },
+    cost: { calls: 1, map_loads: 1 },
     // An allowance that is used up is told only after the product was found allowed.
     cells: () => [{ testCall: exchangeCall(of, "listed", "tile"), accepts: [ANY_SUCCESS], tolerates: QUOTA }],
   });

@@ -35,6 +35,7 @@ const mapId: Rule = {
   title: "the exchange takes the optional map_id",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 1, shared: "map_id" },
   run: async (context) => {
     const checks = new Checks("200 or 201");
     checks.expect(await firstMapId(context), { accepts: [ANY_SUCCESS] });
@@ -50,6 +51,7 @@ const mapIdIsWellFormed: Rule = {
   title: "the exchange calls a body with a text as map_id not malformed, where it takes members that nobody knows",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 1, shared: "map_id" },
   run: async (context) => {
     const checks = new Checks("map_id to be taken, whatever text it is");
     const first = await firstMapId(context);

@@ -39,6 +39,7 @@ const lookalikeRule = (id: string, level: "must" | "info", which: "strict" | "le
     title,
     phase: "lattice",
     needs: { roles: ["publishable"] },
+    cost: { calls: which === "strict" ? 8 : 6 },
     nothing: "the origin of publishable is none that could be imitated",
     cells: (context) => {
       const listed = context.keyRole("publishable")?.origin;

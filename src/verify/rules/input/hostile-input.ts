@@ -9,11 +9,11 @@ import type { Rule } from "../../rule.ts";
 import { type Answer, told } from "../../sending/answer.ts";
 import { answerTo, isSilent } from "../../sending/sent-once.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
-import { foreignLetters } from "./foreign-letters.ts";
 import { oddBodies, oddTexts } from "./hostile-bodies.ts";
 import { oddHeads } from "./hostile-heads.ts";
 import { oddQueries, oddTiles } from "./hostile-queries.ts";
 import { isMuch, ODD_ANALYSES, oddValues } from "./hostile-values.ts";
+import { foreignLetters } from "./key-with-a-foreign-letter.ts";
 
 const DEPTH = 3_000;
 /** Below the 8 KiB that HTTP servers commonly take for one header. */
@@ -125,6 +125,7 @@ const hostileInput: Rule = {
   title: "odd bodies, heads and queries are refused or served, never answered with a server error",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
+  cost: ({ tile_url }) => ({ calls: 154, analyses: 1, map_loads: tile_url === undefined ? 0 : 1 }),
   run: async (context) => {
     const checks = new Checks("no server error");
     const look = (answer: Answer): void => {

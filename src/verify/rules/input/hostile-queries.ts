@@ -6,7 +6,6 @@ import { role, type TestCall } from "../../sending/test-call.ts";
 
 /** Below what servers commonly take for a request line. */
 const LONG_QUERY = 3_000;
-
 const GOOD = "lat=52.5&lon=13.4&name=Cafe&category=cafe";
 
 const QUERIES: readonly (readonly [what: string, query: string])[] = [

@@ -1,8 +1,9 @@
 /** What the rules about load have in common: what a limit is called, and that the user allowed a burst. */
 
+import type { Target } from "../../../target/target.ts";
 import type { Checks } from "../../checks.ts";
-import { DOWN } from "../../load-burst.ts";
-import type { Rule } from "../../rule.ts";
+import { DOWN, rateOf } from "../../load-burst.ts";
+import type { Cost, Rule } from "../../rule.ts";
 import { type Answer, told } from "../../sending/answer.ts";
 
 const LIMITS =
@@ -20,6 +21,28 @@ export const requireLimits = (checks: Checks, answers: readonly Answer[]): void 
     checks.require(!isMisfit(answer), answer, "2xx or a limit's own subcode", told(answer));
   }
 };
+
+/** For so long a key is kept at its edge. */
+const EDGE_FOR_S = 4;
+/** All waves together, where the permit is wide. */
+const WAVES_CALLS_MAX = 512;
+
+/** The waves that meet the caps, sent once for all who look at them. */
+export const wavesCost = (target: Target): Cost => ({
+  calls: Math.min(WAVES_CALLS_MAX, 4 * rateOf(target)),
+  shared: "overload",
+});
+
+/** The burst that meets the rate limit of one key, sent once for all who look at it. */
+export const rateEdgeCost = (target: Target): Cost => ({
+  calls: EDGE_FOR_S * rateOf(target) + 5,
+  shared: "rate edge",
+});
+
+/** Two waves, and a rate edge between them. */
+export const wavesAroundAnEdgeCost = (target: Target): Cost => ({
+  calls: 2 * Math.min(WAVES_CALLS_MAX, rateOf(target)) + EDGE_FOR_S * rateOf(target) + 24,
+});
 
 export const CALM_MS = 1_500;
 

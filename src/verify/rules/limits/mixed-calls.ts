@@ -124,6 +124,7 @@ const mixed: Rule = {
   title: "any call is answered by a check that it fails, and let in only when it fails none",
   phase: "order",
   needs: {},
+  cost: { calls: 90 },
   run: async (context) => {
     const checks = new Checks("an answer that the specification allows this call");
     await context.each(await drawn(context, 0, CALLS), async (testCall) => judge(checks, await context.send(testCall)));
@@ -143,6 +144,7 @@ const simultaneous: Rule = {
   title: "calls of different callers at the same moment are each answered as their own",
   phase: "order",
   needs: {},
+  cost: { calls: 32 },
   run: async (context) => {
     const checks = new Checks("an answer that the specification allows this call");
     // Before, so that it is no part of what happens at once.

@@ -9,8 +9,8 @@ import { type Caller, forWantOfConnections, overload, rateAllowed, SHED, wave } 
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { role } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
-import { bursts } from "./global-overload.ts";
-import { loadRule } from "./load-rule.ts";
+import { loadRule, wavesCost } from "./load-rule.ts";
+import { bursts } from "./overload-is-no-outage.ts";
 
 const REST_MS = 1_500;
 
@@ -92,6 +92,7 @@ export const capsAreKept = loadRule({
   level: "must",
   spec: [210, 211],
   title: "where the caps are stated and fixed, calls are shed above them and not below",
+  cost: wavesCost,
   run: async (context) => {
     const checks = new Checks("no more streams side by side than a cap allows, and none shed far below it");
     const { org_in_flight: orgCap, replicas = 1 } = context.target.limits ?? {};
@@ -134,6 +135,7 @@ export const capIsTheOrganizations = loadRule({
   spec: [211],
   title: "calls of one organization are shed above its cap, whichever of its keys they use",
   needs: { permission: "load", roles: ["server", "publishable"] },
+  cost: ({ limits }) => ({ calls: 2 * Math.ceil(0.75 * (limits?.org_in_flight ?? 0)) + 1 }),
   run: async (context) => {
     const checks = new Checks(
       "no more streams side by side than the cap of an organization allows, by two of its keys",

@@ -5,8 +5,8 @@ import { SHED, wave } from "../../load-burst.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
-import { bursts, isMet } from "./global-overload.ts";
 import { shedBelowGlobal } from "./overload-caps.ts";
+import { bursts, isMet } from "./overload-is-no-outage.ts";
 
 const RECOVER_WITHIN_MS = 12_000;
 const REST_MS = 1_500;
@@ -26,6 +26,7 @@ export const overloadEnds: Rule = {
   title: "after bursts over the global cap and refusals, almost as many as the cap allows are served again",
   phase: "load",
   needs: { permission: "load", anyOf: ["server", "publishable"] },
+  cost: ({ limits }) => ({ calls: Math.ceil(1.4 * (limits?.global_in_flight ?? 0)) + 8 }),
   run: async (context) => {
     const found = await bursts(context);
     const checks = new Checks(`hardly any stream shed, within ${RECOVER_WITHIN_MS / 1000} s`);

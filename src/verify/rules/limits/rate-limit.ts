@@ -21,7 +21,7 @@ import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { wait } from "../../sending/throttle.ts";
-import { CALM_MS, loadRule, needs, requireLimits } from "./load-rule.ts";
+import { CALM_MS, loadRule, needs, rateEdgeCost, requireLimits } from "./load-rule.ts";
 
 /** As fast as was asked for, or nearly. */
 const FULL_SPEED = 0.8;
@@ -78,6 +78,7 @@ const edgeIsTold = loadRule({
   level: "must",
   spec: [214, 215, 218],
   title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",
+  cost: rateEdgeCost,
   run: async (context) => {
     const checks = new Checks("2xx or a limit's own subcode, Retry-After with rate_limited");
     const edge = await rateEdge(context);
@@ -109,6 +110,7 @@ const retryAfterHolds = loadRule({
   level: "should",
   spec: [214, 217],
   title: "a caller that waits as long as Retry-After says is let in again",
+  cost: rateEdgeCost,
   run: async (context) => {
     const checks = new Checks("a call let in after the wait");
     const edge = await rateEdge(context);
@@ -130,6 +132,7 @@ const rateSparesOthers = loadRule({
   spec: [230],
   title: "whether one key's rate limit limits another organization",
   needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
+  cost: rateEdgeCost,
   run: async (context) => {
     const checks = new Checks("no rate_limited for the other organization");
     const edge = await rateEdge(context);

@@ -15,7 +15,6 @@ const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
 /** Fewer refusals since the last call that was let in may be others' traffic. */
 const SHED_MIN = 12;
-
 const GLOBAL = "b2b_overloaded";
 const ORGANIZATION = "org_overloaded";
 
@@ -68,6 +67,7 @@ export const sheddingEnds: Rule = {
   title: "where the caps are stated and fixed, calls that come one at a time are not shed for ever",
   phase: "every-answer",
   needs: {},
+  cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks(
       `a call let in again, within ${context.patienceMs / 1000} s and more, after the last that was`,

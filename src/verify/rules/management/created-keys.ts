@@ -44,6 +44,7 @@ const creation: Rule = {
   title: "a publishable key that was created has its prefix, and mints sessions from its origin only",
   phase: "management",
   needs,
+  cost: { calls: 4, keys: 1 },
   run: async (context) => {
     const checks = new Checks("a key svc_pk_… that the exchange accepts from its origin");
     const before = context.answers.length;
@@ -97,6 +98,7 @@ const products: Rule = {
   title: "a key that was created for one product mints no other: 403 product_not_allowed",
   phase: "management",
   needs,
+  cost: { calls: 4, keys: 1 },
   run: async (context) => {
     const checks = new Checks("a session for the product of the creation, 403 product_not_allowed for another");
     const { created, within, beyond } = await restricted(context);
@@ -122,6 +124,7 @@ const serverKey: Rule = {
   title: "a paid organization can create a server key; it has its prefix, serves its scopes and no browser",
   phase: "management",
   needs,
+  cost: { calls: 7, keys: 1 },
   run: async (context) => {
     const checks = new Checks("a key svc_sk_… that is served what its scopes allow");
     const already = noMoreKeys(context);
@@ -169,6 +172,7 @@ const onFree: Rule = {
   title: "a Free organization is not refused a publishable key for its plan",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_free"] },
+  cost: { calls: 2, keys: 1 },
   run: async (context) => {
     const checks = new Checks(`no ${FREE_ONLY} for a publishable key`);
     const already = noMoreKeys(context);

@@ -16,7 +16,6 @@ import { role, type TestCall } from "../../sending/test-call.ts";
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
 const PRODUCT = outcomeOf("product_not_allowed");
 const SCOPE = outcomeOf("insufficient_scope");
-
 const TIER = outcomeOf("tier_capability_not_allowed");
 
 const BODY = {
@@ -45,6 +44,7 @@ const narrowing: Rule = {
   title: "a key narrowed to one product mints no other, and does again when it is widened",
   phase: "management",
   needs,
+  cost: { calls: 8, keys: 1 },
   run: async (context) => {
     const checks = new Checks("403 product_not_allowed while narrowed, a session before and after");
     const { key, created } = await made(context);
@@ -85,6 +85,7 @@ const deletion: Rule = {
   title: "a deleted key mints no session any more: 401",
   phase: "management",
   needs,
+  cost: { calls: 10, keys: 1 },
   run: async (context) => {
     const checks = new Checks("401 from the exchange once the deletion has arrived");
     const { key, created } = await made(context);
@@ -125,6 +126,7 @@ const foreignAdmin: Rule = {
   title: "only its own organization's administrator can change or delete a key: not another's, and no platform key",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_pro"] },
+  cost: { calls: 14, keys: 1 },
   run: async (context) => {
     const checks = new Checks("a refusal, and the key as it was");
     const { key, created } = await made(context);

@@ -54,6 +54,7 @@ const platformKey: Rule = {
   title: "key management takes neither a platform key, a session nor a forged token for an administrator's",
   phase: "management",
   needs: { permission: "writes", anyOf: PAID },
+  cost: { calls: 11 },
   run: async (context) => {
     const checks = new Checks("401 or 403");
     const admin = PAID.find(context.has) as AdminRole;
@@ -95,6 +96,7 @@ const malformed: Rule = {
   title: "a creation whose body is no JSON is answered 422, and makes no key",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_pro"] },
+  cost: { calls: 1 },
   run: async (context) => {
     const checks = new Checks("422");
     const { answer } = await createKey(context, "admin_pro", publishable, {
@@ -122,6 +124,7 @@ const unknownKey: Rule = {
   title: "a change or a deletion of a key that does not exist is answered without a server error",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_pro"] },
+  cost: { calls: 4 },
   run: async (context) => {
     const checks = new Checks("no 5xx");
     for (const id of NO_KEYS) {

@@ -31,6 +31,7 @@ const widening: Rule = {
   title: "a PATCH that widens a key beyond the tier is answered 403 tier_capability_not_allowed, and changes nothing",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_free"] },
+  cost: { calls: 6, keys: 1 },
   run: async (context) => {
     const checks = new Checks("403 tier_capability_not_allowed");
     const already = noMoreKeys(context);
@@ -80,6 +81,7 @@ const origins: Rule = {
   title: "a key whose allowed origins were changed mints sessions from the new origin, and from the old one no more",
   phase: "management",
   needs: { permission: "writes", roles: ["admin_pro"] },
+  cost: { calls: 6, keys: 1 },
   run: async (context) => {
     const checks = new Checks("a session from the new origin, 403 session_origin_mismatch from the old one");
     const { key, created } = await makeKey(context, "admin_pro", { ...NARROW, scopes: ["ai"], products: ["chat"] });

@@ -26,6 +26,7 @@ type Refused = {
   spec: readonly number[];
   title: string;
   needs: Needs;
+  cost: Rule["cost"];
   admins: readonly AdminRole[];
   body: KeyBody;
   accepts: readonly string[];
@@ -58,6 +59,7 @@ export const refused = ({ others = [], evenAfter = [], doubt = never, ...rule }:
   title: rule.title,
   phase: "management",
   needs: rule.needs,
+  cost: rule.cost,
   run: async (context) => {
     const { admins, body, accepts } = rule;
     const checks = new Checks(rule.title);

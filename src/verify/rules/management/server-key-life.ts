@@ -45,6 +45,7 @@ const scopes: Rule = {
   title: "a server key whose scope was taken away is served no more for it: 403 insufficient_scope",
   phase: "management",
   needs,
+  cost: { calls: 5, keys: 1 },
   run: async (context) => {
     const checks = new Checks("403 insufficient_scope once the change has arrived");
     const { key, steps } = await serving(context);
@@ -68,6 +69,7 @@ const deletion: Rule = {
   title: "a server key that was in use is served no more once it is deleted: 401",
   phase: "management",
   needs,
+  cost: { calls: 10, keys: 1 },
   run: async (context) => {
     const checks = new Checks("401 once the deletion has arrived");
     const { key, steps } = await serving(context);
@@ -107,6 +109,7 @@ const addresses: Rule = {
   title: "a server key that was created for other addresses is not served here: 403 ip_not_allowed",
   phase: "management",
   needs,
+  cost: { calls: 3, keys: 1 },
   run: async (context) => {
     const checks = new Checks("403 ip_not_allowed");
     const { key, created } = await makeKey(context, "admin_pro", { ...BODY, allowed_ips: [ELSEWHERE] });

@@ -28,6 +28,7 @@ const gap = ({ id, spec, title, needs = {}, testCall, read = ({ outcome }) => ou
   title,
   phase: "gaps",
   needs,
+  cost: { calls: 1 },
   run: async (context) => {
     const answer = await answerOf({ id, testCall }, context);
     return {

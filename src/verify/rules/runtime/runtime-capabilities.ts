@@ -12,7 +12,6 @@ import { FORMS, role } from "../../sending/test-call.ts";
 const SCOPE = outcomeOf("insufficient_scope");
 const PRODUCT = outcomeOf("product_not_allowed");
 const TIER = outcomeOf("tier_capability_not_allowed");
-
 const AI = RUNTIME_ROUTES.filter((route) => !route.startsWith("design."));
 const DESIGN = RUNTIME_ROUTES.filter((route) => route.startsWith("design."));
 
@@ -23,6 +22,7 @@ const runtimeScope = tableRule({
   title: "a key without the scope design is answered 403 insufficient_scope on every design route",
   phase: "lattice",
   needs: { roles: ["server_no_design"] },
+  cost: { calls: 5 },
   cells: () =>
     DESIGN.map(
       (route, i): Cell => ({
@@ -44,6 +44,7 @@ const runtimeOtherScope = tableRule({
   title: "a key without design is still served on the routes of its other scopes",
   phase: "lattice",
   needs: { roles: ["server_no_design"] },
+  cost: { calls: 1 },
   cells: () => [
     {
       testCall: { route: "chat.control", credential: { as: "server", of: role("server_no_design") }, origin: "none" },
@@ -59,6 +60,7 @@ const sessionScope = tableRule({
   title: "a session of a key without the scope ai is refused on every route of that scope",
   phase: "lattice",
   needs: { roles: ["publishable_no_ai"] },
+  cost: { calls: 6 },
   cells: () =>
     AI.map(
       (route, i): Cell => ({
@@ -81,6 +83,7 @@ const sessionNarrows = tableRule({
   title: "a session minted for one product is refused on the routes of another scope (A16)",
   phase: "lattice",
   needs: { roles: ["publishable"] },
+  cost: { calls: 4 },
   cells: () =>
     (
       [
@@ -105,6 +108,7 @@ const tileSessionOfDowngraded = tableRule({
   title: "a tile session of a downgraded organization opens neither chat nor design (A16, A17)",
   phase: "lattice",
   needs: { roles: ["publishable_downgraded"], spends: { map_loads: 1 } },
+  cost: { calls: 4, map_loads: 1 },
   cells: () =>
     (["poi.enrich", "chat.control", "design.styles"] as const).map(
       (route): Cell => ({
@@ -126,6 +130,7 @@ const serverOfDowngraded = tableRule({
   title: "a server key of an organization downgraded to Free is answered 403 tier_capability_not_allowed (A15)",
   phase: "lattice",
   needs: { roles: ["server_downgraded"] },
+  cost: { calls: 3 },
   cells: () =>
     (["design.styles", "poi.enrich", "chat.control"] as const).map(
       (route): Cell => ({

@@ -4,7 +4,7 @@
  */
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { isStream, type Specimen, specimenOf, specimens } from "./stream-specimens.ts";
+import { isStream, SPECIMENS_COST, type Specimen, specimenOf, specimens } from "./stream-specimens.ts";
 
 const LONG_US = 150_000;
 
@@ -34,6 +34,7 @@ export const streamBuffering: Rule = {
   title: "events arrive while they are made, not all at the end",
   phase: "streams",
   needs: { anyOf: ["publishable", "server"] },
+  cost: SPECIMENS_COST,
   run: async (context) => {
     const checks = new Checks("events spread over the time of the stream");
     const all = await specimens(context);

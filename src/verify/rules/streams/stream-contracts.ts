@@ -6,7 +6,7 @@
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { isObject } from "../../sending/answer.ts";
-import { isStream, SHARED_EVENTS, type Specimen, specimens } from "./stream-specimens.ts";
+import { isStream, SHARED_EVENTS, SPECIMENS_COST, type Specimen, specimens } from "./stream-specimens.ts";
 
 const payloadOf = (json: unknown): string => {
   if (!isObject(json)) return typeof json;
@@ -30,6 +30,7 @@ export const streamContracts: Rule = {
   title: "the three streams speak three different contracts",
   phase: "streams",
   needs: { anyOf: ["publishable", "server"] },
+  cost: SPECIMENS_COST,
   run: async (context) => {
     const checks = new Checks("no two streams with the same event names and payload fields");
     const seen = (await specimens(context)).filter((specimen) => isStream(specimen) && specimen.sse.frames.length > 0);

@@ -7,7 +7,15 @@ import { ERROR_EVENT, VOCABULARIES } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
-import { ALL_STREAMS, isStream, type Specimen, specimenOf, specimens, streamRule } from "./stream-specimens.ts";
+import {
+  ALL_STREAMS,
+  isStream,
+  SPECIMENS_COST,
+  type Specimen,
+  specimenOf,
+  specimens,
+  streamRule,
+} from "./stream-specimens.ts";
 
 const quotaGoesOn = streamRule(
   {
@@ -62,6 +70,7 @@ const isWhole: Rule = {
   title: "a stream comes to its end, or to an error event: its HTTP message is not cut off in the middle every time",
   phase: "streams",
   needs: { anyOf: ["publishable", "server"] },
+  cost: SPECIMENS_COST,
   run: async (context) => {
     const checks = new Checks("the end of the message, or an error event");
     const all = await specimens(context);
@@ -90,6 +99,7 @@ const lastEvents: Rule = {
     "by which event a stream ends, and whether anything comes after the event that ends it at the reference platform",
   phase: "streams",
   needs: { anyOf: ["publishable", "server"] },
+  cost: SPECIMENS_COST,
   run: async (context) => {
     const all = (await specimens(context)).filter(isStream);
     const seen = all.map(({ stream, sse: { frames } }) => {

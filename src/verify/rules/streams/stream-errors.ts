@@ -3,13 +3,14 @@ import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isObject } from "../../sending/answer.ts";
-import { type StreamRule, specimens } from "./stream-specimens.ts";
+import { SPECIMENS_COST, type StreamRule, specimens } from "./stream-specimens.ts";
 
 /** Every error event that came during the whole run: nothing from outside makes one come. */
 const errorEvents = (rule: StreamRule, judge: (checks: Checks, answer: Answer, data: unknown) => void): Rule => ({
   ...rule,
   phase: "every-answer",
   needs: { anyOf: ["publishable", "server"] },
+  cost: SPECIMENS_COST,
   run: async (context) => {
     await specimens(context);
     const checks = new Checks(rule.title);

@@ -5,7 +5,7 @@ import type { RouteName, Stream } from "../../../contract/routes.ts";
 import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
-import type { Rule, RuleResult } from "../../rule.ts";
+import type { Cost, Rule, RuleResult } from "../../rule.ts";
 import { type Answer, told } from "../../sending/answer.ts";
 import { readSseText, type SseText } from "../../sending/sse-text.ts";
 
@@ -33,7 +33,10 @@ export const specimens = (context: Context): Promise<Specimen[]> =>
 export const isOpen = ({ answer }: Specimen): boolean => answer.status === 200 && !answer.transient;
 export const isStream = (specimen: Specimen): boolean => isOpen(specimen) && specimen.answer.received.seen !== null;
 
-export type StreamRule = Omit<Rule, "run" | "phase" | "needs">;
+export type StreamRule = Omit<Rule, "run" | "phase" | "needs" | "cost">;
+
+/** One stream of each kind, read to its end. */
+export const SPECIMENS_COST: Cost = { calls: 3, shared: "streams" };
 
 /** Looks at each specimen that was opened; what was not opened is unclear, unless its body is not shown. */
 export const streamRule = (
@@ -45,6 +48,7 @@ export const streamRule = (
   ...rule,
   phase: "streams",
   needs: { anyOf: ["publishable", "server"] },
+  cost: SPECIMENS_COST,
   run: async (context): Promise<RuleResult> => {
     const checks = new Checks(rule.title);
     for (const specimen of await specimens(context)) {

@@ -1,0 +1,140 @@
+/**
+ * More streams at once than a cap allows (items 170, 183, 210, 211, 221-223): with `--allow-load`, inside `load_max_rps`. Which
+ * numbers hold may not be stated, so these rules look at how a cap is reported and whom it concerns.
+ */
+import { Checks } from "../../checks.ts";
+import type { Context } from "../../context.ts";
+import { DOWN, forWantOfConnections, type Overload, overload, SHED, wave } from "../../load-burst.ts";
+import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { wait } from "../../sending/throttle.ts";
+import { CALM_MS, loadRule, needs, requireLimits, wavesCost } from "./load-rule.ts";
+
+/** More of a wave than a network loses, or a service that stumbles now and then: by one wave alone nobody can tell. */
+const BAD_MIN = 2;
+
+type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
+
+const isMuch = (answers: readonly Answer[], { isBad, share }: Doubt): boolean =>
+  answers.filter(isBad).length > Math.max(BAD_MIN, answers.length * share);
+
+/** In place of a refusal: a lone call is served, half the wave is served whole, the whole wave shows it again. */
+const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null> => {
+  const { isBad } = doubt;
+  const { caller, bySize } = await overload(context);
+  const bad = [...bySize].find(([, answers]) => isMuch(answers, doubt));
+  if (caller === null || bad === undefined) return null;
+  const [size, first] = bad;
+  const served = first.filter(isAdmitted).length;
+  if (served < 2) return null;
+  for (const calmly of [1, Math.floor(served / 2)]) {
+    await wait(CALM_MS, context.signal);
+    const calm = await wave(context, calmly, [caller]);
+    if (calm.some(isBad) || !calm.some(isAdmitted)) return null;
+  }
+  await wait(CALM_MS, context.signal);
+  const second = await wave(context, size, [caller]);
+  return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
+};
+
+/** How a call over a cap may be told apart from refusals only by looking twice. */
+const DOUBTFUL: readonly Doubt[] = [
+  { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
+  { what: "calls were told that something is down", isBad: ({ outcome }) => DOWN.test(outcome), share: 0.15 },
+];
+
+export const capNotMet = (context: Context, { size }: Overload): string =>
+  [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
+
+export const overloadIsTold = loadRule({
+  id: "overload-is-told",
+  level: "must",
+  spec: [183, 210, 211, 223],
+  title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",
+  cost: wavesCost,
+  run: async (context) => {
+    const checks = new Checks("2xx or a limit's own subcode, in a flat body");
+    const found = await overload(context);
+    const { reached, answers, bySize } = found;
+    requireLimits(checks, answers);
+    for (const answer of answers) {
+      if (!SHED.test(answer.outcome)) continue;
+      checks.require(
+        answer.envelope === "flat",
+        answer,
+        `{"error": "${answer.subcode}"} without detail`,
+        `it was ${answer.envelope}`,
+      );
+    }
+    let isDoubtful = false;
+    for (const doubt of DOUBTFUL) {
+      if (![...bySize.values()].some((one) => isMuch(one, doubt))) continue;
+      isDoubtful = true;
+      const bad = answers.filter(doubt.isBad);
+      const what = `${bad.length} of ${answers.length} ${doubt.what}: ${told(bad[0] as Answer)}`;
+      const last = await showsAgain(context, doubt);
+      if (last === null) checks.unclear(what);
+      else checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
+    }
+    if (!isDoubtful && !reached && !checks.failed) {
+      return new Checks(overloadIsTold.title).result(capNotMet(context, found));
+    }
+    return checks.result();
+  },
+});
+
+export const overloadSparesOthers = loadRule({
+  id: "overload-spares-others",
+  level: "must",
+  spec: [211],
+  title: "one organization's overload is not told to another as its own",
+  needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
+  cost: wavesCost,
+  run: async (context) => {
+    const checks = new Checks("no org_overloaded for an organization that is quiet");
+    const found = await overload(context);
+    const { reached, others } = found;
+    if (!reached) return checks.result(capNotMet(context, found));
+    for (const answer of others) {
+      checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", told(answer));
+    }
+    return checks.result("nobody else called meanwhile");
+  },
+});
+
+/** Fewer may be others' traffic. */
+const MISNAMED_MIN = 3;
+
+export const overloadNamesTheCap = loadRule({
+  id: "overload-names-the-cap",
+  level: "must",
+  spec: [210, 211, 221],
+  title: "one organization over its own cap, below the global one, is told org_overloaded",
+  cost: wavesCost,
+  run: async (context) => {
+    const checks = new Checks("org_overloaded, and no b2b_overloaded, for fewer calls than the global cap");
+    const { global_in_flight: globalCap, org_in_flight: orgCap, replicas = 1 } = context.target.limits ?? {};
+    if (context.target.shedding !== "fixed" || globalCap === undefined || orgCap === undefined) {
+      return checks.result("fixed shedding with limits.global_in_flight and limits.org_in_flight in the target file");
+    }
+    if (replicas > 1) return checks.result("one replica: with more, nobody knows which of them was full");
+    const { bySize } = await overload(context);
+    for (const [size, answers] of bySize) {
+      // One call of another organization comes beside them.
+      if (size <= orgCap || size + 1 >= globalCap) continue;
+      const shed = answers.filter(({ outcome }) => SHED.test(outcome));
+      const global = shed.filter(({ subcode }) => subcode === "b2b_overloaded");
+      const last = global.at(-1);
+      // Others may fill the deployment at any moment: a few such answers among the right ones are theirs.
+      const rest = shed.length - global.length;
+      if (last === undefined) for (const _ of shed) checks.fine();
+      else if (rest === 0 && global.length >= MISNAMED_MIN) {
+        const got = `${global.length} times ${told(last)}`;
+        checks.require(false, last, `org_overloaded for ${size} calls of one organization`, got);
+      } else if (rest > global.length) checks.note(`b2b_overloaded among them ${global.length} times`);
+      else
+        checks.unclear(`both names came for ${size} calls of one organization, b2b_overloaded ${global.length} times`);
+    }
+    const want = forWantOfConnections(context, globalCap);
+    return checks.result(["no wave came between the two caps", want].filter(Boolean).join("; "));
+  },
+});

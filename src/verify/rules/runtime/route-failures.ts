@@ -1,0 +1,182 @@
+/**
+ * Routes that cannot be found (items 96-98, 106-108, 186; A11): told under status 200, in a text under `error`. Which situations
+ * are failures, what a place looks like and what a success looks like is not shown, so a doubtful answer is compared with that
+ * to two places of the same shape. The comparison is made only where there is a doubt.
+ */
+
+import { Checks } from "../../checks.ts";
+import { type Context, callersOf } from "../../context.ts";
+import type { Rule } from "../../rule.ts";
+import { type Answer, isAdmitted, isObject, told } from "../../sending/answer.ts";
+import { wordingOf } from "../../wording.ts";
+
+const STATION = { name: "Station", lat: 52.52, lon: 13.36 };
+const MARKET = { name: "Market", lat: 52.5, lon: 13.4 };
+const FOUND = { places: [STATION, MARKET], profile: "walking", raw_query: "from the station to the market" };
+
+/** `known`: nothing but the number or the whereabouts of places differs from a route that is found. */
+const FAILING: readonly { what: string; body: unknown; known: boolean }[] = [
+  { what: "a route with one place", body: { ...FOUND, places: [STATION] }, known: true },
+  {
+    what: "a route by a profile that nobody knows",
+    body: { ...FOUND, profile: "floodgate-no-such-profile" },
+    // The profiles may be part of what makes a body well-formed.
+    known: false,
+  },
+  {
+    what: "a route between two places in two oceans",
+    body: {
+      ...FOUND,
+      places: [
+        { name: "Pacific", lat: -48.8767, lon: -123.3933 },
+        { name: "Atlantic", lat: 0.01, lon: -30.01 },
+      ],
+    },
+    known: true,
+  },
+];
+
+const ask = async (context: Context, what: string, text: string, is: "ok" | "malformed" = "ok"): Promise<Answer[]> => {
+  const caller = callersOf(context, "ai")[0];
+  if (caller === undefined) return [];
+  return [await context.send({ route: "chat.route", ...caller, body: { text, is }, what, open: true })];
+};
+
+type Asked = { what: string; known: boolean; answer: Answer };
+const askedFor = (context: Context): Promise<Asked[]> =>
+  context.once("routes that cannot be found", async () => {
+    const all: Asked[] = [];
+    for (const { what, body, known } of FAILING) {
+      for (const answer of await ask(context, what, JSON.stringify(body))) all.push({ what, known, answer });
+    }
+    return all;
+  });
+
+const isFound = (answer: Answer): boolean =>
+  isAdmitted(answer) && answer.body !== undefined && (answer.fields.error ?? null) === null;
+
+/** A route that is found, where this deployment finds one. */
+const foundBy = (context: Context): Promise<Answer | undefined> =>
+  context.once("a route that is found", async () => {
+    const [answer] = await ask(context, "a route between two places", JSON.stringify(FOUND));
+    return answer !== undefined && isFound(answer) ? answer : undefined;
+  });
+
+/** How this route words that a body is no JSON, where it is refused for it. */
+const malformedWording = (context: Context): Promise<string | null> =>
+  context.once("a route's broken body", async () => {
+    const [answer] = await ask(context, "chat.route with broken JSON", '{"places": [', "malformed");
+    return answer === undefined || answer.transient || answer.status !== 422 ? null : wordingOf(answer);
+  });
+
+/** A refusal in the words of a route failure, or one that only a handler gives: its status should have been 200. */
+const isFailureByStatus = (answer: Answer): boolean =>
+  answer.status === 422 ? answer.envelope === "flat" : answer.status !== null && answer.status >= 400;
+
+type Doubt = { found: Answer; calledMalformed: boolean };
+/** A 422 to what differs from a route that is found in nothing that the body's shape could tell. */
+const doubtAt422 = async (context: Context, { known, answer }: Asked): Promise<Doubt | null> => {
+  if (!known || answer.status !== 422) return null;
+  const found = await foundBy(context);
+  if (found === undefined) return null;
+  return { found, calledMalformed: (await malformedWording(context)) === wordingOf(answer) };
+};
+
+const isHollow = (value: unknown): boolean =>
+  value === null ||
+  value === "" ||
+  (Array.isArray(value) && value.every(isHollow)) ||
+  (isObject(value) && Object.values(value).every(isHollow));
+
+const substanceIn = (body: unknown): number =>
+  isObject(body) ? Object.values(body).filter((value) => typeof value === "object" && !isHollow(value)).length : 0;
+
+/** Nothing of what a route that is found is told with. */
+const saysLess = (body: unknown, found: unknown): boolean => {
+  if (isHollow(body)) return !isHollow(found);
+  return isObject(body) && substanceIn(body) === 0 && (Array.isArray(found) || substanceIn(found) > 0);
+};
+
+const FAILED = ["200", "200 error"];
+
+const failuresAre200: Rule = {
+  id: "route-failures-are-200",
+  level: "must",
+  spec: [97, 98, 186],
+  title: "a route that cannot be found is told as 200 with an error text, not as 4xx",
+  phase: "bodies",
+  needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 3, shared: "routes" },
+  run: async (context) => {
+    const checks = new Checks("200, with a non-empty text under `error` where the route failed");
+    let failures = 0;
+    const breach = (what: string, steps: Answer[], accepts: string[] | null = FAILED): void =>
+      checks.breach({ expected: "200 with an `error` text", got: what, steps, accepts });
+    for (const asked of await askedFor(context)) {
+      const { what, answer } = asked;
+      if (answer.transient) checks.unclear(told(answer));
+      else if (answer.outcome === "200 error") {
+        failures += 1;
+        const { error } = answer.fields;
+        if (error === null) {
+          checks.note(`${what}: error is null, which tells of no failure (item 106)`);
+          continue;
+        }
+        const fits = typeof error === "string" && error !== "";
+        checks.require(fits, answer, "a non-empty text under `error`", `it was ${JSON.stringify(error)}`);
+      } else if (isAdmitted(answer)) {
+        if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
+        // The envelope of a refusal, under the status of a success.
+        const { detail, ...rest } = answer.fields;
+        const found = typeof detail === "string" ? await foundBy(context) : undefined;
+        if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body)) {
+          breach(`${what}: 200 with ${answer.text.slice(0, 160)}`, [found, answer], null);
+        }
+      } else if (isFailureByStatus(answer)) breach(`${what}: ${told(answer)}`, [answer]);
+      else {
+        const doubt = await doubtAt422(context, asked);
+        if (doubt === null || doubt.calledMalformed) checks.note(`${what}: ${told(answer)}`);
+        else breach(`${what}: ${told(answer)}, where two places of that shape are served`, [doubt.found, answer]);
+      }
+    }
+    if (failures === 0) checks.note("no route failed");
+    return checks.result(
+      "every body was refused as malformed: the places of a route are not shown in the specification",
+    );
+  },
+};
+
+/** Item 97 says "not 4xx"; item 108 leaves it to a deployment what it calls a failure, and what malformed. */
+const failuresAreTold: Rule = {
+  id: "route-failures-are-told",
+  level: "should",
+  spec: [97, 98, 106, 108, 202],
+  title: "a route that cannot be found is neither called malformed nor answered with nothing",
+  phase: "bodies",
+  needs: { anyOf: ["publishable", "server"] },
+  cost: { calls: 3, shared: "routes" },
+  run: async (context) => {
+    const checks = new Checks("200 with an `error` text, or a route");
+    for (const asked of await askedFor(context)) {
+      const { what, answer } = asked;
+      if (answer.transient) {
+        checks.unclear(told(answer));
+        continue;
+      }
+      const doubt = await doubtAt422(context, asked);
+      if (doubt?.calledMalformed === true) {
+        const got = `${what}: ${told(answer)}, as for broken JSON, where two places of that shape are served`;
+        checks.breach({ expected: "200 with an `error` text", got, steps: [doubt.found, answer], accepts: FAILED });
+      }
+      if (!isAdmitted(answer) || answer.body === undefined) continue;
+      const isBare = answer.fields.error === undefined && answer.fields.detail === undefined;
+      const isThin = isHollow(answer.body) || Object.values(answer.fields).some(isHollow);
+      const found = isBare && isThin ? await foundBy(context) : undefined;
+      const less = found !== undefined && saysLess(answer.body, found.body);
+      checks.require(!less, answer, "an `error` text, or a route", `it was ${answer.text.slice(0, 160)}`);
+    }
+    return checks.result("no route was served");
+  },
+};
+
+export const ROUTE_RULES: readonly Rule[] = [failuresAre200, failuresAreTold];
