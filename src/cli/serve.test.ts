@@ -57,6 +57,7 @@ test.each([
   [["--host", "192.0.2.1"], "expected an address that can be listened on"],
   [["--trusted-proxy", "proxy"], "expected a trusted proxy"],
   [["--keys", "sqlite:/nowhere/keys.db"], "expected /nowhere/keys.db to be an SQLite file"],
+  [["--control-port", "0", "--control-host", "0.0.0.0"], "expected FLOODGATE_CONTROL_TOKEN in the environment"],
   [["--service-ms", "1e12"], "expected at most 600000"],
   [["--capacity-change", "1e9:slots=1"], "expected S:slots=N"],
 ])("%j is a mistake told in a sentence, with exit code 2", async (options, sentence) => {

@@ -2,6 +2,7 @@
  * The control plane: a listener of its own for the parts of one process (interface.md section 4), and `PATCH /deployment`,
  * which goes to each of the parts or to none.
  */
+import { bearerCheck } from "./control-token.ts";
 import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./http-service.ts";
 
 /**
@@ -77,11 +78,14 @@ export const startControlPlane = (options: {
   host?: string;
   port: number;
   parts: readonly ControlPart[];
+  /** Required of every request, on loopback too; absent: everybody may ask. */
+  token?: string | undefined;
 }): Promise<HttpService> =>
   startHttpService({
     host: options.host ?? "127.0.0.1",
     port: options.port,
     routes: [...options.parts.flatMap(({ routes }) => routes), deploymentRoute(options.parts)],
+    ...(options.token === undefined ? {} : { mayAsk: bearerCheck(options.token) }),
   });
 
 /** A hundred years: months have names of four digits, and dates stay dates. */
