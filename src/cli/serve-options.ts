@@ -38,6 +38,7 @@ export type ServeOptions = {
   seed: number;
   tenants?: number;
   writeTarget?: string;
+  targetFrom?: string;
 };
 
 /** `R:B`, calls a second and burst; `off` for no limit, as a word: of a `null`, commander makes an empty text. */
@@ -147,6 +148,7 @@ export const addServeOptions = (command: Command): Command =>
       whole(0, 10_000),
     )
     .option("--write-target <file>", "seed, and write a target file with every role")
+    .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
     .addHelpText("after", EXPLAINED);
 
 const pem = (file: string, option: string): string => {
