@@ -4,6 +4,7 @@
  */
 import { bearerCheck } from "./control-token.ts";
 import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./http-service.ts";
+import { reasonOf } from "./reason-of.ts";
 
 /**
  * A change that has been read and fits. What can fail is saved by all parts before any applies; applying cannot fail, and
@@ -26,8 +27,6 @@ export type ControlPart = {
 /** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
 const FIELDS = ["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"];
 
-const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
 /** Saves every change, or takes back those that were saved and says how that went. */
 const saveAll = async (changes: readonly DeploymentChange[]): Promise<void> => {
   const begun: DeploymentChange[] = [];
@@ -42,7 +41,7 @@ const saveAll = async (changes: readonly DeploymentChange[]): Promise<void> => {
         failed === undefined
           ? "nothing was changed"
           : "what was saved could not be taken back either, so the store may hold the change: send it again, or the old one";
-      throw new RequestError(503, `the change could not be saved (${sentence(error)}); ${left}`);
+      throw new RequestError(503, `the change could not be saved (${reasonOf(error)}); ${left}`);
     }
   }
 };
