@@ -1,88 +1,127 @@
 /**
- * docker-compose.yml as far as it can be run without a container engine: its commands, health checks, relays, proxies and the
- * operator's one-liner, as processes; names are resolved by the file's networks. What an engine adds is not tried here.
+ * The commands of docker-compose.yml as plain processes on loopback: each name in them is replaced by where that service
+ * listens, each folder by one of ours. Containers, networks and toxiproxy's proxies are not tried here.
  */
-import { spawnSync } from "node:child_process";
-import { afterEach, describe, expect, test } from "vitest";
-import { toxiproxyOrSkip } from "../src/chaos/toxiproxy.fixture.ts";
-import { readCompose } from "./rigs/compose-file.ts";
-import { type ComposeRun, openComposeRun } from "./rigs/compose-run.ts";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { ENTRY, type ServeProcess, startServe } from "../src/platform/serve-process.fixture.ts";
 
-const toxiproxy = toxiproxyOrSkip();
-const hasRedis = spawnSync("redis-server", ["--version"], { stdio: "ignore" }).status === 0;
-if (!hasRedis) process.stderr.write("SKIPPED: no redis-server; the profile redis is not run\n");
+const ROOT = join(import.meta.dirname, "..");
+const TOKEN = "t".repeat(32);
+const VARIABLES: Record<string, string> = {
+  FLOODGATE_SESSION_SECRET: "s".repeat(32),
+  FLOODGATE_ADMIN_SECRET: "a".repeat(32),
+  FLOODGATE_CONTROL_TOKEN: TOKEN,
+};
 
-let run: ComposeRun | undefined;
-afterEach(async () => {
-  await run?.stop();
-  run = undefined;
+type Service = { command: string[]; environment: Record<string, string>; healthcheck: { test: string[] } };
+type Compose = { services: Record<string, Service>; configs: { operator: { content: string } } };
+
+/** `${NAME}`, `${NAME:?message}`, `${NAME:-default}`. */
+const interpolated = readFileSync(join(ROOT, "docker-compose.yml"), "utf8").replace(
+  /\$\{(\w+)(?::[?-]([^}]*))?\}/g,
+  (_, name: string, word = "") => VARIABLES[name] ?? word,
+);
+const file = parse(interpolated, { merge: true }) as Compose;
+const STATED = "src/platform/compose-target.json";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-compose-"));
+const running: ServeProcess[] = [];
+/** `name:port` of the file -> `host:port` here. */
+const places = new Map<string, string>();
+const here = (text: string): string => {
+  let localized = text.replaceAll("/data/", `${folder}/`).replaceAll("/target/", `${folder}/`);
+  for (const [name, place] of places) localized = localized.replaceAll(name, place);
+  return localized;
+};
+
+const serviceOf = (name: string): Service => file.services[name] as Service;
+
+/** Starts a service as its command says; `names`: how others call it, with the port. */
+const up = async (name: string, ...names: string[]): Promise<void> => {
+  const { command, environment } = serviceOf(name);
+  const args = command
+    .slice(1)
+    .map((word) =>
+      word.replace(/^(--(?:control-)?host)=.*/, "$1=127.0.0.1").replace(/^(--(?:control-)?port)=.*/, "$1=0"),
+    )
+    .map((word) => (word.startsWith("--target-from=") ? `--target-from=${join(ROOT, STATED)}` : here(word)));
+  const started = await startServe(args, environment);
+  running.push(started);
+  const { control, ...urls } = started.urls;
+  for (const one of names) places.set(one, new URL(Object.values(urls)[0] as string).host);
+  places.set(`${name}-control:9000`, new URL(Object.values(control ?? {})[0] as string).host);
+};
+
+/** The exit code of its health check, which asks `place` in place of the address that stands there. */
+const healthOf = (name: string, place: string): number | null => {
+  const [, program, ...args] = serviceOf(name).healthcheck.test;
+  expect(program).toBe("node");
+  const command = args.map((word) => word.replace(/(?<=http:\/\/)[^/]+/, place));
+  return spawnSync(process.execPath, command, { stdio: "ignore" }).status;
+};
+
+/** What `floodgate` in the file runs, with other options behind it. */
+const judge = async (...more: string[]): Promise<{ code: number; said: string }> => {
+  const { command, environment } = serviceOf("floodgate");
+  const env = { ...process.env, ...environment };
+  const child = spawn(process.execPath, [ENTRY, ...command.map(here), ...more], { env, stdio: "pipe" });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (said += text));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, said };
+};
+
+beforeAll(async () => {
+  await up("limiter", "limiter-service:7002", "limiter-link:7002");
+  await up("keys", "keys-service:7001", "keys-link:7001");
+  await up("api-1", "edge:8080", "api-1:8080");
+  await up("api-2", "api-2:8080");
+}, 60_000);
+afterAll(async () => {
+  for (const one of running.reverse()) await one.stop();
+  rmSync(folder, { recursive: true });
 });
 
-const SECRETS = { FLOODGATE_SESSION_SECRET: "s".repeat(32), FLOODGATE_ADMIN_SECRET: "a".repeat(32) };
+const hasCurl = spawnSync("curl", ["--version"], { stdio: "ignore" }).status === 0;
+if (!hasCurl) process.stderr.write("SKIPPED: no curl; the operator of docker-compose.yml is not run\n");
+/** A phase of `verify` that needs a few dozen calls. */
+const SOME_RULES = "management";
 
 describe("the services of docker-compose.yml, run as processes", () => {
-  const profiles = ["limiter", ...(hasRedis ? ["redis"] : [])];
+  test.each([
+    ["limiter", "limiter-service:7002"],
+    ["keys", "keys-service:7001"],
+    ["api-1", "api-1:8080"],
+    ["api-2", "api-2:8080"],
+  ])("%s is healthy, and is not where nobody listens", (name, at) => {
+    expect(healthOf(name, places.get(at) as string)).toBe(0);
+    expect(healthOf(name, "127.0.0.1:9")).toBe(1);
+  });
 
-  test.skipIf(toxiproxy === null).each(profiles)(
-    "two replicas keep one quota, behind toxiproxy: profile %s",
-    async (profile) => {
-      const protocol = profile === "redis" ? "redis" : "http";
-      const file = readCompose({ ...SECRETS, FLOODGATE_LIMITER_PROTOCOL: protocol });
-      run = await openComposeRun(file, profile);
-      const { start, relay, health, operator, url } = run;
+  test.skipIf(!hasCurl)("the operator's curl has the token, and nobody gets in without it", () => {
+    const config = join(folder, "operator.curlrc");
+    writeFileSync(config, file.configs.operator.content);
+    const ask = (...options: string[]) =>
+      JSON.parse(
+        spawnSync("curl", [...options, here("http://keys-control:9000/orgs/org_a")], { encoding: "utf8" }).stdout,
+      );
+    expect(ask("--config", config)).toMatchObject({ id: "org_a", tier: "Pro" });
+    expect(ask("--silent")).toEqual({ error: expect.stringContaining("expected Authorization: Bearer") });
+  });
 
-      await start(profile);
-      await start("keys");
-      await run.toxiproxy(toxiproxy as string);
-      await run.link("keys", "limiter");
-      const replicas = ["api-1", "api-2"];
-      for (const replica of replicas) await start(replica);
-      await run.link("edge");
-      const roles = ["keys", ...replicas, ...(profile === "limiter" ? ["limiter"] : [])];
-      for (const role of roles) {
-        expect([role, health(role)]).toEqual([role, 0]);
-        await relay(role);
-      }
-
-      const ask = (method: string, place: string, body?: object) => {
-        const { ok, text } = operator(method, place, body);
-        expect(ok, text).toBe(true);
-        return JSON.parse(text);
-      };
-      const { id } = ask("POST", "http://keys-control:9000/orgs", { tier: "Free", map_load_allowance: 5 });
-      const record = { org_id: id, kind: "publishable", scopes: ["maps"], allowed_origins: ["https://app.example"] };
-      const { key } = ask("POST", "http://keys-control:9000/keys", record);
-      const mint = async (at: string): Promise<string> => {
-        const answer = await fetch(`${at}/v1/sdk/sessions`, {
-          method: "POST",
-          headers: { "x-api-key": key, origin: "https://app.example" },
-          body: JSON.stringify({ product: "tile" }),
-        });
-        const { detail, error } = (await answer.json()) as { detail?: string; error?: string };
-        return [answer.status, detail ?? error ?? ""].join(" ").trim();
-      };
-      const ways = [url("toxiproxy", 8080), ...replicas.map((replica) => url(replica, 8080))];
-      const minted = await Promise.all(Array.from({ length: 12 }, (_, i) => mint(ways[i % 3] as string)));
-      expect(minted.sort()).toEqual([...Array(5).fill("200"), ...Array(7).fill("429 map_load_quota_exceeded")]);
-      expect(ask("GET", `http://keys-control:9000/orgs/${id}`).map_loads_used).toBe(5);
-      for (const replica of replicas) {
-        expect(ask("GET", `http://${replica}-control:9000/gauges`)).toMatchObject({ in_flight: 0 });
-      }
-      const { ok } = operator("GET", `http://${profile === "redis" ? "api-1" : "limiter"}-control:9000/ledger?run=x`);
-      expect(ok).toBe(true);
-
-      // Both links go through toxiproxy: with one of them cut nobody gets in.
-      ask("POST", "http://toxiproxy-control:8474/proxies/limiter", { enabled: false });
-      for (const way of ways) expect(await mint(way)).toBe("429 limiter_unavailable");
-      ask("POST", "http://toxiproxy-control:8474/proxies/keys", { enabled: false });
-      for (const way of ways) {
-        const unknown = await fetch(`${way}/v1/design/styles`, {
-          headers: { "x-api-key": `svc_sk_live_${"k".repeat(24)}` },
-        });
-        expect(unknown.status).toBe(503);
-      }
-    },
-    // A dozen processes, most of them Node.
-    90_000,
-  );
+  test("floodgate owns every host of the target file that the key service wrote, and passes on the deployment", async () => {
+    const planned = await judge("--dry-run");
+    expect(planned).toEqual({ code: 0, said: expect.stringMatching(/^Budget: /m) });
+    expect(planned.said).not.toContain("would be refused by the safety guard");
+    const target = join(folder, "target.json");
+    writeFileSync(target, here(readFileSync(target, "utf8")));
+    const judged = await judge("--only", SOME_RULES, "--rate", "100", "--out", join(folder, "reports"), "--quiet");
+    expect(judged.code, judged.said).toBe(0);
+  });
 });

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -46,7 +46,6 @@ describe("the command line", () => {
   });
 
   test("a foreign host is refused by the guard with exit code 5", async () => {
-    const { writeFileSync } = await import("node:fs");
     const file = join(folder, "foreign.json");
     const target = {
       schema: "floodgate/target@1",
@@ -62,33 +61,5 @@ describe("the command line", () => {
   test("help goes to stdout with exit code 0", async () => {
     const { code, out } = await run(["--help"]);
     expect([code, out]).toEqual([0, expect.stringContaining("Exit codes:")]);
-  });
-
-  test("serve says one line of JSON, writes a target file for its owner alone, and ends with its stdin", async () => {
-    const file = join(folder, "target.json");
-    const child = spawn(
-      process.execPath,
-      [ENTRY, "serve", "--tenants", "3", "--write-target", file, "--control-port", "0"],
-      {
-        env: { ...process.env, FLOODGATE_END_WITH_STDIN: "1" },
-        stdio: ["pipe", "pipe", "ignore"],
-      },
-    );
-    const exited = new Promise((resolve) => child.on("exit", resolve));
-    const line = await new Promise<string>((resolve) => child.stdout.once("data", (text) => resolve(String(text))));
-    const urls = JSON.parse(line) as { api: string; control: { api: string } };
-    const target = JSON.parse(readFileSync(file, "utf8")) as {
-      tenants: unknown[];
-      credentials: { server: { key: string } };
-    };
-    expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(target.tenants).toHaveLength(3);
-    const answer = await fetch(`${urls.api}/design/styles`, {
-      headers: { "x-api-key": target.credentials.server.key },
-    });
-    expect(answer.status).toBe(200);
-    await answer.text();
-    child.stdin.end();
-    expect(await exited).toBe(0);
   });
 });

@@ -3,10 +3,10 @@ import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command } from "commander";
+import { isLoopbackHost } from "../contract/loopback.ts";
 import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
 import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
 import { redact } from "../supervision/redaction.ts";
-import { isLoopbackHost } from "../target/target-guard.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { findingsText, wrapped } from "./findings-text.ts";
 

@@ -13,6 +13,7 @@ export type ServeOptions = {
   host: string;
   port: number;
   controlPort?: number;
+  controlHost?: string;
   keys?: string;
   limiter?: string;
   slots?: number;
@@ -37,6 +38,7 @@ export type ServeOptions = {
   seed: number;
   tenants?: number;
   writeTarget?: string;
+  targetFrom?: string;
 };
 
 /** `R:B`, calls a second and burst; `off` for no limit, as a word: of a `null`, commander makes an empty text. */
@@ -95,9 +97,13 @@ organization that holds less than its share of it.`;
 export const addServeOptions = (command: Command): Command =>
   command
     .addOption(new Option("--role <role>", "which part").choices(ROLES).default("all"))
-    .option("--host <address>", "where the role listens; the control plane stays on loopback", "127.0.0.1")
+    .option("--host <address>", "where the role listens, but not its control plane", "127.0.0.1")
     .option("--port <n>", "0 lets the system choose", port, 0)
-    .option("--control-port <n>", "control plane on loopback; off unless given", port)
+    .option("--control-port <n>", "control plane; off unless given", port)
+    .option(
+      "--control-host <address>",
+      "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set",
+    )
     .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
     .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
     .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
@@ -142,6 +148,7 @@ export const addServeOptions = (command: Command): Command =>
       whole(0, 10_000),
     )
     .option("--write-target <file>", "seed, and write a target file with every role")
+    .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
     .addHelpText("after", EXPLAINED);
 
 const pem = (file: string, option: string): string => {
@@ -174,7 +181,9 @@ const ADAPTIVE_ROOM = 8;
 export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   const slots = options.slots ?? options.globalInFlight ?? DEFAULT_SLOTS;
   const { FLOODGATE_SESSION_SECRET: sessionSecret, FLOODGATE_ADMIN_SECRET: adminSecret } = process.env;
-  const { host, port, shedding, logLevel, controlPort, keys, limiter, http2, toleratedWaitMs } = options;
+  // Set to nothing is not set: that is how a variable that nobody gave comes out of a Compose file.
+  const controlToken = process.env.FLOODGATE_CONTROL_TOKEN || undefined;
+  const { host, port, shedding, logLevel, controlPort, controlHost, keys, limiter, http2, toleratedWaitMs } = options;
   const globalInFlight = options.globalInFlight ?? (shedding === "adaptive" ? slots * ADAPTIVE_ROOM : slots);
   // Fair shares take the place of the organization's cap where the limit adapts.
   const orgInFlight = options.orgInFlight ?? (shedding === "adaptive" ? globalInFlight : undefined);
@@ -190,7 +199,18 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
       seed: options.seed,
       changes: options.capacityChange ?? [],
     },
-    ...given({ orgInFlight, controlPort, keys, limiter, http2, toleratedWaitMs, sessionSecret, adminSecret }),
+    ...given({
+      controlPort,
+      controlHost,
+      controlToken,
+      orgInFlight,
+      keys,
+      limiter,
+      http2,
+      toleratedWaitMs,
+      sessionSecret,
+      adminSecret,
+    }),
     ...given({
       rateLimit: options.rateLimit === "off" ? null : options.rateLimit,
       designCap: options.designCap,

@@ -1,44 +1,51 @@
 /** `serve` as a user starts it: a process of its own, its options as they stand on the command line. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { ENTRY, type ServeProcess, startServe } from "../platform/serve-process.fixture.ts";
 
-const ENTRY = new URL("floodgate.mjs", import.meta.url).pathname;
-
-let child: ChildProcess | undefined;
-let folder: string | undefined;
-
+let running: ServeProcess[] = [];
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-serve-"));
+});
 afterEach(async () => {
-  if (child !== undefined && child.exitCode === null && child.signalCode === null) {
-    child.kill("SIGTERM");
-    await once(child, "exit");
-  }
-  if (folder !== undefined) await rm(folder, { recursive: true });
-  child = undefined;
-  folder = undefined;
+  for (const one of running.reverse()) await one.stop();
+  running = [];
+  await rm(folder, { recursive: true });
 });
 
-type Urls = { api: string; keys: string; limiter: string; control: { api: string } };
+type Urls = { api: string; keys: string; limiter: string; control: { api: string; keys: string } };
+
+const start = async (...args: string[]): Promise<ServeProcess & { urls: Urls }> => {
+  const started = await startServe([...args, "--log-level", "silent"]);
+  running.push(started);
+  return started as ServeProcess & { urls: Urls };
+};
 
 const serve = async (...more: string[]): Promise<{ urls: Urls; serverKey: string }> => {
-  folder = await mkdtemp(join(tmpdir(), "floodgate-serve-"));
   const target = join(folder, "target.json");
-  const fixed = ["--role", "all", "--write-target", target, "--tenants", "0", "--control-port", "0"];
-  const started = spawn(process.execPath, [ENTRY, "serve", ...fixed, "--log-level", "silent", ...more], {
-    stdio: ["pipe", "pipe", "ignore"],
-    // It ends with us, however we end.
-    env: { ...process.env, FLOODGATE_END_WITH_STDIN: "1" },
+  const { urls } = await start("--write-target", target, "--tenants", "0", ...more);
+  return { urls, serverKey: JSON.parse(await readFile(target, "utf8")).credentials.server.key };
+};
+
+/** Of a `serve` that cannot start. */
+const mistake = async (...args: string[]): Promise<{ code: number; printed: string; said: string }> => {
+  const child = spawn(process.execPath, [ENTRY, "serve", "--log-level", "silent", ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
   });
-  child = started;
-  for await (const line of createInterface({ input: started.stdout })) {
-    const { credentials } = JSON.parse(await readFile(target, "utf8"));
-    return { urls: JSON.parse(line), serverKey: credentials.server.key };
-  }
-  throw new Error("expected one line of JSON on stdout, got none");
+  let [said, printed] = ["", ""];
+  child.stderr.on("data", (chunk) => {
+    said += chunk;
+  });
+  child.stdout.on("data", (chunk) => {
+    printed += chunk;
+  });
+  const [code] = (await once(child, "close")) as [number];
+  return { code, printed, said };
 };
 
 test("--rate-limit off lets through what the default would have limited", async () => {
@@ -57,23 +64,15 @@ test.each([
   [["--host", "192.0.2.1"], "expected an address that can be listened on"],
   [["--trusted-proxy", "proxy"], "expected a trusted proxy"],
   [["--keys", "sqlite:/nowhere/keys.db"], "expected /nowhere/keys.db to be an SQLite file"],
+  [["--control-port", "0", "--control-host", "0.0.0.0"], "expected FLOODGATE_CONTROL_TOKEN in the environment"],
   [["--service-ms", "1e12"], "expected at most 600000"],
   [["--capacity-change", "1e9:slots=1"], "expected S:slots=N"],
-])("%j is a mistake told in a sentence, with exit code 2", async (options, sentence) => {
-  child = spawn(process.execPath, [ENTRY, "serve", "--log-level", "silent", ...options], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let [told, printed] = ["", ""];
-  child.stderr?.on("data", (chunk) => {
-    told += chunk;
-  });
-  child.stdout?.on("data", (chunk) => {
-    printed += chunk;
-  });
-  const [code] = await once(child, "close");
+  [["--target-from", "/nowhere/target.json"], "--target-from needs --write-target"],
+])("%j is a mistake reported in a sentence, with exit code 2", async (options, sentence) => {
+  const { code, printed, said } = await mistake(...options);
   expect([code, printed]).toEqual([2, ""]);
-  expect(told).toContain(sentence);
-  expect(told).not.toContain("    at ");
+  expect(said).toContain(sentence);
+  expect(said).not.toContain("    at ");
 });
 
 test("--host moves the API alone: its services and the control plane stay on loopback", async () => {
@@ -85,4 +84,47 @@ test("--host moves the API alone: its services and the control plane stay on loo
     "127.0.0.1",
     "127.0.0.1",
   ]);
+});
+
+test("--write-target writes a file for its owner alone, and serve ends with its stdin", async () => {
+  const file = join(folder, "target.json");
+  const { child, urls } = await start("--tenants", "3", "--write-target", file);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  const { tenants, credentials } = JSON.parse(await readFile(file, "utf8"));
+  expect(tenants).toHaveLength(3);
+  const answer = await fetch(`${urls.api}/design/styles`, { headers: { "x-api-key": credentials.server.key } });
+  expect(answer.status).toBe(200);
+  await answer.text();
+  child.stdin?.end();
+  expect((await once(child, "exit"))[0]).toBe(0);
+});
+
+test("the key service writes a target file for a deployment that it is told of, with credentials that work there", async () => {
+  const stated = join(folder, "stated.json");
+  const file = join(folder, "target.json");
+  const limiter = (await start("--role", "limiter")).urls.limiter;
+  const about = { schema: "floodgate/target@1", name: "two", base_url: "http://edge/v1", limits: { replicas: 2 } };
+  await writeFile(stated, JSON.stringify(about));
+  const seeding = ["--role", "keys", "--limiter", limiter, "--write-target", file, "--tenants", "1"];
+  const { urls } = await start(...seeding, "--target-from", stated);
+  const { tenants, credentials, ...rest } = JSON.parse(await readFile(file, "utf8"));
+  expect([rest, tenants.length]).toEqual([about, 1]);
+  const { urls: api } = await start("--role", "api", "--limiter", limiter, "--keys", urls.keys);
+  const answer = await fetch(`${api.api}/design/styles`, { headers: { "x-api-key": credentials.server.key } });
+  expect(answer.status).toBe(200);
+});
+
+test.each([
+  ["no file", null, "expected a target file without tenants and credentials, reading it failed (ENOENT)"],
+  ["no JSON", "{", "but it is not JSON"],
+  ["a list", "[]", "but it is no JSON object"],
+  ["credentials", '{"credentials":{}}', "but it has credentials: take them out"],
+  ["no base_url", '{"schema":"floodgate/target@1"}', "base_url: expected"],
+])("--target-from with %s is a mistake reported in a sentence", async (_what, text, sentence) => {
+  const stated = join(folder, "stated.json");
+  if (text !== null) await writeFile(stated, text);
+  const file = join(folder, "target.json");
+  const { code, said } = await mistake("--write-target", file, "--target-from", stated);
+  expect([code, said]).toEqual([2, expect.stringContaining(sentence)]);
+  await expect(stat(file)).rejects.toThrow("ENOENT");
 });

@@ -35,6 +35,9 @@ const serve = async (options: ServeOptions): Promise<void> => {
       "--tenants needs --write-target FILE: without it nobody knows the tenants' keys",
     );
   }
+  if (options.targetFrom !== undefined && path === undefined) {
+    throw new CommandError(EXIT.usage, "--target-from needs --write-target FILE: it is the rest of that file");
+  }
   const role = roleOptionsOf(options);
   // Made here rather than in the role, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
@@ -44,7 +47,8 @@ const serve = async (options: ServeOptions): Promise<void> => {
   if (path !== undefined) {
     try {
       const { adminSecret = "" } = role;
-      await seedAndWriteTarget(running, { tenants, path, adminSecret, role, tlsCert: options.tlsCert });
+      const { tlsCert, targetFrom } = options;
+      await seedAndWriteTarget(running, { tenants, path, adminSecret, role, tlsCert, targetFrom });
     } catch (error) {
       await running.close();
       throw error;

@@ -1,36 +1,51 @@
 /** `serve --write-target`: seeds the demo organizations and tenants and writes the target file that names them. */
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
 import type { RoleOptions, Running } from "../platform/start-role.ts";
+import { checkTarget } from "../target/target-file.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 
 const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
-export const seedAndWriteTarget = async (
-  running: Running,
-  options: { tenants: number; path: string; adminSecret: string; role: RoleOptions; tlsCert?: string | undefined },
-): Promise<void> => {
-  const { administration, urls } = running;
-  if (administration === undefined || urls.api === undefined) {
-    throw new CommandError(
-      EXIT.usage,
-      "--write-target and --tenants need a process that has the keys and knows the limiter: use --role all, or seed through the control plane of the key service",
-    );
-  }
-  const nowMs = Date.now();
-  const seed = planSeed(demoTenants(options.tenants), {
-    makeSecret,
-    adminToken: (org) => mintAdminToken({ secret: options.adminSecret, org, nowMs, expiresInS: ADMIN_TOKEN_S }),
-    nowMs,
+type WriteTargetOptions = {
+  tenants: number;
+  path: string;
+  adminSecret: string;
+  role: RoleOptions;
+  tlsCert?: string | undefined;
+  targetFrom?: string | undefined;
+};
+
+/** What the file `--target-from` says: everything of a target file but who calls. */
+const readFrom = async (file: string): Promise<Record<string, unknown>> => {
+  const expected = `--target-from ${file}: expected a target file without tenants and credentials`;
+  const text = await readFile(file, "utf8").catch((error: unknown) => {
+    const why = (error as NodeJS.ErrnoException).code ?? "unreadable";
+    throw new CommandError(EXIT.usage, `${expected}, reading it failed (${why})`);
   });
-  await storeSeed(seed, administration.keys, administration.limiter);
+  let found: unknown;
+  try {
+    found = JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(EXIT.usage, `${expected}, but it is not JSON: ${(error as Error).message}`);
+  }
+  if (typeof found !== "object" || found === null || Array.isArray(found)) {
+    throw new CommandError(EXIT.usage, `${expected}, but it is no JSON object`);
+  }
+  const own = ["tenants", "credentials"].find((field) => field in found);
+  if (own !== undefined) throw new CommandError(EXIT.usage, `${expected}, but it has ${own}: take them out`);
+  return found as Record<string, unknown>;
+};
+
+/** The same where this process is the whole deployment. */
+const ofThisProcess = ({ urls }: Running, options: WriteTargetOptions): Record<string, unknown> => {
   const { inference, globalInFlight, orgInFlight = 32, rateLimit, shedding = "fixed" } = options.role;
   const rate = rateLimit === undefined ? { perS: 50, burst: 100 } : rateLimit;
   const { control } = urls;
-  const target = {
+  return {
     schema: "floodgate/target@1",
     name: "serve",
     base_url: urls.api,
@@ -56,8 +71,34 @@ export const seedAndWriteTarget = async (
       revocation_budget_ms: 1_000,
     },
     permits: { writes: true, quota_burn: true, chaos: true },
-    ...seed.target,
   };
+};
+
+export const seedAndWriteTarget = async (running: Running, options: WriteTargetOptions): Promise<void> => {
+  const { administration, urls } = running;
+  if (administration === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      "--write-target needs a process that has the keys and knows the limiter: use --role all, or --role keys with --limiter",
+    );
+  }
+  if (urls.api === undefined && options.targetFrom === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      "--write-target with --role keys needs --target-from FILE: where the API is, and its limits, are not known here",
+    );
+  }
+  const stated =
+    options.targetFrom === undefined ? ofThisProcess(running, options) : await readFrom(options.targetFrom);
+  const nowMs = Date.now();
+  const seed = planSeed(demoTenants(options.tenants), {
+    makeSecret,
+    adminToken: (org) => mintAdminToken({ secret: options.adminSecret, org, nowMs, expiresInS: ADMIN_TOKEN_S }),
+    nowMs,
+  });
+  // What was stated is somebody's writing: a slip in it is found here, not by whoever uses the file.
+  const { target } = checkTarget({ ...stated, ...seed.target }, options.targetFrom ?? options.path);
+  await storeSeed(seed, administration.keys, administration.limiter);
   // It holds credentials: for its owner only.
   await writeFile(options.path, `${JSON.stringify(target, null, 2)}\n`, { mode: 0o600 }).catch((error: unknown) => {
     const why = (error as NodeJS.ErrnoException).code ?? "failed";

@@ -2,6 +2,7 @@
  * Where a call comes from: the browser's `Origin` against a key's allowlist, the caller's address against a server key's
  * (items 43-44, 52-56, 71-73, 145-152; A6). A browser is whoever sends an `Origin`, whatever its value.
  */
+import { isLoopbackHost } from "../contract/loopback.ts";
 import type { KeyRecord } from "./records.ts";
 
 const DEFAULT_PORT: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
@@ -19,8 +20,10 @@ export const normalizeOrigin = (origin: string): string | null => {
   return port === undefined || port === DEFAULT_PORT[scheme] ? `${scheme}//${host}` : `${scheme}//${host}:${port}`;
 };
 
-const isLoopback = (normalized: string): boolean =>
-  /^https?:\/\/(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(normalized);
+const isLoopback = (normalized: string): boolean => {
+  const host = /^https?:\/\/(\[[^\]]+\]|[^:]+)(?::\d+)?$/.exec(normalized)?.[1];
+  return host !== undefined && isLoopbackHost(host);
+};
 
 /** Whether a key's allowlist names this origin. A test publishable key without a list admits loopback only (item 54). */
 export const originListed = (key: KeyRecord, origin: string): boolean => {

@@ -1,7 +1,7 @@
 /** What each scenario would do, spend and show on this deployment, worked out without sending anything. */
 
+import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
-import { isLoopbackHost } from "../target/target-guard.ts";
 import { viewOf } from "../target/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../workload/load-profiles.ts";

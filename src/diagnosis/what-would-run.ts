@@ -1,7 +1,7 @@
 /** What `verify` and faults would come to with this target file, worked out without sending anything. */
 
+import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
-import { isLoopbackHost } from "../target/target-guard.ts";
 import { RULES } from "../verify/catalogue.ts";
 import type { Asked } from "../verify/lacks.ts";
 import { planVerify, type VerifyPlan } from "../verify/plan.ts";

@@ -9,34 +9,14 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
 import type { Parts } from "../platform/parts.ts";
-import type { DeploymentOptions } from "./deployment.ts";
 import { compareOnGate } from "./gate-trial.ts";
-import { type Bench, openBench } from "./stage-bench.ts";
+import type { ComparedStage, MiniStage } from "./mini-stage.ts";
+import { openBench } from "./stage-bench.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost } from "./stages/faults.ts";
 import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./stages/load.ts";
 import { deploy, recordChanges, streams } from "./stages/streams.ts";
 import { verify, verifyLoad } from "./stages/verify.ts";
-
-type About = {
-  about: string;
-  /** Invariants (rules as `verify/<rule>`, measurements as `gate/<measurement>`) that pass on the healthy platform, or the
-   * stage proves nothing. */
-  proves: readonly string[];
-};
-
-/** A deployment, loaded, and judged by all invariants and whatever else the play itself asks. */
-export type MiniStage = About & {
-  options: DeploymentOptions;
-  /** A black box: no invariant is asked, because they see a ledger and counts that the caller does not. */
-  rulesAlone?: true;
-  play(bench: Bench): Promise<void>;
-};
-
-/** Two deployments, side by side. */
-export type ComparedStage = About & {
-  compare(base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]>;
-};
 
 const gate: ComparedStage = {
   about: "the healthy platform and this one in short blocks in turn, compared in pairs",

@@ -130,3 +130,34 @@ test("an offset of more than a hundred years is refused, because months have nam
     expect(() => readClockOffset({ clock_offset_ms: offset })).toThrow("at most a hundred years");
   }
 });
+
+test("with a token, whoever does not send it is refused, whatever was asked for, and changes nothing", async () => {
+  const token = "correct-horse-battery";
+  const applied: unknown[] = [];
+  service = await startControlPlane({
+    port: 0,
+    parts: [part((body) => ({ apply: () => ({ applied: applied.push(body) }) }))],
+    token,
+  });
+  const ask = (method: string, path: string, authorization?: string) =>
+    fetch(`${service?.url}${path}`, {
+      method,
+      headers: authorization === undefined ? {} : { authorization },
+      ...(method === "GET" ? {} : { body: "{}" }),
+    });
+  const wrong = [undefined, "", token, `Basic ${token}`, "Bearer", `Bearer ${token}x`, `Bearer ${token.slice(1)}`];
+  for (const authorization of wrong) {
+    for (const [method, path] of [
+      ["PATCH", "/deployment"],
+      ["GET", "/health"],
+      ["GET", "/nowhere"],
+    ] as const) {
+      const answer = await ask(method, path, authorization);
+      expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+    }
+  }
+  expect(applied).toEqual([]);
+  expect((await ask("PATCH", "/deployment", `Bearer ${token}`)).status).toBe(200);
+  expect((await ask("PATCH", "/deployment", `bearer ${token}`)).status).toBe(200);
+  expect(applied).toHaveLength(2);
+});

@@ -2,7 +2,9 @@
  * The control plane: a listener of its own for the parts of one process (interface.md section 4), and `PATCH /deployment`,
  * which goes to each of the parts or to none.
  */
+import { bearerCheck } from "./control-token.ts";
 import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./http-service.ts";
+import { reasonOf } from "./reason-of.ts";
 
 /**
  * A change that has been read and fits. What can fail is saved by all parts before any applies; applying cannot fail, and
@@ -25,8 +27,6 @@ export type ControlPart = {
 /** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
 const FIELDS = ["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"];
 
-const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
 /** Saves every change, or takes back those that were saved and says how that went. */
 const saveAll = async (changes: readonly DeploymentChange[]): Promise<void> => {
   const begun: DeploymentChange[] = [];
@@ -41,7 +41,7 @@ const saveAll = async (changes: readonly DeploymentChange[]): Promise<void> => {
         failed === undefined
           ? "nothing was changed"
           : "what was saved could not be taken back either, so the store may hold the change: send it again, or the old one";
-      throw new RequestError(503, `the change could not be saved (${sentence(error)}); ${left}`);
+      throw new RequestError(503, `the change could not be saved (${reasonOf(error)}); ${left}`);
     }
   }
 };
@@ -77,11 +77,14 @@ export const startControlPlane = (options: {
   host?: string;
   port: number;
   parts: readonly ControlPart[];
+  /** Required of every request, on loopback too; absent: everybody may ask. */
+  token?: string | undefined;
 }): Promise<HttpService> =>
   startHttpService({
     host: options.host ?? "127.0.0.1",
     port: options.port,
     routes: [...options.parts.flatMap(({ routes }) => routes), deploymentRoute(options.parts)],
+    ...(options.token === undefined ? {} : { mayAsk: bearerCheck(options.token) }),
   });
 
 /** A hundred years: months have names of four digits, and dates stay dates. */

@@ -51,6 +51,8 @@ export const startHttpService = async (options: {
   host: string;
   port: number;
   routes: readonly ServiceRoute[];
+  /** Judges the `Authorization` of every request, before anything else is looked at; absent: everybody may ask. */
+  mayAsk?: (authorization: string | undefined) => boolean;
 }): Promise<HttpService> => {
   let closing = false;
   // For whoever wants to know whether the link is whole; it costs nothing and changes nothing.
@@ -70,6 +72,10 @@ export const startHttpService = async (options: {
   const none = new URLSearchParams();
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (options.mayAsk?.(request.headers.authorization) === false) {
+      response.setHeader("www-authenticate", "Bearer");
+      throw new RequestError(401, "expected Authorization: Bearer with this service's token");
+    }
     const url = request.url ?? "/";
     const mark = url.indexOf("?");
     const path = mark === -1 ? url : url.slice(0, mark);

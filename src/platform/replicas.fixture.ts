@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Agent, request } from "undici";
 import type { KeyRecord, Organization } from "../core/records.ts";
 import { type RedisServer, startRedisServer } from "./limiter/redis-server.fixture.ts";
-import { type RoleProcess, startRoleProcess } from "./role-process.fixture.ts";
+import { type ServeProcess, startServe } from "./serve-process.fixture.ts";
 
 export const ORIGIN = "https://app.example";
 
@@ -17,11 +17,11 @@ export type Heard = { status: number; subcode: string; json: Record<string, unkn
 export type LedgerLine = { charge_id: string; request_id: string; org: string; kind: "charge" | "refund" };
 
 export type Replicas = {
-  keys: RoleProcess;
+  keys: ServeProcess;
   /** `null` where the limiter is Redis. */
-  limiter: RoleProcess | null;
+  limiter: ServeProcess | null;
   redis: RedisServer | null;
-  apis: RoleProcess[];
+  apis: ServeProcess[];
   org(fields: Partial<Organization>): Promise<string>;
   /** A secret: publishable with one origin unless it is told otherwise. */
   key(org: string, fields?: Partial<KeyRecord>): Promise<string>;
@@ -68,7 +68,7 @@ export const startReplicas = async (options: {
   const close = async (): Promise<void> => {
     for (const one of closers.splice(0).reverse()) await one();
   };
-  const keep = <P extends RoleProcess>(started: P): P => {
+  const keep = <P extends ServeProcess>(started: P): P => {
     closers.push(() => started.kill());
     return started;
   };
@@ -77,16 +77,16 @@ export const startReplicas = async (options: {
     if (redis !== null) closers.push(() => redis.stop());
     const limiter =
       redis === null
-        ? keep(await startRoleProcess("limiter", ["--limiter", `sqlite:${join(folder, "limiter.db")}`]))
+        ? keep(await startServe(["--role", "limiter", "--limiter", `sqlite:${join(folder, "limiter.db")}`]))
         : null;
     const limiterUrl = redis?.url ?? (limiter?.urls.limiter as string);
     const keys = keep(
-      await startRoleProcess("keys", ["--keys", `sqlite:${join(folder, "keys.db")}`, "--limiter", limiterUrl]),
+      await startServe(["--role", "keys", "--keys", `sqlite:${join(folder, "keys.db")}`, "--limiter", limiterUrl]),
     );
     const links = ["--keys", keys.urls.keys as string, "--limiter", limiterUrl];
-    const apis: RoleProcess[] = [];
+    const apis: ServeProcess[] = [];
     for (let i = 0; i < options.replicas; i += 1) {
-      apis.push(keep(await startRoleProcess("api", [...links, "--rate-limit", "off", ...(options.api ?? [])])));
+      apis.push(keep(await startServe(["--role", "api", ...links, "--rate-limit", "off", ...(options.api ?? [])])));
     }
 
     const operate = async (url: string | undefined, method: "GET" | "POST", body?: unknown): Promise<string> => {
@@ -100,10 +100,10 @@ export const startReplicas = async (options: {
         throw new Error(`expected 2xx of ${method} ${url}, got ${answer.statusCode} ${text}`);
       return text;
     };
-    const control = (role: RoleProcess): string => Object.values(role.urls.control ?? {})[0] as string;
+    const control = (role: ServeProcess): string => Object.values(role.urls.control ?? {})[0] as string;
     const made = async (path: string, body: unknown) => JSON.parse(await operate(control(keys) + path, "POST", body));
     const gauges = async (replica: number) =>
-      JSON.parse(await operate(`${control(apis[replica] as RoleProcess)}/gauges`, "GET"));
+      JSON.parse(await operate(`${control(apis[replica] as ServeProcess)}/gauges`, "GET"));
 
     return {
       keys,
@@ -118,7 +118,7 @@ export const startReplicas = async (options: {
       adminToken: async (org) => (await made("/admin-tokens", { org })).token,
       call: async (replica, path, credential, { method = "POST", id, body } = {}) => {
         try {
-          const answer = await request(`${(apis[replica] as RoleProcess).urls.api}${path}`, {
+          const answer = await request(`${(apis[replica] as ServeProcess).urls.api}${path}`, {
             method,
             dispatcher: agent,
             headers: {
@@ -148,7 +148,7 @@ export const startReplicas = async (options: {
         return sum;
       },
       ledger: async (run) => {
-        const lines = await operate(`${control(limiter ?? (apis[0] as RoleProcess))}/ledger?run=${run}`, "GET");
+        const lines = await operate(`${control(limiter ?? (apis[0] as ServeProcess))}/ledger?run=${run}`, "GET");
         return lines
           .split("\n")
           .filter((line) => line !== "")

@@ -117,6 +117,20 @@ describe("options that cannot be", () => {
     ],
     ["a file that is something else", "all", { limiter: `sqlite:${import.meta.filename}` }, /not a database/],
     ["a path that is missing", "all", { limiter: "sqlite:" }, /expected --limiter sqlite:PATH/],
+    [
+      "a control plane for everybody without a token",
+      "all",
+      { controlPort: 0, controlHost: "0.0.0.0" },
+      /--control-host 0\.0\.0\.0 is not loopback: expected FLOODGATE_CONTROL_TOKEN/,
+    ],
+    [
+      "the address of a control plane without its port",
+      "all",
+      { controlHost: "::" },
+      /--control-host :: needs --control-port/,
+    ],
+    ["a token that can be guessed", "all", { controlPort: 0, controlToken: "secret" }, /16 or more visible ASCII/],
+    ["a token that no header can carry", "all", { controlToken: "a token with blanks" }, /16 or more visible ASCII/],
   ] as [string, Role, RoleOptions, RegExp][])(
     "%s is refused in a sentence, and nothing is left listening",
     async (_name, role, options, message) => {

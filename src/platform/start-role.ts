@@ -4,11 +4,13 @@
  * (interface.md section 4, `serve`).
  */
 import { randomBytes } from "node:crypto";
+import { isLoopbackHost } from "../contract/loopback.ts";
 import { isBlock } from "../core/origin.ts";
 import { type ApiOptions, type ApiService, startApiService } from "./api/api-service.ts";
 import type { Gauges } from "./api/gauges.ts";
 import { shiftableClock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
+import { isUsableToken } from "./control-token.ts";
 import type { HttpService } from "./http-service.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
@@ -39,8 +41,12 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   /** Ports of the two services in `all`. */
   keysPort?: number;
   limiterPort?: number;
-  /** The control plane, on loopback; absent: none. */
+  /** The control plane; absent: none. */
   controlPort?: number;
+  /** Where it listens, default 127.0.0.1; beyond loopback only with a token. */
+  controlHost?: string;
+  /** What callers of the control plane must send as `Authorization: Bearer`; absent: nothing. */
+  controlToken?: string;
   /** `sqlite:PATH`, `memory`, or the URL of a key service; default `memory`. */
   keys?: string;
   /** `sqlite:PATH`, `memory`, the URL of a limiter service, or `redis://…`; default `memory`. */
@@ -133,6 +139,25 @@ const checkProxies = (blocks: readonly string[] = []): void => {
   throw new RoleOptionsError(`expected a trusted proxy as an address or a CIDR block, got "${wrong}"`);
 };
 
+const checkControl = ({ controlHost = "127.0.0.1", controlPort, controlToken }: RoleOptions): void => {
+  if (controlToken !== undefined && !isUsableToken(controlToken)) {
+    throw new RoleOptionsError(
+      "expected FLOODGATE_CONTROL_TOKEN to be 16 or more visible ASCII characters without a blank, got something else; e.g. openssl rand -hex 32",
+    );
+  }
+  if (isLoopbackHost(controlHost)) return;
+  if (controlPort === undefined) {
+    throw new RoleOptionsError(
+      `--control-host ${controlHost} needs --control-port: without it there is no control plane`,
+    );
+  }
+  if (controlToken === undefined) {
+    throw new RoleOptionsError(
+      `--control-host ${controlHost} is not loopback: expected FLOODGATE_CONTROL_TOKEN in the environment, got none; set it (e.g. openssl rand -hex 32), or leave the control plane on loopback`,
+    );
+  }
+};
+
 const secretOf = (role: Role, name: "session" | "admin", given: string | undefined): string => {
   if (given !== undefined && given !== "") return given;
   if (role === "all") return randomBytes(32).toString("hex");
@@ -158,6 +183,7 @@ export const startRole = async (role: Role, options: RoleOptions, parts: Parts =
 const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Closers): Promise<Running> => {
   checkLifetime(options.sessionLifetimeS);
   checkProxies(options.trustedProxies);
+  checkControl(options);
   const host = options.host ?? "127.0.0.1";
   // In one process only the API is for others; nobody but it has business with the two services.
   const serviceHost = role === "all" ? "127.0.0.1" : host;
@@ -248,7 +274,11 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   }
 
   if (options.controlPort !== undefined) {
-    const plane: HttpService = await startControlPlane({ port: options.controlPort, parts: controls });
+    const plane: HttpService = await startControlPlane({
+      ...defined({ host: options.controlHost, token: options.controlToken }),
+      port: options.controlPort,
+      parts: controls,
+    });
     closers.add(() => plane.close());
     urls.control = defined({
       api: urls.api && plane.url,

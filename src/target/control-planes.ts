@@ -1,10 +1,12 @@
 /**
  * Reads a deployment's control planes (interface.md section 4): counts, gauges and the ledger, the independent witnesses
- * of a stage. Every request has a deadline; what cannot be read is absent, and the judges say so.
+ * of a stage. Every request has a deadline; what cannot be read is absent, and the judges say so. Where the environment has
+ * `FLOODGATE_CONTROL_TOKEN`, every request carries it.
  */
 import { request } from "undici";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/stage-facts.ts";
+import { redactor } from "../supervision/redaction.ts";
 
 const DEADLINE_MS = 5_000;
 
@@ -15,6 +17,17 @@ export class ControlError extends Error {
   }
 }
 
+let masked = "";
+
+/** Masked from its first use on, wherever it may be repeated. */
+const bearer = (): Record<string, string> => {
+  const token = process.env.FLOODGATE_CONTROL_TOKEN ?? "";
+  if (token === "") return {};
+  if (token !== masked) redactor.register(token);
+  masked = token;
+  return { authorization: `Bearer ${token}` };
+};
+
 const call = async (method: "GET" | "POST" | "PATCH" | "PUT", url: string, body?: unknown): Promise<string> => {
   try {
     const answer = await request(url, {
@@ -22,9 +35,16 @@ const call = async (method: "GET" | "POST" | "PATCH" | "PUT", url: string, body?
       headersTimeout: DEADLINE_MS,
       bodyTimeout: DEADLINE_MS,
       signal: AbortSignal.timeout(DEADLINE_MS * 2),
-      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+      headers: { ...bearer(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await answer.body.text();
+    if (answer.statusCode === 401) {
+      throw new ControlError(
+        url,
+        "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with",
+      );
+    }
     if (answer.statusCode >= 300) throw new ControlError(url, `status ${answer.statusCode}: ${text.slice(0, 200)}`);
     return text;
   } catch (error) {

@@ -1,5 +1,6 @@
 /** What stands between a rule and its trial: roles that the target file lacks, permits, budget. Known before anything is sent. */
 
+import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import type { Permission, Role, Rule } from "./rule.ts";
 import { type Left, type Shortage, shortageOf } from "./shortage.ts";
@@ -12,8 +13,6 @@ export const OPTION_OF: Readonly<Record<Permission, string>> = {
   "quota-burn": "--allow-quota-burn",
   load: "--allow-load",
 };
-
-const isLoopback = (url: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(new URL(url).hostname);
 
 export type Permits = { readonly allowed: ReadonlySet<Permission>; readonly why: ReadonlyMap<Permission, string> };
 
@@ -34,7 +33,7 @@ export const permitsOf = (target: Target, options: Asked): Permits => {
   for (const permission of Object.keys(OPTION_OF) as Permission[]) {
     const field = permission === "load" ? "permits.load_max_rps" : `permits.${permission.replace("-", "_")}`;
     if (asked[permission] !== true) why.set(permission, `needs ${OPTION_OF[permission]}`);
-    else if (stated[permission] ?? isLoopback(target.base_url)) allowed.add(permission);
+    else if (stated[permission] ?? isLoopbackHost(new URL(target.base_url).hostname)) allowed.add(permission);
     else why.set(permission, `${field} of the target file does not allow it`);
   }
   return { allowed, why };

@@ -6,7 +6,7 @@ import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } fr
 import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
 import type { CallerName, TargetView } from "../../workload/target-view.ts";
 import { REVOCATION_BUDGET_MS } from "../deployment.ts";
-import type { MiniStage } from "../stages.ts";
+import type { MiniStage } from "../mini-stage.ts";
 
 const SEED = 1;
 /** In every publishable key's allowlist (`platform/seed.ts`). */

@@ -6,8 +6,8 @@ import type { Step } from "../../workload/step.ts";
 import type { TargetView } from "../../workload/target-view.ts";
 import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
 import { whileBroken } from "../link-breaker.ts";
+import type { MiniStage } from "../mini-stage.ts";
 import { type Bench, RECOVERY_DEADLINE_MS } from "../stage-bench.ts";
-import type { MiniStage } from "../stages.ts";
 import { callsOf, paid } from "./load.ts";
 
 const TENANTS = 3;

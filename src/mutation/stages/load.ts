@@ -6,7 +6,7 @@ import { pause } from "../../supervision/waiting.ts";
 import { type Step, stepOf } from "../../workload/step.ts";
 import type { TargetView } from "../../workload/target-view.ts";
 import { inTurn } from "../../workload/tenants.ts";
-import type { MiniStage } from "../stages.ts";
+import type { MiniStage } from "../mini-stage.ts";
 
 export const paid = (count: number): SeedTenant[] =>
   Array.from({ length: count }, (_, at) => ({ org: `org_t${at + 1}`, tier: "Pro", allowance: 1_000_000, used: 0 }));

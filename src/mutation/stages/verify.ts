@@ -3,8 +3,8 @@
 import type { Claim } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";
+import type { MiniStage } from "../mini-stage.ts";
 import type { Bench } from "../stage-bench.ts";
-import type { MiniStage } from "../stages.ts";
 import { paid } from "./load.ts";
 
 /** As fast as it answers: it is ours, and its keys bear it. */

@@ -5,16 +5,18 @@
 import type { RouteName } from "../../contract/routes.ts";
 import { type Ask, UNAVAILABLE } from "../../core/call.ts";
 import type { Take, TakeAnswer } from "../limiter.ts";
-import type { IncomingCall } from "./incoming-call.ts";
+import { reasonOf } from "../reason-of.ts";
+import type { EndingCall } from "./ending-call.ts";
 import type { KeyAsk } from "./key-cache.ts";
 import { collectBody, READERS } from "./request-body.ts";
 
-export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** A call that can wait for an answer: `go` runs its checks from where they stand. What it does when admitted is no concern here. */
+type AskingCall = EndingCall<never> & { go(): void };
 
 const nameOf = (ask: Extract<Ask, { ask: KeyAsk }>): string => (ask.ask === "key" ? ask.secret : ask.id);
 
 /** Answers that need no waiting; whether there was one. */
-export const answerAtOnce = ({ call, context, route, query, params }: IncomingCall, ask: Ask): boolean => {
+export const answerAtOnce = ({ call, context, route, query, params }: AskingCall, ask: Ask): boolean => {
   if (ask.ask === "session") {
     call.session = context.sessions.read(ask.token, Math.floor(call.nowMs / 1000));
     return true;
@@ -33,7 +35,7 @@ export const answerAtOnce = ({ call, context, route, query, params }: IncomingCa
 };
 
 /** Sends the question; the call goes on when the answer is there, unless it is over by then. */
-export const answerLater = (incoming: IncomingCall, ask: Ask): void => {
+export const answerLater = (incoming: AskingCall, ask: Ask): void => {
   incoming.watch();
   if (incoming.isOver) return;
   if (ask.ask === "key" || ask.ask === "key-by-id") lookUp(incoming, ask);
@@ -41,7 +43,7 @@ export const answerLater = (incoming: IncomingCall, ask: Ask): void => {
   else if (ask.ask === "take") take(incoming, ask);
 };
 
-const lookUp = (incoming: IncomingCall, ask: Extract<Ask, { ask: KeyAsk }>): void => {
+const lookUp = (incoming: AskingCall, ask: Extract<Ask, { ask: KeyAsk }>): void => {
   const { call, context, requestId } = incoming;
   context.keyCache.find(ask.ask, nameOf(ask)).then(
     (snapshot) => {
@@ -56,7 +58,7 @@ const lookUp = (incoming: IncomingCall, ask: Extract<Ask, { ask: KeyAsk }>): voi
   );
 };
 
-const readBody = (incoming: IncomingCall): void => {
+const readBody = (incoming: AskingCall): void => {
   const reader = READERS[incoming.route.name as RouteName];
   collectBody(incoming.request, (body) => {
     if (body === null) {
@@ -68,7 +70,7 @@ const readBody = (incoming: IncomingCall): void => {
   });
 };
 
-const take = (incoming: IncomingCall, { rate, meter }: Extract<Ask, { ask: "take" }>): void => {
+const take = (incoming: AskingCall, { rate, meter }: Extract<Ask, { ask: "take" }>): void => {
   const { call, context, requestId } = incoming;
   const { key, org } = call.snapshot;
   if (meter !== null && context.settlement.isFull()) {
@@ -89,7 +91,7 @@ const take = (incoming: IncomingCall, { rate, meter }: Extract<Ask, { ask: "take
   );
 };
 
-const taken = (incoming: IncomingCall, asked: Take, answer: TakeAnswer): void => {
+const taken = (incoming: AskingCall, asked: Take, answer: TakeAnswer): void => {
   if (answer.verdict === "taken") {
     if (incoming.isOver) {
       incoming.context.settlement.undo(asked, "client-left");

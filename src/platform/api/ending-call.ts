@@ -8,20 +8,20 @@ import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
 import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import type { Take } from "../limiter.ts";
 import type { SlotPolicy } from "../parts.ts";
-import { reasonOf } from "./asks.ts";
+import { reasonOf } from "../reason-of.ts";
 import { recordCall } from "./call-record.ts";
 import { callOf, requestIdOf } from "./caller.ts";
 import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
 import type { ApiContext } from "./context.ts";
 import { EXPOSED } from "./cors.ts";
-import type { Work } from "./incoming-call.ts";
 import type { StreamRun } from "./stream-run.ts";
 import type { TimedJob } from "./timed-job.ts";
 
 /** Refused before anybody was authenticated: counted for no organization. */
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
 
-export class EndingCall {
+/** `Whole`: the call with all that it can do, which its work is given. */
+export class EndingCall<Whole> {
   readonly context: ApiContext;
   readonly route: Route;
   readonly request: IncomingMessage;
@@ -30,7 +30,7 @@ export class EndingCall {
   readonly call: Call;
   readonly query: unknown;
   readonly params: unknown;
-  protected readonly work: Work;
+  protected readonly work: (call: Whole) => void;
   readonly #beganMs = performance.now();
   #over = false;
   #watched = false;
@@ -43,7 +43,7 @@ export class EndingCall {
   constructor(
     context: ApiContext,
     name: RouteName,
-    work: Work,
+    work: (call: Whole) => void,
     request: IncomingMessage,
     response: ServerResponse,
     query: unknown,

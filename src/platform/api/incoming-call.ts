@@ -15,7 +15,7 @@ import { TimedJob } from "./timed-job.ts";
 export type Work = (call: IncomingCall) => void;
 
 /** Without fields or a constructor of its own: one that is derived would make every call dearer. */
-export class IncomingCall extends EndingCall implements StreamOwner {
+export class IncomingCall extends EndingCall<IncomingCall> implements StreamOwner {
   get voice(): StreamVoice {
     return this.context.parts.voice;
   }

@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyRequest, fastify } from "fastify";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
-import { reasonOf } from "./asks.ts";
+import { reasonOf } from "../reason-of.ts";
 import type { ApiContext } from "./context.ts";
 import { IncomingCall } from "./incoming-call.ts";
 import { manageKeys } from "./key-management.ts";

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FaultyLink, type LinkFault, startFaultyLink } from "../faulty-link.ts";
 import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
+import { startServe } from "../serve-process.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
 import { aTake, linesOf, refundOf } from "./limiter.fixture.ts";
 import { type LimiterService, startLimiterService } from "./limiter-service.ts";
 import { memoryLimiterStore } from "./local-limiter.ts";
-import { startServiceProcess } from "./service-process.fixture.ts";
 import type { LimiterStore } from "./store.ts";
 
 const BUDGET_MS = 250;
@@ -97,8 +97,8 @@ describe("the link to the limiter", () => {
   });
 
   test("a stopped service is refused by the deadline and answers again once it goes on", async () => {
-    const other = await startServiceProcess("memoryLimiterStore()");
-    const far = createHttpLimiter({ url: other.url });
+    const other = await startServe(["--role", "limiter"]);
+    const far = createHttpLimiter({ url: other.urls.limiter as string });
     try {
       await far.take(aTake(), 5_000);
       other.child.kill("SIGSTOP");
@@ -112,8 +112,8 @@ describe("the link to the limiter", () => {
   });
 
   test("a stall of our own process is not held against the limiter", async () => {
-    const other = await startServiceProcess("memoryLimiterStore()");
-    const far = createHttpLimiter({ url: other.url });
+    const other = await startServe(["--role", "limiter"]);
+    const far = createHttpLimiter({ url: other.urls.limiter as string });
     try {
       await far.take(aTake(), 5_000);
       const asked = far.take(aTake(), 100);
@@ -189,10 +189,10 @@ describe("an answer that is nonsense admits nobody", () => {
 
 test("a service killed under load loses nothing that it answered, and refunds hold after it is back", async () => {
   const path = join(folder, "killed.sqlite");
-  const store = `sqliteLimiterStore(${JSON.stringify(path)})`;
+  const store = ["--role", "limiter", "--limiter", `sqlite:${path}`];
   const run = `run-${randomUUID()}`;
-  const first = await startServiceProcess(store);
-  const limiter = createHttpLimiter({ url: first.url });
+  const first = await startServe(store);
+  const limiter = createHttpLimiter({ url: first.urls.limiter as string });
   const early = aTake({ org: "org_early" });
   await limiter.refund(refundOf(early), 5_000);
 
@@ -217,8 +217,11 @@ test("a service killed under load loses nothing that it answered, and refunds ho
   await first.kill();
   await limiter.close();
 
-  const second = await startServiceProcess(store);
-  const after = createHttpLimiter({ url: second.url, controlUrl: second.controlUrl });
+  const second = await startServe(store);
+  const after = createHttpLimiter({
+    url: second.urls.limiter as string,
+    controlUrl: second.urls.control?.limiter as string,
+  });
   const charged = new Set((await linesOf(after, run)).map(({ charge_id }) => charge_id));
   expect(answered.length).toBeGreaterThanOrEqual(3_000);
   expect(answered.filter((id) => !charged.has(id))).toEqual([]);
