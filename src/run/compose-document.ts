@@ -1,29 +1,10 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
 import { OUTCOMES } from "../contract/refusals.ts";
-import type { Line } from "../history/line.ts";
 import type { Claim, Measurement, RunDocument } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
-import type { RecordedStage } from "./recorder.ts";
-
-const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
-
-/** One of the specification's outcomes, or `null`. Both failures that travel under 200 are counted as `200 error`; how the stream ended separates them. */
-export const outcomeName = (line: Line): string | null => {
-  if (line.type !== "call") return null;
-  const name = line.ended === "error_event" ? "200 error event" : line.outcome;
-  return KNOWN.has(name) ? name : null;
-};
-
-export const outcomesSeen = (lines: Iterable<Line>): number => {
-  const seen = new Set<string>();
-  for (const line of lines) {
-    const name = outcomeName(line);
-    if (name !== null) seen.add(name);
-  }
-  return seen.size;
-};
+import type { RecordedStage } from "./stage-outcome.ts";
 
 /** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
 export const verdictOf = (

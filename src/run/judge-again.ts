@@ -9,7 +9,8 @@ import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import { outcomesSeen, verdictOf } from "./compose-document.ts";
+import { verdictOf } from "./compose-document.ts";
+import { outcomesSeen } from "./outcomes-seen.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import type { StageRecord } from "./write-reports.ts";
 

@@ -4,13 +4,10 @@
  */
 import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import { outcomeName } from "./compose-document.ts";
+import { outcomeName } from "./outcomes-seen.ts";
 import type { RunFolder } from "./run-folder.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
+import type { RecordedStage, StageOutcome } from "./stage-outcome.ts";
 import type { StageRecord } from "./write-reports.ts";
-
-/** A stage without its lines, which are on disk. */
-export type RecordedStage = Omit<StageOutcome, "lines" | "facts">;
 
 export type Recorder = {
   /** Makes every file of the run, with the document of a run that was killed. */

@@ -13,3 +13,6 @@ export type StageOutcome = {
   faults: FaultRecord[];
   notes: string[];
 };
+
+/** A stage without its lines, which are on disk. */
+export type RecordedStage = Omit<StageOutcome, "lines" | "facts">;
