@@ -37,7 +37,6 @@ type exchange struct {
 
 	granted  bool        // the ledger let it leave
 	left     atomic.Bool // its head was written
-	openedAt time.Time
 	watchdog *watchdog
 	end      end
 	err      error
@@ -117,9 +116,9 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 		x.readRefusal(ctx, answer)
 		return
 	}
-	x.opened, x.openedAt = true, time.Now()
-	x.ledger.opened(x.openedAt)
-	defer func() { x.ledger.closed(x.openedAt, time.Now()) }()
+	x.opened = true
+	x.ledger.opened(x.sentAt)
+	defer func() { x.ledger.closed(x.sentAt, time.Now()) }()
 	if x.client.listens("open") {
 		x.watchdog.handling(func() { x.client.emit("open") })
 	}

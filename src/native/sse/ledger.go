@@ -116,11 +116,11 @@ func (l *ledger) spentUp(kind charge, isStream bool, now time.Time) string {
 			if of == "" {
 				name = "requests"
 			}
-			return fmt.Sprintf("the budget of %s is spent (%d were allowed)", name, allowed)
+			return fmt.Sprintf("budget.%s of the target file is spent: %d were left for this load", name, allowed)
 		}
 	}
 	if limit := l.terms.streamTime; limit != nil && isStream && l.streams.total(now) >= *limit {
-		return fmt.Sprintf("the budget of stream_seconds is spent (%g were allowed)", limit.Seconds())
+		return fmt.Sprintf("budget.stream_seconds of the target file is spent: %g were left for this load", limit.Seconds())
 	}
 	return ""
 }
@@ -153,24 +153,22 @@ func (l *ledger) closed(openedAt, at time.Time) {
 	l.streams.close(openedAt, at)
 }
 
-// came notes what became of a call that was let go. What never reached the target was not spent; a charge is given back only where the
-// target refused for certain, because a call without an answer may have been charged.
+// came notes what became of a call that was let go. What never reached the target was not spent, and a charge is given back where the
+// target refused; a call without an answer may have been charged.
 func (l *ledger) came(kind charge, came outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !came.left {
 		l.spent[""]--
 	}
-	if kind != "" && (!came.left || came.refused) {
+	if kind != "" && !came.charged {
 		l.spent[kind]--
 	}
-	if came.ours {
+	if came.ours || l.terms == nil || l.terms.stopErrorRate == nil {
 		return
 	}
-	l.recent.add(time.Now(), came.failed && (l.terms == nil || !l.terms.tolerated[came.name]))
-	if l.terms != nil && l.terms.stopErrorRate != nil {
-		l.stop(l.recent.tooMany(*l.terms.stopErrorRate))
-	}
+	l.recent.add(time.Now(), came.isError() && !l.terms.tolerates(came.name))
+	l.stop(l.recent.tooMany(*l.terms.stopErrorRate))
 }
 
 // settled says that the script has taken note of a call: only then may the test be cut short without losing it.

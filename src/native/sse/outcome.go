@@ -7,44 +7,48 @@ import (
 	"strings"
 )
 
-// outcome is what became of a call, as far as the ledger has to know.
+// outcome is what became of a call, as far as the ledger has to know. src/workload/lease.ts is the same for the other drivers.
 type outcome struct {
-	name    string // as the history counts it, where it is an error: "503", "500 internal", "edge 502", "indeterminate"
+	name    string // as the history counts it: "200", "429 b2b_overloaded", "503", "edge 502", "indeterminate"
 	left    bool   // its head was written, so the target may have seen it
-	refused bool   // a whole answer that is neither a success nor one that may have been lost on its way
-	failed  bool   // no answer, or a status of 500 and above
-	ours    bool   // we broke it off: that says nothing about the target
+	charged bool   // it may have been charged: a success, or no answer
+	ours    bool   // we broke it off before an answer: that says nothing about the target
+}
+
+// isError: no answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer.
+func (o outcome) isError() bool {
+	return o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
 }
 
 func (x *exchange) outcome() outcome {
 	came := outcome{left: x.left.Load()}
 	switch cut := !x.opened && x.end != endRefused && x.end != endEOF; {
-	case x.end == endClosed:
-		came.ours = true
 	case x.status == 0 || cut:
-		came.name, came.failed = "indeterminate", true
-	case x.status >= http.StatusInternalServerError:
-		// A gateway's 502 or 504 may stand for a call that was charged behind it; a 503 is a refusal by the contract.
-		came.name, came.failed, came.refused = serverError(x.status, x.body), true, x.status == http.StatusServiceUnavailable
+		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left
+	case x.status < http.StatusMultipleChoices:
+		came.name, came.charged = fmt.Sprint(x.status), true
 	default:
-		came.refused = x.status >= http.StatusMultipleChoices
+		came.name = refusal(x.status, x.body)
 	}
 	return came
 }
 
-// serverError names an answer as src/contract/envelopes.ts does.
-func serverError(status int, body string) string {
+// refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.
+func refusal(status int, body string) string {
 	var fields map[string]any
 	isObject := json.Unmarshal([]byte(body), &fields) == nil && fields != nil
-	detail, hasDetail := fields["detail"].(string)
-	flat, hasFlat := fields["error"].(string)
-	switch plain := status == http.StatusServiceUnavailable; {
-	case hasDetail:
-		return fmt.Sprintf("%d %s", status, detail)
-	case plain && (isObject || strings.TrimSpace(body) == ""):
+	said, ok := fields["detail"].(string)
+	if !ok {
+		said, ok = fields["error"].(string)
+	}
+	_, isList := fields["detail"].([]any)
+	// The contract gives no subcode to these two, and any body.
+	plain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
+	switch {
+	case ok:
+		return fmt.Sprintf("%d %s", status, said)
+	case status == http.StatusUnprocessableEntity && isList, plain && (isObject || strings.TrimSpace(body) == ""):
 		return fmt.Sprint(status)
-	case hasFlat:
-		return fmt.Sprintf("%d %s", status, flat)
 	default:
 		return fmt.Sprintf("edge %d", status)
 	}

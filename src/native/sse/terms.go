@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/grafana/sobek"
@@ -24,11 +26,15 @@ type terms struct {
 	streamTime    *time.Duration
 	maxPerS       float64
 	stopErrorRate *float64
-	tolerated     map[string]bool
+	tolerated     []string // beginnings of outcomes
 }
 
 func (t *terms) same(other *terms) bool {
 	return reflect.DeepEqual(t, other)
+}
+
+func (t *terms) tolerates(outcome string) bool {
+	return slices.ContainsFunc(t.tolerated, func(begins string) bool { return strings.HasPrefix(outcome, begins) })
 }
 
 // parseTerms reads the object that a script gives to sse.lease. A member that is misspelt would be a bound that does not hold, so it is
@@ -37,7 +43,7 @@ func parseTerms(rt *sobek.Runtime, value sobek.Value) (*terms, error) {
 	if common.IsNullish(value) {
 		return nil, errors.New("sse.lease: expected an object such as { requests: 1000, maxPerS: 50 }")
 	}
-	t := &terms{budget: map[charge]int64{}, tolerated: map[string]bool{}}
+	t := &terms{budget: map[charge]int64{}}
 	object := value.ToObject(rt)
 	for _, key := range object.Keys() {
 		if member := object.Get(key); !common.IsNullish(member) {
@@ -56,7 +62,7 @@ func (t *terms) parse(key string, value sobek.Value) error {
 			return errors.New("tolerated is to be a list of outcomes")
 		}
 		for _, outcome := range outcomes {
-			t.tolerated[fmt.Sprint(outcome)] = true
+			t.tolerated = append(t.tolerated, fmt.Sprint(outcome))
 		}
 		return nil
 	}
