@@ -2,13 +2,12 @@
  * The safety guard (interface.md section 1): nothing is sent to a host that is not loopback unless `--i-own` names it and
  * the target file permits and budgets it. Every URL of the file is looked at, because load and faults reach all of them.
  */
+import { isLoopbackHost } from "../workload/loopback.ts";
 import type { Target } from "./target.ts";
 
+export { isLoopbackHost };
+
 export type GuardVerdict = { ok: true } | { ok: false; reasons: string[] };
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|::1)$/;
-
-export const isLoopbackHost = (host: string): boolean => LOOPBACK.test(host.toLowerCase());
 
 const urlsOf = (target: Target): { name: string; url: string }[] => {
   const found: { name: string; url: string | null | undefined }[] = [

@@ -1,7 +1,8 @@
 /** A profile as k6's executors take it, and how many VUs it needs. */
-import { arrivalTimesUs } from "../../workload/arrivals.ts";
-import { type Profile, profilePeakPerS } from "../../workload/load-profiles.ts";
-import type { LimitsInView } from "../../workload/target-view.ts";
+import { arrivalTimesUs } from "./arrivals.ts";
+import { type Profile, profilePeakPerS } from "./load-profiles.ts";
+import type { Story } from "./story.ts";
+import type { LimitsInView, TargetView } from "./target-view.ts";
 
 /** k6 takes whole numbers, so a rate is told per 1000 s. */
 const perThousandSeconds = (ratePerS: number): number => Math.round(ratePerS * 1000);
@@ -26,6 +27,10 @@ export const vusFor = (profile: Profile, limits: LimitsInView, slowReadMs = 0): 
   const streams = Math.min(room, peak * serviceS * 2);
   return Math.min(2000, Math.ceil(1.5 * (streams + peak * (STALL_S + (EVENTS * slowReadMs) / 1000))) + 10);
 };
+
+/** How slowly a story's readers read at most, by its first calls. */
+export const slowestReadMs = (story: Story, seed: number, view: TargetView): number =>
+  Math.max(0, ...Array.from({ length: 20 }, (_, i) => story.plan(seed, i, view)[0]?.slowReadMs ?? 0));
 
 const isFlat = ({ pieces }: Profile): boolean => pieces.length === 1 && pieces[0]?.from === pieces[0]?.to;
 
