@@ -3,7 +3,6 @@ import { catalogReads } from "../src/workload/stories/catalog-reads.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(catalogReads, {
-  seen: ["200"],
   allowed: ["200"],
 });
 

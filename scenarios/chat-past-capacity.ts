@@ -3,7 +3,6 @@ import { chatPastCapacity } from "../src/workload/stories/chat-past-capacity.ts"
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(chatPastCapacity, {
-  seen: ["200", "429 b2b_overloaded"],
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

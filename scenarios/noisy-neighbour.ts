@@ -3,7 +3,6 @@ import { noisyNeighbour } from "../src/workload/stories/noisy-neighbour.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(noisyNeighbour, {
-  seen: ["200", "429 org_overloaded"],
   allowed: ["200", "200 error", "429 org_overloaded", "429 rate_limited"],
 });
 

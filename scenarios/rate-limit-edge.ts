@@ -3,7 +3,6 @@ import { rateLimitEdge } from "../src/workload/stories/rate-limit-edge.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(rateLimitEdge, {
-  seen: ["200", "429 rate_limited"],
   allowed: ["200", "429 rate_limited"],
 });
 

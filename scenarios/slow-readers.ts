@@ -3,7 +3,6 @@ import { slowReaders } from "../src/workload/stories/under-disturbance.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(slowReaders, {
-  seen: ["200"],
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 

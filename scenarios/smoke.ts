@@ -2,9 +2,7 @@
 import { smoke } from "../src/workload/stories/smoke.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
-const scenario = scenarioOf(smoke, {
-  seen: ["200"],
-});
+const scenario = scenarioOf(smoke, {});
 
 export const { options, setup, handleSummary } = scenario;
 export default scenario.run;

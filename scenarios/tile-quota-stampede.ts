@@ -3,7 +3,6 @@ import { tileQuotaStampede } from "../src/workload/stories/tile-quota-stampede.t
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(tileQuotaStampede, {
-  seen: ["200", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
   allowed: [
     "200",
     "200 error",

@@ -30,9 +30,9 @@ const planned = (story: Story, expectations: Expectations): Plan => {
 };
 
 export const scenarioAlone = (story: Story, expectations: Expectations): Scenario => {
-  const { handed, notes, target } = planned(story, expectations);
+  const { handed, notes, target, expected } = planned(story, expectations);
   setLease(handed.lease);
-  const counting = createCounting(expectations);
+  const counting = createCounting(expected);
   const sessions = sessionsOfVu(story, handed);
   return {
     // k6 writes into its options, and what a SharedArray gives is frozen.

@@ -7,19 +7,34 @@ import { Counter, Rate, Trend } from "k6/metrics";
 import { GAP_REFUSALS, type GapRefusalName, OUTCOMES, outcomeOf as outcomeNamed } from "../../src/contract/refusals.ts";
 import { STREAM_ENDS } from "../../src/contract/streams.ts";
 import type { Step } from "../../src/workload/step.ts";
+import type { Reach } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
 import { outcomeOf } from "./calls.ts";
 
 declare const console: { warn(text: string): void };
 
+/** What a scenario knows beside its story, which says what has to be seen. */
 export type Expectations = {
-  /** Outcomes that have to be met at least once, because the scenario is about them. */
-  seen: readonly string[];
-  /** All that may be met; absent: whatever the contract has. */
+  /** All that may be met, beside what has to be seen; absent: whatever the contract has. */
   allowed?: readonly string[];
   /** It burns allowances: `permits.quota_burn` is needed. */
   burnsQuota?: true;
 };
+
+/** What is expected on this target, under this load. Plain data: it is shared between VUs. */
+export type Expected = {
+  /** At least one outcome of each list has to be met. */
+  seen: readonly (readonly string[])[];
+  allowed: readonly string[] | null;
+};
+
+export const expectedOn = ({ all, oneOf }: Reach, { allowed }: Expectations): Expected => ({
+  seen: [...all.map((outcome) => [outcome]), ...(oneOf.length === 0 ? [] : [oneOf])],
+  allowed: allowed === undefined ? null : [...allowed, ...all, ...oneOf],
+});
+
+/** How a list is named in a tag. */
+const named = (outcomes: readonly string[]): string => outcomes.join(" or ");
 
 const LEGAL = new Set([
   ...["200", "201", "204", "200 error"],
@@ -50,8 +65,8 @@ const CHECKS = {
 } as const;
 
 /** An answer whose subcode is not known could be the one that was named. */
-const couldBe = (outcome: string, named: string): boolean =>
-  outcome === named || (outcome.endsWith(" unread") && named.startsWith(outcome.slice(0, 4)));
+const couldBe = (outcome: string, other: string): boolean =>
+  outcome === other || (outcome.endsWith(" unread") && other.startsWith(outcome.slice(0, 4)));
 
 export type Bounds = {
   /** Iterations for which k6 may lack a VU; more of them put the load in doubt. */
@@ -63,7 +78,7 @@ export type Bounds = {
 type Threshold = string | { threshold: string; abortOnFail: boolean };
 
 export const thresholdsOf = (
-  { seen }: Expectations,
+  { seen }: Expected,
   { droppedMax, stopErrorRate }: Bounds,
 ): Record<string, Threshold[]> => {
   const of = (metric: string, tag: string, value: string): string => `${metric}{${tag}:${value}}`;
@@ -82,7 +97,7 @@ export const thresholdsOf = (
   if (stopErrorRate !== undefined) {
     thresholds[METRICS.errors] = [{ threshold: `rate<=${stopErrorRate}`, abortOnFail: true }];
   }
-  for (const outcome of seen) thresholds[of(METRICS.expected, "outcome", outcome)] = ["count>0"];
+  for (const outcomes of seen) thresholds[of(METRICS.expected, "outcome", named(outcomes))] = ["count>0"];
   return thresholds;
 };
 
@@ -95,7 +110,7 @@ export type Counting = {
 };
 
 /** In the init context: k6 makes metrics there alone. */
-export const createCounting = ({ seen, allowed }: Expectations): Counting => {
+export const createCounting = ({ seen, allowed }: Expected): Counting => {
   const calls = new Counter(METRICS.calls);
   const expected = new Counter(METRICS.expected);
   const streams = new Counter(METRICS.streams);
@@ -127,16 +142,18 @@ export const createCounting = ({ seen, allowed }: Expectations): Counting => {
       calls.add(1, { outcome: isKnown ? outcome : OTHER });
       errors.add(/^(?:indeterminate|edge |5\d\d)/.test(outcome));
       latency.add((answer.doneUs - answer.sentUs) / 1000);
-      for (const named of seen) if (couldBe(outcome, named)) expected.add(1, { outcome: named });
+      for (const outcomes of seen) {
+        if (outcomes.some((one) => couldBe(outcome, one))) expected.add(1, { outcome: named(outcomes) });
+      }
       if (answer.opened) countStream(step, answer);
       if (outcome === "indeterminate") {
         surprise(`${step.route}: no answer (${answer.error || answer.ended})`);
         return;
       }
-      const isAllowed = allowed === undefined || allowed.some((named) => couldBe(outcome, named));
+      const isAllowed = allowed === null || allowed.some((one) => couldBe(outcome, one));
       if (!isKnown || !isAllowed) surprise(`${step.route}: ${outcome} was not expected`);
       check(outcome, { [CHECKS.legal]: () => isKnown });
-      if (allowed !== undefined && isKnown) check(outcome, { [CHECKS.allowed]: () => isAllowed });
+      if (allowed !== null && isKnown) check(outcome, { [CHECKS.allowed]: () => isAllowed });
     },
     fault: (message) => {
       faults.add(1);

@@ -1,22 +1,25 @@
 /** What the runner would hand over, made from the target file by the script itself. */
-import { keysFor, originsOf } from "../../src/workload/story-keys.ts";
+
 import type { HandOver } from "../../src/workload/handover.ts";
-import { executorFor, slowestReadMs, vusFor } from "../../src/workload/k6-executor.ts";
+import { executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
 import type { Lease } from "../../src/workload/lease.ts";
-import { type Profile, profileCalls, profilePeakPerS, scaleProfile } from "../../src/workload/load-profiles.ts";
+import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
 import { credentialName } from "../../src/workload/request.ts";
-import type { Story } from "../../src/workload/story.ts";
+import { leaseOfTarget } from "../../src/workload/stated-lease.ts";
+import type { ProfileWish, Story } from "../../src/workload/story.ts";
+import { keysFor, originsOf } from "../../src/workload/story-keys.ts";
 import type { TargetView } from "../../src/workload/target-view.ts";
 import { viewOf } from "../../src/workload/view-of-target.ts";
-import { type Expectations, thresholdsOf } from "./expectations.ts";
+import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";
 import { hasAdditions } from "./extension.ts";
-import { Refusal, readStatedTarget, type TargetFile } from "./stated-target.ts";
+import { Refusal, readStatedTarget } from "./stated-target.ts";
 
 export type Plan = {
   handed: HandOver;
   /** What a reader of the summary has to know. */
   notes: string[];
   target: string;
+  expected: Expected;
 };
 
 const TIMEOUTS = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
@@ -41,53 +44,49 @@ const durationFrom = (name: string): number | undefined => {
   throw new Refusal(`-e ${name}: expected a length such as 15s or 2m; got "${text}"`);
 };
 
-const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
-
-const leaseOf = ({ budget = {}, permits, stop_when }: TargetFile): Lease => ({
-  ...Object.fromEntries(UNITS.flatMap((unit) => (budget[unit] === undefined ? [] : [[unit, budget[unit]]]))),
-  ...(permits?.load_max_rps === undefined ? {} : { maxPerS: permits.load_max_rps }),
-  ...(stop_when?.error_rate === undefined ? {} : { stopErrorRate: stop_when.error_rate }),
-});
-
 /** A k6 that cannot count before it sends may begin only what fits the budget whole, retries included. */
-const checkBudget = (story: Story, seed: number, view: TargetView, profile: Profile, lease: Lease): void => {
-  const most = { requests: 0, map_loads: 0, analyses: 0 };
-  const add = (meter: string | undefined, times: number): void => {
-    most.requests += times;
-    if (meter === "map_loads") most.map_loads += times;
-    if (meter === "design_analyses") most.analyses += times;
-  };
-  for (const { product } of story.sessions(view)) add(product === "tile" ? "map_loads" : undefined, 1);
-  for (let i = 0; i < Math.ceil(profileCalls(profile)) + 1; i++) {
-    for (const { meter, retry } of story.plan(seed, i, view)) add(meter, 1 + (retry?.times ?? 0));
-  }
-  for (const unit of ["requests", "map_loads", "analyses"] as const) {
-    const left = lease[unit];
-    if (left === undefined || most[unit] <= left) continue;
+const checkBudget = (story: Story, view: TargetView, profile: Profile, lease: Lease): void => {
+  const costs = story.costs(view, Math.ceil(profileCalls(profile)) + 1);
+  for (const unit of ["requests", "map_loads", "analyses", "stream_seconds"] as const) {
+    const [most, left] = [costs[unit] ?? 0, lease[unit]];
+    if (left === undefined || most <= left) continue;
     throw new Refusal(
-      `up to ${most[unit]} ${unit} would be used and budget.${unit} allows ${left}; this k6 cannot stop in between: ask for less by -e RATE= and -e DURATION=, or use the k6 that npx floodgate dev tools builds`,
+      `up to ${Math.ceil(most)} ${unit} would be used and budget.${unit} allows ${left}; this k6 cannot stop in between: ask for less by -e RATE= and -e DURATION=, or use the k6 that npx floodgate dev tools builds`,
     );
   }
 };
 
-const profileFor = (story: Story, view: TargetView, maxPerS: number, seed: number, notes: string[]): Profile => {
+/** How often a call is tried at most, where nothing counts the tries of all VUs together. */
+const triesOf = (story: Story, seed: number, view: TargetView): number =>
+  hasAdditions ? 1 : 1 + Math.max(0, ...story.plan(seed, 0, view).map(({ retry }) => retry?.times ?? 0));
+
+type Load = { profile: Profile; wish: ProfileWish };
+
+const loadFor = (story: Story, view: TargetView, seed: number, permitted: number, notes: string[]): Load => {
   const [ratePerS, durationS] = [numberFrom("RATE"), durationFrom("DURATION")];
-  const profile = story.profile(view, {
+  const maxPerS = permitted / triesOf(story, seed, view);
+  if (ratePerS !== undefined && ratePerS > maxPerS) {
+    throw new Refusal(`-e RATE=${ratePerS}: permits.load_max_rps of the target file allows ${maxPerS} for this story`);
+  }
+  const wish: ProfileWish = {
     ...(ratePerS === undefined ? {} : { ratePerS }),
     ...(durationS === undefined ? {} : { durationS }),
-  });
-  const tries = hasAdditions ? 1 : 1 + Math.max(0, ...story.plan(seed, 0, view).map(({ retry }) => retry?.times ?? 0));
-  const peak = profilePeakPerS(profile) * tries;
-  if (peak <= maxPerS) return profile;
-  if (ratePerS !== undefined) {
+  };
+  const unbounded = story.profile(view, wish);
+  const bounded: ProfileWish = Number.isFinite(maxPerS) ? { ...wish, maxPerS } : wish;
+  const profile = story.profile(view, bounded);
+  if (profile === null || unbounded === null) {
     throw new Refusal(
-      `-e RATE=${ratePerS} makes up to ${Math.ceil(peak)} calls per second and permits.load_max_rps allows ${maxPerS}`,
+      `${story.name} has to know how much fits: state limits.slots and limits.service_ms in the target file, or say -e RATE=`,
     );
   }
-  notes.push(
-    `permits.load_max_rps is ${maxPerS} and the story wants ${Math.ceil(peak)} calls per second: its rates are scaled down, and what takes that much load will not be seen`,
-  );
-  return scaleProfile(profile, maxPerS / peak);
+  const peak = profilePeakPerS(unbounded);
+  if (peak > maxPerS) {
+    notes.push(
+      `permits.load_max_rps is ${permitted} and the story wants ${Math.ceil(peak)} calls per second: its rates are scaled down`,
+    );
+  }
+  return { profile, wish: bounded };
 };
 
 /** Throws a `Refusal` for what is wrong in the target file or the options. */
@@ -101,10 +100,13 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   }
   const notes: string[] = [];
   const seed = Math.trunc(numberFrom("SEED") ?? 1);
-  const lease = leaseOf(file);
-  const profile = profileFor(story, view, lease.maxPerS ?? Number.POSITIVE_INFINITY, seed, notes);
+  const lease = leaseOfTarget(file);
+  const { profile, wish } = loadFor(story, view, seed, lease.maxPerS ?? Number.POSITIVE_INFINITY, notes);
+  const reach = story.reaches(view, wish);
+  for (const { outcome, reason } of reach.beyond) notes.push(`${outcome} will not be seen here: ${reason}`);
+  const expected = expectedOn(reach, expectations);
   if (!hasAdditions) {
-    checkBudget(story, seed, view, profile, lease);
+    checkBudget(story, view, profile, lease);
     if (lease.stream_seconds !== undefined)
       notes.push("this k6 does not count stream seconds: budget.stream_seconds is not kept");
   }
@@ -115,6 +117,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   return {
     target: file.name ?? base_url,
     notes,
+    expected,
     handed: {
       stage: story.name,
       idPrefix: `k6-${Date.now().toString(36)}.${story.name}.c`,
@@ -139,11 +142,11 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
         scenarios: {
           [story.name.replaceAll("-", "_")]: executorFor(
             profile,
-            vusFor(profile, view.limits, slowestReadMs(story, seed, view)),
+            vusFor(profile, view.limits, restMs(story, seed, view)),
             TIMEOUTS.callMs,
           ),
         },
-        thresholds: thresholdsOf(expectations, {
+        thresholds: thresholdsOf(expected, {
           droppedMax: Math.ceil(DROPPED_MAX * profileCalls(profile)),
           stopErrorRate: isStopped ? lease.stopErrorRate : undefined,
         }),

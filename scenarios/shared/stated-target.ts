@@ -2,15 +2,18 @@
  * Reads a target file (README, "Your own deployment") inside k6, where there is no Node: `env:` from `-e` or the
  * environment, `file:` beside the target file. What is wrong is said in a sentence, before anything is sent.
  */
-import type { StatedKeys } from "../../src/workload/story-keys.ts";
+
 import { hostOf, isLoopbackHost } from "../../src/workload/loopback.ts";
+import type { StatedBounds } from "../../src/workload/stated-lease.ts";
+import type { StatedKeys } from "../../src/workload/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/view-of-target.ts";
 
 /** What is wrong in what the user gave, as a sentence for him. */
 export class Refusal extends Error {}
 
 export type TargetFile = StatedTarget &
-  StatedKeys & {
+  StatedKeys &
+  StatedBounds & {
     readonly name?: string;
     readonly base_url: string;
     readonly key_management_url?: string;
@@ -22,14 +25,6 @@ export type TargetFile = StatedTarget &
       readonly proxy?: string;
       readonly headers?: Record<string, string>;
     };
-    readonly permits?: { readonly load_max_rps?: number };
-    readonly budget?: {
-      readonly requests?: number;
-      readonly map_loads?: number;
-      readonly analyses?: number;
-      readonly stream_seconds?: number;
-    };
-    readonly stop_when?: { readonly error_rate?: number };
   };
 
 export type TargetRead = {

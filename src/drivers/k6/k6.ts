@@ -16,18 +16,18 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import { executorFor, k6ScheduleUs, slowestReadMs, vusFor } from "../../workload/k6-executor.ts";
+import { executorFor, k6ScheduleUs, restMs, vusFor } from "../../workload/k6-executor.ts";
 import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { TargetView } from "../../workload/target-view.ts";
 import type { Problem } from "../open-loop/job.ts";
+import { leaseShare } from "../open-loop/lease-share.ts";
 import { followLines } from "./follow-lines.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { startK6 } from "./k6-process.ts";
 import type { Reading } from "./lines.ts";
-import { leaseShare } from "../open-loop/lease-share.ts";
-import { createReader, problemsOf, readSummary } from "./result.ts";
+import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
 
 export type K6Options = {
   /** Path of the k6 binary that has k6/x/sse. */
@@ -69,7 +69,7 @@ export type K6Result = {
   lines: number;
   /** Calls that were not sent, because the lease was spent or its stop condition met; they have no line. */
   unsent: number;
-  /** Why nothing was sent any more, as a sentence. */
+  /** Why the lease let nothing leave any more, as a sentence. */
   stopped: string | null;
   warnings: string[];
 };
@@ -104,7 +104,7 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     const { handOver, environment } = collected;
     const executor = executorFor(
       profile,
-      options.vus ?? vusFor(profile, view.limits, slowestReadMs(story, options.seed, view)),
+      options.vus ?? vusFor(profile, view.limits, restMs(story, options.seed, view)),
       timeouts.callMs,
     );
     const whole: HandOver = {
@@ -147,9 +147,9 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     if (options.keepIn !== undefined && summary !== null) {
       await writeFile(join(options.keepIn, `${options.stage}.json`), await readFile(path("summary.json")));
     }
-    const stopped = seen.end?.stopped ?? null;
+    const stopped = stoppedBy(seen);
     // A k6 that was killed has not said it: then every line is a request.
-    lease.absorb(seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines }, stopped === STOPPED ? null : stopped);
+    lease.absorb(seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines }, stopped);
     return {
       problems: problemsOf({ exit, summary, seen }),
       iterations: summary?.iterations ?? null,

@@ -68,6 +68,15 @@ export const createReader = (
   return { seen, take };
 };
 
+/** What the extension says when it was sent SIGUSR1 (src/native/sse/stop_unix.go): that the load ends is then what was wanted. */
+const ASKED = "the runner asked to stop";
+
+/** Why the lease let nothing leave any more. */
+export const stoppedBy = ({ end }: Seen): string | null => {
+  const stopped = end?.stopped ?? null;
+  return stopped === ASKED ? null : stopped;
+};
+
 type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
 
 export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
@@ -75,11 +84,13 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const say = (verdict: Problem["verdict"], reason: string): void => {
     problems.push({ verdict, reason });
   };
-  const stopped = seen.end?.stopped ?? null;
+  const stopped = stoppedBy(seen);
+  const isEnded = (seen.end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
-  // The script ends the test itself when its lease does.
-  if (stopped !== null && (exited === null || exit.code === ABORTED)) {
-    say("inconclusive", `stopped early: ${stopped}`);
+  if (stopped !== null) say("inconclusive", `stopped early: ${stopped}`);
+  // The script ends the test itself when nothing may leave any more.
+  if (isEnded && (exited === null || exit.code === ABORTED)) {
+    // That is no fault of k6.
   } else if (exited !== null) problems.push(exited);
   else if (exit.errorCount > 0) say("fail", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
   if (seen.faults.length > 0) {
@@ -93,7 +104,7 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   }
   if ((seen.end?.cut ?? 0) > 0) say("inconclusive", `${seen.end?.cut} calls were cut off at the end and have no line`);
   // What did not happen after that was not meant to.
-  if (stopped !== null) return problems;
+  if (isEnded) return problems;
   const { iterations, dropped } = summary;
   if (dropped > DROPPED_MAX * (iterations + dropped)) {
     say(
