@@ -1,9 +1,10 @@
-/** The load of broken-dependency, by k6; the runner brings the disturbance. */
+/** The load of broken-dependency, by k6; with the runner the disturbance comes as well. */
 import { brokenDependency } from "../src/workload/stories/broken-dependency.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(brokenDependency, {
+  allowed: ["200"],
+});
 
-export default (): void => runStory(brokenDependency);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

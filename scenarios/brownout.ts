@@ -1,9 +1,10 @@
-/** The load of brownout, by k6; the runner brings the disturbance. */
+/** The load of brownout, by k6; with the runner the disturbance comes as well. */
 import { brownout } from "../src/workload/stories/under-disturbance.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(brownout, {
+  allowed: ["200", "200 error", "429 b2b_overloaded"],
+});
 
-export default (): void => runStory(brownout);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

@@ -1,9 +1,10 @@
 /** The cheapest answers, by k6. */
 import { catalogReads } from "../src/workload/stories/catalog-reads.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(catalogReads, {
+  allowed: ["200"],
+});
 
-export default (): void => runStory(catalogReads);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

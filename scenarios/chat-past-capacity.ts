@@ -1,9 +1,10 @@
 /** Three times the streams that fit, by k6. */
 import { chatPastCapacity } from "../src/workload/stories/chat-past-capacity.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(chatPastCapacity, {
+  allowed: ["200", "200 error", "429 b2b_overloaded"],
+});
 
-export default (): void => runStory(chatPastCapacity);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

@@ -1,9 +1,10 @@
-/** The load of cold-start-under-load, by k6; the runner brings the disturbance. */
+/** The load of cold-start-under-load, by k6; with the runner the disturbance comes as well. */
 import { coldStartUnderLoad } from "../src/workload/stories/under-disturbance.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(coldStartUnderLoad, {
+  allowed: ["200", "200 error"],
+});
 
-export default (): void => runStory(coldStartUnderLoad);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

@@ -1,9 +1,10 @@
 /** Streams at a growing rate, by k6. */
 import { findKnee } from "../src/workload/stories/find-knee.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(findKnee, {
+  allowed: ["200", "429 b2b_overloaded", "429 org_overloaded", "429 rate_limited"],
+});
 
-export default (): void => runStory(findKnee);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

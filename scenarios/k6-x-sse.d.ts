@@ -29,6 +29,37 @@ declare module "k6/x/sse" {
     idleTimeout?: Duration;
     /** Names of the events that end a stream. An event without a name is called "message" here. */
     terminal?: { done?: string | string[]; error?: string | string[] };
+    /** What an admitted call is charged to, for the lease. It is taken before the call leaves and given back when it is refused. */
+    charges?: "map_loads" | "analyses";
+  }
+
+  /** What the whole process may spend and how fast. Absent: not bounded. The same as `Lease` of src/workload/lease.ts. */
+  export interface LeaseTerms {
+    requests?: number;
+    map_loads?: number;
+    analyses?: number;
+    /** Seconds that streams may be open, added up over all of them. */
+    stream_seconds?: number;
+    /** Calls per second: a call waits for its turn before it leaves. */
+    maxPerS?: number;
+    /** Share of errors (no answer, 5xx, an answer of nobody's contract) among the newest calls that ends all sending. */
+    stopErrorRate?: number;
+    /** Beginnings of outcomes that are no errors, such as "503". */
+    tolerated?: readonly string[];
+  }
+
+  export interface SpentSoFar {
+    /** Requests that left: one that found no connection is not counted. */
+    requests: number;
+    map_loads: number;
+    analyses: number;
+    stream_seconds: number;
+    /** Calls that the lease did not let leave. */
+    unsent: number;
+    /** Calls that left and that no script has settled. */
+    in_flight: number;
+    /** Why nothing leaves any more, as a sentence. */
+    stopped: string | null;
   }
 
   /**
@@ -40,6 +71,7 @@ declare module "k6/x/sse" {
    * - `timeout`: one of the three time-outs, or the connection took too long to make
    * - `refused`: a whole answer that is no event stream (not 200, or another content type); `body` has it
    * - `closed_by_client`: `client.close()`, an interrupted iteration, or an event over 8 MiB (`error` says which)
+   * - `not_sent`: the lease did not let it leave (`error` says why)
    */
   export type SseEnd =
     | "done"
@@ -49,7 +81,8 @@ declare module "k6/x/sse" {
     | "reset"
     | "timeout"
     | "refused"
-    | "closed_by_client";
+    | "closed_by_client"
+    | "not_sent";
 
   export interface SseEvent {
     /** The last event id of the stream: it stays until another comes. */
@@ -110,6 +143,30 @@ declare module "k6/x/sse" {
     setup?: (client: SseClient) => void,
   ): SseResponse;
 
-  const sse: { open: typeof open };
+  /**
+   * Sets what all VUs of the process may spend together. It may be called in the init context, where each VU calls it with the same terms;
+   * other terms are an exception. SIGUSR1 ends the sending as a spent budget does.
+   */
+  export function lease(terms: LeaseTerms): void;
+
+  /** What was spent; also without a lease, and in handleSummary. */
+  export function spent(): SpentSoFar;
+
+  /** Says that what came of the VU's last call is written down; the next `open` says the same. */
+  export function settled(): void;
+
+  /**
+   * Waits until every call that left is settled, at most for `limit`, and returns true to the first VU that asks; false at once to all
+   * others. To be followed by exec.test.abort, which would otherwise cut calls off before the script knows what came of them.
+   */
+  export function drain(limit: Duration): boolean;
+
+  const sse: {
+    open: typeof open;
+    lease: typeof lease;
+    spent: typeof spent;
+    settled: typeof settled;
+    drain: typeof drain;
+  };
   export default sse;
 }

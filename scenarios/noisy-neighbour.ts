@@ -1,9 +1,10 @@
 /** One organization into its own cap, by k6. */
 import { noisyNeighbour } from "../src/workload/stories/noisy-neighbour.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(noisyNeighbour, {
+  allowed: ["200", "200 error", "429 org_overloaded", "429 rate_limited"],
+});
 
-export default (): void => runStory(noisyNeighbour);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

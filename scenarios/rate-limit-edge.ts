@@ -1,9 +1,10 @@
 /** Two keys at twice their rate, by k6. */
 import { rateLimitEdge } from "../src/workload/stories/rate-limit-edge.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(rateLimitEdge, {
+  allowed: ["200", "429 rate_limited"],
+});
 
-export default (): void => runStory(rateLimitEdge);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

@@ -1,9 +1,10 @@
 /** Streams past capacity whose clients come back, by k6. */
 import { retryStorm } from "../src/workload/stories/retry-storm.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(retryStorm, {
+  allowed: ["200", "200 error", "429 b2b_overloaded"],
+});
 
-export default (): void => runStory(retryStorm);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

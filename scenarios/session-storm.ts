@@ -1,9 +1,10 @@
 /** Nothing but exchanges, by k6. */
 import { sessionStorm } from "../src/workload/stories/session-storm.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(sessionStorm, {
+  allowed: ["200"],
+});
 
-export default (): void => runStory(sessionStorm);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

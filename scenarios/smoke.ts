@@ -1,9 +1,8 @@
 /** Every answer that can be had by asking, by k6. */
 import { smoke } from "../src/workload/stories/smoke.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(smoke, {});
 
-export default (): void => runStory(smoke);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

@@ -1,9 +1,10 @@
 /** An ordinary day of many organizations, by k6. */
 import { steadyMix } from "../src/workload/stories/steady-mix.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(steadyMix, {
+  allowed: ["200", "200 error"],
+});
 
-export default (): void => runStory(steadyMix);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

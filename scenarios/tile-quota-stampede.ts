@@ -1,9 +1,18 @@
 /** Concurrent tile mints across the allowance, by k6. */
 import { tileQuotaStampede } from "../src/workload/stories/tile-quota-stampede.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(tileQuotaStampede, {
+  allowed: [
+    "200",
+    "200 error",
+    "429 map_load_quota_exceeded",
+    "429 map_load_hard_stop",
+    "429 org_overloaded",
+    "429 rate_limited",
+  ],
+  burnsQuota: true,
+});
 
-export default (): void => runStory(tileQuotaStampede);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

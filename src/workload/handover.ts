@@ -3,6 +3,7 @@
  * call. Both sides compute the step of a call from its number, so neither has to say what was meant to be sent.
  */
 import type { StreamEnd } from "../contract/streams.ts";
+import type { Lease, Spent } from "./lease.ts";
 import type { Places } from "./request.ts";
 import type { TargetView } from "./target-view.ts";
 
@@ -22,7 +23,10 @@ export type HandOver = {
   timeouts: { callMs: number; firstEventMs: number; idleMs: number };
   /** k6's own options: executor, rates, VUs. */
   options: Record<string, unknown>;
-  summaryPath: string;
+  /** What k6 may spend and how fast; not bounded where absent. */
+  lease?: Lease;
+  /** Where the runner looks for k6's own figures; absent where k6 runs by itself. */
+  summaryPath?: string;
 };
 
 /** One attempt of one step, as printed. Times are microseconds since 1970. */
@@ -52,3 +56,15 @@ export type Printed = {
 
 /** The scenario itself failed: a fault of ours, never of the target. */
 export type PrintedFault = { type: "fault"; i: number; message: string };
+
+/** The last line: what left, by the count of the extension that sent it. */
+export type PrintedSpent = {
+  type: "spent";
+  spent: Spent;
+  /** Calls that the lease did not let leave. */
+  unsent: number;
+  /** Calls that left and that the end of the test cut off: they have no line. */
+  cut: number;
+  /** Why nothing was sent any more, as a sentence. */
+  stopped: string | null;
+};

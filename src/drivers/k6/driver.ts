@@ -1,5 +1,4 @@
 /** k6 behind the port of all drivers. */
-import type { ChildProcess } from "node:child_process";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import type { Driver } from "../driver.ts";
@@ -23,18 +22,16 @@ export const driveK6 =
     const story = STORIES.get(job.story);
     if (story === undefined) throw new Error(`there is no story called ${job.story}`);
     const host = watchHost();
-    let child: ChildProcess | undefined;
-    const stop = (): void => void child?.kill("SIGTERM");
+    const ending = new AbortController();
+    const stop = (): void => ending.abort();
     signal.addEventListener("abort", stop, { once: true });
     try {
       const { idPrefix, stage, seed, profile, target, view, epochUs } = job;
       const running = runK6({
         ...{ binary: k6Path, script: scenario, story, keepIn, secrets, lease },
         ...{ idPrefix, stage, seed, profile, target, view, epochUs, onLine: drive.onLine },
-        onSpawn: (spawned) => {
-          child = spawned;
-          drive.onSpawn?.(spawned);
-        },
+        signal: ending.signal,
+        ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),
       });
       if (beside !== undefined) {

@@ -6,12 +6,14 @@ import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Timeouts } from "../../client/send-request.ts";
 import type { Secrets } from "../../target/secrets.ts";
-import type { AdminCredential, KeyCredential, Target } from "../../target/target.ts";
+import type { Target } from "../../target/target.ts";
 import type { HandOver } from "../../workload/handover.ts";
+import type { LeaseKeeper } from "../../workload/lease.ts";
 import { credentialName, type Places } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import type { CallerName, TargetView } from "../../workload/target-view.ts";
+import { keysFor, originsOf } from "../../workload/story-keys.ts";
+import type { TargetView } from "../../workload/target-view.ts";
 
 export type Gathering = {
   story: Story;
@@ -23,6 +25,8 @@ export type Gathering = {
   secrets: Secrets;
   clock: RunClock;
   timeouts: Timeouts;
+  /** What minting sessions spends of. */
+  lease: LeaseKeeper;
   /** Of the calls that mint sessions. */
   onLine(line: ObservedLine): void;
   /** A folder that only its owner may read. */
@@ -31,51 +35,16 @@ export type Gathering = {
 
 type Gathered = Pick<HandOver, "credentials" | "origins">;
 
-const keysOf = (target: Target): { ref: CredentialRef; origin?: string | undefined }[] => {
-  const keys: { ref: CredentialRef; origin?: string | undefined }[] = [];
-  for (const { org, publishable, server } of target.tenants ?? []) {
-    const of: CallerName = `tenant:${org}`;
-    if (publishable !== undefined) keys.push({ ref: { as: "publishable", of }, origin: publishable.origin });
-    if (server !== undefined) keys.push({ ref: { as: "server", of } });
-  }
-  const roles = Object.entries(target.credentials ?? {}) as [string, KeyCredential | AdminCredential][];
-  for (const [role, credential] of roles) {
-    const of: CallerName = `role:${role}`;
-    if ("token" in credential) keys.push({ ref: { as: "admin", of } });
-    else
-      keys.push({ ref: { as: role.startsWith("server") ? "server" : "publishable", of }, origin: credential.origin });
-  }
-  return keys;
-};
-
-/** Calls looked at to see which roles a story uses; its rounds are shorter by far. */
-const LOOKED_AT = 2000;
-
-/** Who calls in a story: roles by name, and whether tenants do. */
-const callersOf = ({ story, seed, view }: Gathering): { roles: Set<string>; tenants: boolean } => {
-  const callers = { roles: new Set<string>(), tenants: false };
-  for (let i = 0; i < LOOKED_AT; i++) {
-    for (const { credential } of story.plan(seed, i, view)) {
-      if (!("of" in credential)) continue;
-      if (credential.of.startsWith("tenant:")) callers.tenants = true;
-      else callers.roles.add(credential.of);
-    }
-  }
-  return callers;
-};
-
-/** Only what the story may use is read: a scenario of tenants needs no role's secret. */
 const gather = async (gathering: Gathering): Promise<Gathered> => {
-  const { target, secrets, view, clock, stage, idPrefix, timeouts, onLine, story } = gathering;
-  const client = await openApiClient({ target, secrets, view, clock, stage, driver: "k6", idPrefix, timeouts, onLine });
+  const { target, secrets, view, clock, stage, idPrefix, timeouts, onLine, story, seed, lease } = gathering;
+  const minting = { driver: "k6", idPrefix, timeouts, onLine, lease };
+  const client = await openApiClient({ target, secrets, view, clock, stage, ...minting });
   try {
-    const gathered: Gathered = { credentials: {}, origins: {} };
-    const { roles, tenants } = callersOf(gathering);
-    for (const { ref, origin } of keysOf(target)) {
-      if (!("of" in ref) || !(ref.of.startsWith("tenant:") ? tenants : roles.has(ref.of))) continue;
+    const keys = keysFor(story, seed, view, target);
+    const gathered: Gathered = { credentials: {}, origins: originsOf(keys) };
+    for (const { ref } of keys) {
       const value = await client.book.fetch(ref);
       if (value !== null) gathered.credentials[credentialName(ref)] = value;
-      if (origin !== undefined) gathered.origins[ref.of] = origin;
     }
     for (const wanted of story.sessions(view)) {
       const ref: CredentialRef = { as: "session", ...wanted };
@@ -89,7 +58,7 @@ const gather = async (gathering: Gathering): Promise<Gathered> => {
 };
 
 export type HandedOver = {
-  handOver: Omit<HandOver, "firstCall" | "summaryPath">;
+  handOver: Omit<HandOver, "firstCall" | "summaryPath" | "lease">;
   /** For k6's process, beside the path of the file. */
   environment: Record<string, string>;
 };

@@ -15,6 +15,9 @@ export type K6Exit = {
 
 const KEPT = 5;
 
+/** The script ended the test by `exec.test.abort`. */
+export const ABORTED = 108;
+
 /** `errext/exitcodes` of k6 2.2 (field-notes/k6.md section 4.3). */
 const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning: string }>> = {
   2: { verdict: "inconclusive", meaning: "k6 itself panicked" },
@@ -27,7 +30,7 @@ const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning
   105: { verdict: "inconclusive", meaning: "it was stopped by a signal" },
   106: { verdict: "inconclusive", meaning: "its REST server could not start" },
   107: { verdict: "fail", meaning: "the script threw outside an iteration" },
-  108: { verdict: "inconclusive", meaning: "the script aborted the test" },
+  [ABORTED]: { verdict: "inconclusive", meaning: "the script aborted the test" },
   109: { verdict: "inconclusive", meaning: "k6 itself panicked" },
   110: { verdict: "fail", meaning: "the script marked the test as failed" },
 };
@@ -44,7 +47,14 @@ export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null =>
   return { verdict: known.verdict, reason: `k6 ended with code ${code}, ${known.meaning}${first}` };
 };
 
-export type K6Process = { child: ChildProcess; exited: Promise<K6Exit> };
+type Logged = { level?: string; msg?: string; time?: string };
+
+export type K6Process = {
+  child: ChildProcess;
+  exited: Promise<K6Exit>;
+  /** When it first lacked a VU, milliseconds since 1970, rounded down to a second; `null` while it did not. */
+  lackedVusMs(): number | null;
+};
 
 /** `environment` is all that k6 gets; it has a group of its own, so that a supervisor can end it whole. */
 export const startK6 = (
@@ -59,16 +69,20 @@ export const startK6 = (
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
   });
+  let lackedVusMs: number | null = null;
   const exit: K6Exit = { code: null, signal: null, errors: [], errorCount: 0, warnings: [] };
   const stderr = child.stderr as NonNullable<typeof child.stderr>;
   createInterface({ input: stderr }).on("line", (line) => {
     let level = "error";
     let message = line;
+    let time = "";
     try {
-      ({ level = "error", msg: message = line } = JSON.parse(line) as { level?: string; msg?: string });
+      ({ level = "error", msg: message = line, time = "" } = JSON.parse(line) as Logged);
     } catch {
       // A panic of Go is plain text.
     }
+    // Said once, at the first iteration that is dropped (lib/executor/constant_arrival_rate.go and its sister).
+    if (message.startsWith("Insufficient VUs")) lackedVusMs ??= Date.parse(time) || 0;
     const told = maskSecrets(message.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;
@@ -82,5 +96,5 @@ export const startK6 = (
     });
     child.on("close", (code, signal) => resolve({ ...exit, code, signal }));
   });
-  return { child, exited };
+  return { child, exited, lackedVusMs: () => lackedVusMs };
 };

@@ -180,9 +180,10 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
     const shared = `${root.replace(/\/$/, "")}/scenarios/shared`;
     await writeFile(
       script,
-      `import { handed } from "${shared}/handed.ts";
-       export { handleSummary } from "${shared}/summary.ts";
-       export const options = handed.options;
+      `import { catalogReads } from "${root.replace(/\/$/, "")}/src/workload/stories/catalog-reads.ts";
+       import { scenarioOf } from "${shared}/scenario.ts";
+       const scenario = scenarioOf(catalogReads, { seen: [] });
+       export const { options, setup, handleSummary } = scenario;
        export default () => { throw new Error("boom"); };`,
     );
     const { problems } = await run("catalog-reads", constant(20, 1), { script });

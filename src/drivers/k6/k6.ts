@@ -5,7 +5,7 @@
  */
 
 import type { ChildProcess } from "node:child_process";
-import { rmSync, statSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,16 +16,18 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import type { LeaseKeeper } from "../../workload/lease.ts";
+import { executorFor, k6ScheduleUs, restMs, vusFor } from "../../workload/k6-executor.ts";
+import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { TargetView } from "../../workload/target-view.ts";
 import type { Problem } from "../open-loop/job.ts";
+import { leaseShare } from "../open-loop/lease-share.ts";
+import { followLines } from "./follow-lines.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { startK6 } from "./k6-process.ts";
 import type { Reading } from "./lines.ts";
-import { executorFor, k6ScheduleUs, vusFor } from "./options.ts";
-import { problemsOf, readPrinted, readSummary } from "./result.ts";
+import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
 
 export type K6Options = {
   /** Path of the k6 binary that has k6/x/sse. */
@@ -46,10 +48,13 @@ export type K6Options = {
   segment?: { index: number; of: number };
   vus?: number;
   timeouts?: Partial<Timeouts>;
-  /** What may be spent; not bounded where absent. */
+  /** What may be spent and how fast, of all segments together; what k6 spends of it is added to it. Not bounded where absent. */
   lease?: LeaseKeeper;
+  /** Ends the load in order: nothing more is sent, and what is under way comes to its end. */
+  signal?: AbortSignal;
   /** Where k6's summary and what it printed are kept (the run folder's `k6/`); not kept without it. */
   keepIn?: string;
+  /** Called as calls end, while k6 runs. */
   onLine(line: ObservedLine): void;
   onSpawn?(child: ChildProcess): void;
   /** Told of the folder that credentials are about to be put in; it is removed at the end. */
@@ -62,24 +67,11 @@ export type K6Result = {
   iterations: number | null;
   dropped: number | null;
   lines: number;
+  /** Calls that were not sent, because the lease was spent or its stop condition met; they have no line. */
+  unsent: number;
+  /** Why the lease let nothing leave any more, as a sentence. */
+  stopped: string | null;
   warnings: string[];
-};
-
-/** How slowly the story's readers read, by its first calls. */
-const slowestReadMs = ({ story, seed, view }: K6Options): number =>
-  Math.max(0, ...Array.from({ length: 20 }, (_, i) => story.plan(seed, i, view)[0]?.slowReadMs ?? 0));
-
-/**
- * Removes the secrets as soon as the first call is printed: k6 has read the file by then, for all VUs, and a runner that
- * is killed meanwhile leaves none behind.
- */
-const forgetWhenRead = (secrets: string, printed: string): NodeJS.Timeout => {
-  const timer = setInterval(() => {
-    if (statSync(printed, { throwIfNoEntry: false })?.size === 0) return;
-    clearInterval(timer);
-    rmSync(secrets, { force: true });
-  }, 100);
-  return timer;
 };
 
 export const runK6 = async (options: K6Options): Promise<K6Result> => {
@@ -96,51 +88,75 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     options.onLine(line);
   };
   try {
+    const { index, of } = options.segment ?? { index: 0, of: 1 };
+    const lease = options.lease ?? createLease({});
     const clock = createRunClock(options.epochUs);
     let collected: HandedOver;
     try {
-      collected = await collectHandOver({ ...options, clock, timeouts, onLine, folder });
+      collected = await collectHandOver({ ...options, clock, timeouts, onLine, folder, lease });
     } catch (error) {
       const reason = `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
-      return { problems: [{ verdict: "inconclusive", reason }], iterations: null, dropped: null, lines, warnings: [] };
+      return {
+        ...{ problems: [{ verdict: "inconclusive", reason }], iterations: null, dropped: null, lines, warnings: [] },
+        ...{ unsent: 0, stopped: lease.stopped },
+      };
     }
     const { handOver, environment } = collected;
     const executor = executorFor(
       profile,
-      options.vus ?? vusFor(profile, view.limits, slowestReadMs(options)),
+      options.vus ?? vusFor(profile, view.limits, restMs(story, options.seed, view)),
       timeouts.callMs,
     );
     const whole: HandOver = {
       ...handOver,
       firstCall,
+      lease: leaseShare(lease.left(), index, of),
       summaryPath: path("summary.json"),
       options: { ...handOver.options, scenarios: { [story.name.replaceAll("-", "_")]: executor } },
     };
     await writeFile(path("handover.json"), JSON.stringify(whole), { mode: 0o600 });
     await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
-    const { index, of } = options.segment ?? { index: 0, of: 1 };
     const segment = [`--execution-segment=${index}/${of}:${index + 1}/${of}`];
     segment.push(`--execution-segment-sequence=${Array.from({ length: of + 1 }, (_, n) => `${n}/${of}`).join(",")}`);
     const args = ["run", "--quiet", "--no-color", "--log-format=json", `--console-output=${path("printed.ndjson")}`];
     const handed = { ...environment, FLOODGATE_HANDOVER: path("handover.json") };
     const k6 = startK6(options.binary, [...args, ...(of > 1 ? segment : []), options.script], handed, folder);
     options.onSpawn?.(k6.child);
-    const forgetting = forgetWhenRead(path("handover.json"), path("printed.ndjson"));
+    const stop = (): void => void k6.child.kill("SIGUSR1");
+    options.signal?.addEventListener("abort", stop, { once: true });
+    if (options.signal?.aborted === true) stop();
+    const reading: Reading = {
+      ...{ ...options, firstCall, schedule: of === 1 ? k6ScheduleUs(profile) : null },
+      droppedSinceUs: () => {
+        const lackedMs = k6.lackedVusMs();
+        return lackedMs === null ? null : lackedMs * 1000;
+      },
+    };
+    const { seen, take } = createReader(reading, onLine);
+    let isForgotten = false;
+    const following = followLines(path("printed.ndjson"), (text) => {
+      // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.
+      if (!isForgotten) rmSync(path("handover.json"), { force: true });
+      isForgotten = true;
+      take(text);
+    });
     const exit = await k6.exited;
-    clearInterval(forgetting);
+    options.signal?.removeEventListener("abort", stop);
+    await following.finish();
     const summary = await readSummary(path("summary.json"));
-    // After a drop nobody knows which moment an iteration was meant for; its own start stands for it then.
-    const schedule = summary?.dropped === 0 && of === 1 ? k6ScheduleUs(profile) : null;
-    const reading: Reading = { ...options, firstCall, schedule };
-    const seen = await readPrinted(path("printed.ndjson"), reading, onLine);
     if (options.keepIn !== undefined && summary !== null) {
       await writeFile(join(options.keepIn, `${options.stage}.json`), await readFile(path("summary.json")));
     }
+    const stopped = stoppedBy(seen);
+    // A k6 that was killed has not said it: then every line is a request.
+    lease.absorb(seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines }, stopped);
     return {
       problems: problemsOf({ exit, summary, seen }),
       iterations: summary?.iterations ?? null,
       dropped: summary?.dropped ?? null,
       lines,
+      unsent: seen.end?.unsent ?? 0,
+      stopped,
       warnings: exit.warnings,
     };
   } finally {

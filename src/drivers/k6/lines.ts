@@ -22,8 +22,10 @@ export type Reading = {
   firstCall: number;
   /** When the run began, microseconds since 1970. */
   epochUs: number;
-  /** The schedule in microseconds after the start, where every iteration of it was done. */
+  /** The schedule in microseconds after the start; `null` where k6 does only a part of it. */
   schedule: readonly number[] | null;
+  /** Since when iterations were dropped, microseconds since 1970: nobody knows which moment one was meant for after that. */
+  droppedSinceUs?(): number | null;
 };
 
 const DRIVER = "k6";
@@ -83,6 +85,9 @@ export const transportWord = (text: string): string => {
 const intendedUs = (printed: Printed, reading: Reading): number => {
   const sentUs = printed.sentUs - reading.epochUs;
   if (reading.schedule === null || printed.step > 0 || printed.attempt > 0) return sentUs;
+  const droppedSinceUs = reading.droppedSinceUs?.() ?? null;
+  // Its own start stands for it then.
+  if (droppedSinceUs !== null && printed.sentUs >= droppedSinceUs) return sentUs;
   const offset = reading.schedule[printed.i - reading.firstCall];
   return offset === undefined ? sentUs : printed.beganMs * 1000 - reading.epochUs + offset;
 };

@@ -2,13 +2,11 @@
  * What a k6 run amounts to: the lines that its scenario printed, k6's own counts, and what puts the two in doubt. k6 ends
  * with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
  */
-import { createReadStream } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { createInterface } from "node:readline";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import type { Printed, PrintedFault } from "../../workload/handover.ts";
+import type { Printed, PrintedFault, PrintedSpent } from "../../workload/handover.ts";
 import type { Problem } from "../open-loop/job.ts";
-import { exitProblem, type K6Exit } from "./k6-process.ts";
+import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 import { lineFrom, type Reading } from "./lines.ts";
 
 /** More dropped iterations than this share put the load in doubt. */
@@ -26,38 +24,57 @@ export const readSummary = async (path: string): Promise<{ iterations: number; d
   }
 };
 
-export type Seen = { lines: number; calls: Set<number>; faults: PrintedFault[]; strangers: number };
+export type Seen = {
+  lines: number;
+  calls: Set<number>;
+  faults: PrintedFault[];
+  strangers: number;
+  /** The last line; `null` where k6 did not come so far. */
+  end: PrintedSpent | null;
+};
 
-/** Reads what the scenario printed. k6 wraps each line in one of its own log. */
-export const readPrinted = async (
-  path: string,
+/** Takes what the scenario prints, line by line. k6 wraps each in one of its own log. */
+export const createReader = (
   reading: Reading,
   onLine: (line: ObservedLine) => void,
-): Promise<Seen> => {
-  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0 };
-  for await (const text of createInterface({ input: createReadStream(path) })) {
-    let printed: Printed | PrintedFault;
+): { seen: Seen; take(text: string): void } => {
+  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, end: null };
+  const take = (text: string): void => {
+    let printed: Printed | PrintedFault | PrintedSpent;
     try {
-      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as Printed | PrintedFault;
+      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as Printed | PrintedFault | PrintedSpent;
     } catch {
       seen.strangers += 1;
-      continue;
+      return;
+    }
+    if (printed.type === "spent") {
+      seen.end = printed;
+      return;
     }
     if (printed.type === "fault") {
       seen.faults.push(printed);
       seen.calls.add(printed.i);
-      continue;
+      return;
     }
     const line = lineFrom(printed, reading);
     if (line === null) {
       seen.strangers += 1;
-      continue;
+      return;
     }
     seen.lines += 1;
     seen.calls.add(printed.i);
     onLine(line);
-  }
-  return seen;
+  };
+  return { seen, take };
+};
+
+/** What the extension says when it was sent SIGUSR1 (src/native/sse/stop_unix.go): that the load ends is then what was wanted. */
+const ASKED = "the runner asked to stop";
+
+/** Why the lease let nothing leave any more. */
+export const stoppedBy = ({ end }: Seen): string | null => {
+  const stopped = end?.stopped ?? null;
+  return stopped === ASKED ? null : stopped;
 };
 
 type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
@@ -67,8 +84,14 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
   const say = (verdict: Problem["verdict"], reason: string): void => {
     problems.push({ verdict, reason });
   };
+  const stopped = stoppedBy(seen);
+  const isEnded = (seen.end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
-  if (exited !== null) problems.push(exited);
+  if (stopped !== null) say("inconclusive", `stopped early: ${stopped}`);
+  // The script ends the test itself when nothing may leave any more.
+  if (isEnded && (exited === null || exit.code === ABORTED)) {
+    // That is no fault of k6.
+  } else if (exited !== null) problems.push(exited);
   else if (exit.errorCount > 0) say("fail", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
   if (seen.faults.length > 0) {
     say("fail", `the scenario threw in ${seen.faults.length} iterations: ${seen.faults[0]?.message}`);
@@ -79,6 +102,9 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
     if (exited === null) say("inconclusive", "k6 wrote no summary, so nobody knows what it left out");
     return problems;
   }
+  if ((seen.end?.cut ?? 0) > 0) say("inconclusive", `${seen.end?.cut} calls were cut off at the end and have no line`);
+  // What did not happen after that was not meant to.
+  if (isEnded) return problems;
   const { iterations, dropped } = summary;
   if (dropped > DROPPED_MAX * (iterations + dropped)) {
     say(

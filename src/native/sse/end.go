@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// end says how an exchange ended. There are these eight and every exchange has exactly one.
+// end says how an exchange ended. There are these nine and every exchange has exactly one.
 type end string
 
 const (
@@ -21,6 +21,7 @@ const (
 	endTimeout    end = "timeout"          // one of the three time-outs, or the connection took too long to make
 	endRefused    end = "refused"          // a whole answer that is no event stream
 	endClosed     end = "closed_by_client" // close(), a handler that threw, an interrupted iteration, an event over the bound
+	endNotSent    end = "not_sent"         // the lease did not let it leave
 )
 
 // timeoutError is the cause given to the context that a time-out cancels.

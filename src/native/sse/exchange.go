@@ -7,8 +7,10 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grafana/sobek"
@@ -31,7 +33,10 @@ type exchange struct {
 	request *request
 	client  *client
 	state   *lib.State
+	ledger  *ledger
 
+	granted  bool        // the ledger let it leave
+	left     atomic.Bool // its head was written
 	watchdog *watchdog
 	end      end
 	err      error
@@ -71,6 +76,16 @@ func (x *exchange) run(parent context.Context) {
 		x.client.thrown = fmt.Errorf("sse.open: %w", err)
 		return
 	}
+	if err := x.ledger.take(ctx, x.request.charges, x.request.isStream()); err != nil {
+		x.end, x.err = endClosed, fmt.Errorf("interrupted: %w", err)
+		if errors.Is(err, errUnsent) {
+			x.end, x.err = endNotSent, err
+		}
+		return
+	}
+	x.granted = true
+	defer func() { x.ledger.came(x.request.charges, x.outcome()) }()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { x.left.Store(true) }})
 	x.sentAt = time.Now()
 	x.watchdog = newWatchdog(cancel, x.request, x.sentAt)
 	defer x.watchdog.stop()
@@ -102,6 +117,8 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 		return
 	}
 	x.opened = true
+	x.ledger.opened(x.sentAt)
+	defer func() { x.ledger.closed(x.sentAt, time.Now()) }()
 	if x.client.listens("open") {
 		x.watchdog.handling(func() { x.client.emit("open") })
 	}

@@ -45,9 +45,15 @@ type result struct {
 
 func newVU(t *testing.T) *vu {
 	t.Helper()
+	return newVUOf(t, NewRootModule())
+}
+
+// newVUOf makes one of several VUs of a process, which share the module.
+func newVUOf(t *testing.T, root *RootModule) *vu {
+	t.Helper()
 	runtime := modulestest.NewRuntime(t)
 	registry := runtime.VU.InitEnvField.Registry
-	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/sse": new(RootModule)}, nil, nil); err != nil {
+	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/sse": root}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := runtime.VU.Runtime().RunString(`const sse = require("k6/x/sse").default;`); err != nil {
@@ -219,4 +225,15 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 	if got != want {
 		t.Errorf("%s: expected %v, got %v", what, want, got)
 	}
+}
+
+// eventually asks until the answer is yes, at most for 10 s.
+func eventually(t *testing.T, holds func() bool) bool {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if holds() {
+			return true
+		}
+	}
+	return false
 }

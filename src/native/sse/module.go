@@ -12,16 +12,25 @@ import (
 )
 
 func init() {
-	modules.Register("k6/x/sse", new(RootModule))
+	modules.Register("k6/x/sse", NewRootModule())
 }
 
-// RootModule makes one ModuleInstance for each VU.
-type RootModule struct{}
+// RootModule makes one ModuleInstance for each VU, all with the same ledger. Use NewRootModule.
+type RootModule struct {
+	ledger *ledger
+}
+
+// NewRootModule makes a module with a ledger of its own; a process has one.
+func NewRootModule() *RootModule {
+	return &RootModule{ledger: newLedger()}
+}
 
 // ModuleInstance is the module as one VU sees it.
 type ModuleInstance struct {
-	vu      modules.VU
-	metrics streamMetrics
+	vu        modules.VU
+	metrics   streamMetrics
+	ledger    *ledger
+	unsettled int // calls of the VU that were let go, and of which the script may not have taken note
 }
 
 var (
@@ -30,17 +39,17 @@ var (
 )
 
 // NewModuleInstance is called by k6 once for each VU that imports the module.
-func (*RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
+func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	metrics, err := registerMetrics(vu.InitEnv().Registry)
 	if err != nil {
 		common.Throw(vu.Runtime(), err)
 	}
-	return &ModuleInstance{vu: vu, metrics: metrics}
+	return &ModuleInstance{vu: vu, metrics: metrics, ledger: r.ledger}
 }
 
 // Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`.
 func (m *ModuleInstance) Exports() modules.Exports {
-	named := map[string]any{"open": m.open}
+	named := map[string]any{"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain}
 	return modules.Exports{Default: named, Named: named}
 }
 
@@ -65,11 +74,42 @@ func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (*sobek.Obje
 			return nil, err
 		}
 	}
-	x := &exchange{request: request, client: client, state: state}
+	m.settled()
+	x := &exchange{request: request, client: client, state: state, ledger: m.ledger}
 	x.run(m.vu.Context())
+	if x.granted {
+		m.unsettled++
+	}
 	m.metrics.push(state, x)
 	if client.thrown != nil {
 		return nil, client.thrown
 	}
 	return x.response(rt), nil
+}
+
+// lease sets what the process may spend and how fast. It may be called in the init context, where every VU calls it.
+func (m *ModuleInstance) lease(value sobek.Value) error {
+	terms, err := parseTerms(m.vu.Runtime(), value)
+	if err != nil {
+		return err
+	}
+	return m.ledger.lease(terms)
+}
+
+// settled is called by a script when it has written down what came of its last call; the next open says the same.
+func (m *ModuleInstance) settled() {
+	for ; m.unsettled > 0; m.unsettled-- {
+		m.ledger.settled()
+	}
+}
+
+// drain blocks the first VU that calls it until all calls that left are settled, at most for limit, and returns true; it returns false
+// to every other VU at once. A script that is to end the test calls exec.test.abort after it.
+func (m *ModuleInstance) drain(limit sobek.Value) (bool, error) {
+	atMost, err := duration("limit", limit)
+	if err != nil {
+		return false, err
+	}
+	m.settled()
+	return m.ledger.drain(m.vu.Context(), atMost), nil
 }

@@ -38,6 +38,7 @@ type request struct {
 	firstEventTimeout time.Duration // from sending to the first event
 	idleTimeout       time.Duration // between two reads of the body
 	terminal          map[string]end
+	charges           charge
 }
 
 // splitArguments allows open(url, setup), open(url, params) and open(url, params, setup).
@@ -130,10 +131,15 @@ func (r *request) parseParameter(rt *sobek.Runtime, key string, value sobek.Valu
 		r.firstEventTimeout, err = duration(key, value)
 	case "idleTimeout":
 		r.idleTimeout, err = duration(key, value)
+	case "charges":
+		r.charges = charge(value.String())
+		if r.charges != chargeMapLoads && r.charges != chargeAnalyses {
+			return fmt.Errorf("charges is to be \"map_loads\" or \"analyses\", but it is %q", r.charges)
+		}
 	case "terminal":
 		return r.parseTerminal(value.ToObject(rt))
 	default:
-		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout and terminal", key)
+		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, terminal and charges", key)
 	}
 	return err
 }
@@ -198,6 +204,11 @@ func (r *request) ending(name []byte) end {
 		return r.terminal["message"]
 	}
 	return r.terminal[string(name)]
+}
+
+// isStream tells whether an event stream is asked for.
+func (r *request) isStream() bool {
+	return strings.Contains(r.header.Get("Accept"), "text/event-stream")
 }
 
 // name is the name tag when the script sets none: the template of http.url, or the path without its query.

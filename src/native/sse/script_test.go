@@ -92,7 +92,7 @@ func TestAStreamMayBeOpenedInAHandler(t *testing.T) {
 
 func TestTheInitContextIsNoPlaceForStreams(t *testing.T) {
 	runtime := modulestest.NewRuntime(t)
-	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/sse": new(RootModule)}, nil, nil); err != nil {
+	if err := runtime.SetupModuleSystem(map[string]any{"k6/x/sse": NewRootModule()}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := runtime.VU.Runtime().RunString(`require("k6/x/sse").default.open("http://127.0.0.1:1/")`)

@@ -1,0 +1,68 @@
+/** A scenario that k6 runs by itself: it reads the target file, mints its sessions, and has thresholds and a summary of its own. */
+import { SharedArray } from "k6/data";
+import exec from "k6/execution";
+import { maskSecrets } from "../../src/contract/credentials.ts";
+import type { Story } from "../../src/workload/story.ts";
+import { performIteration } from "./calls.ts";
+import { createCounting, type Expectations } from "./expectations.ts";
+import { endInOrder, setLease, settled, spentSoFar } from "./lease.ts";
+import { type Plan, planAlone } from "./plan.ts";
+import type { Scenario } from "./scenario.ts";
+import { mintSessions, type Sessions, sessionsOfVu } from "./sessions.ts";
+import { Refusal } from "./stated-target.ts";
+import { type SummaryData, summaryText } from "./summary-text.ts";
+
+type Planned = { plan: Plan } | { refused: string };
+
+/** Made once for all VUs: it looks at many calls of the story, and holds the secrets. */
+const planned = (story: Story, expectations: Expectations): Plan => {
+  const [made] = new SharedArray<Planned>("floodgate", () => {
+    try {
+      return [{ plan: planAlone(story, expectations) }];
+    } catch (error) {
+      if (error instanceof Refusal) return [{ refused: maskSecrets(error.message) }];
+      throw error;
+    }
+  });
+  if (made !== undefined && "plan" in made) return made.plan;
+  exec.test.abort(made?.refused);
+  throw new Error(made?.refused);
+};
+
+export const scenarioAlone = (story: Story, expectations: Expectations): Scenario => {
+  const { handed, notes, target, expected } = planned(story, expectations);
+  setLease(handed.lease);
+  const counting = createCounting(expected);
+  const sessions = sessionsOfVu(story, handed);
+  return {
+    // k6 writes into its options, and what a SharedArray gives is frozen.
+    options: JSON.parse(JSON.stringify(handed.options)),
+    setup: () => {
+      try {
+        return mintSessions(story, handed);
+      } catch (error) {
+        if (error instanceof Refusal) exec.test.abort(maskSecrets(error.message));
+        throw error;
+      }
+    },
+    run: (data) => {
+      try {
+        performIteration(story, {
+          handed,
+          sessionOf: sessions(data as Sessions),
+          onAnswer: (_, step, answer) => {
+            counting.count(step, answer);
+            settled();
+          },
+          onUnsent: endInOrder,
+        });
+      } catch (error) {
+        // k6 counts an iteration that threw as a good one.
+        counting.fault(maskSecrets(String(error)));
+      }
+    },
+    handleSummary: (data) => ({
+      stdout: summaryText({ story, target, notes, handed }, data as SummaryData, spentSoFar()),
+    }),
+  };
+};

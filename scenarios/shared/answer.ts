@@ -1,0 +1,26 @@
+/** What came of one request, in the same shape whether our own extension of k6 sent it or the community's. */
+import type { Printed } from "../../src/workload/handover.ts";
+
+export type Answer = Pick<
+  Printed,
+  "sentUs" | "firstUs" | "doneUs" | "status" | "opened" | "events" | "late" | "names" | "error" | "body" | "aborted"
+> & {
+  ended: Printed["ended"] | "not_sent";
+  retryAfter: string | undefined;
+  /** The answer has a body that this k6 could not read, so that nobody knows its subcode. */
+  isUnread: boolean;
+};
+
+/** What is to be sent, host and credential put in. */
+export type Outgoing = {
+  method: string;
+  url: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+  name: string;
+  stream: { done: string; error: string } | undefined;
+  charges: "map_loads" | "analyses" | undefined;
+  timeouts: { callMs: number; firstEventMs: number; idleMs: number };
+  abortAfterEvents: number | undefined;
+  slowReadMs: number | undefined;
+};

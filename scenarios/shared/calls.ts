@@ -1,0 +1,96 @@
+/**
+ * Makes the calls of one iteration, one step after the other, with the retries that the story wishes. What an answer means
+ * is decided by whoever is given it.
+ */
+import { sleep } from "k6";
+import exec from "k6/execution";
+import { readAnswer } from "../../src/contract/envelopes.ts";
+import { routeOf } from "../../src/contract/routes.ts";
+import { ERROR_EVENT, VOCABULARIES } from "../../src/contract/streams.ts";
+import type { HandOver } from "../../src/workload/handover.ts";
+import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../src/workload/request.ts";
+import { nextAttemptMs } from "../../src/workload/retry.ts";
+import type { Step } from "../../src/workload/step.ts";
+import type { Story } from "../../src/workload/story.ts";
+import type { Answer, Outgoing } from "./answer.ts";
+import { hasAdditions, sendByExtension } from "./extension.ts";
+import { sendByStock } from "./stock.ts";
+
+/** Which call of the run it was. */
+export type CallMade = { i: number; step: number; attempt: number };
+
+export type Calling = {
+  handed: HandOver;
+  /** Session tokens by `credentialName`, where they are not handed over. */
+  sessionOf(name: string): string | undefined;
+  /** Given each call when it is over. */
+  onAnswer(made: CallMade, step: Step, answer: Answer): void;
+  /** The lease did not let a call leave. */
+  onUnsent(reason: string): void;
+};
+
+const credentialOf = (step: Step, { handed, sessionOf }: Pick<Calling, "handed" | "sessionOf">): string | null => {
+  const nobodys = nobodysCredential(step);
+  if (nobodys !== undefined) return nobodys;
+  const name = credentialName(step.credential);
+  const found = (step.credential.as === "session" ? sessionOf(name) : undefined) ?? handed.credentials[name];
+  if (found === undefined) throw new Error(`no credential was handed over for ${name}`);
+  return found;
+};
+
+/** One request, whoever it is for. */
+export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed" | "sessionOf">): Answer => {
+  const { handed } = calling;
+  const listedOrigin = "of" in step.credential ? handed.origins[step.credential.of] : undefined;
+  const credential = credentialOf(step, calling);
+  const headers = headersOf(step, { id, credential, listedOrigin, shared: handed.headers });
+  if (headers === null) throw new Error(`no origin was handed over for the caller of ${step.route}`);
+  const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
+  const { abort, meter } = step;
+  if (abort !== undefined && !("afterEvents" in abort)) {
+    throw new Error("k6 can leave a stream after events, not after a time");
+  }
+  const outgoing: Outgoing = {
+    ...{ method: step.method, url: urlOf(handed.places, step), headers, body: step.body, name: step.route },
+    stream: kind === undefined ? undefined : { done: VOCABULARIES[kind].done, error: ERROR_EVENT },
+    charges: meter === "design_analyses" ? "analyses" : meter,
+    timeouts: handed.timeouts,
+    abortAfterEvents: abort?.afterEvents,
+    slowReadMs: step.slowReadMs,
+  };
+  return hasAdditions ? sendByExtension(outgoing) : sendByStock(outgoing);
+};
+
+/** The outcome as a client sees it, which decides whether it tries again. */
+export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): string => {
+  if (status === 0) return "indeterminate";
+  if (opened) return ended === "error_event" ? `${status} error` : String(status);
+  // Half an answer is no answer: nobody can say what the other half was.
+  if (ended !== "refused" && ended !== "eof") return "indeterminate";
+  return isUnread && status !== 401 && status !== 503 ? `${status} unread` : readAnswer(status, body).outcome;
+};
+
+/** Iteration number `exec.scenario.iterationInTest` of the story. */
+export const performIteration = (story: Story, calling: Calling): void => {
+  const { handed } = calling;
+  const i = handed.firstCall + exec.scenario.iterationInTest;
+  for (const [at, step] of story.plan(handed.seed, i, handed.view).entries()) {
+    for (let attempt = 0; ; attempt++) {
+      const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
+      if (answer.ended === "not_sent") {
+        calling.onUnsent(answer.error);
+        return;
+      }
+      calling.onAnswer({ i, step: at, attempt }, step, answer);
+      const outcome = outcomeOf(answer);
+      const refused = { outcome, retryAfter: answer.retryAfter, attempt, nowMs: Date.now() };
+      const waitMs = nextAttemptMs(step, handed.seed, i, refused);
+      if (waitMs === null) {
+        // A later step builds on this one.
+        if (!outcome.startsWith("2")) return;
+        break;
+      }
+      sleep(waitMs / 1000);
+    }
+  }
+};

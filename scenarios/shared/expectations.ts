@@ -1,0 +1,163 @@
+/**
+ * What a scenario that runs by itself has to show, as thresholds of k6, so that its exit code says whether it did. With the
+ * runner the same calls are judged by the invariants, and there are no thresholds.
+ */
+import { check } from "k6";
+import { Counter, Rate, Trend } from "k6/metrics";
+import { GAP_REFUSALS, type GapRefusalName, OUTCOMES, outcomeOf as outcomeNamed } from "../../src/contract/refusals.ts";
+import { STREAM_ENDS } from "../../src/contract/streams.ts";
+import type { Step } from "../../src/workload/step.ts";
+import type { Reach } from "../../src/workload/story.ts";
+import type { Answer } from "./answer.ts";
+import { outcomeOf } from "./calls.ts";
+
+declare const console: { warn(text: string): void };
+
+/** What a scenario knows beside its story, which says what has to be seen. */
+export type Expectations = {
+  /** All that may be met, beside what has to be seen; absent: whatever the contract has. */
+  allowed?: readonly string[];
+  /** It burns allowances: `permits.quota_burn` is needed. */
+  burnsQuota?: true;
+};
+
+/** What is expected on this target, under this load. Plain data: it is shared between VUs. */
+export type Expected = {
+  /** At least one outcome of each list has to be met. */
+  seen: readonly (readonly string[])[];
+  allowed: readonly string[] | null;
+};
+
+export const expectedOn = ({ all, oneOf }: Reach, { allowed }: Expectations): Expected => ({
+  seen: [...all.map((outcome) => [outcome]), ...(oneOf.length === 0 ? [] : [oneOf])],
+  allowed: allowed === undefined ? null : [...allowed, ...all, ...oneOf],
+});
+
+/** How a list is named in a tag. */
+const named = (outcomes: readonly string[]): string => outcomes.join(" or ");
+
+const LEGAL = new Set([
+  ...["200", "201", "204", "200 error"],
+  ...OUTCOMES,
+  ...(Object.keys(GAP_REFUSALS) as GapRefusalName[]).map(outcomeNamed),
+]);
+const OTHER = "outside the contract";
+/** The body of a refused stream cannot be read on a stock k6, so only its status is known. */
+const UNREAD = ["403 unread", "422 unread", "429 unread"];
+
+/** How outcomes are counted: by name as far as the contract has it, so that there are finitely many. */
+export const COUNTED: readonly string[] = [...LEGAL, ...UNREAD, "indeterminate", OTHER];
+
+export const METRICS = {
+  calls: "floodgate_calls",
+  expected: "floodgate_expected",
+  streams: "floodgate_streams",
+  firstEvent: "floodgate_first_event",
+  latency: "floodgate_latency",
+  faults: "floodgate_faults",
+  errors: "floodgate_errors",
+} as const;
+
+const CHECKS = {
+  legal: "the answer is one of the contract",
+  allowed: "the answer is one that this scenario may bring",
+  once: "an admitted stream ends once, with its last event",
+} as const;
+
+/** An answer whose subcode is not known could be the one that was named. */
+const couldBe = (outcome: string, other: string): boolean =>
+  outcome === other || (outcome.endsWith(" unread") && other.startsWith(outcome.slice(0, 4)));
+
+export type Bounds = {
+  /** Iterations for which k6 may lack a VU; more of them put the load in doubt. */
+  droppedMax: number;
+  /** Share of errors that ends the run, where no lease looks after it. */
+  stopErrorRate: number | undefined;
+};
+
+type Threshold = string | { threshold: string; abortOnFail: boolean };
+
+export const thresholdsOf = (
+  { seen }: Expected,
+  { droppedMax, stopErrorRate }: Bounds,
+): Record<string, Threshold[]> => {
+  const of = (metric: string, tag: string, value: string): string => `${metric}{${tag}:${value}}`;
+  const thresholds: Record<string, Threshold[]> = {
+    checks: ["rate==1"],
+    [METRICS.calls]: ["count>0"],
+    [METRICS.faults]: ["count==0"],
+    dropped_iterations: [`count<=${droppedMax}`],
+  };
+  // k6 keeps a figure by tag only where a threshold asks for it.
+  for (const outcome of COUNTED) {
+    const isBad = outcome === "indeterminate" || outcome === OTHER;
+    thresholds[of(METRICS.calls, "outcome", outcome)] = [isBad ? "count==0" : "count>=0"];
+  }
+  for (const end of STREAM_ENDS) thresholds[of(METRICS.streams, "ended", end)] = ["count>=0"];
+  if (stopErrorRate !== undefined) {
+    thresholds[METRICS.errors] = [{ threshold: `rate<=${stopErrorRate}`, abortOnFail: true }];
+  }
+  for (const outcomes of seen) thresholds[of(METRICS.expected, "outcome", named(outcomes))] = ["count>0"];
+  return thresholds;
+};
+
+/** Only the first answers of each kind of surprise are written out, by each VU. */
+const WARNED_MAX = 2;
+
+export type Counting = {
+  count(step: Step, answer: Answer): void;
+  fault(message: string): void;
+};
+
+/** In the init context: k6 makes metrics there alone. */
+export const createCounting = ({ seen, allowed }: Expected): Counting => {
+  const calls = new Counter(METRICS.calls);
+  const expected = new Counter(METRICS.expected);
+  const streams = new Counter(METRICS.streams);
+  const firstEvent = new Trend(METRICS.firstEvent, true);
+  const latency = new Trend(METRICS.latency, true);
+  const faults = new Counter(METRICS.faults);
+  const errors = new Rate(METRICS.errors);
+  let warned = 0;
+  const surprise = (text: string): void => {
+    warned += 1;
+    if (warned <= WARNED_MAX) console.warn(text);
+  };
+  const countStream = (step: Step, answer: Answer): void => {
+    streams.add(1, { ended: answer.ended });
+    if (answer.firstUs !== null) firstEvent.add((answer.firstUs - answer.sentUs) / 1000);
+    if (answer.aborted) return;
+    const isWhole = (answer.ended === "done" || answer.ended === "error_event") && answer.late === 0;
+    if (!isWhole) {
+      surprise(
+        `${step.route}: expected a stream with one last event; got ${answer.ended}, ${answer.late} events after it`,
+      );
+    }
+    check(isWhole, { [CHECKS.once]: (is) => is });
+  };
+  return {
+    count: (step, answer) => {
+      const outcome = outcomeOf(answer);
+      const isKnown = COUNTED.includes(outcome);
+      calls.add(1, { outcome: isKnown ? outcome : OTHER });
+      errors.add(/^(?:indeterminate|edge |5\d\d)/.test(outcome));
+      latency.add((answer.doneUs - answer.sentUs) / 1000);
+      for (const outcomes of seen) {
+        if (outcomes.some((one) => couldBe(outcome, one))) expected.add(1, { outcome: named(outcomes) });
+      }
+      if (answer.opened) countStream(step, answer);
+      if (outcome === "indeterminate") {
+        surprise(`${step.route}: no answer (${answer.error || answer.ended})`);
+        return;
+      }
+      const isAllowed = allowed === null || allowed.some((one) => couldBe(outcome, one));
+      if (!isKnown || !isAllowed) surprise(`${step.route}: ${outcome} was not expected`);
+      check(outcome, { [CHECKS.legal]: () => isKnown });
+      if (allowed !== null && isKnown) check(outcome, { [CHECKS.allowed]: () => isAllowed });
+    },
+    fault: (message) => {
+      faults.add(1);
+      surprise(message);
+    },
+  };
+};

@@ -1,0 +1,30 @@
+/** The lease of the process: set once by all VUs, asked by the extension before each call leaves. */
+import exec from "k6/execution";
+import sse from "k6/x/sse";
+import type { PrintedSpent } from "../../src/workload/handover.ts";
+import type { Lease } from "../../src/workload/lease.ts";
+import { hasAdditions } from "./extension.ts";
+
+/** Calls that are under way when the lease ends the test may go on for so long. */
+const DRAIN_MS = 1_000;
+
+export const setLease = (lease: Lease | undefined): void => {
+  if (hasAdditions && lease !== undefined) sse.lease(lease);
+};
+
+/** Ends the test as soon as no call is under way that would be lost. Harmless to call from every VU. */
+export const endInOrder = (reason: string): void => {
+  if (sse.drain(DRAIN_MS)) exec.test.abort(reason);
+};
+
+/** The script has noted what came of its last call, so the test may end without losing it. */
+export const settled = (): void => {
+  if (hasAdditions) sse.settled();
+};
+
+/** `null` on a k6 that does not count it. */
+export const spentSoFar = (): PrintedSpent | null => {
+  if (!hasAdditions) return null;
+  const { unsent, in_flight: cut, stopped, requests, map_loads, analyses, stream_seconds } = sse.spent();
+  return { type: "spent", spent: { requests, map_loads, analyses, stream_seconds }, unsent, cut, stopped };
+};

@@ -1,0 +1,159 @@
+/** What the runner would hand over, made from the target file by the script itself. */
+
+import type { HandOver } from "../../src/workload/handover.ts";
+import { executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
+import type { Lease } from "../../src/workload/lease.ts";
+import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
+import { credentialName } from "../../src/workload/request.ts";
+import { leaseOfTarget } from "../../src/workload/stated-lease.ts";
+import type { ProfileWish, Story } from "../../src/workload/story.ts";
+import { keysFor, originsOf } from "../../src/workload/story-keys.ts";
+import type { TargetView } from "../../src/workload/target-view.ts";
+import { viewOf } from "../../src/workload/view-of-target.ts";
+import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";
+import { hasAdditions } from "./extension.ts";
+import { Refusal, readStatedTarget } from "./stated-target.ts";
+
+export type Plan = {
+  handed: HandOver;
+  /** What a reader of the summary has to know. */
+  notes: string[];
+  target: string;
+  expected: Expected;
+};
+
+const TIMEOUTS = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
+/** More dropped iterations than this share put the load in doubt. */
+const DROPPED_MAX = 0.001;
+
+const UNIT_S: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3600 };
+
+const numberFrom = (name: string): number | undefined => {
+  const text = __ENV[name];
+  if (text === undefined || text === "") return undefined;
+  const value = Number(text);
+  if (value > 0) return value;
+  throw new Refusal(`-e ${name}: expected a number above 0; got "${text}"`);
+};
+
+const durationFrom = (name: string): number | undefined => {
+  const text = __ENV[name];
+  if (text === undefined || text === "") return undefined;
+  const [, value, unit = "s"] = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text) ?? [];
+  if (Number(value) > 0) return Number(value) * (UNIT_S[unit] as number);
+  throw new Refusal(`-e ${name}: expected a length such as 15s or 2m; got "${text}"`);
+};
+
+/** A k6 that cannot count before it sends may begin only what fits the budget whole, retries included. */
+const checkBudget = (story: Story, view: TargetView, profile: Profile, lease: Lease): void => {
+  const costs = story.costs(view, Math.ceil(profileCalls(profile)) + 1);
+  for (const unit of ["requests", "map_loads", "analyses", "stream_seconds"] as const) {
+    const [most, left] = [costs[unit] ?? 0, lease[unit]];
+    if (left === undefined || most <= left) continue;
+    throw new Refusal(
+      `up to ${Math.ceil(most)} ${unit} would be used and budget.${unit} allows ${left}; this k6 cannot stop in between: ask for less by -e RATE= and -e DURATION=, or use the k6 that npx floodgate dev tools builds`,
+    );
+  }
+};
+
+/** How often a call is tried at most, where nothing counts the tries of all VUs together. */
+const triesOf = (story: Story, seed: number, view: TargetView): number =>
+  hasAdditions ? 1 : 1 + Math.max(0, ...story.plan(seed, 0, view).map(({ retry }) => retry?.times ?? 0));
+
+type Load = { profile: Profile; wish: ProfileWish };
+
+const loadFor = (story: Story, view: TargetView, seed: number, permitted: number, notes: string[]): Load => {
+  const [ratePerS, durationS] = [numberFrom("RATE"), durationFrom("DURATION")];
+  const maxPerS = permitted / triesOf(story, seed, view);
+  if (ratePerS !== undefined && ratePerS > maxPerS) {
+    throw new Refusal(`-e RATE=${ratePerS}: permits.load_max_rps of the target file allows ${maxPerS} for this story`);
+  }
+  const wish: ProfileWish = {
+    ...(ratePerS === undefined ? {} : { ratePerS }),
+    ...(durationS === undefined ? {} : { durationS }),
+  };
+  const unbounded = story.profile(view, wish);
+  const bounded: ProfileWish = Number.isFinite(maxPerS) ? { ...wish, maxPerS } : wish;
+  const profile = story.profile(view, bounded);
+  if (profile === null || unbounded === null) {
+    throw new Refusal(
+      `${story.name} has to know how much fits: state limits.slots and limits.service_ms in the target file, or say -e RATE=`,
+    );
+  }
+  const peak = profilePeakPerS(unbounded);
+  if (peak > maxPerS) {
+    notes.push(
+      `permits.load_max_rps is ${permitted} and the story wants ${Math.ceil(peak)} calls per second: its rates are scaled down`,
+    );
+  }
+  return { profile, wish: bounded };
+};
+
+/** Throws a `Refusal` for what is wrong in the target file or the options. */
+export const planAlone = (story: Story, expectations: Expectations): Plan => {
+  const { file, read } = readStatedTarget();
+  const view = viewOf(file);
+  const lacking = story.missing(view);
+  if (lacking.length > 0) throw new Refusal(`${story.name} cannot run: the target file lacks ${lacking.join("; ")}`);
+  if (expectations.burnsQuota && !view.permits.quotaBurn) {
+    throw new Refusal(`${story.name} uses up allowances, and permits.quota_burn is not true in the target file`);
+  }
+  const notes: string[] = [];
+  const seed = Math.trunc(numberFrom("SEED") ?? 1);
+  const lease = leaseOfTarget(file);
+  const { profile, wish } = loadFor(story, view, seed, lease.maxPerS ?? Number.POSITIVE_INFINITY, notes);
+  const reach = story.reaches(view, wish);
+  for (const { outcome, reason } of reach.beyond) notes.push(`${outcome} will not be seen here: ${reason}`);
+  const expected = expectedOn(reach, expectations);
+  if (!hasAdditions) {
+    checkBudget(story, view, profile, lease);
+    if (lease.stream_seconds !== undefined)
+      notes.push("this k6 does not count stream seconds: budget.stream_seconds is not kept");
+  }
+  const keys = keysFor(story, seed, view, file);
+  const { cert, key, headers = {} } = file.transport ?? {};
+  const isStopped = !hasAdditions && lease.stopErrorRate !== undefined;
+  const { base_url, key_management_url, tile_url } = file;
+  return {
+    target: file.name ?? base_url,
+    notes,
+    expected,
+    handed: {
+      stage: story.name,
+      idPrefix: `k6-${Date.now().toString(36)}.${story.name}.c`,
+      seed,
+      firstCall: 0,
+      view,
+      places: {
+        base_url,
+        ...(key_management_url === undefined ? {} : { key_management_url }),
+        ...(tile_url === undefined ? {} : { tile_url }),
+      },
+      credentials: Object.fromEntries(keys.map(({ ref, value, what }) => [credentialName(ref), read(value, what)])),
+      origins: originsOf(keys),
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name.toLowerCase(), read(value, `transport.headers.${name}`)]),
+      ),
+      timeouts: TIMEOUTS,
+      lease,
+      options: {
+        systemTags: ["status", "method", "name", "scenario", "check"],
+        summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],
+        scenarios: {
+          [story.name.replaceAll("-", "_")]: executorFor(
+            profile,
+            vusFor(profile, view.limits, restMs(story, seed, view)),
+            TIMEOUTS.callMs,
+          ),
+        },
+        thresholds: thresholdsOf(expected, {
+          droppedMax: Math.ceil(DROPPED_MAX * profileCalls(profile)),
+          stopErrorRate: isStopped ? lease.stopErrorRate : undefined,
+        }),
+        ...(cert === undefined || key === undefined
+          ? {}
+          : { tlsAuth: [{ cert: read(cert, "transport.cert"), key: read(key, "transport.key") }] }),
+      },
+    },
+  };
+};

@@ -1,0 +1,139 @@
+/**
+ * Reads a target file (README, "Your own deployment") inside k6, where there is no Node: `env:` from `-e` or the
+ * environment, `file:` beside the target file. What is wrong is said in a sentence, before anything is sent.
+ */
+
+import { hostOf, isLoopbackHost } from "../../src/contract/loopback.ts";
+import type { StatedBounds } from "../../src/workload/stated-lease.ts";
+import type { StatedKeys } from "../../src/workload/story-keys.ts";
+import type { StatedTarget } from "../../src/workload/view-of-target.ts";
+
+/** What is wrong in what the user gave, as a sentence for him. */
+export class Refusal extends Error {}
+
+export type TargetFile = StatedTarget &
+  StatedKeys &
+  StatedBounds & {
+    readonly name?: string;
+    readonly base_url: string;
+    readonly key_management_url?: string;
+    readonly tile_url?: string;
+    readonly transport?: {
+      readonly ca?: string;
+      readonly cert?: string;
+      readonly key?: string;
+      readonly proxy?: string;
+      readonly headers?: Record<string, string>;
+    };
+  };
+
+export type TargetRead = {
+  file: TargetFile;
+  /** The value behind a reference; `what` names the field for a message. */
+  read(value: string, what: string): string;
+};
+
+const isAbsolute = (path: string): boolean => /^([/\\]|[A-Za-z]:)/.test(path);
+
+const under = (folder: string | undefined, path: string): string => {
+  if (isAbsolute(path)) return path;
+  if (folder === undefined || folder === "") {
+    throw new Refusal(`${path}: expected an absolute path, because the environment has no PWD to start from`);
+  }
+  return `${folder}/${path}`;
+};
+
+const openText = (path: string, what: string): string => {
+  try {
+    return open(path);
+  } catch {
+    throw new Refusal(`${what}: expected a readable file ${path}; there is none`);
+  }
+};
+
+/** A member that is null is as if it were absent. */
+const withoutNulls = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, member]) => (member === null ? [] : [[key, withoutNulls(member)]])),
+  );
+};
+
+const parse = (text: string, path: string): TargetFile => {
+  let value: unknown;
+  try {
+    value = withoutNulls(JSON.parse(text));
+  } catch {
+    // The message of JSON.parse quotes the text around the fault, which may be a key.
+    throw new Refusal(`${path}: expected JSON; npx floodgate doctor --target ${path} says where it breaks off`);
+  }
+  const { schema, base_url } = (value ?? {}) as { schema?: unknown; base_url?: unknown };
+  if (schema !== "floodgate/target@1" || typeof base_url !== "string") {
+    throw new Refusal(`${path}: expected "schema": "floodgate/target@1" and "base_url"; got another kind of file`);
+  }
+  return value as TargetFile;
+};
+
+const textBehind = (value: string, what: string, folder: string): string => {
+  const [, kind, rest = ""] = /^(env|file|exec):([\s\S]*)$/.exec(value) ?? [];
+  if (kind === undefined) return value;
+  if (kind === "exec") {
+    throw new Refusal(
+      `${what}: k6 cannot run commands, so an exec: reference cannot be read here; use env: or file:, or npx floodgate load`,
+    );
+  }
+  const found = kind === "env" ? __ENV[rest] : openText(under(folder, rest), what);
+  if (found === undefined || found.trim() === "") {
+    throw new Refusal(
+      `${what}: expected a value from ${value}; it is empty (k6 takes ${rest} from -e ${rest}=… as well)`,
+    );
+  }
+  return found.trim();
+};
+
+/** Nothing is sent to a host that is not loopback unless the user owns it, and the file permits and budgets it. */
+const guard = ({ base_url, key_management_url, tile_url, permits, budget }: TargetFile): void => {
+  const owned = (__ENV.I_OWN ?? "").split(",");
+  for (const [name, url] of Object.entries({ base_url, key_management_url, tile_url })) {
+    if (url === undefined) continue;
+    const host = hostOf(url);
+    if (host === null)
+      throw new Refusal(`${name}: expected an http or https address without a user in it; got another`);
+    if (isLoopbackHost(host)) continue;
+    if (!owned.includes(host)) {
+      throw new Refusal(`${name} is on ${host}, which is not loopback: say -e I_OWN=${host} if it is yours`);
+    }
+    if (permits?.load_max_rps === undefined || budget?.requests === undefined) {
+      throw new Refusal(
+        `${host} is not loopback, so the target file has to state permits.load_max_rps and budget.requests`,
+      );
+    }
+  }
+};
+
+/** k6 and Go take these from the environment alone. */
+const checkEnvironment = ({ transport = {}, base_url }: TargetFile): void => {
+  if (transport.ca !== undefined && (__ENV.SSL_CERT_FILE ?? "") === "") {
+    throw new Refusal("transport.ca: k6 takes authorities from the environment; set SSL_CERT_FILE to that file");
+  }
+  const variable = base_url.startsWith("https:") ? "HTTPS_PROXY" : "HTTP_PROXY";
+  if (transport.proxy !== undefined && (__ENV[variable] ?? "") === "") {
+    throw new Refusal(`transport.proxy: k6 takes a proxy from the environment; set ${variable} to it`);
+  }
+};
+
+export const readStatedTarget = (): TargetRead => {
+  const given = __ENV.FLOODGATE_TARGET;
+  if (given === undefined || given === "") {
+    throw new Refusal(
+      "no target was given: k6 run -e FLOODGATE_TARGET=target.json SCRIPT, or npx floodgate load SCENARIO --driver k6",
+    );
+  }
+  const path = under(__ENV.PWD, given);
+  const file = parse(openText(path, "FLOODGATE_TARGET"), given);
+  guard(file);
+  checkEnvironment(file);
+  const folder = path.slice(0, Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\"), 0)) || "/";
+  return { file, read: (value, what) => textBehind(value, what, folder) };
+};

@@ -1,0 +1,291 @@
+/** Scenarios as a user of k6 runs them, without the runner, on our own k6 and on one with the community's extension. */
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Asked, type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
+import type { Target } from "../../target/target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const binary = join(root, ".tools/k6");
+
+let stub: StubApi;
+let folder: string;
+beforeEach(async () => {
+  stub = await startStubApi();
+  folder = await mkdtemp(join(tmpdir(), "floodgate-test-"));
+});
+afterEach(async () => {
+  await stub.close();
+  await rm(folder, { recursive: true });
+});
+
+type Ended = { code: number; out: string };
+
+const k6 = (script: string, options: Record<string, string>, environment: Record<string, string> = {}) =>
+  new Promise<Ended>((resolve) => {
+    const given = Object.entries(options).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
+    const env = { HOME: folder, PWD: folder, K6_NO_USAGE_REPORT: "true", ...environment };
+    const all = { cwd: folder, env: { ...env, K6_AUTO_EXTENSION_RESOLUTION: "false" } };
+    execFile(binary, ["run", "--quiet", "--no-color", ...given, script], all, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), out: stdout + stderr });
+    });
+  });
+
+const alone = async (
+  story: string,
+  more: Partial<Target> = {},
+  options: Record<string, string> = {},
+  from = join(root, "scenarios"),
+): Promise<Ended> => {
+  await writeFile(join(folder, "target.json"), JSON.stringify(stub.target(more)));
+  const said = { FLOODGATE_TARGET: "target.json", DURATION: "1s", ...options };
+  return k6(join(from, `${story}.ts`), said, { SERVER_KEY: "svc_sk_live_from_environment" });
+};
+
+/** Every third stream is shed, as by a deployment that is full. */
+const shedding = (): ((asked: Asked, res: ServerResponse) => boolean) => {
+  let n = 0;
+  return ({ path }, res) => {
+    if (!path.includes("/stream") || n++ % 3 !== 0) return false;
+    res.writeHead(429, { "retry-after": "1" }).end('{"error":"b2b_overloaded"}');
+    return true;
+  };
+};
+
+/**
+ * The repository with the community's extension in place of ours: it knows no other parameters, takes a time-out only as a
+ * text with a unit, and gives neither ends nor bodies nor times.
+ */
+const STOCK = `
+import ours from "k6/x/sse";
+const KNOWN = ["method", "headers", "body", "tags", "timeout", "jar"];
+const open = (address, params, setup) => {
+  for (const key of Object.keys(params)) if (!KNOWN.includes(key)) throw new Error("stock does not know " + key);
+  if (!/^[0-9]+m?s$/.test(params.timeout)) throw new Error("time: missing unit in duration");
+  const { url, status, headers, error } = ours.open(address, params, (client) =>
+    setup({
+      on: (event, handler) =>
+        event === "event"
+          ? client.on("event", ({ id, name, data, comment }) => handler({ id, name, data, comment }))
+          : client.on(event, handler),
+      close: () => client.close(),
+    }),
+  );
+  return { url, status, headers, error: status === 0 ? error : "" };
+};
+export default { open };
+`;
+
+let stock: string;
+beforeAll(async () => {
+  const copy = await mkdtemp(join(tmpdir(), "floodgate-stock-"));
+  for (const part of ["scenarios", "src/workload", "src/contract"]) {
+    await cp(join(root, part), join(copy, part), { recursive: true });
+  }
+  stock = join(copy, "scenarios");
+  for (const name of await readdir(join(stock, "shared"))) {
+    const path = join(stock, "shared", name);
+    await writeFile(path, (await readFile(path, "utf8")).replaceAll('"k6/x/sse"', '"./stock-sse.ts"'));
+  }
+  await writeFile(join(stock, "shared/stock-sse.ts"), STOCK);
+});
+afterAll(() => rm(join(stock, ".."), { recursive: true }));
+
+describe.skipIf(!existsSync(binary))("a scenario without the runner", () => {
+  test("shows what it is for, says so in a summary, and ends with 0", async () => {
+    stub.instead = shedding();
+    const { code, out } = await alone("chat-past-capacity", {}, { RATE: "60" });
+    expect(out).toMatch(/verdict by thresholds: pass/);
+    expect(out).toMatch(/\d+ {2}200\n/);
+    expect(out).toMatch(/\d+ {2}429 b2b_overloaded\n/);
+    expect(out).toMatch(/\d+ {2}done\n/);
+    expect(out).toMatch(new RegExp(`spent: ${stub.asked.length} requests`));
+    expect(code).toBe(0);
+  });
+
+  test("fails where what it is for was not seen, and where an answer is none of the contract", async () => {
+    const unseen = await alone("chat-past-capacity", {}, { RATE: "60" });
+    expect(unseen.out).toMatch(/floodgate_expected\{outcome:429 b2b_overloaded\}: expected count>0/);
+    expect(unseen.code).toBe(99);
+    stub.instead = ({ id }, res) => {
+      if (!id.endsWith("-7")) return false;
+      res.writeHead(502).end("<html>");
+      return true;
+    };
+    const edge = await alone("catalog-reads");
+    expect(edge.out).toMatch(/1 {2}outside the contract/);
+    expect(edge.out).toMatch(/design\.\w+: edge 502 was not expected/);
+    expect(edge.code).toBe(99);
+  });
+
+  test("fails for a stream that ends without its last event, and for a call without an answer", async () => {
+    let n = 0;
+    stub.instead = ({ path }, res) => {
+      if (!path.includes("/stream")) return false;
+      n += 1;
+      if (n % 3 === 0) res.writeHead(429).end('{"error":"b2b_overloaded"}');
+      else if (n % 3 === 1)
+        res.writeHead(200, { "content-type": "text/event-stream" }).end("event: token\ndata: {}\n\n");
+      else res.socket!.resetAndDestroy();
+      return true;
+    };
+    const { code, out } = await alone("chat-past-capacity", {}, { RATE: "60" });
+    expect(out).toMatch(/expected a stream with one last event; got eof/);
+    expect(out).toMatch(/floodgate_calls\{outcome:indeterminate\}: expected count==0/);
+    expect(out).toMatch(/\d+ {2}eof/);
+    expect(code).toBe(99);
+  });
+
+  test("mints its sessions first, and again before they end", async () => {
+    // The VU's own copy is too old at its first use.
+    stub.expiresIn = 1;
+    const { code, out } = await alone("smoke", {}, { DURATION: "3s", RATE: "30" });
+    const minted = stub.asked.filter(({ id }) => /-s\d+$/.test(id)).length;
+    expect(minted).toBeGreaterThan(0);
+    expect(stub.asked.filter(({ id }) => /-v\d+s\d+$/.test(id)).length).toBeGreaterThan(0);
+    expect(stub.asked.some(({ headers }) => /svc_sess_live/.test(JSON.stringify(headers)))).toBe(true);
+    expect(out).not.toMatch(/svc_(pk|sk|sess)_live_\w/);
+    expect(code, out).toBe(0);
+  });
+
+  test("keeps to the budget and the rate of the file", async () => {
+    const spent = await alone("catalog-reads", { budget: { requests: 15 } }, { RATE: "50" });
+    expect(stub.asked).toHaveLength(15);
+    expect(spent.out).toMatch(/stopped: budget\.requests of the target file is spent: 15/);
+    expect(spent.code).not.toBe(0);
+    const scaled = await alone("catalog-reads", { permits: { load_max_rps: 20 } });
+    expect(scaled.out).toMatch(/permits\.load_max_rps is 20 .* scaled down/);
+    expect(stub.asked.length - 15).toBeLessThanOrEqual(21);
+    expect(scaled.code).toBe(0);
+  });
+
+  test("reads keys from the environment and from files beside the target file", async () => {
+    await writeFile(join(folder, "key"), "svc_sk_live_from_file\n");
+    const tenants = stub
+      .target()
+      .tenants!.slice(0, 2)
+      .map((tenant, n) => ({
+        ...tenant,
+        server: { key: n === 0 ? "env:SERVER_KEY" : "file:key" },
+      }));
+    expect((await alone("catalog-reads", { tenants }, { RATE: "20" })).code).toBe(0);
+    const sent = JSON.stringify(stub.asked.map(({ headers }) => headers));
+    expect(sent).toMatch(/svc_sk_live_from_environment/);
+    expect(sent).toMatch(/svc_sk_live_from_file/);
+  });
+
+  const withKey = (key: string): Partial<Target> => ({ tenants: [{ org: "org_a", server: { key } }] });
+  test.each([
+    ["a host that is not ours", { base_url: "http://staging.example/v1" }, {}, /staging\.example.*-e I_OWN=staging/],
+    [
+      "no permit there",
+      { base_url: "http://staging.example/v1" },
+      { I_OWN: "staging.example" },
+      /permits\.load_max_rps/,
+    ],
+    ["a host hidden behind a user", { base_url: "http://127.0.0.1@staging.example/" }, {}, /without a user in it/],
+    ["a command", withKey("exec:cat key"), {}, /tenants \(org_a\)\.server\.key: k6 cannot run commands/],
+    ["a variable that is not set", withKey("env:NOWHERE"), {}, /expected a value from env:NOWHERE/],
+    ["a file that is not there", withKey("file:nowhere"), {}, /expected a readable file .*nowhere/],
+    ["no tenants", { tenants: [] }, {}, /the target file lacks 1 tenants with a server key/],
+    ["a rate over the permit", { permits: { load_max_rps: 20 } }, { RATE: "50" }, /load_max_rps allows 20/],
+    ["a rate that is none", {}, { RATE: "fast" }, /-e RATE: expected a number above 0; got .*fast/],
+    ["a length that is none", {}, { DURATION: "soon" }, /-e DURATION: expected a length/],
+    ["no target", {}, { FLOODGATE_TARGET: "" }, /no target was given/],
+    ["another target", {}, { FLOODGATE_TARGET: "other.json" }, /expected a readable file .*other\.json/],
+  ] as [string, Partial<Target>, Record<string, string>, RegExp][])(
+    "refuses %s in a sentence, and sends nothing",
+    async (_, more, options, sentence) => {
+      const { code, out } = await alone("catalog-reads", more, options);
+      expect(out).toMatch(sentence);
+      expect(code).not.toBe(0);
+      expect(stub.asked).toEqual([]);
+    },
+  );
+
+  test("burns allowances only where the file permits it", async () => {
+    const tenants: Target["tenants"] = [
+      { org: "org_f", tier: "Free", limit: 5, publishable: { key: "svc_pk_live_f", origin: "https://f.example" } },
+      { org: "org_p", tier: "Pro", limit: 5, publishable: { key: "svc_pk_live_p", origin: "https://p.example" } },
+      ...["org_n", "org_m"].map((org) => ({ org, tier: "Pro" as const, server: { key: `svc_sk_live_${org}` } })),
+    ];
+    const { out, code } = await alone("tile-quota-stampede", { tenants });
+    expect(out).toMatch(/permits\.quota_burn is not true/);
+    expect(code).not.toBe(0);
+    expect(stub.asked).toEqual([]);
+  });
+
+  test("every scenario starts from a target file", async () => {
+    const names = [...STORIES.keys()];
+    const all = await Promise.all(
+      [0, 1].map(async (half) => {
+        const seen: [string, string][] = [];
+        for (const name of names.filter((_, n) => n % 2 === half)) {
+          seen.push([name, (await alone(name, { permits: { quota_burn: true } }, { RATE: "10" })).out]);
+        }
+        return seen;
+      }),
+    );
+    for (const [name, out] of all.flat()) {
+      expect(out, name).toMatch(new RegExp(`${name} (on |cannot run: the target file lacks)`));
+      expect(out, name).not.toMatch(/\bTypeError|ReferenceError|script exception/);
+    }
+  }, 120_000);
+});
+
+describe.skipIf(!existsSync(binary))("a scenario on a k6 with the community's extension", () => {
+  test("streams and other calls run, ends and outcomes are derived", async () => {
+    stub.instead = shedding();
+    const { code, out } = await alone("chat-past-capacity", {}, { RATE: "60" }, stock);
+    expect(out).toMatch(/\d+ {2}200\n/);
+    // The body of a refused stream cannot be read there.
+    expect(out).toMatch(/\d+ {2}429 unread\n/);
+    expect(out).toMatch(/\d+ {2}done\n/);
+    expect(out).toMatch(/time to first event, from sending: median/);
+    expect(code, out).toBe(0);
+    stub.instead = () => false;
+    const calls = await alone("steady-mix", {}, { RATE: "40" }, stock);
+    expect(calls.code, calls.out).toBe(0);
+  });
+
+  test("a stream that breaks off is seen, although the extension says nothing of it", async () => {
+    let n = 0;
+    stub.instead = ({ path }, res) => {
+      if (!path.includes("/stream")) return false;
+      n += 1;
+      if (n % 2 === 0) return false;
+      res.writeHead(200, { "content-type": "text/event-stream" });
+      res.write("event: token\ndata: {}\n\n", () => res.socket!.resetAndDestroy());
+      return true;
+    };
+    const { code, out } = await alone("brownout", {}, { RATE: "30" }, stock);
+    expect(out).toMatch(/\d+ {2}reset\n/);
+    expect(out).toMatch(/\d+ {2}done\n/);
+    expect(code).toBe(99);
+  });
+
+  test("begins only what fits the budget whole, since it cannot stop in between", async () => {
+    const { out, code } = await alone("catalog-reads", { budget: { requests: 15 } }, { RATE: "50" }, stock);
+    expect(out).toMatch(/up to 51 requests would be used and budget\.requests allows 15/);
+    expect(code).not.toBe(0);
+    expect(stub.asked).toEqual([]);
+  });
+
+  test("errors end it by a threshold", async () => {
+    stub.instead = (_, res) => {
+      res.writeHead(503).end("{}");
+      return true;
+    };
+    const options = { RATE: "20", DURATION: "30s" };
+    const { code, out } = await alone("catalog-reads", { stop_when: { error_rate: 0.2 } }, options, stock);
+    expect(out).toMatch(/floodgate_errors/);
+    expect(code).toBe(99);
+    expect(stub.asked.length).toBeLessThan(300);
+  });
+});

@@ -1,0 +1,157 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { wallUs } from "../../client/clock.ts";
+import type { ObservedLine } from "../../client/observed-line.ts";
+import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { createLease, type Lease } from "../../workload/lease.ts";
+import { constant } from "../../workload/load-profiles.ts";
+import { viewOf } from "../../workload/view-of-target.ts";
+import { type K6Options, runK6 } from "./k6.ts";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const binary = join(root, ".tools/k6");
+const NOTHING = { map_loads: 0, analyses: 0, stream_seconds: 0 };
+
+let stub: StubApi;
+beforeEach(async () => {
+  stub = await startStubApi();
+});
+afterEach(() => stub.close());
+
+const run = async (story: string, ratePerS: number, lease: Lease, more: Partial<K6Options> = {}) => {
+  const lines: ObservedLine[] = [];
+  const target = stub.target();
+  const keeper = createLease(lease);
+  const result = await runK6({
+    ...{ binary, script: join(root, `scenarios/${story}.ts`), story: STORIES.get(story)! },
+    ...{ stage: story, idPrefix: `run1-${story}`, seed: 1, profile: constant(ratePerS, 2), target },
+    ...{
+      view: viewOf(target),
+      secrets: createSecrets("."),
+      epochUs: wallUs(),
+      timeouts: { callMs: 5000 },
+      lease: keeper,
+    },
+    onLine: (line) => lines.push(line),
+    ...more,
+  });
+  return { ...result, lines, spent: keeper.spent(), keeperStopped: keeper.stopped };
+};
+
+describe.skipIf(!existsSync(binary))("the lease of the k6 driver", () => {
+  test("not one request more leaves than it allows, and the rest is no line", async () => {
+    const { spent, stopped, keeperStopped, unsent, lines, problems } = await run("catalog-reads", 100, {
+      requests: 37,
+    });
+    expect(stub.asked).toHaveLength(37);
+    expect(lines).toHaveLength(37);
+    expect(spent).toEqual({ ...NOTHING, requests: 37 });
+    expect(unsent).toBeGreaterThan(0);
+    expect(keeperStopped).toBe(stopped);
+    expect(stopped).toMatch(/budget\.requests/);
+    expect(problems).toEqual([
+      { verdict: "inconclusive", reason: expect.stringMatching(/^stopped early: budget\.requests/) },
+    ]);
+  });
+
+  test("without a lease it counts what the target saw", async () => {
+    const { spent, stopped, unsent, lines } = await run("chat-past-capacity", 50, {});
+    expect(spent.requests).toBe(stub.asked.length);
+    expect(spent.requests).toBe(lines.length);
+    expect(spent.stream_seconds).toBeGreaterThan(lines.length * 0.015);
+    expect({ stopped, unsent }).toEqual({ stopped: null, unsent: 0 });
+  });
+
+  test("streams that are open when it ends come to their end and have a line each", async () => {
+    stub.streamMs = 400;
+    const { lines, stopped } = await run("chat-past-capacity", 100, { requests: 30 });
+    expect(stopped).toMatch(/budget\.requests/);
+    expect(lines.map(({ ended }) => ended)).toEqual(Array.from({ length: 30 }, () => "done"));
+  });
+
+  test("map loads: those refused are given back, and the first one too many is not sent", async () => {
+    let n = 0;
+    stub.instead = ({ path }, res) => {
+      if (!path.endsWith("/maps/loads") || n++ % 2 === 0) return false;
+      res.writeHead(429).end('{"detail":"map_load_hard_stop"}');
+      return true;
+    };
+    const { spent, stopped, lines } = await run("broken-dependency", 100, { map_loads: 20 });
+    const admitted = lines.filter(({ meter, outcome }) => meter === "map_loads" && outcome === "200");
+    expect(stopped).toMatch(/budget\.map_loads/);
+    expect(admitted).toHaveLength(20);
+    expect(spent.map_loads).toBe(20);
+  });
+
+  test("no second holds more calls than the rate and a twentieth", async () => {
+    const { lines } = await run("catalog-reads", 100, { maxPerS: 40 }, { vus: 200 });
+    const sent = lines.map(({ sent_us }) => sent_us).sort((a, b) => a - b);
+    expect(sent.length).toBeGreaterThan(40);
+    const most = Math.max(...sent.map((from) => sent.filter((at) => at >= from && at < from + 1e6).length));
+    expect(most).toBeLessThanOrEqual(42);
+  });
+
+  test("errors end it within the second, unless a fault brings them about", async () => {
+    stub.instead = (_, res) => {
+      res.writeHead(503).end("{}");
+      return true;
+    };
+    const ended = await run("catalog-reads", 100, { stopErrorRate: 0.2 });
+    expect(ended.stopped).toMatch(/stop_when\.error_rate/);
+    expect(stub.asked.length).toBeLessThan(100);
+    const tolerated = await run("catalog-reads", 50, { stopErrorRate: 0.2, tolerated: ["503"] });
+    expect(tolerated.stopped).toBeNull();
+  });
+
+  test("a target that refuses connections has seen nothing", async () => {
+    const target = stub.target({ base_url: "http://127.0.0.1:1/v1" });
+    const { spent, lines } = await run("catalog-reads", 20, { requests: 10 }, { target });
+    expect(lines.length).toBeGreaterThan(30);
+    expect(spent).toEqual({ ...NOTHING, requests: 0 });
+  });
+
+  test("minting sessions is a part of what is spent", async () => {
+    const { spent } = await run("smoke", 40, {});
+    expect(spent.requests).toBe(stub.asked.length);
+    const none = await run("smoke", 40, { requests: 1 });
+    expect(none.spent.requests).toBe(1);
+    expect(none.problems).toMatchObject([{ verdict: "inconclusive", reason: /budget\.requests/ }]);
+  });
+
+  test("segments share it", async () => {
+    const parts = await Promise.all(
+      [0, 1].map((index) => run("catalog-reads", 100, { requests: 41 }, { segment: { index, of: 2 } })),
+    );
+    expect(stub.asked).toHaveLength(41);
+    expect(parts.map(({ spent }) => spent.requests)).toEqual([21, 20]);
+  });
+
+  test("lines come while it runs, and it can be ended from outside without losing one", async () => {
+    const stopping = new AbortController();
+    const at: number[] = [];
+    const lines: ObservedLine[] = [];
+    const { stopped, problems } = await run(
+      "catalog-reads",
+      50,
+      {},
+      {
+        profile: constant(50, 20),
+        signal: stopping.signal,
+        onLine: (line) => {
+          lines.push(line);
+          at.push(performance.now());
+          if (lines.length === 20) stopping.abort();
+        },
+      },
+    );
+    expect({ stopped, problems }).toEqual({ stopped: null, problems: [] });
+    // All of 20 s would be a thousand.
+    expect(lines.length).toBeLessThan(500);
+    expect(lines).toHaveLength(stub.asked.length);
+    expect(at.at(19)! - at.at(0)!).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,315 @@
+package sse
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// account reads the ledger by way of the script.
+func (v *vu) account() map[string]any {
+	v.t.Helper()
+	value, err := v.VU.Runtime().RunString(`sse.spent()`)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return value.Export().(map[string]any)
+}
+
+func (v *vu) run(script string) {
+	v.t.Helper()
+	if _, err := v.VU.Runtime().RunString(script); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// answering serves a status and a body, and counts the calls that came.
+func answering(t *testing.T, status int, body string) (string, *atomic.Int64) {
+	t.Helper()
+	seen := new(atomic.Int64)
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		seen.Add(1)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}), seen
+}
+
+func TestNoMoreCallsLeaveThanTheBudgetAllowsWhoeverSendsThem(t *testing.T) {
+	const vus, each, allowed = 5, 10, 23
+	url, seen := answering(t, 200, "{}")
+	root := NewRootModule()
+	var together sync.WaitGroup
+	var unsent atomic.Int64
+	all := make([]*vu, vus)
+	for i := range all {
+		all[i] = newVUOf(t, root)
+		all[i].run(fmt.Sprintf(`sse.lease({ requests: %d })`, allowed))
+	}
+	for _, v := range all {
+		together.Add(1)
+		go func() {
+			defer together.Done()
+			for range each {
+				r := v.silent(url, `{}`)
+				if r.Ended == "not_sent" {
+					unsent.Add(1)
+					if !strings.Contains(r.Error, "budget.requests of the target file is spent: 23 were left") || r.Status != 0 || r.SentUs != nil {
+						t.Errorf("expected an answer that names the budget and nothing sent, got %+v", r)
+					}
+				}
+			}
+		}()
+	}
+	together.Wait()
+	expect(t, "seen by the server", seen.Load(), allowed)
+	expect(t, "not sent", unsent.Load(), vus*each-allowed)
+	account := all[0].account()
+	expect(t, "requests", account["requests"].(int64), allowed)
+	expect(t, "unsent", account["unsent"].(int64), vus*each-allowed)
+	expect(t, "stopped", account["stopped"].(string), "budget.requests of the target file is spent: 23 were left for this load")
+}
+
+func TestWhatNeverReachedTheTargetIsNotSpent(t *testing.T) {
+	v := newVU(t)
+	v.run(`sse.lease({ requests: 2, map_loads: 1 })`)
+	for range 3 {
+		expect(t, "ended", v.silent("http://127.0.0.1:1/", `{ charges: "map_loads" }`).Ended, "reset")
+	}
+	expect(t, "requests", v.account()["requests"].(int64), 0)
+	expect(t, "map loads", v.account()["map_loads"].(int64), 0)
+	url := serveRaw(t, func(*net.TCPConn) {}) // takes the request and hangs up
+	expect(t, "ended", v.silent(url, `{ method: "POST", body: "x", charges: "map_loads" }`).Ended, "reset")
+	expect(t, "requests", v.account()["requests"].(int64), 1)
+	expect(t, "map loads", v.account()["map_loads"].(int64), 1)
+}
+
+func TestAChargeIsGivenBackForARefusalOnly(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+		spent  int64
+	}{{200, "{}", 1}, {201, "{}", 1}, {429, `{"error":"map_load_quota_exceeded"}`, 0}, {403, `{}`, 0}, {503, "{}", 0}, {502, "<html>", 0}} {
+		v := newVU(t)
+		url, _ := answering(t, c.status, c.body)
+		v.silent(url, `{ charges: "analyses" }`)
+		expect(t, fmt.Sprint(c.status), v.account()["analyses"].(int64), c.spent)
+	}
+	cut := serveRaw(t, func(conn *net.TCPConn) { write(conn, "HTTP/1.1 429 No\r\nContent-Length: 50\r\n\r\n{") })
+	v := newVU(t)
+	v.silent(cut, `{ charges: "map_loads" }`)
+	expect(t, "half a refusal", v.account()["map_loads"].(int64), 1)
+}
+
+func TestASpentChargeStopsOnlyAtACallThatNeedsIt(t *testing.T) {
+	v := newVU(t)
+	v.run(`sse.lease({ map_loads: 1 })`)
+	url, seen := answering(t, 200, "{}")
+	v.silent(url, `{ charges: "map_loads" }`)
+	expect(t, "another call", v.silent(url, `{}`).Ended, "refused")
+	expect(t, "one more load", v.silent(url, `{ charges: "map_loads" }`).Ended, "not_sent")
+	expect(t, "afterwards nothing leaves", v.silent(url, `{}`).Ended, "not_sent")
+	expect(t, "seen", seen.Load(), 2)
+}
+
+func TestStreamSecondsEndStreamsAndNothingElse(t *testing.T) {
+	v := newVU(t)
+	v.run(`sse.lease({ stream_seconds: 0.03 })`)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		stream("data: a\n\n")(w, r)
+		time.Sleep(50 * time.Millisecond)
+	})
+	expect(t, "first", v.silent(url, `{}`).Ended, "eof")
+	if seconds := v.account()["stream_seconds"].(float64); seconds < 0.05 {
+		t.Errorf("expected at least 0.05 stream seconds, got %v", seconds)
+	}
+	plain, _ := answering(t, 200, "{}")
+	expect(t, "no stream", v.silent(plain, `{ headers: { Accept: "application/json" } }`).Ended, "refused")
+	r := v.silent(url, `{}`)
+	expect(t, "second", r.Ended, "not_sent")
+	if !strings.Contains(r.Error, "stream_seconds") {
+		t.Errorf("expected an error that names stream_seconds, got %q", r.Error)
+	}
+}
+
+func TestOpenStreamsCountWhileTheyAreOpen(t *testing.T) {
+	at := time.Unix(1000, 0)
+	var s openStreams
+	s.open(at)
+	s.open(at.Add(2 * time.Second))
+	expect(t, "two open", s.total(at.Add(3*time.Second)), 4*time.Second)
+	s.close(at, at.Add(3*time.Second))
+	expect(t, "one open", s.total(at.Add(5*time.Second)), 6*time.Second)
+	s.close(at.Add(2*time.Second), at.Add(5*time.Second))
+	expect(t, "none open", s.total(at.Add(time.Hour)), 6*time.Second)
+}
+
+func TestNoWindowOfASecondHoldsMoreThanTheRate(t *testing.T) {
+	for _, perS := range []float64{0.5, 3, 50, 170, 2000} {
+		p, now := newPace(perS), time.Unix(1000, 0)
+		var sent []time.Time
+		for end := now.Add(10 * time.Second); now.Before(end); {
+			wait := p.take(now)
+			if wait == 0 {
+				sent = append(sent, now)
+			}
+			now = now.Add(wait)
+			if len(sent) == int(3*perS) { // the process stands still for a while
+				now = now.Add(700 * time.Millisecond)
+			}
+		}
+		allowed := int(max(perS*1.05, perS+1))
+		for from, to := 0, 0; to < len(sent); to++ {
+			for sent[to].Sub(sent[from]) >= time.Second {
+				from++
+			}
+			if to-from+1 > allowed {
+				t.Fatalf("%v per second: %d calls in one second", perS, to-from+1)
+			}
+		}
+		if least := int(perS * 8.8); len(sent) < least {
+			t.Errorf("%v per second: expected at least %d calls in 10 s, got %d", perS, least, len(sent))
+		}
+	}
+}
+
+func TestTheRateHoldsForAllVUsTogether(t *testing.T) {
+	root := NewRootModule()
+	url, seen := answering(t, 200, "{}")
+	var together sync.WaitGroup
+	started := time.Now()
+	for range 4 {
+		v := newVUOf(t, root)
+		v.run(`sse.lease({ maxPerS: 50 })`)
+		together.Add(1)
+		go func() {
+			defer together.Done()
+			for range 10 {
+				v.silent(url, `{}`)
+			}
+		}()
+	}
+	together.Wait()
+	if took := time.Since(started); took < 740*time.Millisecond {
+		t.Errorf("expected 40 calls at 50 per second to take 0.74 s and more, they took %v", took)
+	}
+	expect(t, "seen", seen.Load(), 40)
+}
+
+func TestErrorsEndTheRunUnlessTheyAreTolerated(t *testing.T) {
+	for _, c := range []struct {
+		name, more, body string
+		status           int
+		stops            bool
+	}{
+		{"a gateway's", ``, "<html>", 502, true},
+		{"the key service's", ``, "{}", 503, true},
+		{"tolerated", `, tolerated: ["503"]`, "{}", 503, false},
+		{"a gateway's, where another is tolerated", `, tolerated: ["503"]`, "<html>", 503, true},
+		{"a gateway's refusal", ``, "<html>", 403, true},
+		{"a refusal without a subcode", ``, "", 401, false},
+		{"a body that is wrong", ``, `{"detail":[]}`, 422, false},
+		{"a shed", ``, `{"error":"b2b_overloaded"}`, 429, false},
+	} {
+		v := newVU(t)
+		v.run(`sse.lease({ stopErrorRate: 0.2` + c.more + ` })`)
+		url, seen := answering(t, c.status, c.body)
+		for range 30 {
+			v.silent(url, `{}`)
+		}
+		expect(t, c.name, v.account()["stopped"] != nil, c.stops)
+		if c.stops {
+			expect(t, c.name+": calls before the end", seen.Load(), 10)
+		}
+	}
+	v := newVU(t)
+	v.run(`sse.lease({ stopErrorRate: 0.2 })`)
+	for range 12 {
+		v.silent("http://127.0.0.1:1/", `{}`)
+	}
+	expect(t, "no answer", v.account()["stopped"].(string), "stop_when.error_rate of the target file (0.2) is exceeded: 10 of the newest 10 calls were errors")
+}
+
+func TestOnlyRecentCallsAreJudged(t *testing.T) {
+	at := time.Unix(1000, 0)
+	var r recentCalls
+	for range 100 {
+		r.add(at, false)
+	}
+	for range 20 {
+		r.add(at.Add(500*time.Millisecond), true)
+	}
+	expect(t, "20 of 120", r.tooMany(0.2), "")
+	r.add(at.Add(1200*time.Millisecond), false)
+	expect(t, "20 of 21", r.tooMany(0.2) != "", true)
+}
+
+func TestTermsAreCheckedAndTheSameForAll(t *testing.T) {
+	v := newVU(t)
+	for script, text := range map[string]string{
+		`sse.lease()`:                                           "expected an object",
+		`sse.lease({ request: 5 })`:                             `there is no member "request"`,
+		`sse.lease({ requests: "many" })`:                       "requests is to be a number",
+		`sse.lease({ requests: -1 })`:                           "requests is to be a number",
+		`sse.lease({ maxPerS: 0 })`:                             "maxPerS is to be more than 0",
+		`sse.lease({ tolerated: "503" })`:                       "tolerated is to be a list",
+		`sse.open("http://127.0.0.1:1/", { charges: "money" })`: "charges is to be",
+	} {
+		if message := v.throws(script); !strings.Contains(message, text) {
+			t.Errorf("%s: expected %q, got %q", script, text, message)
+		}
+	}
+	v.run(`sse.lease({ requests: 5, tolerated: ["503"] }); sse.lease({ requests: 5, tolerated: ["503"], maxPerS: undefined })`)
+	if message := v.throws(`sse.lease({ requests: 6 })`); !strings.Contains(message, "other terms already") {
+		t.Errorf("expected other terms to be an error, got %q", message)
+	}
+}
+
+func TestDrainWaitsUntilTheScriptHasTakenNote(t *testing.T) {
+	root := NewRootModule()
+	hold := make(chan struct{})
+	arrived := make(chan struct{}, 1)
+	url := serve(t, func(_ http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-hold
+	})
+	calling, first, second := newVUOf(t, root), newVUOf(t, root), newVUOf(t, root)
+	returned := make(chan struct{})
+	go func() {
+		calling.silent(url, `{}`)
+		close(returned)
+	}()
+	<-arrived
+	over := make(chan bool)
+	go func() { over <- first.drained("10s") }()
+	// Whoever comes second does not wait.
+	for drains := false; !drains; time.Sleep(time.Millisecond) {
+		root.ledger.mu.Lock()
+		drains = root.ledger.draining
+		root.ledger.mu.Unlock()
+	}
+	expect(t, "the second one", second.drained("10s"), false)
+	close(hold)
+	<-returned
+	select {
+	case <-over:
+		t.Error("expected drain to wait until the call is settled")
+	case <-time.After(50 * time.Millisecond):
+	}
+	calling.run(`sse.settled()`)
+	expect(t, "the first one", <-over, true)
+}
+
+func (v *vu) drained(limit string) bool {
+	v.t.Helper()
+	value, err := v.VU.Runtime().RunString(fmt.Sprintf(`sse.drain(%q)`, limit))
+	if err != nil {
+		v.t.Error(err)
+		return false
+	}
+	return value.ToBoolean()
+}

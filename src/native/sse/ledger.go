@@ -1,0 +1,224 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ledger is what all VUs of the process have spent together, and what they may still spend. Every call asks it before it leaves, so that
+// a budget, a rate or a stop condition holds however many VUs there are. Without terms it only counts.
+type ledger struct {
+	turn    chan struct{} // one call at a time waits for the rate, the others behind it in order
+	ended   chan struct{} // closed when stopped is set
+	drained chan struct{} // closed and made anew whenever nothing is in flight any more
+
+	mu       sync.Mutex
+	terms    *terms
+	pace     pace
+	spent    map[charge]int64 // requests under ""
+	streams  openStreams
+	recent   recentCalls
+	unsent   int64
+	inFlight int
+	stopped  string // why nothing leaves any more
+	draining bool
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		turn:    make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		drained: make(chan struct{}),
+		spent:   map[charge]int64{},
+	}
+}
+
+// errUnsent says that a call did not leave, and why.
+var errUnsent = errors.New("not sent")
+
+// lease sets the terms. Each VU runs the init context of the script, so the same terms come many times.
+func (l *ledger) lease(t *terms) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.terms != nil && !l.terms.same(t) {
+		return errors.New("sse.lease: the process has other terms already; all VUs are to set the same ones")
+	}
+	if l.terms == nil {
+		l.terms = t
+		l.pace = newPace(t.maxPerS)
+		stopOnSignal(l)
+	}
+	return nil
+}
+
+// take lets a call leave, waiting for its turn where there is a rate, or returns why it may not. What it may cost is taken at once.
+func (l *ledger) take(ctx context.Context, kind charge, isStream bool) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return l.refuse(context.Cause(ctx))
+	}
+	defer func() { <-l.turn }()
+	for {
+		wait, err := l.try(kind, isStream)
+		if err != nil {
+			return l.refuse(err)
+		}
+		if wait == 0 {
+			return nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-l.ended:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return l.refuse(context.Cause(ctx))
+		}
+	}
+}
+
+// try takes the call's turn and its cost now, or says how long its turn is still away.
+func (l *ledger) try(kind charge, isStream bool) (time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.stopped == "" {
+		l.stop(l.spentUp(kind, isStream, now))
+	}
+	if l.stopped != "" {
+		return 0, fmt.Errorf("%w: %s", errUnsent, l.stopped)
+	}
+	if wait := l.pace.take(now); wait > 0 {
+		return wait, nil
+	}
+	l.spent[""]++
+	if kind != "" {
+		l.spent[kind]++
+	}
+	l.inFlight++
+	return 0, nil
+}
+
+// spentUp names what a call would need and is used up, or gives "".
+func (l *ledger) spentUp(kind charge, isStream bool, now time.Time) string {
+	if l.terms == nil {
+		return ""
+	}
+	for _, of := range []charge{"", kind} {
+		if allowed, bounded := l.terms.budget[of]; bounded && l.spent[of] >= allowed {
+			name := string(of)
+			if of == "" {
+				name = "requests"
+			}
+			return fmt.Sprintf("budget.%s of the target file is spent: %d were left for this load", name, allowed)
+		}
+	}
+	if limit := l.terms.streamTime; limit != nil && isStream && l.streams.total(now) >= *limit {
+		return fmt.Sprintf("budget.stream_seconds of the target file is spent: %g were left for this load", limit.Seconds())
+	}
+	return ""
+}
+
+// stop ends all sending; the first reason stays. The caller holds the lock.
+func (l *ledger) stop(reason string) {
+	if reason != "" && l.stopped == "" {
+		l.stopped = reason
+		close(l.ended)
+	}
+}
+
+func (l *ledger) refuse(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsent++
+	return err
+}
+
+// opened and closed bracket the time that a stream is open.
+func (l *ledger) opened(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams.open(at)
+}
+
+func (l *ledger) closed(openedAt, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams.close(openedAt, at)
+}
+
+// came notes what became of a call that was let go. What never reached the target was not spent, and a charge is given back where the
+// target refused; a call without an answer may have been charged.
+func (l *ledger) came(kind charge, came outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !came.left {
+		l.spent[""]--
+	}
+	if kind != "" && !came.charged {
+		l.spent[kind]--
+	}
+	if came.ours || l.terms == nil || l.terms.stopErrorRate == nil {
+		return
+	}
+	l.recent.add(time.Now(), came.isError() && !l.terms.tolerates(came.name))
+	l.stop(l.recent.tooMany(*l.terms.stopErrorRate))
+}
+
+// settled says that the script has taken note of a call: only then may the test be cut short without losing it.
+func (l *ledger) settled() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight--
+	if l.inFlight == 0 {
+		close(l.drained)
+		l.drained = make(chan struct{})
+	}
+}
+
+// drain waits until no call is in flight and returns true to its first caller; false at once to all others.
+func (l *ledger) drain(ctx context.Context, limit time.Duration) bool {
+	l.mu.Lock()
+	if l.draining {
+		l.mu.Unlock()
+		return false
+	}
+	l.draining = true
+	idle, drained := l.inFlight == 0, l.drained
+	l.mu.Unlock()
+	if !idle {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case <-drained:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return true
+}
+
+// account is the ledger as a script reads it.
+func (l *ledger) account() map[string]any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var stopped any
+	if l.stopped != "" {
+		stopped = l.stopped
+	}
+	return map[string]any{
+		"requests":       l.spent[""],
+		"map_loads":      l.spent[chargeMapLoads],
+		"analyses":       l.spent[chargeAnalyses],
+		"stream_seconds": l.streams.total(time.Now()).Seconds(),
+		"unsent":         l.unsent,
+		"in_flight":      l.inFlight,
+		"stopped":        stopped,
+	}
+}

@@ -1,0 +1,55 @@
+package sse
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// outcome is what became of a call, as far as the ledger has to know. src/workload/lease.ts is the same for the other drivers.
+type outcome struct {
+	name    string // as the history counts it: "200", "429 b2b_overloaded", "503", "edge 502", "indeterminate"
+	left    bool   // its head was written, so the target may have seen it
+	charged bool   // it may have been charged: a success, or no answer
+	ours    bool   // we broke it off before an answer: that says nothing about the target
+}
+
+// isError: no answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer.
+func (o outcome) isError() bool {
+	return o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
+}
+
+func (x *exchange) outcome() outcome {
+	came := outcome{left: x.left.Load()}
+	switch cut := !x.opened && x.end != endRefused && x.end != endEOF; {
+	case x.status == 0 || cut:
+		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left
+	case x.status < http.StatusMultipleChoices:
+		came.name, came.charged = fmt.Sprint(x.status), true
+	default:
+		came.name = refusal(x.status, x.body)
+	}
+	return came
+}
+
+// refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.
+func refusal(status int, body string) string {
+	var fields map[string]any
+	isObject := json.Unmarshal([]byte(body), &fields) == nil && fields != nil
+	said, ok := fields["detail"].(string)
+	if !ok {
+		said, ok = fields["error"].(string)
+	}
+	_, isList := fields["detail"].([]any)
+	// The contract gives no subcode to these two, and any body.
+	plain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
+	switch {
+	case ok:
+		return fmt.Sprintf("%d %s", status, said)
+	case status == http.StatusUnprocessableEntity && isList, plain && (isObject || strings.TrimSpace(body) == ""):
+		return fmt.Sprint(status)
+	default:
+		return fmt.Sprintf("edge %d", status)
+	}
+}

@@ -1,0 +1,66 @@
+/** A target file without its secrets: what stories may know (target-view.ts). */
+import type { LimitsInView, RoleInView, TargetView, TenantInView, Tier } from "./target-view.ts";
+
+/** The part of a target file (interface.md section 2) that a view is made of. */
+export type StatedTarget = {
+  readonly tile_url?: string;
+  readonly limits?: LimitsInView;
+  readonly permits?: { readonly writes?: boolean; readonly quota_burn?: boolean };
+  readonly budget?: { readonly map_loads?: number; readonly analyses?: number };
+  readonly tenants?: readonly {
+    readonly org: string;
+    readonly tier?: Exclude<Tier, null>;
+    readonly limit?: number;
+    readonly weight?: number;
+    readonly publishable?: { readonly origin?: string };
+    readonly server?: object;
+  }[];
+  /** Roles by name. */
+  readonly credentials?: object;
+};
+
+type StatedRole = {
+  readonly org?: string;
+  readonly tier?: Exclude<Tier, null>;
+  readonly limit?: number;
+  readonly origin?: string;
+};
+
+/** What was read from the deployment and is in no file: map loads used so far, own in-flight caps. */
+export type TenantReadings = Readonly<Record<string, { used?: number; inFlightCap?: number }>>;
+
+export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): TargetView => {
+  const tenants = (target.tenants ?? []).map((tenant): TenantInView => {
+    const { used, inFlightCap } = readings[tenant.org] ?? {};
+    return {
+      org: tenant.org,
+      ...(tenant.tier === undefined ? {} : { tier: tenant.tier }),
+      ...(tenant.limit === undefined ? {} : { allowance: tenant.limit }),
+      ...(used === undefined ? {} : { used }),
+      ...(inFlightCap === undefined ? {} : { inFlightCap }),
+      ...(tenant.weight === undefined ? {} : { weight: tenant.weight }),
+      publishable: tenant.publishable?.origin !== undefined,
+      server: tenant.server !== undefined,
+    };
+  });
+  const roles: Record<string, RoleInView> = {};
+  for (const [role, credential] of Object.entries(target.credentials ?? {}) as [string, StatedRole][]) {
+    const used = credential.org === undefined ? undefined : readings[credential.org]?.used;
+    roles[role] = {
+      ...(used === undefined ? {} : { used }),
+      ...(credential.org === undefined ? {} : { org: credential.org }),
+      ...(credential.tier !== undefined ? { tier: credential.tier } : {}),
+      ...(credential.limit !== undefined ? { allowance: credential.limit } : {}),
+      hasOrigin: credential.origin !== undefined,
+    };
+  }
+  const { map_loads: mapLoads, analyses } = target.budget ?? {};
+  return {
+    tenants,
+    roles,
+    limits: target.limits ?? {},
+    budget: { ...(mapLoads === undefined ? {} : { mapLoads }), ...(analyses === undefined ? {} : { analyses }) },
+    tiles: target.tile_url !== undefined,
+    permits: { writes: target.permits?.writes === true, quotaBurn: target.permits?.quota_burn === true },
+  };
+};
