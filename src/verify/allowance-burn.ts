@@ -10,7 +10,7 @@ import { isSessionsOff } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { MintSeen } from "./month-windows.ts";
 import { CannotJudge } from "./rule.ts";
-import { type Answer, isAdmitted, told } from "./sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, role, type TestCall } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";
 
@@ -38,7 +38,7 @@ export const isSpent = ({ outcome, fields: { limit, used } }: Answer): boolean =
 
 export const isStop = (answer: Answer): boolean => answer.outcome === EXCEEDED || answer.outcome === HARD_STOP;
 
-/** Tile sessions of a role, and what was loaded under them, that were let in so far. */
+/** Tile sessions of a role, and what was loaded under them, that were admitted so far. */
 export const loadsOf = (context: Context, of: KeyRole): Answer[] =>
   context.answers.filter(
     (answer) =>
@@ -131,7 +131,7 @@ export const burn = async (context: Context, of: KeyRole, units: number | undefi
   const mint: Mint = async (more) => {
     const sentMs = context.wallMs();
     const answer = await context.send(exchangeCall(of, "listed", "tile", more));
-    if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
+    if (isSessionsOff(answer)) throw new CannotJudge("skipped", inWords(answer));
     const token = answer.fields.session_token;
     const again = isAdmitted(answer) && typeof token === "string" && tokens.has(token);
     if (again) found.reused += 1;

@@ -50,7 +50,6 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["control-refuses-session_id", "control-optional-fields"],
   ["control-refuses-map_zoom", "control-optional-fields"],
   ["control-refuses-lang", "control-optional-fields"],
-  ["control-refuses-app_snapshot", "control-optional-fields"],
   ["control-refuses-auto_actions", "control-optional-fields"],
   ["control-needs-a-zoom", "control-optional-fields"],
   ["500-on-charsets", "hostile-input"],

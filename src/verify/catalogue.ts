@@ -196,10 +196,10 @@ export const chosenRules = (only: readonly string[] | undefined, skip: readonly 
 };
 
 /** Rules about every answer need answers: alone they would have nothing to look at. */
-export const withAnswers = (rules: readonly Rule[]): { rule: Rule; told: boolean }[] => {
-  const chosen = rules.map((rule) => ({ rule, told: true }));
+export const withAnswers = (rules: readonly Rule[]): { rule: Rule; reported: boolean }[] => {
+  const chosen = rules.map((rule) => ({ rule, reported: true }));
   if (!rules.some(({ phase }) => phase === "every-answer") || rules.some(({ phase }) => phase !== "every-answer"))
     return chosen;
   const asking = selectRules(["lattice", "order", "bodies", "meters"], []).rules;
-  return [...asking.map((rule) => ({ rule, told: false })), ...chosen];
+  return [...asking.map((rule) => ({ rule, reported: false })), ...chosen];
 };

@@ -5,7 +5,7 @@
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { Failure, RuleResult } from "./rule.ts";
-import { type Answer, told } from "./sending/answer.ts";
+import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
 import type { Shortage } from "./shortage.ts";
 
@@ -34,8 +34,8 @@ export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
 const isToldUnder200 = (answer: Answer): boolean =>
   answer.testCall.route === "chat.route" && answer.outcome === "200 error";
 
-export const tell = (answer: Answer): string =>
-  `${describe(answer.testCall, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${told(answer)}`;
+export const callInWords = (answer: Answer): string =>
+  `${describe(answer.testCall, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${inWords(answer)}`;
 
 export class Checks {
   readonly #expected: string;
@@ -67,7 +67,7 @@ export class Checks {
       return true;
     }
     if (answer.transient) {
-      this.unclear(`${tell(answer)} (overload, rate or no answer says nothing about this)`);
+      this.unclear(`${callInWords(answer)} (overload, rate or no answer says nothing about this)`);
       return false;
     }
     if (isSessionsOff(answer)) {
@@ -82,7 +82,7 @@ export class Checks {
     }
     this.breach({
       expected: accepts.join(" or "),
-      got: tell(answer),
+      got: callInWords(answer),
       steps: [...steps, answer],
       accepts: [...accepts, ...tolerates],
     });
@@ -92,7 +92,7 @@ export class Checks {
   /** Judges anything else about an answer. */
   require(holds: boolean, answer: Answer, expected: string, got: string): boolean {
     if (holds) this.#seen += 1;
-    else this.breach({ expected, got: `${tell(answer)}: ${got}`, steps: [answer], accepts: null });
+    else this.breach({ expected, got: `${callInWords(answer)}: ${got}`, steps: [answer], accepts: null });
     return holds;
   }
 
@@ -142,8 +142,8 @@ export class Checks {
       evidence: this.#evidence,
     });
     if (this.#failure !== null) {
-      const times = this.#brokenCount === 1 ? "" : ` (${this.#brokenCount} times)`;
-      const reason = `expected ${this.#failure.expected}, and it was not so${times}`;
+      const calls = this.#brokenCount === 1 ? "1 call" : `${this.#brokenCount} calls`;
+      const reason = `expected ${this.#failure.expected}; ${calls} did not match`;
       return { ...made("fail", reason, this.#failure.got), failure: this.#failure };
     }
     if (this.#off !== "" && this.#seen === 0) return made("skipped", `skipped: ${this.#off}`, "not judged");

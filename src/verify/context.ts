@@ -37,7 +37,7 @@ export type Context = {
   /** Wall time, ms since 1970: by it months are told. */
   wallMs(): number;
   readonly seed: number;
-  /** How long past its end a session may be let in, for clocks that differ (item 29). */
+  /** How long past its end a session may be admitted, for clocks that differ (item 29). */
   readonly leewayMs: number;
   /** How long overload may last before it is taken for lasting. */
   readonly patienceMs: number;

@@ -192,7 +192,7 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
   test.each([
     ["fail", { defects: ["reuses-with-a-full-life"] }],
     ["pass", { variants: ["reuses-sessions"] }],
-  ] as const)("%ss by the lifetime that it tells then", { timeout: 60_000 }, async (verdict, parts) => {
+  ] as const)("%ss by the lifetime that it reports then", { timeout: 60_000 }, async (verdict, parts) => {
     const twin = await startTwin(parts);
     try {
       const { claims } = await runVerify({

@@ -120,7 +120,7 @@ describe.concurrent("a deployment that limits a key", () => {
   test.each([
     ["fail", ["limits-for-ever"]],
     ["pass", []],
-  ] as const)("%ss by whether it lets it in again: %s", { timeout: 60_000 }, async (verdict, defects) => {
+  ] as const)("%ss by whether it admits it again: %s", { timeout: 60_000 }, async (verdict, defects) => {
     const twin = await startTwin({ defects });
     try {
       const { claims } = await runVerify({

@@ -53,14 +53,14 @@ export const planVerify = (
         };
   const seen = new Set<string>();
   const planned: PlannedRule[] = [];
-  for (const { rule, told } of withAnswers(rules)) {
+  for (const { rule, reported } of withAnswers(rules)) {
     const { id, level, phase } = rule;
     const cost = costOf(rule, target);
     const known = cost.shared !== undefined && seen.has(cost.shared);
     const calls = known ? 0 : cost.calls;
     const lack = lackOf(rule, target, permits, left) ?? callsLack(calls);
     const lacks = lack?.reason.replaceAll(" is spent", " would be spent") ?? null;
-    if (told) {
+    if (reported) {
       const would_be = lack?.verdict ?? "judged";
       planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
     }

@@ -20,7 +20,7 @@ const verify = (more: Partial<VerifyOptions> = {}): Promise<VerifyResult> =>
 /** Judged by the time that things take, which is not this test's to promise. */
 const BY_TIME = /refusals-are-cheap|stream-is-not-buffered|retry-after-holds/;
 
-const told = ({ claims }: VerifyResult, verdict: string): string[] =>
+const claimsThat = ({ claims }: VerifyResult, verdict: string): string[] =>
   claims
     .filter((claim) => claim.verdict === verdict && !BY_TIME.test(claim.id))
     .map(({ id, reason, got }) => `${id}: ${reason}; ${got}`);
@@ -38,8 +38,8 @@ describe("the reference platform", () => {
         if (progress.at === "claim") calls.set(progress.rule.id, progress.spent.requests);
       },
     });
-    expect(told(first, "fail")).toEqual([]);
-    expect(told(first, "inconclusive")).toEqual([]);
+    expect(claimsThat(first, "fail")).toEqual([]);
+    expect(claimsThat(first, "inconclusive")).toEqual([]);
     // Sessions live too long to wait for and need no Origin, nothing from outside makes an error event or a lost key service, and a short stream does not tell buffering.
     const unseen = [
       "session-ends",
@@ -73,14 +73,14 @@ describe("the reference platform", () => {
     expect(plan.would_send.calls).toBeLessThan(requests * 3);
 
     const again = await verify({ allowQuotaBurn: true, only: ["quota-burn", "meters"] });
-    expect(told(again, "fail")).toEqual([]);
-    const spent = told(again, "skipped");
+    expect(claimsThat(again, "fail")).toEqual([]);
+    const spent = claimsThat(again, "skipped");
     expect(spent).toHaveLength(4);
     expect(spent.join()).toMatch(/allowance of publishable_expendable is spent for this month \(5 of 5\)/);
     expect(spent.join()).toMatch(/allowance of publishable_expendable_paid is spent/);
   });
 
-  test("is caught by a burst when its global cap is told as an outage", { timeout: 60_000 }, async () => {
+  test("is caught by a burst when its global cap is reported as an outage", { timeout: 60_000 }, async () => {
     const spoilt = await startReference({}, shedsWithA503.spoil(HEALTHY));
     try {
       const { claims } = await verify({ target: spoilt.target, only: ["overload-is-no-outage"], allowLoad: true });
@@ -98,9 +98,9 @@ describe("the reference platform", () => {
       credentials: { publishable: publishable as object as never, server: server as object as never },
     };
     const result = await verify({ target });
-    expect(told(result, "fail")).toEqual([]);
+    expect(claimsThat(result, "fail")).toEqual([]);
     expect(result.spent.requests).toBeLessThan(600);
-    expect(told(result, "skipped").join("\n")).toMatch(/the role publishable_no_ai is not in the target file/);
-    expect(told(result, "pass").length).toBeGreaterThan(50);
+    expect(claimsThat(result, "skipped").join("\n")).toMatch(/the role publishable_no_ai is not in the target file/);
+    expect(claimsThat(result, "pass").length).toBeGreaterThan(50);
   });
 });

@@ -96,7 +96,7 @@ describe("a run of verify", () => {
       target: { ...twin.target, budget: { requests } },
       only: ["either-header-at-the-exchange", "gap-unknown-path"],
     });
-    expect(short.claims.map(({ verdict }) => verdict)).toEqual(["pass", "inconclusive", "inconclusive"]);
+    expect(short.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "pass", "inconclusive"]);
     expect(mergeClaims(short.claims, []).verdict).toBe("inconclusive");
   });
 
@@ -117,7 +117,7 @@ describe("a run of verify", () => {
   ] as const)("survives a deployment that is away for seconds: %s in the midst of %s", async (disturb, during) => {
     const away = await startTwin();
     let gone: unknown = null;
-    const told: string[] = [];
+    const again: string[] = [];
     try {
       const { claims, leftOver } = await verify({
         target: away.target,
@@ -126,7 +126,7 @@ describe("a run of verify", () => {
         // Others' overload is not waited for here: what it leaves open is tried again.
         patienceMs: 0,
         onProgress: (progress) => {
-          if (progress.at === "again") told.push(progress.claim.verdict);
+          if (progress.at === "again") again.push(progress.claim.verdict);
           if (progress.at !== "rule" || progress.rule.id !== during || gone !== null) return;
           gone = away[disturb](2_500);
         },
@@ -135,7 +135,7 @@ describe("a run of verify", () => {
       expect(
         claims.filter(({ verdict }) => /fail|inconclusive/.test(verdict)).map(({ id, got }) => `${id} ${got}`),
       ).toEqual([]);
-      if (disturb === "loseTheKeys") expect(told).toContain("pass");
+      if (disturb === "loseTheKeys") expect(again).toContain("pass");
       expect(leftOver).toEqual([]);
     } finally {
       await gone;
@@ -200,7 +200,7 @@ describe("a run of verify", () => {
     expect(result.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive"]);
   });
 
-  test("tells the journal of no key whose creation a stop holds back", async () => {
+  test("journals no key whose creation a stop holds back", async () => {
     const stop = new AbortController();
     const journal: string[] = [];
     const result = await verify({
@@ -264,7 +264,7 @@ describe("a target file that is wrong", () => {
     return `${claims[0]?.verdict}: ${claims[0]?.reason}`;
   };
 
-  test("is told as such, before any call, when keys of two roles are exchanged", async () => {
+  test("is reported as such, before any call, when keys of two roles are exchanged", async () => {
     const before = twin.requestIds().length;
     const swapped = withRoles(({ publishable, server }) => ({
       publishable: { ...publishable, key: server?.key ?? "" },
@@ -297,7 +297,7 @@ describe("a target file that is wrong", () => {
     expect(await reasonOf("allowance-is-per-organization", elsewhere)).toMatch(/^skipped: .*another reason/);
   });
 
-  test("has a base_url at which nothing of the API is: told so, and not where only nobody is answered 404", async () => {
+  test("has a base_url at which nothing of the API is: it says so, and not where only nobody is answered 404", async () => {
     const target = { ...twin.target, base_url: `${twin.target.base_url}/nothing` };
     await expect(verify({ target })).rejects.toThrow(/nothing of the API is at .*version segment/);
     const page = (status: number, headers: Record<string, string>) =>

@@ -175,11 +175,11 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     await effects.takeBackAll();
     return one;
   };
-  const tryAndTell = async (rule: Rule, told: boolean): Promise<void> => {
-    if (told) options.onProgress?.({ at: "rule", rule, number: judged.length + 1, of });
+  const tryAndReport = async (rule: Rule, reported: boolean): Promise<void> => {
+    if (reported) options.onProgress?.({ at: "rule", rule, number: judged.length + 1, of });
     const before = { ...budget.spent };
     const one = await judge(rule);
-    if (!told) return;
+    if (!reported) return;
     judged.push(one);
     options.onProgress?.({ at: "claim", rule, claim: one.claim, spent: spentSince(before, budget.spent) });
   };
@@ -199,9 +199,9 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
     });
     // What is about every answer comes last, so that it sees those of the second look as well.
     const isAbout = ({ rule }: { rule: Rule }): boolean => rule.phase === "every-answer";
-    for (const { rule, told } of chosen.filter((one) => !isAbout(one))) await tryAndTell(rule, told);
+    for (const { rule, reported } of chosen.filter((one) => !isAbout(one))) await tryAndReport(rule, reported);
     await lookAgain();
-    for (const { rule, told } of chosen.filter(isAbout)) await tryAndTell(rule, told);
+    for (const { rule, reported } of chosen.filter(isAbout)) await tryAndReport(rule, reported);
   } finally {
     for (const { rule, claim, failure, idle } of judged) {
       result.claims.push(claim);
@@ -211,7 +211,8 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
       }
     }
     const spent = judged.filter((one) => one.spent);
-    if (spent.length > 0) result.claims.push(budgetClaim(stage, spent));
+    // First, for it is why the others are open.
+    if (spent.length > 0) result.claims.unshift(budgetClaim(stage, spent));
     result.leftOver = await effects.takeBackAll();
     result.stopped = signal?.aborted === true;
     await transport.close();

@@ -11,7 +11,7 @@ import { wait } from "./sending/throttle.ts";
 const OPEN_MAX = 12;
 const SERVED_WITHIN_S = 20;
 
-/** Whether a call that should be let in is, within a time that nobody minds. */
+/** Whether a call that should be admitted is, within a time that nobody minds. */
 const isServedSoon = async (context: Context): Promise<boolean> => {
   const [caller] = callersOf(context, "design");
   if (caller === undefined) return true;

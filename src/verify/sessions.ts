@@ -3,7 +3,7 @@
  */
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
-import { isSessionsOff, tell } from "./checks.ts";
+import { callInWords, isSessionsOff } from "./checks.ts";
 import { CannotJudge } from "./rule.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, type TestCall } from "./sending/test-call.ts";
@@ -57,7 +57,7 @@ export const createSessions = (
     const { session_token: token } = answer.fields;
     if (!isAdmitted(answer) || typeof token !== "string") {
       const off = isSessionsOff(answer);
-      throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${tell(answer)}`);
+      throw new CannotJudge(off ? "skipped" : "inconclusive", `no session could be minted: ${callInWords(answer)}`);
     }
     return token;
   };

@@ -1,5 +1,5 @@
 /**
- * What in the target file may be behind a refusal of a call that should be let in. It stays a failure, for a deployment may be
+ * What in the target file may be behind a refusal of a call that should be admitted. It stays a failure, for a deployment may be
  * wrong as well; but whoever writes a target file for the first time has one of these before anything else.
  */
 import { outcomeOf } from "../contract/refusals.ts";

@@ -151,9 +151,9 @@ describe("a conforming deployment that is not ours", () => {
         });
         const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
         expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
-        const told = claims.find(({ id }) => id === "verify/overload-is-told");
+        const overload = claims.find(({ id }) => id === "verify/overload-is-told");
         if (variant === "few-connections")
-          expect(told?.reason).toMatch(/5 streams at once; transport.connections is 6/);
+          expect(overload?.reason).toMatch(/5 streams at once; transport.connections is 6/);
       } finally {
         await twin.close();
       }

@@ -6,7 +6,7 @@ import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import type { Context } from "../context.ts";
 import { CannotJudge } from "../rule.ts";
-import { type Answer, isAdmitted, told } from "../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { misunderstood, READ_FIELDS } from "./key-bodies.ts";
 import type { KeyBody, MadeKey } from "./key-calls.ts";
 import { createKey, keysWithoutId, NOT_THERE } from "./managed-keys.ts";
@@ -43,7 +43,7 @@ export const makeKey = async (
   if (before !== null) throw new CannotJudge("skipped", before);
   const { answer, key } = await createKey(context, admin, body);
   if (key !== null) return { key, created: answer };
-  if (answer.transient) throw new CannotJudge("inconclusive", `no key could be made: ${told(answer)}`);
+  if (answer.transient) throw new CannotJudge("inconclusive", `no key could be made: ${inWords(answer)}`);
   if (answer.outcome === outcomeOf("key_limit_reached")) {
     throw new CannotJudge("skipped", `the organization of ${admin} is at its key limit`);
   }
@@ -56,6 +56,6 @@ export const makeKey = async (
   const otherwise = notAsExpected(answer) ?? (await misunderstood(context, answer));
   throw new CannotJudge(
     otherwise === null ? "inconclusive" : "skipped",
-    otherwise ?? `no key could be made: ${told(answer)}`,
+    otherwise ?? `no key could be made: ${inWords(answer)}`,
   );
 };

@@ -72,7 +72,7 @@ describe("a conforming deployment whose key management is not as it is written h
     },
   );
 
-  test("tells the key that it could not remove where no id is told, and makes no more", {
+  test("names the key that it could not remove where no id is reported, and makes no more", {
     timeout: 60_000,
   }, async () => {
     const result = await manage(["secret-alone"], ["management"]);

@@ -53,7 +53,7 @@ const summaryRefusal = (body: Fields, { is, has }: Names): Reply | null => {
   return building || body.type === "poi" ? null : refusal([{ loc: ["body", "type"], msg: "no such type" }]);
 };
 
-const CONTROL_OPTIONS = ["location", "map_zoom", "lang", "session_id", "app_snapshot", "auto_actions"] as const;
+const CONTROL_OPTIONS = ["location", "map_zoom", "lang", "session_id", "auto_actions"] as const;
 
 const controlRefusal = (body: Fields, { is, has }: Names): Reply | null => {
   const refuses = (name: (typeof CONTROL_OPTIONS)[number]): boolean => name in body && has(`control-refuses-${name}`);

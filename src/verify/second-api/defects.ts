@@ -107,7 +107,6 @@ export const DEFECTS = [
   "route-failure-as-no-route",
   "route-error-object",
   "one-place-is-malformed",
-  "control-refuses-app_snapshot",
   "control-refuses-auto_actions",
   "control-refuses-lang",
   "control-refuses-location",

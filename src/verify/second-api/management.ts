@@ -27,15 +27,15 @@ const managedBy = (twin: TwinState, req: IncomingMessage, id: string | undefined
 
 const readBody = (twin: TwinState, text: string): { body: KeyBody } | { refusal: Reply } => {
   const { is, has, malformed } = twin;
-  let told: KeyBody = {};
+  let sent: KeyBody = {};
   try {
-    if (text !== "") told = JSON.parse(text) as KeyBody;
+    if (text !== "") sent = JSON.parse(text) as KeyBody;
   } catch {
     if (has("500-on-broken-key-bodies")) return { refusal: SERVER_ERROR };
     if (!has("makes-keys-of-nothing")) return { refusal: malformed() };
-    told = { kind: "publishable", allowed_origins: [ORIGIN] };
+    sent = { kind: "publishable", allowed_origins: [ORIGIN] };
   }
-  const body = bodyRead(told, twin) as KeyBody;
+  const body = bodyRead(sent, twin) as KeyBody;
   const known = ["kind", "env", "name", "scopes", "products", "allowed_origins", "acknowledge_vendor"];
   const isStrict = is("strict-key-bodies") && Object.keys(body).some((name) => !known.includes(name));
   const isTest = is("live-keys-alone") && body.env !== undefined && body.env !== "live";

@@ -32,7 +32,7 @@ const stop = (twin: TwinState, of: Org): Reply => {
   return has("flat-hard-stop") ? flat("map_load_hard_stop") : detail(429, "map_load_hard_stop");
 };
 
-/** `null`: let in and charged. */
+/** `null`: admitted and charged. */
 export const charge = async (twin: TwinState, from: Org, id: string): Promise<Reply | null> => {
   const { is, has, flat, loads } = twin;
   let of = from;

@@ -1,5 +1,5 @@
 /**
- * Who is let in at runtime: the checks of keys, sessions, Origins, addresses, scopes and tiers, in their order. A defect that
+ * Who is admitted at runtime: the checks of keys, sessions, Origins, addresses, scopes and tiers, in their order. A defect that
  * serves somebody who may not, or refuses with the wrong code, belongs here.
  */
 import type { IncomingMessage } from "node:http";

@@ -37,8 +37,8 @@ const nameOf = (received: Received): Named => {
 const lineFor = (testCall: TestCall, named: Named, line: ObservedLine): ObservedLine => {
   const { facts, ...bare } = line;
   const plain = named.outcome === "401" || named.outcome === "503";
-  const told = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};
-  return testCall.open === true || facts === undefined ? { ...bare, ...told } : { ...bare, ...told, facts };
+  const failed = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};
+  return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
 };
 
 export type Called = {

@@ -112,11 +112,11 @@ const TRANSIENT =
 
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
-/** Whether the call was let in: 2xx, also a failure told under 200. */
+/** Whether the call was admitted: 2xx, also a failure told under 200. */
 export const isAdmitted = (answer: Answer): boolean => /^2\d\d/.test(answer.outcome);
 
 /** For a reader: the outcome, and the beginning of a body that has no name. */
-export const told = ({ outcome, text, received }: Answer): string => {
+export const inWords = ({ outcome, text, received }: Answer): string => {
   if (outcome === "indeterminate") return `no whole answer (${received.error ?? received.ended})`;
   if (text === "" || /^2\d\d/.test(outcome)) return outcome;
   const short = text.length > 160 ? `${text.slice(0, 160)}...` : text;

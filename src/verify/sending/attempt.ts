@@ -86,7 +86,7 @@ const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined):
   });
 };
 
-/** `onAdmitted` is told of every call that was let in. */
+/** `onAdmitted` is told of every call that was admitted. */
 export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestCall) => void): Attempts => {
   const { target, view, clock, throttle, budget, signal } = parts;
   const dispatcher = decoding(parts.dispatcher);
@@ -150,7 +150,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     // In a burst it may be refused so, one call after the other, while the rest is served.
     if (answer.status !== null) silent = 0;
     else if (testCall.atOnce !== true) silent += 1;
-    // What was let in unasked is spent all the same.
+    // What was admitted unasked is spent all the same.
     if (isAdmitted(answer)) onAdmitted(testCall);
     if (isAdmitted(answer) && isMint(testCall)) budget.spent.map_loads += 1;
     if (isAdmitted(answer) && testCall.route === "design.analyze") budget.spent.analyses += 1;

@@ -15,7 +15,7 @@ const start = (upAfter: number, patience = 100) => {
   return { outages, looks: () => looks };
 };
 
-test("what was let in before is looked for until it is back, by one for all", async () => {
+test("what was admitted before is looked for until it is back, by one for all", async () => {
   const { outages, looks } = start(3);
   outages.seenUp(testCall);
   expect(await Promise.all([outages.end(testCall), outages.end(testCall), outages.end(testCall)])).toEqual([
@@ -26,14 +26,14 @@ test("what was let in before is looked for until it is back, by one for all", as
   expect(looks()).toBe(4);
 });
 
-test("nobody waits for what was never let in", async () => {
+test("nobody waits for what was never admitted", async () => {
   const { outages, looks } = start(0);
   outages.seenUp(other);
   expect(await outages.end(testCall)).toBe(false);
   expect(looks()).toBe(0);
 });
 
-test("what stays away is given up once the patience is spent, and not waited for again until it is let in", async () => {
+test("what stays away is given up once the patience is spent, and not waited for again until it is admitted", async () => {
   const { outages, looks } = start(9, 3);
   outages.seenUp(testCall);
   expect(await outages.end(testCall)).toBe(false);

@@ -1,7 +1,7 @@
 /**
- * A short maintenance (items 213, 216) is no reason to leave calls unjudged: what was let in before and is away now is looked
- * for once a second, by one for all, before anybody gives up. Whoever has never been let in is not waited for, nor is one
- * that did not come back, until it is let in once more.
+ * A short maintenance (items 213, 216) is no reason to leave calls unjudged: what was admitted before and is away now is looked
+ * for once a second, by one for all, before anybody gives up. Whoever has never been admitted is not waited for, nor is one
+ * that did not come back, until it is admitted once more.
  */
 import type { TestCall } from "./test-call.ts";
 
@@ -10,9 +10,9 @@ const LASTS_MAX_MS = 15_000;
 const LOOK_EVERY_MS = 1_000;
 
 export type Outages = {
-  /** This call was let in. */
+  /** This call was admitted. */
   seenUp(testCall: TestCall): void;
-  /** Whether this call is let in again, within some seconds. */
+  /** Whether this call is admitted again, within some seconds. */
   end(testCall: TestCall): Promise<boolean>;
 };
 

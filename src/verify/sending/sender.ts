@@ -20,7 +20,7 @@ const OUTAGES = 2;
 export type SenderParts = AttemptParts & {
   /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
   patienceMs: number;
-  /** A call that is surely let in and meets the same limits; `null` where there is none. */
+  /** A call that is surely admitted and meets the same limits; `null` where there is none. */
   neighbourOf(testCall: TestCall): TestCall | null;
 };
 
@@ -35,7 +35,7 @@ export const createSender = (parts: SenderParts): Sender => {
   let { patienceMs } = parts;
   const { attempt, answers } = createAttempts(parts, (testCall) => outages.seenUp(testCall));
 
-  /** Waits for a call to be let in again; takes of the patience that all have in common. */
+  /** Waits for a call to be admitted again; takes of the patience that all have in common. */
   const outages = createOutages({
     isUp: async (neighbour) => isAdmitted(await attempt(neighbour, true)),
     rest: async (ms) => {
@@ -47,8 +47,8 @@ export const createSender = (parts: SenderParts): Sender => {
   });
 
   const waitFor = async (answer: Answer, k: number): Promise<boolean> => {
-    const told = answer.headers["retry-after"];
-    const askedMs = told === undefined ? undefined : retryAfterMs(told, Date.now());
+    const stated = answer.headers["retry-after"];
+    const askedMs = stated === undefined ? undefined : retryAfterMs(stated, Date.now());
     const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
     if (patienceMs < waitMs) return false;
     patienceMs -= waitMs;
@@ -61,7 +61,7 @@ export const createSender = (parts: SenderParts): Sender => {
     return true;
   };
 
-  /** Whether only this call is refused so, while its neighbour is let in. `away`: the neighbour meets the same. */
+  /** Whether only this call is refused so, while its neighbour is admitted. `away`: the neighbour meets the same. */
   const isItsOwn = async (testCall: TestCall, neighbour: TestCall): Promise<Answer | "away" | null> => {
     let last: Answer | null = null;
     for (let round = 0; round < CONFIRMATIONS; round++) {

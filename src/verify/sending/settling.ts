@@ -78,7 +78,7 @@ export const afterArrival = async (
 };
 
 /**
- * Judges calls with a credential that is over. One that is let in is tried again until its end has had time to arrive: it may
+ * Judges calls with a credential that is over. One that is admitted is tried again until its end has had time to arrive: it may
  * have been revoked a moment before the run. `endMs` is common to all of them.
  */
 export const expectOver = async (
@@ -93,6 +93,6 @@ export const expectOver = async (
     return;
   }
   const last = await until(context, cell.testCall, [...cell.accepts, ...(cell.tolerates ?? [])], endMs);
-  if (!isAdmitted(last)) checks.note("was let in at first: its end had to arrive");
+  if (!isAdmitted(last)) checks.note("was admitted at first: its end had to arrive");
   checks.expect(last, cell);
 };

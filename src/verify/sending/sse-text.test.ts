@@ -25,7 +25,7 @@ describe("the text of an event stream", () => {
     expect(frames[2]?.inOrder).toBe(false);
   });
 
-  test("a line that is no field is told, and comments alone are no frame", () => {
+  test("a line that is no field is reported, and comments alone are no frame", () => {
     const { frames, strange } = read(": ping\n\n{}\n");
     expect(frames).toEqual([]);
     expect(strange).toEqual(["{}"]);

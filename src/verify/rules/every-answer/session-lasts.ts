@@ -1,7 +1,7 @@
 /** Sessions in the whole run: each lasts as long as it says (items 23, 32; A19). Nothing is sent for these. */
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, told } from "../../sending/answer.ts";
+import { type Answer, inWords } from "../../sending/answer.ts";
 
 /** Sessions of the roles, minted again long before their end: each way of sending one that was good stays good. */
 export const sessionLasts: Rule = {
@@ -23,7 +23,7 @@ export const sessionLasts: Rule = {
       const way = `${credential.of} ${credential.product} ${form}`;
       if (answer.status !== 401) taken.add(way);
       else if (!taken.has(way)) continue;
-      checks.require(answer.status !== 401, answer, "no 401 before expires_in has passed", told(answer));
+      checks.require(answer.status !== 401, answer, "no 401 before expires_in has passed", inWords(answer));
     }
     const result = checks.result("no session was used");
     return result.verdict === "skipped" ? { ...result, idle: true } : result;
@@ -46,7 +46,7 @@ export const remains: Rule = {
   id: "session-expires-in-remains",
   level: "must",
   spec: [32],
-  title: "a session that is given out again is told with the lifetime that remains",
+  title: "a session that is given out again is returned with the lifetime that remains",
   phase: "every-answer",
   needs: {},
   cost: { calls: 0 },

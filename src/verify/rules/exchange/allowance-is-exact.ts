@@ -54,7 +54,7 @@ export const freeAllowance: Rule = {
     if (!checks.expect(last, { accepts: [EXCEEDED] }) || used === undefined) return checks.result();
     const limit = Number(last.fields.limit);
     overCap(checks, found, limit, `at most ${limit} map loads in a month`);
-    // Above the limit, when it was a paid organization before, or somebody else's loads came first: then nothing is let in.
+    // Above the limit, when it was a paid organization before, or somebody else's loads came first: then nothing is admitted.
     const fits = admitted.length === 0 ? used >= limit : used === limit;
     checks.require(fits, last, `used at the limit, ${limit}`, `used was ${used}`);
     checks.require(

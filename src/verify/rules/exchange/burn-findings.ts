@@ -9,7 +9,7 @@ import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { admittedByWindow } from "../../month-windows.ts";
 import type { RuleResult } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
 import { usedIn } from "./quota-and-hard-stop.ts";
 
@@ -26,7 +26,7 @@ export const overCap = (checks: Checks, { mints, admitted }: Burn, cap: number, 
   if (most <= cap) return;
   checks.breach({
     expected,
-    got: `${most} map loads were let in within one month`,
+    got: `${most} map loads were admitted within one month`,
     steps: admitted.slice(-1),
     accepts: null,
   });
@@ -35,8 +35,8 @@ export const overCap = (checks: Checks, { mints, admitted }: Burn, cap: number, 
 /** What overload refused was not charged and was asked for again; what had no answer may have been. */
 export const tellOthers = (checks: Checks, { other }: Burn): void => {
   for (const answer of other) {
-    if (answer.status === 429 || answer.status === 503) checks.note(told(answer));
-    else checks.unclear(told(answer));
+    if (answer.status === 429 || answer.status === 503) checks.note(inWords(answer));
+    else checks.unclear(inWords(answer));
   }
 };
 
@@ -77,7 +77,7 @@ export const notCounted = async (
   }
   checks.breach({
     expected: "an end to the allowance",
-    got: `${admitted.length} mints and ${loads.filter(isAdmitted).length} loads under a session were let in`,
+    got: `${admitted.length} mints and ${loads.filter(isAdmitted).length} loads under a session were admitted`,
     steps: [last],
     accepts: null,
   });

@@ -1,6 +1,6 @@
 import type { Product } from "../../../contract/routes.ts";
 import { isSpent } from "../../allowance-burn.ts";
-import { ANY_SUCCESS, Checks, tell } from "../../checks.ts";
+import { ANY_SUCCESS, Checks, callInWords } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
@@ -29,7 +29,7 @@ export const mints: Rule = {
     const checks = new Checks("200 or 201");
     for (const answer of await mintedSpecimens(context)) {
       if (answer.testCall.product === "tile" && isSpent(answer) && !(await isSpentElsewhere(context))) {
-        checks.unclear(`${tell(answer)}: the organization's map loads of this month seem to be spent`);
+        checks.unclear(`${callInWords(answer)}: the organization's map loads of this month seem to be spent`);
         continue;
       }
       const hint = checks.expect(answer, { accepts: [ANY_SUCCESS] }) ? null : hintOf(answer, "publishable", context);

@@ -3,7 +3,7 @@
 import { ANY_SUCCESS, Checks, isSessionsOff } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
 import { isMalformed, wordingOf } from "../../wording.ts";
 
@@ -55,9 +55,9 @@ const mapIdIsWellFormed: Rule = {
   run: async (context) => {
     const checks = new Checks("map_id to be taken, whatever text it is");
     const first = await firstMapId(context);
-    if (first.transient) checks.unclear(told(first));
+    if (first.transient) checks.unclear(inWords(first));
     if (isAdmitted(first)) checks.fine();
-    if (!isMalformed(first) || isSessionsOff(first)) return checks.result(`map_id: ${told(first)}`);
+    if (!isMalformed(first) || isSessionsOff(first)) return checks.result(`map_id: ${inWords(first)}`);
     const unknown = await withMember(context, { floodgate_verify: "7" }, "a body with a member that nobody knows");
     const broken = await context.send(
       exchangeCall("publishable", "listed", "chat", {
@@ -68,15 +68,16 @@ const mapIdIsWellFormed: Rule = {
     );
     if (!isAdmitted(unknown))
       return checks.result("members that nobody knows are refused as well: a variant without it");
-    if (wordingOf(first) !== wordingOf(broken)) return checks.result(`what map_id does is not shown: ${told(first)}`);
+    if (wordingOf(first) !== wordingOf(broken))
+      return checks.result(`what map_id does is not shown: ${inWords(first)}`);
     for (const map_id of MAP_IDS.slice(1)) {
       const answer = await withMember(context, { map_id }, `a body with the map_id ${map_id}`);
-      if (answer.transient) checks.unclear(told(answer));
-      if (!isMalformed(answer)) return checks.result(`not every text is taken as map_id: ${told(first)}`);
+      if (answer.transient) checks.unclear(inWords(answer));
+      if (!isMalformed(answer)) return checks.result(`not every text is taken as map_id: ${inWords(first)}`);
     }
     checks.breach({
       expected: "map_id to be taken",
-      got: `${told(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`,
+      got: `${inWords(first)} for every text tried as map_id, and ${unknown.outcome} for a member that nobody knows`,
       steps: [unknown, first],
       accepts: [ANY_SUCCESS],
     });

@@ -1,11 +1,11 @@
 /** The allowance of map loads where it is used up (items 79-80, 184, 204-207, 222, 227; A8, A8b). Burns nothing on purpose. */
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
-import { ANY_SUCCESS, Checks, isSessionsOff, tell } from "../../checks.ts";
+import { ANY_SUCCESS, Checks, callInWords, isSessionsOff } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { monthIsNew } from "../../month-windows.ts";
 import { CannotJudge, type Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
 
 const EXCEEDED = outcomeOf("map_load_quota_exceeded");
@@ -20,7 +20,7 @@ export const usedIn = (answer: Answer): number | undefined =>
 const maybeNew = (context: Context, checks: Checks, answer: Answer): boolean => {
   if (!isAdmitted(answer) || !monthIsNew(context.wallMs())) return false;
   checks.unclear(
-    `${tell(answer)}, and a month has just begun: what the target file says is used up may be there again`,
+    `${callInWords(answer)}, and a month has just begun: what the target file says is used up may be there again`,
   );
   return true;
 };
@@ -102,8 +102,8 @@ const readUsed = async (context: Context, checks: Checks): Promise<{ used: numbe
   const answer = await context.send(tileOf("publishable_exhausted"));
   const used = usedIn(answer);
   if (answer.outcome === EXCEEDED && used !== undefined) return { used, answer };
-  if (isSessionsOff(answer)) throw new CannotJudge("skipped", told(answer));
-  checks.unclear(`used could not be read: ${told(answer)}`);
+  if (isSessionsOff(answer)) throw new CannotJudge("skipped", inWords(answer));
+  checks.unclear(`used could not be read: ${inWords(answer)}`);
   return null;
 };
 
@@ -130,7 +130,7 @@ const refusedIsFree: Rule = {
     await context.each(refused, async (testCall) => {
       const answer = await context.send(testCall);
       if (isAdmitted(answer) && !maybeNew(context, checks, answer))
-        checks.require(false, answer, "a refusal", "it was let in");
+        checks.require(false, answer, "a refusal", "it was admitted");
     });
     const after = await readUsed(context, checks);
     if (after === null) return checks.result();

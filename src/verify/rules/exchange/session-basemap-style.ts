@@ -49,7 +49,7 @@ const stored: Rule = {
   id: "session-basemap-style",
   level: "must",
   spec: [34],
-  title: "basemap_style_id, where it is told, is the style that the organization stored",
+  title: "basemap_style_id, where it is returned, is the style that the organization stored",
   phase: "lattice",
   needs: { roles: [OF] },
   cost: { calls: 3, map_loads: 1, shared: "basemap" },
@@ -66,13 +66,13 @@ const stored: Rule = {
 };
 
 const UNSTATED =
-  "no session tells a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
+  "no session has a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
 
 const isTold: Rule = {
   id: "session-basemap-style-is-told",
   level: "must",
   spec: [16, 34],
-  title: "a style that the organization stored is told to each of its sessions, whatever the product",
+  title: "a style that the organization stored is returned with each of its sessions, whatever the product",
   phase: "lattice",
   needs: { roles: [OF] },
   cost: { calls: 3, map_loads: 1, shared: "basemap" },
@@ -114,7 +114,7 @@ const noDefault: Rule = {
   id: "session-basemap-style-is-no-default",
   level: "should",
   spec: [34, 35],
-  title: "a style is told where one is stored, and not the same one to every organization",
+  title: "a style is returned where one is stored, and not the same one to every organization",
   phase: "every-answer",
   needs: {},
   cost: { calls: 0 },
@@ -129,7 +129,7 @@ const noDefault: Rule = {
     const last = organizations.flat().at(-1)?.answer;
     const isDefault = styles.size === 1 && typeof style === "string";
     if (last !== undefined) {
-      const got = `each of ${organizations.length} organizations was told "${style}"`;
+      const got = `each of ${organizations.length} organizations got "${style}"`;
       checks.require(!isDefault, last, "no style, unless each of them stored the same", got);
     }
     return checks.result();

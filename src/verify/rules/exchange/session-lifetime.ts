@@ -39,7 +39,7 @@ export const lifetime = minted(
   },
   (checks, answer) => {
     const leftS = lifeS(answer);
-    if (leftS === undefined) return checks.note("the token does not tell its end");
+    if (leftS === undefined) return checks.note("the token does not say when it ends");
     checks.require(
       leftS <= LIFETIME_MAX_S + SLACK_S,
       answer,

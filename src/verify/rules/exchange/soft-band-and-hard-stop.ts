@@ -15,7 +15,7 @@ import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { inOneWindow } from "../../month-windows.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
 import { OutOfBudget } from "../../shortage.ts";
 import {
@@ -66,7 +66,7 @@ const hasBandForSessions = async (context: Context, of: KeyRole, found: Burn, us
   return after === undefined || after > used;
 };
 
-/** Map loads of this run that were let in before a burn began; a session that was given out twice is one. */
+/** Map loads of this run that were admitted before a burn began; a session that was given out twice is one. */
 const loadedBefore = (context: Context, of: KeyRole, { admitted }: Burn): number => {
   const mine = new Set(admitted.map(({ id }) => id));
   const before = loadsOf(context, of).filter(({ id }) => !mine.has(id));
@@ -79,7 +79,7 @@ type Counted = { of: KeyRole; found: Burn; limit: number; last: Answer };
 const stoppedAsFree = async (context: Context, checks: Checks, { of, found, limit, last }: Counted): Promise<void> => {
   const used = usedIn(last) ?? 0;
   const band = found.admitted.length + loadedBefore(context, of, found) > limit || used >= limit * HARD_STOP_TIMES;
-  checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${told(last)}`);
+  checks.require(!band, last, "map_load_hard_stop after the soft band", `it was ${inWords(last)}`);
   checks.require(used >= limit, last, `no refusal below the allowance of ${limit}`, `used was ${used}`);
   const forSessions = checks.failed || (await hasBandForSessions(context, of, found, used));
   checks.require(forSessions, last, "a soft band, at least for sessions that are there already (A8)", "nothing counts");

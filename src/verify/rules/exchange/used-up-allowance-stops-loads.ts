@@ -8,14 +8,14 @@ import { burn, EXCEEDED, HARD_STOP, isStop, UNKNOWN_MOST } from "../../allowance
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
 import { OutOfBudget } from "../../shortage.ts";
 import { usedIn } from "./quota-and-hard-stop.ts";
 
 const FREE = "publishable_expendable";
 const PAID = "publishable_expendable_paid";
-/** Loads past the end: one may be let in by A8b, and of the rest each one counts. */
+/** Loads past the end: one may be admitted by A8b, and of the rest each one counts. */
 const TRIES = 4;
 
 const mintTile = (context: Context, of: KeyRole): Promise<Answer> => context.send(exchangeCall(of, "listed", "tile"));
@@ -41,7 +41,7 @@ const spent = async (context: Context): Promise<Answer | string> => {
   if (short !== null) throw new OutOfBudget(short);
   if (isAdmitted(first)) await burn(context, FREE, limit);
   const last = await mintTile(context, FREE);
-  return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${told(last)}`;
+  return last.outcome === EXCEEDED ? last : `the allowance of ${FREE} is not used up by minting: ${inWords(last)}`;
 };
 
 const loads = async (context: Context, of: KeyRole): Promise<Answer[]> => {
@@ -69,7 +69,7 @@ const judgePaid = async (context: Context, checks: Checks): Promise<void> => {
   const answers = await loads(context, PAID);
   const last = answers.at(-1);
   if (last === undefined) checks.note(`no session of ${PAID} is left to try`);
-  else if (last.transient) checks.unclear(told(last));
+  else if (last.transient) checks.unclear(inWords(last));
   else if (!isAdmitted(last) || (await isStopped()))
     checks.expect(last, { accepts: [HARD_STOP] }, answers.slice(0, -1));
 };
@@ -90,10 +90,10 @@ export const quotaAtLoads: Rule = {
     const last = answers.at(-1);
     if (last === undefined) return checks.result(`no session of ${FREE} is left: it was spent in an earlier run`);
     if (last.transient) {
-      checks.unclear(told(last));
+      checks.unclear(inWords(last));
       return checks.result();
     }
-    if (!isAdmitted(last) && !isStop(last)) return checks.result(`POST /maps/loads is not offered: ${told(last)}`);
+    if (!isAdmitted(last) && !isStop(last)) return checks.result(`POST /maps/loads is not offered: ${inWords(last)}`);
     if (isStop(last)) checks.expect(last, { accepts: [EXCEEDED] });
     else {
       const after = await mintTile(context, FREE);
@@ -101,7 +101,7 @@ export const quotaAtLoads: Rule = {
       if (from === undefined || to === undefined || to < from + answers.length) {
         return checks.result("POST /maps/loads counts nothing here (A9)");
       }
-      const counted = `${answers.length} more were let in, and used went from ${from} to ${to}`;
+      const counted = `${answers.length} more were admitted, and used went from ${from} to ${to}`;
       checks.require(false, last, "no map load past the allowance of a Free organization", counted);
     }
     await judgePaid(context, checks);

@@ -1,12 +1,12 @@
 /**
  * What nobody well-meaning sends (items 58, 109, 202, 223): the specification shows no limits of size or depth and no types of
- * most fields, so whether such a call is let in is the deployment's affair. A server error is not, on any of them.
+ * most fields, so whether such a call is admitted is the deployment's affair. A server error is not, on any of them.
  */
 
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf, scopeOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, told } from "../../sending/answer.ts";
+import { type Answer, inWords } from "../../sending/answer.ts";
 import { answerTo, isSilent } from "../../sending/sent-once.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { oddBodies, oddTexts } from "./hostile-bodies.ts";
@@ -130,11 +130,11 @@ const hostileInput: Rule = {
     const checks = new Checks("no server error");
     const look = (answer: Answer): void => {
       const { status, testCall } = answer;
-      if (answer.transient && isMuch(testCall.what)) checks.note(`${testCall.what}: ${told(answer)}`);
-      else if (status === null && isSilent(answer)) checks.unclear(`${testCall.what}: ${told(answer)}`);
+      if (answer.transient && isMuch(testCall.what)) checks.note(`${testCall.what}: ${inWords(answer)}`);
+      else if (status === null && isSilent(answer)) checks.unclear(`${testCall.what}: ${inWords(answer)}`);
       // A connection that is closed on such a call is a refusal as well, if a rude one.
-      else if (status === null) checks.note(`${testCall.what}: ${told(answer)}`);
-      else if (answer.transient && BETWEEN.has(status)) checks.unclear(told(answer));
+      else if (status === null) checks.note(`${testCall.what}: ${inWords(answer)}`);
+      else if (answer.transient && BETWEEN.has(status)) checks.unclear(inWords(answer));
       // The one server error that the specification knows.
       else if (status === 503) checks.note(`${testCall.what}: 503`);
       else checks.require(status < 500, answer, "no server error", `it was ${status}`);
@@ -146,7 +146,7 @@ const hostileInput: Rule = {
     await context.each([...testCallsOf(context), ...(await oddTiles(context))], judge);
     for (const answer of await foreignLetters(context)) look(answer);
     const analyst = callersOf(context, "design")[0];
-    // Whoever lets one in may charge it: one after the other, as long as the budget has any.
+    // Whoever admits one may charge it: one after the other, as long as the budget has any.
     for (const odd of analyst === undefined ? [] : ODD_ANALYSES) {
       if (context.budget.left("analyses") >= 1) await judge({ ...analyst, ...odd } as TestCall);
       else checks.note(`${odd.what}: not tried, budget.analyses is used up`);

@@ -101,7 +101,7 @@ export const oddValues = (): OddValue[] => [
 
 const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", people: 3_700_000 }] };
 
-/** Each may be let in, and then it is metered; so two of the values go together. */
+/** Each may be admitted, and then it is metered; so two of the values go together. */
 export const ODD_ANALYSES: readonly OddValue[] = [
   odd("design.analyze", "a dataset that is a list", { dataset: [] }),
   odd("design.analyze", "rows that are a text, and options that are a list", {

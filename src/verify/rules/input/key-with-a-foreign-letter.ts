@@ -7,7 +7,7 @@ import { UNKNOWN_KEYS } from "../../../workload/request.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, told } from "../../sending/answer.ts";
+import { type Answer, inWords } from "../../sending/answer.ts";
 import { answerTo } from "../../sending/sent-once.ts";
 import type { Form, TestCall } from "../../sending/test-call.ts";
 
@@ -65,8 +65,8 @@ const refused: Rule = {
       const { status, testCall, outcome } = answer;
       // What stands before the service may refuse such a head altogether.
       if (status === null || status === 400 || /^edge 4/.test(outcome))
-        checks.note(`${testCall.what}: ${told(answer)}`);
-      else if (answer.transient) checks.unclear(told(answer));
+        checks.note(`${testCall.what}: ${inWords(answer)}`);
+      else if (answer.transient) checks.unclear(inWords(answer));
       else if (status >= 500) checks.note(`${testCall.what}: ${status}, of which hostile-input says more`);
       else checks.expect(answer, { accepts: [UNAUTHENTICATED] });
     }

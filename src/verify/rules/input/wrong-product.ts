@@ -2,7 +2,7 @@
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { told } from "../../sending/answer.ts";
+import { inWords } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
 import { json } from "./malformed-bodies.ts";
 
@@ -41,11 +41,11 @@ const wrongProduct = (id: string, level: "must" | "info", title: string): Rule =
     });
     for (const answer of answers) {
       if (level === "info") checks.expect(answer, { accepts: [MALFORMED] });
-      else if (answer.transient) checks.unclear(told(answer));
+      else if (answer.transient) checks.unclear(inWords(answer));
       else {
         const { status } = answer;
         const refused = status !== null && status >= 400 && status < 500;
-        checks.require(refused, answer, "a refusal: 4xx", told(answer));
+        checks.require(refused, answer, "a refusal: 4xx", inWords(answer));
       }
     }
     return checks.result();

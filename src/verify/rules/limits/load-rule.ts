@@ -4,7 +4,7 @@ import type { Target } from "../../../target/target.ts";
 import type { Checks } from "../../checks.ts";
 import { DOWN, rateOf } from "../../load-burst.ts";
 import type { Cost, Rule } from "../../rule.ts";
-import { type Answer, told } from "../../sending/answer.ts";
+import { type Answer, inWords } from "../../sending/answer.ts";
 
 const LIMITS =
   /^(2\d\d( error event)?|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|indeterminate)$/;
@@ -18,7 +18,7 @@ const isMisfit = ({ outcome }: Answer): boolean => !LIMITS.test(outcome) && !DOW
 
 export const requireLimits = (checks: Checks, answers: readonly Answer[]): void => {
   for (const answer of answers) {
-    checks.require(!isMisfit(answer), answer, "2xx or a limit's own subcode", told(answer));
+    checks.require(!isMisfit(answer), answer, "2xx or a limit's own subcode", inWords(answer));
   }
 };
 

@@ -10,10 +10,10 @@ import { legalAnswers } from "../../../invariants/legal-answers.ts";
 import type { KeyRole } from "../../../target/target.ts";
 import { pick, whole } from "../../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../../workload/step.ts";
-import { Checks, isSessionsOff, tell } from "../../checks.ts";
+import { Checks, callInWords, isSessionsOff } from "../../checks.ts";
 import { type Context, scopeOf } from "../../context.ts";
 import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../../sending/test-call.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");
@@ -76,7 +76,7 @@ const testCallOf = (
 const isNoKey = ({ testCall, outcome }: Answer): boolean =>
   testCall.route === "sdk.sessions" && testCall.credential.as === "session" && outcome === UNAUTHENTICATED;
 
-/** A7: what a viewer without a key is told, whoever lets it in, is the deployment's affair. */
+/** A7: what a viewer without a key is told, whoever admits it, is the deployment's affair. */
 const isAnonymousViewer = ({ testCall }: Answer): boolean =>
   testCall.route === "sdk.sessions" && testCall.product === "viewer" && testCall.credential.as === "none";
 
@@ -98,15 +98,15 @@ const judge = (checks: Checks, answer: Answer): void => {
   if (legal === null || isSessionsOff(answer) || isAnonymousViewer(answer)) return;
   const outcome = answer.outcome === "200 error event" ? "200 error" : answer.outcome;
   if (legal.has(outcome) || (legal.has("200") && isAdmitted(answer)) || isOpen(answer) || isNoKey(answer)) {
-    if (answer.transient) checks.unclear(told(answer));
+    if (answer.transient) checks.unclear(inWords(answer));
     else checks.fine();
   } else if (isLaterCheck(answer)) {
     checks.fine();
     checks.note(`${answer.outcome} decides at runtime before ${[...legal].find((one) => /^40[13]/.test(one))}`);
-  } else if (answer.transient) checks.unclear(told(answer));
+  } else if (answer.transient) checks.unclear(inWords(answer));
   else {
     const accepts = [...legal];
-    checks.breach({ expected: accepts.join(" or "), got: tell(answer), steps: [answer], accepts });
+    checks.breach({ expected: accepts.join(" or "), got: callInWords(answer), steps: [answer], accepts });
   }
 };
 
@@ -121,7 +121,7 @@ const mixed: Rule = {
   id: "mixed-calls",
   level: "must",
   spec: [68, 69, 70, 71, 72, 74, 81, 145, 147, 149, 151, 153, 156],
-  title: "any call is answered by a check that it fails, and let in only when it fails none",
+  title: "any call is answered by a check that it fails, and admitted only when it fails none",
   phase: "order",
   needs: {},
   cost: { calls: 90 },

@@ -8,7 +8,7 @@ import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { type Caller, crowd, forWantOfConnections, rateAllowed, wave } from "../../load-burst.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
 
 const GLOBAL = outcomeOf("b2b_overloaded");
@@ -65,9 +65,9 @@ const whoseCall = ({ testCall: { credential } }: Answer): string => JSON.stringi
 
 /** Each of them below its own cap, and so many of them that all their caps together are more than the deployment's. */
 const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap }: Plan): boolean => {
-  const told = new Set(answers.filter(isOwn).map(whoseCall));
+  const blamed = new Set(answers.filter(isOwn).map(whoseCall));
   const isBelow = Math.ceil(above / callers.length) <= orgCap;
-  return isBelow && told.size >= 2 && told.size * orgCap >= cap && looksLike(answers, cap, isOwn);
+  return isBelow && blamed.size >= 2 && blamed.size * orgCap >= cap && looksLike(answers, cap, isOwn);
 };
 
 /** What a call over the global cap was told in place of its name. */
@@ -131,7 +131,7 @@ const run: Rule["run"] = async (context) => {
     if (shown.length < CONVINCED || last === undefined) continue;
     const ill = found.calm.find((calm) => count(calm, isSuch) > calm.length * STUMBLES_SHARE);
     if (ill !== undefined) {
-      checks.unclear(`${inCalm}: ${told(ill.find(isSuch) as Answer)}`);
+      checks.unclear(`${inCalm}: ${inWords(ill.find(isSuch) as Answer)}`);
       return checks.result();
     }
     const times = shown.map((answers) => count(answers, isSuch)).join(" and ");
@@ -149,7 +149,7 @@ export const globalOverload: Rule = {
   level: "must",
   spec: [210, 211, 216, 222],
   title:
-    "calls over the global cap are told 429 b2b_overloaded, not that the key service or an organization is at its end",
+    "calls over the global cap are answered 429 b2b_overloaded, not that the key service or an organization is at its end",
   phase: "load",
   needs: { permission: "load", anyOf: ["server", "publishable"] },
   // Four bursts, each with calm between.

@@ -5,7 +5,7 @@
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { DOWN, forWantOfConnections, type Overload, overload, SHED, wave } from "../../load-burst.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
 import { CALM_MS, loadRule, needs, requireLimits, wavesCost } from "./load-rule.ts";
 
@@ -39,7 +39,7 @@ const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null
 /** How a call over a cap may be told apart from refusals only by looking twice. */
 const DOUBTFUL: readonly Doubt[] = [
   { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
-  { what: "calls were told that something is down", isBad: ({ outcome }) => DOWN.test(outcome), share: 0.15 },
+  { what: "calls were answered that something is down", isBad: ({ outcome }) => DOWN.test(outcome), share: 0.15 },
 ];
 
 export const capNotMet = (context: Context, { size }: Overload): string =>
@@ -70,7 +70,7 @@ export const overloadIsTold = loadRule({
       if (![...bySize.values()].some((one) => isMuch(one, doubt))) continue;
       isDoubtful = true;
       const bad = answers.filter(doubt.isBad);
-      const what = `${bad.length} of ${answers.length} ${doubt.what}: ${told(bad[0] as Answer)}`;
+      const what = `${bad.length} of ${answers.length} ${doubt.what}: ${inWords(bad[0] as Answer)}`;
       const last = await showsAgain(context, doubt);
       if (last === null) checks.unclear(what);
       else checks.require(false, last, "429 for calls over a cap", `${what}; again in a second burst, and not in calm`);
@@ -86,7 +86,7 @@ export const overloadSparesOthers = loadRule({
   id: "overload-spares-others",
   level: "must",
   spec: [211],
-  title: "one organization's overload is not told to another as its own",
+  title: "one organization's overload is not reported to another as its own",
   needs: { permission: "load", roles: ["publishable_other_org"], anyOf: needs.anyOf },
   cost: wavesCost,
   run: async (context) => {
@@ -95,7 +95,7 @@ export const overloadSparesOthers = loadRule({
     const { reached, others } = found;
     if (!reached) return checks.result(capNotMet(context, found));
     for (const answer of others) {
-      checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", told(answer));
+      checks.require(answer.subcode !== "org_overloaded", answer, "no org_overloaded", inWords(answer));
     }
     return checks.result("nobody else called meanwhile");
   },
@@ -108,7 +108,7 @@ export const overloadNamesTheCap = loadRule({
   id: "overload-names-the-cap",
   level: "must",
   spec: [210, 211, 221],
-  title: "one organization over its own cap, below the global one, is told org_overloaded",
+  title: "one organization over its own cap, below the global one, is answered org_overloaded",
   cost: wavesCost,
   run: async (context) => {
     const checks = new Checks("org_overloaded, and no b2b_overloaded, for fewer calls than the global cap");
@@ -128,7 +128,7 @@ export const overloadNamesTheCap = loadRule({
       const rest = shed.length - global.length;
       if (last === undefined) for (const _ of shed) checks.fine();
       else if (rest === 0 && global.length >= MISNAMED_MIN) {
-        const got = `${global.length} times ${told(last)}`;
+        const got = `${global.length} times ${inWords(last)}`;
         checks.require(false, last, `org_overloaded for ${size} calls of one organization`, got);
       } else if (rest > global.length) checks.note(`b2b_overloaded among them ${global.length} times`);
       else

@@ -7,7 +7,7 @@
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { otherCaller, rateEdge } from "../../load-burst.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
@@ -39,10 +39,10 @@ export const rateLimitEnds = loadRule({
   id: "rate-limit-ends",
   level: "must",
   spec: [214, 217],
-  title: "a key over its rate limit is let in again, once its caller has waited as Retry-After says, time and again",
+  title: "a key over its rate limit is admitted again, once its caller has waited as Retry-After says, time and again",
   cost: rateEdgeCost,
   run: async (context) => {
-    const checks = new Checks("a call let in again after the waits, while others are served");
+    const checks = new Checks("a call admitted again after the waits, while others are served");
     const edge = await rateEdge(context);
     const first = edge.limited.at(-1);
     if (first === undefined) return checks.result("no rate limit was met");
@@ -52,14 +52,14 @@ export const rateLimitEnds = loadRule({
       const answer = await context.send(testCall);
       if (!isLimited(answer)) {
         if (isAdmitted(answer)) checks.fine();
-        else checks.unclear(told(answer));
+        else checks.unclear(inWords(answer));
         return checks.result();
       }
       const restMs = askedMs(answer);
       if (restMs === undefined) return checks.result(`Retry-After was ${answer.headers["retry-after"] ?? "absent"}`);
       const sinceMs = answer.received.sentUs / 1000 - lastInMs(context, who);
-      // Never let in at all: it was limited before the run, and whatever for is not known.
-      if (!Number.isFinite(sinceMs)) return checks.result("that key was never let in");
+      // Never admitted at all: it was limited before the run, and whatever for is not known.
+      if (!Number.isFinite(sinceMs)) return checks.result("that key was never admitted");
       if (times < TIMES_MIN || sinceMs < LONGER * context.patienceMs) {
         // Ever longer: a limit that counts what it refuses must come to rest as well.
         await wait(Math.max(restMs, Math.min(waitMs, WAIT_MAX_MS / 2)), context.signal);
@@ -70,11 +70,11 @@ export const rateLimitEnds = loadRule({
         other === null ? exchangeCall("publishable", "listed", "chat") : { route: "design.themes", ...other };
       const neighbour = await context.send({ ...beside, once: true });
       if (!isAdmitted(neighbour)) {
-        checks.unclear(`others are not served either: ${told(neighbour)}`);
+        checks.unclear(`others are not served either: ${inWords(neighbour)}`);
         return checks.result();
       }
       const got = `limited for ${Math.round(sinceMs / 1000)} s, after ${times} waits; others are served`;
-      checks.require(false, answer, "a call let in by a caller that has waited as it was told", got);
+      checks.require(false, answer, "a call admitted by a caller that has waited as long as Retry-After said", got);
       return checks.result();
     }
   },

@@ -18,7 +18,7 @@ import {
 } from "../../load-burst.ts";
 import { comesAbove, dueRefusals, isWorthOf, madePerS } from "../../rate-excess.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { wait } from "../../sending/throttle.ts";
 import { CALM_MS, loadRule, needs, rateEdgeCost, requireLimits } from "./load-rule.ts";
@@ -32,7 +32,7 @@ const notMet = (context: Context, { answers }: Edge): string => {
   const reasons = [
     `no rate limit was met at ${perS.toFixed(0)} calls/s`,
     perS < FULL_SPEED * rateAllowed(context) ? forWantOfConnections(context, IN_FLIGHT_MAX) : "",
-    away === 0 ? "" : `${away} of ${answers.length} calls were told that something is away`,
+    away === 0 ? "" : `${away} of ${answers.length} calls were answered that something is away`,
   ];
   return reasons.filter(Boolean).join("; ");
 };
@@ -88,7 +88,7 @@ const edgeIsTold = loadRule({
       if (!looksMisnamed(context, edge)) return new Checks(edgeIsTold.title).result(notMet(context, edge));
       const one = await misnamed(context, edge);
       const away = answers.filter(saysAway);
-      const what = `${away.length} of ${answers.length} calls were told ${away[0]?.outcome}, none rate_limited`;
+      const what = `${away.length} of ${answers.length} calls were answered ${away[0]?.outcome}, none rate_limited`;
       if (one === null) checks.unclear(what);
       else checks.require(false, one, "429 rate_limited over the rate limit", `${what}; again later, and not in calm`);
       return checks.result();
@@ -109,10 +109,10 @@ const retryAfterHolds = loadRule({
   id: "retry-after-holds",
   level: "should",
   spec: [214, 217],
-  title: "a caller that waits as long as Retry-After says is let in again",
+  title: "a caller that waits as long as Retry-After says is admitted again",
   cost: rateEdgeCost,
   run: async (context) => {
-    const checks = new Checks("a call let in after the wait");
+    const checks = new Checks("a call admitted after the wait");
     const edge = await rateEdge(context);
     const last = edge.limited.at(-1);
     if (last === undefined) return checks.result(notMet(context, edge));
@@ -121,7 +121,7 @@ const retryAfterHolds = loadRule({
     if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${text ?? "absent"}`);
     await wait(waitMs, context.signal);
     const again = await context.send({ ...last.testCall, once: true, atOnce: true });
-    checks.require(again.subcode !== "rate_limited", again, "no rate_limited", told(again));
+    checks.require(again.subcode !== "rate_limited", again, "no rate_limited", inWords(again));
     return checks.result();
   },
 });
@@ -139,7 +139,7 @@ const rateSparesOthers = loadRule({
     const { limited, others } = edge;
     if (limited.length === 0) return checks.result(notMet(context, edge));
     for (const answer of others) {
-      checks.require(answer.subcode !== "rate_limited", answer, "no rate_limited", told(answer));
+      checks.require(answer.subcode !== "rate_limited", answer, "no rate_limited", inWords(answer));
     }
     return checks.result("nobody else called meanwhile");
   },

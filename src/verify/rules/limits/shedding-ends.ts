@@ -1,6 +1,6 @@
 /**
  * Shedding that never ends (items 210, 211): where the caps are stated and fixed, a call that comes alone is below each of
- * them. One such refusal, or many, may be others' traffic; none let in for a minute and more, up to the end of the run, by a
+ * them. One such refusal, or many, may be others' traffic; none admitted for a minute and more, up to the end of the run, by a
  * deployment that let calls in before, are slots that do not come back. The run itself shows it; only then anything is sent.
  */
 import type { KeyRole } from "../../../target/target.ts";
@@ -13,7 +13,7 @@ import { wait } from "../../sending/throttle.ts";
 
 const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
-/** Fewer refusals since the last call that was let in may be others' traffic. */
+/** Fewer refusals since the last call that was admitted may be others' traffic. */
 const SHED_MIN = 12;
 const GLOBAL = "b2b_overloaded";
 const ORGANIZATION = "org_overloaded";
@@ -43,7 +43,7 @@ const groups = (context: Context): Group[] => {
   return found;
 };
 
-/** Refusals since the last call that was let in; `null` where none ever was, or too few came since. */
+/** Refusals since the last call that was admitted; `null` where none ever was, or too few came since. */
 const shedSince = ({ answers }: Group): { lastIn: Answer; shed: Answer[] } | null => {
   const lastIn = answers
     .filter(isAdmitted)
@@ -70,7 +70,7 @@ export const sheddingEnds: Rule = {
   cost: { calls: 0 },
   run: async (context) => {
     const checks = new Checks(
-      `a call let in again, within ${context.patienceMs / 1000} s and more, after the last that was`,
+      `a call admitted again, within ${context.patienceMs / 1000} s and more, after the last that was`,
     );
     const { global_in_flight: cap, org_in_flight: orgCap } = context.target.limits ?? {};
     if (context.target.shedding !== "fixed" || cap === undefined || orgCap === undefined) {
@@ -95,11 +95,11 @@ export const sheddingEnds: Rule = {
           break;
         }
         if (sinceMs < forMs) continue;
-        const got = `none was let in for ${Math.round(sinceMs / 1000)} s, ${shed.length} calls were shed since`;
+        const got = `none was admitted for ${Math.round(sinceMs / 1000)} s, ${shed.length} calls were shed since`;
         checks.require(
           false,
           answer,
-          `a single call let in by ${group.whose}, under a cap of ${one.subcode === GLOBAL ? cap : orgCap}`,
+          `a single call admitted by ${group.whose}, under a cap of ${one.subcode === GLOBAL ? cap : orgCap}`,
           got,
         );
         break;

@@ -15,7 +15,7 @@ import { exchangeWith, KEY_ORIGIN, type KeyBody, withKey } from "../../keys/key-
 import { isServerError, makeKey, noMoreKeys, notAsExpected } from "../../keys/key-making.ts";
 import { createKey } from "../../keys/managed-keys.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { firstUse, until } from "../../sending/settling.ts";
 import { FORMS, type TestCall } from "../../sending/test-call.ts";
 
@@ -55,7 +55,7 @@ const creation: Rule = {
       return failed;
     });
     if (!("key" in found)) {
-      checks.require(false, found, "a key, or a refusal", told(found));
+      checks.require(false, found, "a key, or a refusal", inWords(found));
       return checks.result();
     }
     const { key, created } = found;
@@ -103,8 +103,8 @@ const products: Rule = {
     const checks = new Checks("a session for the product of the creation, 403 product_not_allowed for another");
     const { created, within, beyond } = await restricted(context);
     if (!isAdmitted(within)) {
-      if (within.transient) checks.unclear(told(within));
-      return checks.result(`the key that was made is of no use: ${told(within)}`);
+      if (within.transient) checks.unclear(inWords(within));
+      return checks.result(`the key that was made is of no use: ${inWords(within)}`);
     }
     checks.fine();
     if (isAdmitted(beyond) && !(await readsMember(context, "admin_pro", "products")))
@@ -135,10 +135,10 @@ const serverKey: Rule = {
       return checks.result();
     }
     if (key === null) {
-      if (created.transient) checks.unclear(told(created));
+      if (created.transient) checks.unclear(inWords(created));
       // Which other reasons there may be is not stated: a plan may have more limits than are shown (items 13-14, 55).
       const known = notAsExpected(created) ?? (await misunderstood(context, created)) ?? noMoreKeys(context);
-      return checks.result(known ?? `no server key could be made: ${told(created)}`);
+      return checks.result(known ?? `no server key could be made: ${inWords(created)}`);
     }
     const call = (route: "design.styles" | "poi.enrich", more: Partial<TestCall> = {}): TestCall =>
       withKey(key, { route, origin: "none", what: "a server key made by this run", open: true, ...more });
@@ -180,18 +180,18 @@ const onFree: Rule = {
     const body: KeyBody = { ...FULL, scopes: ["maps"], products: ["tile"] };
     const { answer } = await createKey(context, "admin_free", body);
     const open = await misunderstood(context, answer);
-    if (answer.transient) checks.unclear(told(answer));
+    if (answer.transient) checks.unclear(inWords(answer));
     else if (isAdmitted(answer)) checks.fine();
     else if (open !== null) return checks.result(open);
     else if (answer.subcode === FREE_ONLY) checks.expect(answer, { accepts: [ANY_SUCCESS] });
     // Nothing that the key asks for is beyond a tier that mints tiles (items 131, 136).
     else if (answer.subcode === TIER && (await readsKind(context)) && (await freeMintsTiles(context)))
       checks.expect(answer, { accepts: [ANY_SUCCESS] });
-    return checks.result(notAsExpected(answer) ?? `no publishable key could be made: ${told(answer)}`);
+    return checks.result(notAsExpected(answer) ?? `no publishable key could be made: ${inWords(answer)}`);
   },
 };
 
-/** A Free organization is let in to tiles, or is refused for its allowance of them alone. */
+/** A Free organization is admitted to tiles, or is refused for its allowance of them alone. */
 const freeMintsTiles = async (context: Context): Promise<boolean> => {
   if (!context.has("publishable_exhausted")) return false;
   const answer = await context.mint("publishable_exhausted", "tile");

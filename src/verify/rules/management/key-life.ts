@@ -9,7 +9,7 @@ import { FULL_SCOPES, lacksWhatWasNotRead, notRead, readsMember } from "../../ke
 import { deleteCall, exchangeWith, KEY_ORIGIN, type MadeKey, updateCall } from "../../keys/key-calls.ts";
 import { isServerError, makeKey, notAsExpected } from "../../keys/key-making.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { afterArrival, firstUse, until, untilEverywhere } from "../../sending/settling.ts";
 import { role, type TestCall } from "../../sending/test-call.ts";
 
@@ -28,7 +28,7 @@ const BODY = {
 /** A full publishable key; throws where there is none to be had. */
 const made = (context: Context): Promise<{ key: MadeKey; created: Answer }> => makeKey(context, "admin_pro", BODY);
 
-/** The new key's first call: `null` where it was let in, else why there is no more to see. */
+/** The new key's first call: `null` where it was admitted, else why there is no more to see. */
 const uselessFor = async (context: Context, checks: Checks, used: Answer, created: Answer): Promise<string | null> => {
   const open = await lacksWhatWasNotRead(context, used);
   if (open !== null) return open;
@@ -53,7 +53,7 @@ const narrowing: Rule = {
     if (useless !== null) return checks.result(useless);
     const narrowed = await context.send(updateCall("admin_pro", key.id, { products: ["editor"] }));
     if (!isAdmitted(narrowed)) {
-      const why = notAsExpected(narrowed) ?? `PATCH was refused: ${told(narrowed)}`;
+      const why = notAsExpected(narrowed) ?? `PATCH was refused: ${inWords(narrowed)}`;
       if (narrowed.transient) checks.unclear(why);
       // The tier admits what the key mints already, and nothing was widened.
       const within = narrowed.outcome === TIER ? await context.send(exchangeWith(key, "editor")) : null;
@@ -62,7 +62,7 @@ const narrowing: Rule = {
       if (isServerError(narrowed)) checks.expect(narrowed, { accepts: [ANY_SUCCESS] }, [created, before]);
       return checks.failed || narrowed.transient ? checks.result() : new Checks("a PATCH").result(why);
     }
-    if (narrowed.text.includes(key.secret)) checks.note("a change tells the key once more (item 141)");
+    if (narrowed.text.includes(key.secret)) checks.note("a change returns the key once more (item 141)");
     const during = await until(context, exchangeWith(key, "chat"), [PRODUCT, SCOPE]);
     if (isAdmitted(during) && !(await readsMember(context, "admin_pro", "products")))
       return new Checks("a PATCH").result(notRead("the products"));
@@ -144,10 +144,10 @@ const foreignAdmin: Rule = {
       const change = updateCall("admin_pro", key.id, { products: ["tile"] }, caller);
       for (const testCall of [change, deleteCall("admin_pro", key.id, caller)]) {
         const answer = await context.send(testCall);
-        if (answer.transient) checks.unclear(told(answer));
+        if (answer.transient) checks.unclear(inWords(answer));
         else {
           const denied = answer.status !== null && DENIED.has(answer.status);
-          checks.require(denied, answer, "401, 403 or 404", told(answer));
+          checks.require(denied, answer, "401, 403 or 404", inWords(answer));
         }
       }
     }

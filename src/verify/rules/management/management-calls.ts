@@ -9,7 +9,7 @@ import { notAsExpected } from "../../keys/key-making.ts";
 import { createKey } from "../../keys/managed-keys.ts";
 import { forgeries } from "../../nobodies.ts";
 import type { Rule } from "../../rule.ts";
-import { isAdmitted, told } from "../../sending/answer.ts";
+import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../../sending/test-call.ts";
 
 /** Organizations with a paid plan, in which nothing else stands in the way. */
@@ -75,10 +75,10 @@ const platformKey: Rule = {
       const { answer } = await createKey(context, admin, publishable, { ...caller, open: true });
       const otherwise = notAsExpected(answer);
       if (otherwise !== null && answer.status !== 422) return checks.result(otherwise);
-      if (answer.transient) checks.unclear(told(answer));
+      if (answer.transient) checks.unclear(inWords(answer));
       else {
         const kept = answer.status === 401 || answer.status === 403 || answer.status === 422;
-        checks.require(kept, answer, "401 or 403", told(answer));
+        checks.require(kept, answer, "401 or 403", inWords(answer));
         if (kept && answer.outcome !== UNAUTHENTICATED) checks.note(`${answer.outcome} for ${caller.credential?.as}`);
       }
     }
@@ -104,7 +104,7 @@ const malformed: Rule = {
       what: "a creation with broken JSON",
       open: true,
     });
-    if (answer.status === 404 || answer.status === 405) return checks.result(notAsExpected(answer) ?? told(answer));
+    if (answer.status === 404 || answer.status === 405) return checks.result(notAsExpected(answer) ?? inWords(answer));
     if (!answer.transient && !(await readsOurBodies(context, "admin_pro"))) {
       return checks.result("key management takes another body (its fields are not shown in the specification)");
     }
@@ -130,8 +130,8 @@ const unknownKey: Rule = {
     for (const id of NO_KEYS) {
       for (const testCall of [updateCall("admin_pro", id, { products: ["tile"] }), deleteCall("admin_pro", id)]) {
         const answer = await context.send({ ...testCall, what: "a key that does not exist", open: true });
-        if (answer.status === null || answer.transient) checks.unclear(told(answer));
-        else checks.require(answer.status < 500, answer, "a refusal", told(answer));
+        if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
+        else checks.require(answer.status < 500, answer, "a refusal", inWords(answer));
         if (isAdmitted(answer))
           checks.note(`${answer.outcome} for ${answer.request.method} of a key that does not exist`);
       }

@@ -6,7 +6,7 @@ import { exchangeWith, KEY_ORIGIN, type KeyBody, updateCall } from "../../keys/k
 import { isServerError, makeKey, noMoreKeys, notAsExpected } from "../../keys/key-making.ts";
 import { createKey } from "../../keys/managed-keys.ts";
 import type { Rule } from "../../rule.ts";
-import { isAdmitted, told } from "../../sending/answer.ts";
+import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { afterArrival, firstUse, until } from "../../sending/settling.ts";
 import { keepsProducts } from "./created-keys.ts";
 
@@ -39,7 +39,7 @@ const widening: Rule = {
     const { answer, key } = await createKey(context, "admin_free", NARROW);
     if (key === null) {
       const known = notAsExpected(answer) ?? (await misunderstood(context, answer)) ?? noMoreKeys(context);
-      const why = known ?? `no key to widen could be made: ${told(answer)}`;
+      const why = known ?? `no key to widen could be made: ${inWords(answer)}`;
       if (answer.transient) checks.unclear(why);
       return checks.result(why);
     }
@@ -65,8 +65,9 @@ const widening: Rule = {
       const after = await afterArrival(context, exchangeWith(key, "chat"), [before.outcome]);
       const widened = isAdmitted(after) || [SCOPE, PRODUCT, TIER].some((one) => one === after.outcome);
       if (after.outcome === before.outcome) checks.fine();
-      else if (widened) checks.require(false, after, `${before.outcome}, as before the refused changes`, told(after));
-      else checks.note(`the key could not be looked at afterwards: ${told(after)}`);
+      else if (widened)
+        checks.require(false, after, `${before.outcome}, as before the refused changes`, inWords(after));
+      else checks.note(`the key could not be looked at afterwards: ${inWords(after)}`);
     }
     return checks.result("PATCH is not as expected");
   },
@@ -87,14 +88,14 @@ const origins: Rule = {
     const { key, created } = await makeKey(context, "admin_pro", { ...NARROW, scopes: ["ai"], products: ["chat"] });
     const before = await firstUse(context, exchangeWith(key, "chat"));
     if (!isAdmitted(before)) {
-      if (before.transient) checks.unclear(told(before));
-      return checks.result(`the key that was made is of no use: ${told(before)}`);
+      if (before.transient) checks.unclear(inWords(before));
+      return checks.result(`the key that was made is of no use: ${inWords(before)}`);
     }
     const patched = await context.send(updateCall("admin_pro", key.id, { allowed_origins: [MOVED_TO] }));
     if (!isAdmitted(patched)) {
-      if (patched.transient) checks.unclear(told(patched));
+      if (patched.transient) checks.unclear(inWords(patched));
       if (isServerError(patched)) checks.expect(patched, { accepts: [ANY_SUCCESS] }, [created, before]);
-      return checks.result(notAsExpected(patched) ?? `PATCH was refused: ${told(patched)}`);
+      return checks.result(notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`);
     }
     if (!(await readsOrigins(context))) return checks.result(notRead("allowed_origins"));
     const steps = [created, before, patched];

@@ -18,7 +18,7 @@ export const LIMIT = outcomeOf("key_limit_reached");
 
 export const ANY_ADMIN: readonly AdminRole[] = ["admin_pro", "admin_key_limit", "admin_free"];
 
-/** Why a creation that was let in, or refused in other words, proves nothing; `null` where it is a breach. */
+/** Why a creation that was admitted, or refused in other words, proves nothing; `null` where it is a breach. */
 export type Doubt = (context: Context, answer: Answer, secret: string | null) => Promise<string | null>;
 
 type Refused = {
@@ -33,7 +33,7 @@ type Refused = {
   /** The same said in other ways; a deployment may find them malformed. */
   others?: readonly { readonly what: string; readonly body: KeyBody }[];
   doubt?: Doubt;
-  /** A creation that is let in, and after which the body is refused as before. */
+  /** A creation that is admitted, and after which the body is refused as before. */
   evenAfter?: readonly KeyBody[];
 };
 
@@ -69,7 +69,7 @@ export const refused = ({ others = [], evenAfter = [], doubt = never, ...rule }:
       const { answer, secret } = await createKey(context, admin, tried, what === undefined ? {} : { what });
       // Which error decides where two apply is open (item 135).
       if (answer.outcome === LIMIT && !accepts.includes(LIMIT))
-        return checks.result(`the organization of ${admin} is at its key limit, and that is told first`);
+        return checks.result(`the organization of ${admin} is at its key limit, and that is reported first`);
       const left = isAdmitted(answer) ? noMoreKeys(context) : null;
       if (left !== null) checks.note(left);
       const tolerates = what === undefined ? [] : [MALFORMED];

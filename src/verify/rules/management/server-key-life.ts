@@ -11,7 +11,7 @@ import { isServerError, makeKey, notAsExpected } from "../../keys/key-making.ts"
 import { tellsText } from "../../keys/made-record.ts";
 import { createKey } from "../../keys/managed-keys.ts";
 import { CannotJudge, type Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { firstUse, until, untilEverywhere } from "../../sending/settling.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 
@@ -34,7 +34,7 @@ const serving = async (context: Context): Promise<{ key: MadeKey; steps: readonl
   if (isAdmitted(used)) return { key, steps: [created, used] };
   throw new CannotJudge(
     used.transient ? "inconclusive" : "skipped",
-    `the server key that was made is not served: ${told(used)}`,
+    `the server key that was made is not served: ${inWords(used)}`,
   );
 };
 
@@ -50,10 +50,10 @@ const scopes: Rule = {
     const checks = new Checks("403 insufficient_scope once the change has arrived");
     const { key, steps } = await serving(context);
     const patched = await context.send(updateCall("admin_pro", key.id, { scopes: ["ai"] }));
-    if (patched.transient) checks.unclear(told(patched));
+    if (patched.transient) checks.unclear(inWords(patched));
     // Nothing was widened.
     if (patched.outcome === TIER || isServerError(patched)) checks.expect(patched, { accepts: [ANY_SUCCESS] }, steps);
-    if (!isAdmitted(patched)) return checks.result(notAsExpected(patched) ?? `PATCH was refused: ${told(patched)}`);
+    if (!isAdmitted(patched)) return checks.result(notAsExpected(patched) ?? `PATCH was refused: ${inWords(patched)}`);
     const after = await until(context, call(key, "design.styles"), [SCOPE]);
     if (isAdmitted(after) && !(await readsMember(context, "admin_pro", "scopes")))
       return checks.result(notRead("the scopes"));
@@ -74,7 +74,8 @@ const deletion: Rule = {
     const checks = new Checks("401 once the deletion has arrived");
     const { key, steps } = await serving(context);
     const deleted = await context.send(deleteCall("admin_pro", key.id));
-    if (deleted.status === 404 || deleted.status === 405) return checks.result(`DELETE was refused: ${told(deleted)}`);
+    if (deleted.status === 404 || deleted.status === 405)
+      return checks.result(`DELETE was refused: ${inWords(deleted)}`);
     if (!checks.expect(deleted, { accepts: [ANY_SUCCESS] }, steps)) return checks.result();
     const dead = call(key, "design.styles", { facts: { state: "revoked" } });
     const after = await untilEverywhere(context, dead, [UNAUTHENTICATED]);
@@ -82,7 +83,7 @@ const deletion: Rule = {
     // What is told of a key that is no more is open (item 141), but no server error.
     const twice = await context.send(deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true }));
     const failed = twice.status !== null && twice.status >= 500 && !twice.transient;
-    if (failed) checks.require(false, twice, "a success or a refusal", told(twice));
+    if (failed) checks.require(false, twice, "a success or a refusal", inWords(twice));
     return checks.result();
   },
 };
@@ -117,7 +118,7 @@ const addresses: Rule = {
     const isLetIn = isAdmitted(used);
     if (isLetIn && !(await readsAddresses(context, created))) return checks.result(notRead("allowed_ips"));
     if (!isLetIn && used.outcome !== ADDRESS && !used.transient)
-      return checks.result(`the server key that was made is of no use: ${told(used)}`);
+      return checks.result(`the server key that was made is of no use: ${inWords(used)}`);
     checks.expect(used, { accepts: [ADDRESS] }, [created]);
     return checks.result();
   },

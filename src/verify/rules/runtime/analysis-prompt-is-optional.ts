@@ -7,7 +7,7 @@
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { OutOfBudget } from "../../shortage.ts";
 import { isMalformed } from "../../wording.ts";
 
@@ -49,13 +49,13 @@ const promptIsOptional: Rule = {
     const short = answers.length === 0 ? context.short("analyses", 1) : null;
     if (short !== null) throw new OutOfBudget(short);
     for (const answer of answers) {
-      if (answer.transient) checks.unclear(told(answer));
+      if (answer.transient) checks.unclear(inWords(answer));
       else if (isAdmitted(answer)) checks.fine();
       else if (answers.some(isAdmitted) && isMalformed(answer)) {
         checks.require(false, answer, "2xx, as the same dataset gets otherwise", "it was refused");
       }
     }
-    return checks.result(`the dataset was refused: ${answers.map(told).join("; ")}`);
+    return checks.result(`the dataset was refused: ${answers.map(inWords).join("; ")}`);
   },
 };
 

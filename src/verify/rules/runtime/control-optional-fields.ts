@@ -7,7 +7,7 @@
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 import { isMalformed } from "../../wording.ts";
 import { specimens } from "../streams/stream-specimens.ts";
@@ -61,16 +61,16 @@ const ask = (context: Context, more: Fields): Promise<Answer> => {
 
 /** A deployment may take the ids alone that it gave out. */
 const sessionIds = async (context: Context): Promise<unknown[]> => {
-  const told = (await specimens(context)).flatMap(({ sse }) => sse.frames.map(({ json }) => json));
-  return told.flatMap((json) => (json as { session_id?: unknown } | null | undefined)?.session_id ?? []).slice(0, 1);
+  const sent = (await specimens(context)).flatMap(({ sse }) => sse.frames.map(({ json }) => json));
+  return sent.flatMap((json) => (json as { session_id?: unknown } | null | undefined)?.session_id ?? []).slice(0, 1);
 };
 
 /** Under these names a refusal repeats what was sent. */
 const REPEATED = new Set(["input", "value", "received"]);
 
 const reasonOf = ({ fields: { detail, error, errors } }: Answer, value: unknown): string => {
-  const told = JSON.stringify([detail, error, errors], (name, inner) => (REPEATED.has(name) ? "..." : inner));
-  return typeof value === "string" ? told.replaceAll(JSON.stringify(value), '"..."') : told;
+  const text = JSON.stringify([detail, error, errors], (name, inner) => (REPEATED.has(name) ? "..." : inner));
+  return typeof value === "string" ? text.replaceAll(JSON.stringify(value), '"..."') : text;
 };
 
 type Refused = { answer: Answer; reason: string };
@@ -81,7 +81,7 @@ const refusedAlways = async (context: Context, name: string, checks: Checks): Pr
   const values = [...(VALUES[name] ?? []), ...(name === "session_id" ? await sessionIds(context) : [])];
   for (const value of values) {
     const answer = await ask(context, { [name]: value });
-    if (answer.transient) checks.unclear(told(answer));
+    if (answer.transient) checks.unclear(inWords(answer));
     if (!isMalformed(answer)) return null;
     seen.push({ answer, reason: reasonOf(answer, value) });
   }
@@ -97,10 +97,10 @@ const judgeEach = async (context: Context, checks: Checks, bare: Answer): Promis
     const isSame = new Set(seen.map(({ reason }) => reason)).size === 1;
     // What an application's snapshot holds, nobody outside it can guess.
     if (!isSame || seen.length === 1) {
-      checks.note(`${name}: ${told(last)}, its type is not shown`);
+      checks.note(`${name}: ${inWords(last)}, its type is not shown`);
       continue;
     }
-    const got = `${bare.outcome} for messages alone, and ${told(last)} with ${name}, whatever stands in it (${seen.length} tries)`;
+    const got = `${bare.outcome} for messages alone, and ${inWords(last)} with ${name}, whatever stands in it (${seen.length} tries)`;
     checks.breach({ expected: `the optional field ${name} to be taken`, got, steps: [bare, last], accepts: null });
   }
 };
@@ -119,18 +119,18 @@ const controlOptions: Rule = {
     const bare = await ask(context, {});
     const full = await ask(context, likely);
     for (const answer of [bare, full]) {
-      if (answer.transient) checks.unclear(told(answer));
+      if (answer.transient) checks.unclear(inWords(answer));
       else if (isAdmitted(answer)) checks.fine();
-      else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${told(answer)}`);
+      else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
     }
     if (isMalformed(bare) && isAdmitted(full)) {
-      const got = `${told(bare)} for messages alone, and ${full.outcome} for ${full.testCall.what}`;
+      const got = `${inWords(bare)} for messages alone, and ${full.outcome} for ${full.testCall.what}`;
       const expected = "none of the optional fields to be needed";
       checks.breach({ expected, got, steps: [full, bare], accepts: [ANY_SUCCESS] });
     } else if (isMalformed(full) && isAdmitted(bare)) {
       checks.note("not all of the likeliest values are taken");
       await judgeEach(context, checks, bare);
-    } else if (isMalformed(bare)) checks.note(`refused with and without: ${told(bare)}`);
+    } else if (isMalformed(bare)) checks.note(`refused with and without: ${inWords(bare)}`);
     return checks.result("the types of the fields are not shown in the specification");
   },
 };

@@ -119,7 +119,7 @@ export const GAP_RULES: readonly Rule[] = [
   gap({
     id: "gap-wrong-method",
     spec: [18],
-    title: "what a known path is answered with another method, and whether Allow is told",
+    title: "what a known path is answered with another method, and whether it has Allow",
     testCall: () => ({ route: "-", credential: { as: "none" }, origin: "none", path: "/sdk/sessions", method: "PUT" }),
     read: header("allow"),
   }),

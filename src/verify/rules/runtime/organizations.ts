@@ -2,11 +2,11 @@
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { isSpent, loadsOf } from "../../allowance-burn.ts";
 import { tableRule } from "../../cells.ts";
-import { ANY_SUCCESS, Checks, tell } from "../../checks.ts";
+import { ANY_SUCCESS, Checks, callInWords } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { monthIsNew } from "../../month-windows.ts";
 import { CannotJudge, type Rule } from "../../rule.ts";
-import { isAdmitted, told } from "../../sending/answer.ts";
+import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
 
 const MISMATCH = outcomeOf("session_origin_mismatch");
@@ -61,7 +61,7 @@ const mintTogether = async (context: Context, checks: Checks): Promise<void> => 
       if (answer.transient) continue;
       const fits = i % 2 === 0 ? !isSpent(answer) : !isAdmitted(answer);
       const wanted = i % 2 === 0 ? "a session for the organization that has allowance left" : "no session";
-      checks.require(fits, answer, `${wanted}, also when both ask at once`, told(answer));
+      checks.require(fits, answer, `${wanted}, also when both ask at once`, inWords(answer));
     }
   }
 };
@@ -80,10 +80,10 @@ const quotaPerOrganization: Rule = {
     const other = await context.send(exchangeCall("publishable", "listed", "tile"));
     const ofAnAllowance = other.subcode !== null && ALLOWANCE.has(other.subcode);
     if (!isAdmitted(other) && !other.transient && !ofAnAllowance) {
-      throw new CannotJudge("skipped", `refused for another reason than an allowance: ${tell(other)}`);
+      throw new CannotJudge("skipped", `refused for another reason than an allowance: ${callInWords(other)}`);
     }
     if (isSpent(other) && loadsOf(context, "publishable").length === 0) {
-      checks.unclear(`${tell(other)}: its map loads of this month may have been spent before the run`);
+      checks.unclear(`${callInWords(other)}: its map loads of this month may have been spent before the run`);
     } else checks.expect(other, { accepts: [ANY_SUCCESS] }, [exhausted]);
     // What was refused in the old month is served in the new one.
     if (isSpent(exhausted) && isAdmitted(other) && !monthIsNew(context.wallMs())) await mintTogether(context, checks);
@@ -110,7 +110,7 @@ const bothWork: Rule = {
       origin: "listed",
     });
     // Its query's types are not shown, and nobody says that this place is known.
-    if (place.status === 404 || place.status === 422) checks.note(told(place));
+    if (place.status === 404 || place.status === 422) checks.note(inWords(place));
     else checks.expect(place, { accepts: [ANY_SUCCESS] });
     return checks.result();
   },

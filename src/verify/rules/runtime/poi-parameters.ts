@@ -5,7 +5,7 @@
 
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, told } from "../../sending/answer.ts";
+import { type Answer, inWords } from "../../sending/answer.ts";
 import { isMalformed } from "../../wording.ts";
 import { isServed, neverTaken, OPTIONAL, poiCalls, saysUnknown } from "./poi-calls.ts";
 
@@ -22,16 +22,16 @@ const poiOptions: Rule = {
     const calls = await poiCalls(context);
     const { bare, full, tried } = calls;
     for (const answer of [bare, full]) {
-      if (answer.transient) checks.unclear(told(answer));
+      if (answer.transient) checks.unclear(inWords(answer));
       else if (isServed(answer)) checks.fine();
-      else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${told(answer)}`);
+      else if (!isMalformed(answer)) checks.note(`${answer.testCall.what}: ${inWords(answer)}`);
     }
     if (isMalformed(bare)) {
       const served = [full, ...tried.map(({ taken }) => taken)].find((answer) => answer !== null && isServed(answer));
       if (served === undefined || served === null) {
         checks.note("refused with and without: the types of the query are not shown");
       } else {
-        const got = `${told(bare)} for the required parameters alone, and ${served.outcome} for ${served.testCall.what}`;
+        const got = `${inWords(bare)} for the required parameters alone, and ${served.outcome} for ${served.testCall.what}`;
         checks.breach({
           expected: "none of the optional parameters to be needed",
           got,
@@ -41,11 +41,11 @@ const poiOptions: Rule = {
       }
       return checks.result("the types of the query are not shown in the specification");
     }
-    for (const { taken } of tried) if (taken?.transient === true) checks.unclear(told(taken));
+    for (const { taken } of tried) if (taken?.transient === true) checks.unclear(inWords(taken));
     const never = neverTaken(calls);
     const breach = (name: string, refused: Answer | undefined, more: Answer[] = []): void => {
       if (refused === undefined) return;
-      const got = `${bare.outcome} for the required parameters alone, and ${told(refused)} with ${name}`;
+      const got = `${bare.outcome} for the required parameters alone, and ${inWords(refused)} with ${name}`;
       checks.breach({ expected: `${name} to be taken`, got, steps: [bare, ...more, refused], accepts: null });
     };
     if (tried.length > 0 && never.length === tried.length) {
@@ -60,7 +60,7 @@ const poiOptions: Rule = {
             breach(`${one.name}, as with a parameter that is not listed`, one.refused[0], [unlisted]);
         }
       }
-      if (tried.length > 0) checks.note(`not every value of an optional parameter is taken: ${told(full)}`);
+      if (tried.length > 0) checks.note(`not every value of an optional parameter is taken: ${inWords(full)}`);
     }
     return checks.result("the types of the query are not shown in the specification");
   },
@@ -84,7 +84,7 @@ const eachPoiOption: Rule = {
       // What the other rule says is not said twice.
       const rest = never.length === calls.tried.length ? [] : never.filter(({ name }) => name !== "lang");
       for (const { name, refused } of rest) {
-        const got = `${told(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
+        const got = `${inWords(refused[0] as Answer)}, with ${(OPTIONAL[name] ?? []).join(", ")} alike`;
         checks.breach({ expected: `${name} to be taken`, got, steps: [calls.bare, ...refused], accepts: null });
       }
     }

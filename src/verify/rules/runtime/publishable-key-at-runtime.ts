@@ -4,7 +4,7 @@ import { type Cell, tableRule } from "../../cells.ts";
 import { Checks } from "../../checks.ts";
 import { pairwise } from "../../pairwise.ts";
 import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
-import { isAdmitted, told } from "../../sending/answer.ts";
+import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { FORMS, role } from "../../sending/test-call.ts";
 
 const PUBLISHABLE = outcomeOf("publishable_requires_session");
@@ -43,8 +43,8 @@ export const publishableAtTiles: Rule = {
     if (isAdmitted(nobody)) return checks.result("tiles are public here");
     const credential = { as: "publishable", of: role("publishable") } as const;
     const answer = await context.send({ route: "maps.tiles", credential, origin: "listed" });
-    if (answer.status === null || answer.transient) checks.unclear(told(answer));
-    else checks.require(!isAdmitted(answer), answer, PUBLISHABLE, told(answer));
+    if (answer.status === null || answer.transient) checks.unclear(inWords(answer));
+    else checks.require(!isAdmitted(answer), answer, PUBLISHABLE, inWords(answer));
     return checks.result();
   },
 };

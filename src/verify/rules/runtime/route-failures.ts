@@ -7,7 +7,7 @@
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, isObject, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted, isObject } from "../../sending/answer.ts";
 import { wordingOf } from "../../wording.ts";
 
 const STATION = { name: "Station", lat: 52.52, lon: 13.36 };
@@ -103,7 +103,7 @@ const failuresAre200: Rule = {
   id: "route-failures-are-200",
   level: "must",
   spec: [97, 98, 186],
-  title: "a route that cannot be found is told as 200 with an error text, not as 4xx",
+  title: "a route that cannot be found is reported as 200 with an error text, not as 4xx",
   phase: "bodies",
   needs: { anyOf: ["publishable", "server"] },
   cost: { calls: 3, shared: "routes" },
@@ -114,12 +114,12 @@ const failuresAre200: Rule = {
       checks.breach({ expected: "200 with an `error` text", got: what, steps, accepts });
     for (const asked of await askedFor(context)) {
       const { what, answer } = asked;
-      if (answer.transient) checks.unclear(told(answer));
+      if (answer.transient) checks.unclear(inWords(answer));
       else if (answer.outcome === "200 error") {
         failures += 1;
         const { error } = answer.fields;
         if (error === null) {
-          checks.note(`${what}: error is null, which tells of no failure (item 106)`);
+          checks.note(`${what}: error is null, which reports no failure (item 106)`);
           continue;
         }
         const fits = typeof error === "string" && error !== "";
@@ -132,11 +132,11 @@ const failuresAre200: Rule = {
         if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body)) {
           breach(`${what}: 200 with ${answer.text.slice(0, 160)}`, [found, answer], null);
         }
-      } else if (isFailureByStatus(answer)) breach(`${what}: ${told(answer)}`, [answer]);
+      } else if (isFailureByStatus(answer)) breach(`${what}: ${inWords(answer)}`, [answer]);
       else {
         const doubt = await doubtAt422(context, asked);
-        if (doubt === null || doubt.calledMalformed) checks.note(`${what}: ${told(answer)}`);
-        else breach(`${what}: ${told(answer)}, where two places of that shape are served`, [doubt.found, answer]);
+        if (doubt === null || doubt.calledMalformed) checks.note(`${what}: ${inWords(answer)}`);
+        else breach(`${what}: ${inWords(answer)}, where two places of that shape are served`, [doubt.found, answer]);
       }
     }
     if (failures === 0) checks.note("no route failed");
@@ -160,12 +160,12 @@ const failuresAreTold: Rule = {
     for (const asked of await askedFor(context)) {
       const { what, answer } = asked;
       if (answer.transient) {
-        checks.unclear(told(answer));
+        checks.unclear(inWords(answer));
         continue;
       }
       const doubt = await doubtAt422(context, asked);
       if (doubt?.calledMalformed === true) {
-        const got = `${what}: ${told(answer)}, as for broken JSON, where two places of that shape are served`;
+        const got = `${what}: ${inWords(answer)}, as for broken JSON, where two places of that shape are served`;
         checks.breach({ expected: "200 with an `error` text", got, steps: [doubt.found, answer], accepts: FAILED });
       }
       if (!isAdmitted(answer) || answer.body === undefined) continue;

@@ -1,9 +1,9 @@
-/** Calls that are right are let in, and answered with what the specification says (items 4-5, 89-117). */
+/** Calls that are right are admitted, and answered with what the specification says (items 4-5, 89-117). */
 import type { RouteName } from "../../../contract/routes.ts";
 import { Checks } from "../../checks.ts";
 import { callersOf, scopeOf } from "../../context.ts";
 import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { hintOf } from "../../target-hints.ts";
 import { analyses } from "./analysis-prompt-is-optional.ts";
 import { summariesOfEitherType } from "./summary-takes-both-types.ts";
@@ -67,7 +67,7 @@ const catalogsAreJson: Rule = {
   run: async (context) => {
     const checks = new Checks("a JSON body with a JSON content type");
     const look = (answer: Answer): void => {
-      if (answer.transient) checks.unclear(told(answer));
+      if (answer.transient) checks.unclear(inWords(answer));
       // A catalog may have nothing in it, and a place that nobody knows nothing to tell; the others answer JSON.
       const mayBeEmpty = [...CATALOGS, "poi.enrich"].some((route) => route === answer.testCall.route);
       if (!isAdmitted(answer) || (mayBeEmpty && answer.status === 204)) return;

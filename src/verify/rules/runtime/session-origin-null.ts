@@ -5,7 +5,7 @@
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule, RuleResult } from "../../rule.ts";
-import { isAdmitted, told } from "../../sending/answer.ts";
+import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { sessionWithNull, sessionWithoutOrigin } from "./gaps.ts";
 
 const NO_ORIGIN = outcomeOf("origin_required");
@@ -25,8 +25,8 @@ export const nullOrigin: Rule = {
     // A key may list the text `null` itself, for pages without an origin.
     const isListed = context.keyRole("publishable")?.origin === "null";
     if (without.outcome !== NO_ORIGIN || isListed) return { ...checks.result(OPEN), idle: true };
-    if (withNull.transient) checks.unclear(told(withNull));
-    else checks.require(!isAdmitted(withNull), withNull, "a refusal, as without an Origin", told(withNull));
+    if (withNull.transient) checks.unclear(inWords(withNull));
+    else checks.require(!isAdmitted(withNull), withNull, "a refusal, as without an Origin", inWords(withNull));
     return checks.result();
   },
 };

@@ -6,7 +6,7 @@
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, told } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 import { isMalformed, reasonIn } from "../../wording.ts";
 
@@ -62,8 +62,8 @@ export const summaryTypes: Rule = {
     else if (isAdmitted(refused)) checks.note(`type ${type} needs more fields`);
     else if (isMalformed(refused) && isMalformed(unknown)) {
       const same = reasonIn(refused, type) === reasonIn(unknown, "floodgate-no-such-type");
-      const got = `type ${other}: ${taken.outcome}; type ${type}: ${told(refused)}, as for a type that does not exist`;
-      if (!same) checks.note(`type ${type}: ${told(refused)}, the other fields are not shown`);
+      const got = `type ${other}: ${taken.outcome}; type ${type}: ${inWords(refused)}, as for a type that does not exist`;
+      if (!same) checks.note(`type ${type}: ${inWords(refused)}, the other fields are not shown`);
       else
         checks.breach({ expected: `type ${type} to be taken`, got, steps: [taken, refused], accepts: [ANY_SUCCESS] });
     }

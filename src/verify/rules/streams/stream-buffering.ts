@@ -45,7 +45,7 @@ export const streamBuffering: Rule = {
         if (again !== null && isStream(again)) spread = spreadOf(again);
       }
       if (spread.is === "spread") checks.fine();
-      else if (spread.is === "too short") checks.note(`${specimen.stream}: too short a stream to tell`);
+      else if (spread.is === "too short") checks.note(`${specimen.stream}: too short a stream to judge`);
       else checks.require(false, specimen.answer, "events spread over the time of the stream", spread.got);
     }
     const result = checks.result("no stream showed it");

@@ -6,7 +6,7 @@ import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Cost, Rule, RuleResult } from "../../rule.ts";
-import { type Answer, told } from "../../sending/answer.ts";
+import { type Answer, inWords } from "../../sending/answer.ts";
 import { readSseText, type SseText } from "../../sending/sse-text.ts";
 
 const STREAM_ROUTES: Readonly<Record<Stream, RouteName>> = {
@@ -54,8 +54,8 @@ export const streamRule = (
     for (const specimen of await specimens(context)) {
       if (!only.includes(specimen.stream)) continue;
       if (isFit(specimen)) judge(checks, specimen);
-      else if (specimen.answer.transient) checks.unclear(told(specimen.answer));
-      else checks.note(`${specimen.stream}: no stream (${told(specimen.answer)})`);
+      else if (specimen.answer.transient) checks.unclear(inWords(specimen.answer));
+      else checks.note(`${specimen.stream}: no stream (${inWords(specimen.answer)})`);
     }
     return checks.result("no stream showed it");
   },
