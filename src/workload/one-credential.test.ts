@@ -91,6 +91,15 @@ test("a publishable key without an origin can call nothing", () => {
   }
 });
 
+test("a storm that is over before a key's burst is does not require its refusal", () => {
+  const story = STORIES.get("retry-storm")!;
+  const view: TargetView = { ...server, capacity: { chat: { perS: 50, by: "429 rate_limited" } } };
+  expect(story.reaches(view, { durationS: 16 }).all).toEqual(["200", "429 rate_limited"]);
+  const short = story.reaches(view, { durationS: 4 });
+  expect(short.all).toEqual(["200"]);
+  expect(short.beyond[0]).toMatchObject({ outcome: "429 rate_limited", reason: expect.stringMatching(/saved up/) });
+});
+
 test("smoke requires of each target only what its roles provoke in a whole round", () => {
   const { reaches } = STORIES.get("smoke")!;
   expect(reaches(server).all).toEqual(["200", "401"]);

@@ -3,6 +3,7 @@
  * where what is stated leaves no doubt is one of them required of a stage.
  */
 import { type Caller, runtimeCallers } from "./callers.ts";
+import { type Profile, profilePeakPerS } from "./load-profiles.ts";
 import { capacityPerS, chatPerS, inFlightCaps, type Shares, sharesOf } from "./rates.ts";
 import type { Reach } from "./story.ts";
 import { oncePerView, type TargetView } from "./target-view.ts";
@@ -42,13 +43,35 @@ export const organizationsNeeded = (view: TargetView): number | null => {
 
 const NOT_STATED = "`limits` of the target file do not say which cap comes first";
 
-/** What streams at `ratePerS`, spread over those who take turns, have to meet. */
-export const overloadReach = (view: TargetView, ratePerS: number): Reach => {
+/** Seconds of its rate that a key may have saved up, where nobody states its burst. */
+const BURST_S = 4;
+
+/** Why the profile is over before its load is met by this refusal; `null` when it is long enough. */
+const tooShort = (view: TargetView, profile: Profile, fits: number, outcome: string): string | null => {
+  const { service_ms: serviceMs, burst } = view.limits;
+  if (outcome === KEY) {
+    const saved = burst === undefined ? BURST_S * fits : burst / streamers(view).shares.key;
+    const above = profile.pieces.reduce((sum, { from, to, durationS }) => {
+      return sum + Math.max(0, (from + to) / 2 - fits) * durationS;
+    }, 0);
+    return above >= saved
+      ? null
+      : `${above.toFixed(0)} calls above the rate may be less than what the keys have saved up`;
+  }
+  const peak = profilePeakPerS(profile);
+  const peakS = profile.pieces.reduce((sum, { to, durationS }) => sum + (to === peak ? durationS : 0), 0);
+  if (serviceMs === undefined || peakS * 1000 >= serviceMs) return null;
+  return `${peakS.toFixed(1)} s at the highest rate are over before a stream of ${serviceMs} ms is`;
+};
+
+/** What streams under this profile, spread over those who take turns, have to meet. */
+export const overloadReach = (view: TargetView, profile: Profile | null): Reach => {
   const { shares, callers } = streamers(view);
   const found = view.capacity?.chat;
   const fits = chatPerS(view, shares);
   const nothing = (reason: string): Reach => ({ all: ["200"], oneOf: [], beyond: [{ outcome: GLOBAL, reason }] });
-  if (fits === null) return { all: ["200"], oneOf: [], beyond: [{ outcome: GLOBAL, reason: "no capacity is known" }] };
+  if (fits === null || profile === null) return nothing("no capacity is known");
+  const ratePerS = profilePeakPerS(profile);
   if (found?.by === null) return nothing(`no limit was met up to ${fits.toFixed(1)} streams/s`);
   if (ratePerS < SURELY * fits) {
     const asked = `${ratePerS.toFixed(1)} streams/s do not overload what carries ${fits.toFixed(1)}/s`;
@@ -57,9 +80,13 @@ export const overloadReach = (view: TargetView, ratePerS: number): Reach => {
   if (found !== undefined) {
     // The same callers met it in the ramp.
     if (!OVERLOADS.includes(found.by)) return nothing(`above ${fits.toFixed(1)} streams/s the ramp met ${found.by}`);
+    const short = tooShort(view, profile, fits, found.by);
+    if (short !== null) return { all: ["200"], oneOf: [], beyond: [{ outcome: found.by, reason: short }] };
     const beyond = found.by === GLOBAL ? [] : [{ outcome: GLOBAL, reason: `these callers meet ${found.by} first` }];
     return { all: ["200", found.by], oneOf: [], beyond };
   }
+  const short = tooShort(view, profile, fits, GLOBAL);
+  if (short !== null) return nothing(short);
   const needed = organizationsNeeded(view);
   if (needed === null) return { all: ["200"], oneOf: OVERLOADS, beyond: [{ outcome: GLOBAL, reason: NOT_STATED }] };
   if (Math.max(shares.org, shares.key) <= 1 / needed + 1e-9) return { all: ["200", GLOBAL], oneOf: [], beyond: [] };

@@ -4,9 +4,9 @@
  * deployment's (`b2b_overloaded`, item 210). With fewer it is an organization's or a key's refusal that is met.
  */
 import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
-import { constant, profilePeakPerS } from "../load-profiles.ts";
+import { constant } from "../load-profiles.ts";
 import { overloadReach, streamers, streamsPerS } from "../overload.ts";
-import { ANSWERED, storyOf } from "../story.ts";
+import { storyOf } from "../story.ts";
 
 export const chatPastCapacity = storyOf({
   name: "chat-past-capacity",
@@ -18,10 +18,7 @@ export const chatPastCapacity = storyOf({
     if (ratePerS === undefined && fits === null) return null;
     return constant(ratePerS ?? 3 * (fits as number), durationS);
   },
-  reaches: (view, wish) => {
-    const profile = chatPastCapacity.profile(view, wish);
-    return profile === null ? ANSWERED : overloadReach(view, profilePeakPerS(profile));
-  },
+  reaches: (view, wish) => overloadReach(view, chatPastCapacity.profile(view, wish)),
   plan: (_seed, i, view) => [callAs(view, i, streamers(view).at(i), { route: "chat.control" })],
   sessions: (view) => sessionsOf(runtimeCallers(view), ["chat.control"]),
 });

@@ -3,9 +3,9 @@
  * the others ask again at once. Shedding has to stay cheap and the deployment has to recover in spite of the second kind.
  */
 import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
-import { profilePeakPerS, spike } from "../load-profiles.ts";
+import { spike } from "../load-profiles.ts";
 import { overloadReach, streamers, streamsPerS } from "../overload.ts";
-import { ANSWERED, storyOf } from "../story.ts";
+import { storyOf } from "../story.ts";
 
 const RETRIES = 3;
 
@@ -19,10 +19,7 @@ export const retryStorm = storyOf({
     if (ratePerS === undefined && fits === null) return null;
     return spike(ratePerS ?? 0.5 * (fits as number), 4, durationS);
   },
-  reaches: (view, wish) => {
-    const profile = retryStorm.profile(view, wish);
-    return profile === null ? ANSWERED : overloadReach(view, profilePeakPerS(profile));
-  },
+  reaches: (view, wish) => overloadReach(view, retryStorm.profile(view, wish)),
   plan: (_seed, i, view) => {
     const { callers, at } = streamers(view);
     // By rounds, so that each caller has clients of both kinds.
