@@ -11,6 +11,7 @@ import {
   SERVER,
   SESSION,
   type Specimens,
+  sharedStage,
 } from "./specimen.ts";
 
 const mint = (id: string, outcome: string, facts: Partial<CallFacts> = {}, more: Partial<CallLine> = {}): CallLine =>
@@ -97,6 +98,10 @@ export const firstFailingCheckDecides: Specimens = {
         chat("6", "200", { ...SESSION, state: "revoked" }),
         chat("7", "200", { ...SESSION, tier: "Free" }),
         chat("8", "502 bad gateway", SERVER),
+        // A2: limiter and overload are not placed among the checks.
+        mint("10", "429 rate_limited", { origin: "none" }),
+        chat("11", "503", { ...SERVER, credential: "none" }),
+        chat("12", "429 org_overloaded", { ...SERVER, scopes: [] }),
         call("9", { route: "maps.loads", outcome: "404 Not Found", facts: SERVER }),
         call("10", { route: "chat.route", outcome: "200 error", facts: { ...SERVER, scopes: [] } }),
         call("11", { route: "keys.create", outcome: "403 not an administrator", facts: SERVER }),
@@ -188,6 +193,14 @@ export const envelopeFitsSubcode: Specimens = {
       name: "the flat form of A13 elsewhere",
       facts: foreignStage(),
       lines: [call("1", { outcome: "429 rate_limited", envelope: "flat" })],
+    },
+    {
+      name: "a firewall that speaks JSON",
+      facts: sharedStage(),
+      lines: [
+        call("1", { outcome: "429 org_overloaded", envelope: "flat" }),
+        call("2", { outcome: "429 Rate limit exceeded", envelope: "flat" }),
+      ],
     },
     {
       name: "what key management elsewhere says to the wrong administrator (item 127)",
@@ -358,8 +371,24 @@ export const tellsWhenToRetry: Specimens = {
         call("2", { outcome: "429 b2b_overloaded" }),
       ],
     },
+    {
+      name: "refused again, beside others who may have taken the token",
+      facts: sharedStage(),
+      lines: [limited("1", 0), limited("2", 1500)],
+    },
+    {
+      name: "refused again elsewhere, where the rate may be another key's as well",
+      facts: foreignStage(),
+      lines: [limited("1", 0), call("2", { atMs: 900, bucket: "other" }), limited("3", 1500)],
+    },
   ],
   bad: [
+    {
+      name: "too early elsewhere, alone",
+      facts: foreignStage(),
+      lines: [limited("1", 0), limited("2", 1500)],
+      says: /refused again/,
+    },
     { name: "no header", lines: [call("1", { outcome: "429 rate_limited" })], says: /without Retry-After/ },
     { name: "zero", lines: [limited("1", 0, { retry_after: "0" })], says: /Retry-After 0/ },
     { name: "words", lines: [limited("1", 0, { retry_after: "soon" })], says: /neither seconds nor a date/ },
