@@ -11,7 +11,6 @@ const scenario = scenarioOf(tileQuotaStampede, {
     "429 org_overloaded",
     "429 rate_limited",
   ],
-  burnsQuota: true,
 });
 
 export const { options, setup, handleSummary } = scenario;

@@ -17,8 +17,6 @@ declare const console: { warn(text: string): void };
 export type Expectations = {
   /** All that may be met, beside what has to be seen; absent: whatever the contract has. */
   allowed?: readonly string[];
-  /** It burns allowances: `permits.quota_burn` is needed. */
-  burnsQuota?: true;
 };
 
 /** What is expected on this target, under this load. Plain data: it is shared between VUs. */

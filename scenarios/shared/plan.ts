@@ -95,9 +95,6 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const view = viewOf(file);
   const lacking = story.missing(view);
   if (lacking.length > 0) throw new Refusal(`${story.name} cannot run: the target file lacks ${lacking.join("; ")}`);
-  if (expectations.burnsQuota && !view.permits.quotaBurn) {
-    throw new Refusal(`${story.name} uses up allowances, and permits.quota_burn is not true in the target file`);
-  }
   const notes: string[] = [];
   const seed = Math.trunc(numberFrom("SEED") ?? 1);
   const lease = leaseOfTarget(file);

@@ -182,7 +182,7 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
       script,
       `import { catalogReads } from "${root.replace(/\/$/, "")}/src/workload/stories/catalog-reads.ts";
        import { scenarioOf } from "${shared}/scenario.ts";
-       const scenario = scenarioOf(catalogReads, { seen: [] });
+       const scenario = scenarioOf(catalogReads, {});
        export const { options, setup, handleSummary } = scenario;
        export default () => { throw new Error("boom"); };`,
     );

@@ -80,7 +80,14 @@ describe.skipIf(!existsSync(binary))("the lease of the k6 driver", () => {
       res.writeHead(429).end('{"detail":"map_load_hard_stop"}');
       return true;
     };
-    const { spent, stopped, lines } = await run("broken-dependency", 100, { map_loads: 20 });
+    const tenants = [{ org: "org_a", server: { key: "svc_sk_live_a" } }];
+    const target = stub.target({
+      tenants,
+      permits: { quota_burn: true },
+      tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}`,
+    });
+    const own = { target, view: viewOf(target) };
+    const { spent, stopped, lines } = await run("broken-dependency", 100, { map_loads: 20 }, own);
     const admitted = lines.filter(({ meter, outcome }) => meter === "map_loads" && outcome === "200");
     expect(stopped).toMatch(/budget\.map_loads/);
     expect(admitted).toHaveLength(20);
