@@ -4,6 +4,7 @@ import { cpus } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { commitOf, REPOSITORY } from "../run/environment.ts";
+import { EXIT_OF_SIGNAL } from "../run/exit-of-run.ts";
 import type { Settings } from "./bench.ts";
 import { BENCHES } from "./catalogue.ts";
 import type { Row } from "./comparison.ts";
@@ -86,8 +87,7 @@ const program = new Command("bench")
   .option("--json", "the JSON on stdout too");
 
 // Exiting closes the pipes of our children, who end by that, and Redis, which ends when told.
-process.once("SIGINT", () => process.exit(130));
-process.once("SIGTERM", () => process.exit(143));
+for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL)) process.once(signal, () => process.exit(code));
 
 try {
   program.parse();

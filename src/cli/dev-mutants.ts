@@ -12,6 +12,7 @@ import { planTrials, tryAll } from "../mutation/plan.ts";
 import { MINI_STAGE_NAMES } from "../mutation/stages.ts";
 import { mutantsTable } from "../mutation/table.ts";
 import { isRight, isWrong, type Trial } from "../mutation/trials.ts";
+import { EXIT_OF_SIGNAL } from "../run/exit-of-run.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 
@@ -25,7 +26,6 @@ type MutantsOptions = {
 };
 
 const EVERY_MS = 30_000;
-const SIGNAL_EXIT = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
 const chosen = (names: readonly string[], stages: readonly string[] | undefined): Mutant[] => {
   const unknown = names.filter((name) => !MUTANTS.some((mutant) => mutant.name === name));
@@ -130,7 +130,7 @@ const run = async (names: string[], options: MutantsOptions): Promise<void> => {
   const stop = listenForStop((signal) => {
     end();
     // Children end with us: the drivers when their stdin does, the laws by `exit`.
-    process.exit(SIGNAL_EXIT[signal as keyof typeof SIGNAL_EXIT] ?? EXIT.fail);
+    process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.fail);
   });
   try {
     const laws = lawful.length === 0 ? [] : await tryLaws({ mutants: lawful, onTrial });

@@ -1,4 +1,4 @@
-/** Exit codes (interface.md section 1), and the error that carries one up to `main`. */
+/** Exit codes (interface.md section 1; those of signals are in `run/exit-of-run.ts`), and the error that carries one up to `main`. */
 export const EXIT = {
   pass: 0,
   fail: 1,
@@ -6,8 +6,6 @@ export const EXIT = {
   unreachable: 3,
   inconclusive: 4,
   guarded: 5,
-  sigint: 130,
-  sigterm: 143,
 } as const;
 
 /** A user's mistake or a missing tool, in sentences: what was expected, what came, what to do. Printed without a stack. */

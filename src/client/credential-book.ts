@@ -10,6 +10,7 @@ import { credentialName } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
 import type { CallerName } from "../workload/target-view.ts";
+import { renewAtMs } from "./session-renewal.ts";
 
 export class CredentialMissingError extends Error {
   constructor(of: string, expected: string) {
@@ -31,8 +32,6 @@ export type CredentialBook = {
   prepare(refs: readonly CredentialRef[], sessions: readonly SessionWanted[]): Promise<void>;
 };
 
-/** A session is minted again when this share of its life has gone. */
-const RENEW_AT = 0.75;
 const FORGET_EVERY_MS = 10_000;
 
 type Found = { ref: string; what: string; wanted: KeyWanted };
@@ -72,7 +71,7 @@ export const createCredentialBook = (
         const nowMs = Date.now();
         sessions.set(name, {
           token,
-          renewAtMs: nowMs + expiresInS * 1000 * RENEW_AT,
+          renewAtMs: renewAtMs(nowMs, expiresInS * 1000),
           endsAtMs: nowMs + expiresInS * 1000,
         });
         return token;

@@ -1,6 +1,7 @@
 /**
  * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
  */
+import { renewAtMs } from "../client/session-renewal.ts";
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
@@ -9,8 +10,6 @@ import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, type TestCall } from "./sending/test-call.ts";
 import { OutOfBudget, type Shortage } from "./shortage.ts";
 
-/** A session is minted again when this share of its life has gone. */
-const RENEW_AT = 0.6;
 const LIFE_UNSTATED_MS = 900_000;
 
 export type Sessions = {
@@ -40,7 +39,7 @@ export const createSessions = (
       ({ transient, fields }) => {
         const { expires_in: lifeS } = fields;
         const lifeMs = typeof lifeS === "number" && lifeS > 0 ? lifeS * 1000 : LIFE_UNSTATED_MS;
-        entry.renewAtMs = Date.now() + lifeMs * RENEW_AT;
+        entry.renewAtMs = renewAtMs(Date.now(), lifeMs);
         // What overload refused is asked for again by the next who needs it.
         if (transient) minted.delete(name);
       },
