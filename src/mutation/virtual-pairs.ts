@@ -3,7 +3,8 @@
  * a shared machine's in place of sockets. Takes milliseconds, so that `npm test` can try the gate's mutants too.
  */
 
-import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SIDES, type Side, SLOTS } from "../gate/pair-plan.ts";
+import { SIDES, type Side } from "../gate/block-plan.ts";
+import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS } from "../gate/pair-plan.ts";
 import type { Pair } from "../gate/paired-comparison.ts";
 import type { CallLine } from "../history/line.ts";
 import { DEFAULT_INFERENCE, drawServiceMs } from "../platform/inference.ts";

@@ -1,0 +1,41 @@
+/**
+ * The base's capacity in a few probes, for a target file that does not state it: each offers twice as much as the one before,
+ * until no more comes out than is offered. What comes out then is the capacity, whatever the limit is that was met.
+ */
+import type { CallLine } from "../history/line.ts";
+import { isWhole } from "./block.ts";
+
+export type Probe = { ratePerS: number; servedPerS: number };
+
+export const PROBE_S = 2.5;
+/** The first part of a probe fills what was empty: slots, and the tokens that a rate limit had saved up. */
+const FILLING_S = 1;
+const FIRST_PER_S = 20;
+const FACTOR = 2;
+const PROBES_MOST = 8;
+/** Less of the offered calls than this came out: there is the limit. */
+const ALL_SERVED = 0.85;
+
+/** Served of the calls that should have left in a probe's second part. */
+export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number): Probe => {
+  const fromUs = startUs + FILLING_S * 1e6;
+  const toUs = startUs + PROBE_S * 1e6;
+  const part = lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
+  return { ratePerS, servedPerS: part.filter(isWhole).length / (PROBE_S - FILLING_S) };
+};
+
+const isLimit = ({ ratePerS, servedPerS }: Probe): boolean => servedPerS < ALL_SERVED * ratePerS;
+
+/** The rate to probe next, or `null` when enough is known or `mostPerS` was reached. */
+export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | null => {
+  const last = probes.at(-1);
+  if (last === undefined) return Math.min(FIRST_PER_S, mostPerS);
+  if (isLimit(last) || probes.length >= PROBES_MOST || last.ratePerS >= mostPerS) return null;
+  return Math.min(mostPerS, last.ratePerS * FACTOR);
+};
+
+/** Calls a second; `isReached` is false when more might have come out. */
+export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => ({
+  perS: Math.max(0, ...probes.map(({ servedPerS }) => servedPerS)),
+  isReached: probes.some(isLimit),
+});
