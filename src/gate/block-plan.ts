@@ -35,10 +35,10 @@ export type BlockLoad = {
 
 const LOW = 0.7;
 const OVERLOAD = 2;
-const SETTLE_S = 1;
+const SETTLE_S = 0.7;
 /** So many calls are wanted in a part, where that does not take longer than this. */
-const LOW_CALLS = 400;
-const OVERLOAD_CALLS = 400;
+const LOW_CALLS = 300;
+const OVERLOAD_CALLS = 300;
 const LOW_S = { least: 4, most: 8 };
 const OVERLOAD_S = { least: 2.5, most: 5 };
 
@@ -80,7 +80,7 @@ export const partsOfBlock = (load: BlockLoad, startUs: number): Pick<BlockPlan, 
 };
 
 /** What a block takes beside its load: a driver's process, sessions, calls that end, the drain. */
-const AROUND_S = 1.5;
+const AROUND_S = 2;
 
 export const pairTakesS = ({ settleS, lowS, overloadS }: BlockLoad): number =>
   2 * (settleS + lowS + overloadS + AROUND_S);

@@ -2,8 +2,7 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
-import type { ChildProcess } from "node:child_process";
-import { startOpenLoop } from "../drivers/open-loop/open-loop.ts";
+import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
 import type { Side } from "../gate/block-plan.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -11,13 +10,12 @@ import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import { pause } from "../supervision/waiting.ts";
-import type { Secrets } from "../target/secrets.ts";
-import type { Target } from "../target/target.ts";
 import { viewOf } from "../target/view-of-target.ts";
-import type { Lease, Spent } from "../workload/lease.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import type { Story } from "../workload/story.ts";
 import type { TargetView } from "../workload/target-view.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import type { RunContext } from "./run-context.ts";
 import { readTenants, readWitnesses } from "./witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
@@ -29,103 +27,84 @@ const JUDGES = new Set([
 
 export const stageOf = (side: Side): string => `gate.${side}`;
 
-export type GateTarget = {
+export type GateSide = {
   side: Side;
-  target: Target;
-  secrets: Secrets;
+  deployment: Deployment;
   view: TargetView;
   tenants: StageFacts["tenants"];
+  /** Organizations that the story has run into their own caps. */
   noisy: ReadonlySet<string>;
 };
 
-export const gateTargetOf = async (side: Side, target: Target, secrets: Secrets, story: Story): Promise<GateTarget> => {
-  const tenants = await readTenants(target);
-  const view = viewOf(target);
+export const gateSideOf = async (side: Side, deployment: Deployment, story: Story): Promise<GateSide> => {
+  const tenants = await readTenants(deployment.target);
+  const view = viewOf(deployment.target);
   const noisy = new Set(story.noisy(view));
   for (const org of noisy) if (tenants[org] !== undefined) tenants[org].noisy = true;
-  return { side, target, secrets, view, tenants, noisy };
-};
-
-/** What blocks have in common. */
-export type BlockRoom = {
-  /** Hex digits that are new in each run. */
-  run: string;
-  story: string;
-  seed: number;
-  epochUs: number;
-  nowUs(): number;
-  replay: string;
-  signal: AbortSignal;
-  /** What may still be spent on a side, asked for before each block; afterwards what it spent is handed back. */
-  lease?(side: Side): Lease;
-  spent?(side: Side, spent: Spent, stopped: string | null): void;
-  /** Supervision of the driver's process; returns how to forget it. */
-  adopt(name: string, child: ChildProcess): () => void;
+  return { side, deployment, view, tenants, noisy };
 };
 
 export type PlayedBlock = {
-  side: Side;
   lines: CallLine[];
-  /** When it began, microseconds of the run. */
+  /** When its first call was due, microseconds of the run. */
   startUs: number;
   facts: StageFacts;
   claims: Claim[];
   /** Why it shows nothing about the target, as sentences: the generator could not do it. */
   problems: string[];
+  /** What a reader has to know of the host to believe its figures about time. */
+  notes: string[];
 };
 
-/** From `go` to the first call: the process has to have heard of it. */
-const LEAD_US = 100_000;
-const REST_MS = 150;
+/** Without a control plane nobody says when the last call has left the deployment. */
+const REST_MS = 200;
+
+/** What `playBlock` takes of a run's context. */
+export type GateRoom = Pick<RunContext, "run" | "seed" | "epochUs" | "replay" | "signal" | "supervisor" | "line">;
 
 /** `name` is new for each block of a run, and part of its calls' ids. */
 export const playBlock = async (
-  { side, target, secrets, view, tenants }: GateTarget,
+  { side, deployment, view, tenants }: GateSide,
+  story: string,
   profile: Profile,
   name: string,
-  room: BlockRoom,
+  room: GateRoom,
 ): Promise<PlayedBlock> => {
   const stage = stageOf(side);
+  const { target, secrets, lease } = deployment;
+  const { seed, epochUs } = room;
   const idRun = `${room.run}.${name}`;
   const lines: CallLine[] = [];
-  const lease = room.lease?.(side);
   let forget = (): void => undefined;
-  const loop = startOpenLoop({
-    job: {
-      ...{ stage, idPrefix: `${idRun}.c`, story: room.story, seed: room.seed, profile, arrivals: "uniform" },
-      ...{ target, view, epochUs: room.epochUs, ...(lease === undefined ? {} : { lease }) },
-    },
-    secrets,
-    onLine: (line) => void lines.push(line),
-    onSpawn: (child) => {
-      forget = room.adopt(`the driver of ${name}`, child);
-    },
-  });
-  const stop = (): void => loop.stop();
-  room.signal.addEventListener("abort", stop, { once: true });
-  let startUs = 0;
   try {
-    await loop.ready.then(
-      () => {
-        startUs = Math.round(room.nowUs() + LEAD_US);
-        loop.go(startUs);
+    const { problems, notes, startUs } = await driveOpenLoop({
+      job: {
+        ...{ stage, idPrefix: `${idRun}.c`, story, seed, profile, arrivals: "uniform", target, view, epochUs },
       },
-      // `result` says why it was not ready.
-      () => undefined,
-    );
-    const { problems, spent, stopped } = await loop.result;
-    room.spent?.(side, spent, stopped);
+      ...{ secrets, lease, signal: room.signal },
+      onLine: (line) => {
+        lines.push(line);
+        room.line(line);
+      },
+      onSpawn: ({ pid }) => {
+        if (pid !== undefined) forget = room.supervisor.adopt(`the driver of block ${name}`, pid);
+      },
+    });
     await pause(REST_MS);
     const facts: StageFacts = {
-      ...{ stage, started_at_ms: room.epochUs / 1000, limits: target.limits ?? {}, tenants, faults: false },
+      ...{ stage, started_at_ms: epochUs / 1000, limits: target.limits ?? {}, tenants, faults: false },
       shedding: target.shedding ?? "unknown",
+      ...(deployment.reference ? { reference: true as const } : {}),
+      exclusive: deployment.exclusive,
       ...(await readWitnesses(target, idRun)),
     };
     const judges = INVARIANTS.filter(({ id }) => JUDGES.has(id));
+    // Preparing a session is no call of the block.
+    const calls = lines.filter(({ route }) => route !== "sdk.sessions");
     const claims = judgeStage(judges, facts, inOrder(lines), room.replay);
-    return { side, lines, startUs, facts, claims, problems: problems.map(({ reason }) => reason) };
+    const reasons = problems.map(({ reason }) => reason);
+    return { lines: calls, startUs: startUs ?? 0, facts, claims, problems: reasons, notes };
   } finally {
-    room.signal.removeEventListener("abort", stop);
     forget();
   }
 };

@@ -11,9 +11,11 @@ import { gateTable } from "../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../gate/measurements.ts";
 import { sinkingOf } from "../gate/sinking.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
-import { constant } from "../workload/load-profiles.ts";
-import { capacityPerS, type Story } from "../workload/story.ts";
-import { type BlockRoom, type GateTarget, type PlayedBlock, playBlock } from "./gate-block.ts";
+import { constant, type Profile } from "../workload/load-profiles.ts";
+import { streamsPerS } from "../workload/overload.ts";
+import type { Story } from "../workload/story.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./gate-block.ts";
 import { type GateMeasured, measurePairs, sloFrom } from "./gate-pairs.ts";
 
 export const GATE_STAGE = "gate";
@@ -31,16 +33,15 @@ export type GatePlan = {
   ratePerS?: number;
 };
 
-/** Capacity by what the base's owner says; `null` when it has to be probed. Slots say nothing about calls that take none. */
-export const statedCapacity = ({ scenario, ratePerS }: GatePlan, base: GateTarget): number | null => {
-  if (ratePerS !== undefined) return ratePerS;
-  const { limits } = base.view;
-  return scenario === GATE_SCENARIO && limits.service_ms !== undefined ? capacityPerS(limits) : null;
-};
+/** Capacity by what the user or the base's owner states; `null` when it has to be probed. */
+export const statedCapacity = (
+  { scenario, ratePerS }: Omit<GatePlan, "seed" | "pairs">,
+  base: TargetView,
+): number | null => ratePerS ?? (scenario === GATE_SCENARIO ? streamsPerS(base) : null);
 
 /** The lower of what both targets permit, in calls a second. */
-export const mostPerSOf = (targets: Readonly<Record<Side, GateTarget>>): number =>
-  Math.min(...SIDES.map((side) => targets[side].target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY));
+export const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
+  Math.min(...SIDES.map((side) => targets[side].deployment.target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY));
 
 /** Where nothing is permitted by name, probes go no further. */
 const PROBED_MOST_PER_S = 2_000;
@@ -51,7 +52,8 @@ export type GateResult = {
   claims: Claim[];
   measurements: Measurement[];
   table: string[];
-  blocks: PlayedBlock[];
+  /** Of each side, in time order. */
+  blocks: Readonly<Record<Side, PlayedBlock[]>>;
   notes: string[];
 };
 
@@ -87,19 +89,19 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
 
 export const runGate = async (
   plan: GatePlan,
-  targets: Readonly<Record<Side, GateTarget>>,
-  room: BlockRoom,
+  targets: Readonly<Record<Side, GateSide>>,
+  room: GateRoom,
   events: GateEvents,
 ): Promise<GateResult> => {
-  const blocks: PlayedBlock[] = [];
+  const blocks: Record<Side, PlayedBlock[]> = { base: [], head: [] };
   const notes: string[] = [];
   const note = (text: string): void => {
     notes.push(`gate: ${text}`);
     events.note(text);
   };
-  const play = async (side: Side, profile: Parameters<typeof playBlock>[1], name: string): Promise<PlayedBlock> => {
-    const block = await playBlock(targets[side], profile, name, room);
-    blocks.push(block);
+  const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
+    const block = await playBlock(targets[side], plan.story.name, profile, name, room);
+    blocks[side].push(block);
     return block;
   };
   const open = (reason: string): GateResult => {
@@ -119,7 +121,7 @@ export const runGate = async (
   };
 
   const mostPerS = mostPerSOf(targets);
-  let capacity = statedCapacity(plan, targets.base);
+  let capacity = statedCapacity(plan, targets.base.view);
   if (capacity === null) {
     events.step("probing how much the base carries");
     const probes: Probe[] = [];
