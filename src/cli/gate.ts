@@ -4,18 +4,20 @@ import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
 import { GATE_SCENARIO } from "../run/gate-run.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate-targets.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
 import { narrator } from "./narrator.ts";
 import { positive, whole } from "./numbers.ts";
 import { showRun } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
 
-type GateOptions = TargetOptions & {
-  base?: string;
-  head?: string;
-  scenario: string;
-  rate?: number;
-  pairs?: number;
-};
+type GateOptions = TargetOptions &
+  RecordedOptions & {
+    base?: string;
+    head?: string;
+    scenario: string;
+    rate?: number;
+    pairs?: number;
+  };
 
 const EXPLAINED = `
 Plays the same short blocks on both in turn, below the base's capacity and above
@@ -47,6 +49,10 @@ const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
 
 const compareTargets = async (options: GateOptions): Promise<void> => {
   const { base, head, scenario, rate, pairs } = options;
+  if (isRecorded(options)) {
+    if (base === undefined && head === undefined) return gateRecorded(options);
+    throw new CommandError(EXIT.usage, "gate compares either --base and --head, or recorded runs, not both");
+  }
   if (options.target !== undefined) {
     throw new CommandError(EXIT.usage, "gate compares two deployments: --base FILE and --head FILE, not --target");
   }
@@ -83,6 +89,12 @@ export const gateCommand = (): Command => {
       "--pairs <n>",
       `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
       whole(1, PAIRS_MOST),
-    );
+    )
+    .option("--before <run...>", "recorded runs of what is known")
+    .option("--after <run...>", "recorded runs of what may be worse")
+    .option("--baseline <file>", "a saved baseline, compared with --run")
+    .option("--run <dir...>", "recorded runs, compared with --baseline or saved with --save-baseline")
+    .option("--save-baseline <file>", "write the figures of --run as a baseline")
+    .option("--reason <text>", "why it is one, kept in the file");
   return withTargetOptions(command).addHelpText("after", EXPLAINED).action(compareTargets);
 };
