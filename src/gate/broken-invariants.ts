@@ -28,9 +28,14 @@ const brokenOn = (findings: readonly BlockFinding[], of: Side): Map<string, Brok
 const listed = (broken: readonly Broken[]): string =>
   broken.map(({ id, pairs }) => `${id} (${pairs.length} block${pairs.length === 1 ? "" : "s"})`).join(", ");
 
+export const brokenOnHeadAlone = (findings: readonly BlockFinding[]): Broken[] => {
+  const base = brokenOn(findings, "base");
+  return [...brokenOn(findings, "head").values()].filter(({ id }) => !base.has(id));
+};
+
 export const invariantsClaim = (findings: readonly BlockFinding[], stage: string, replay: string): Claim => {
   const [base, head] = [brokenOn(findings, "base"), brokenOn(findings, "head")];
-  const onlyHead = [...head.values()].filter(({ id }) => !base.has(id));
+  const onlyHead = brokenOnHeadAlone(findings);
   const onBoth = [...head.values()].filter(({ id }) => base.has(id));
   const passed = new Set(
     findings.flatMap(({ side, claim }) => (side === "head" && claim.verdict === "pass" ? [nameOf(claim)] : [])),

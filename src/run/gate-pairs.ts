@@ -4,7 +4,7 @@
  */
 import { type BlockValues, isWhole, measureBlock } from "../gate/block.ts";
 import { type BlockLoad, orderOf, partsOfBlock, type Side } from "../gate/block-plan.ts";
-import type { BlockFinding } from "../gate/broken-invariants.ts";
+import { type BlockFinding, brokenOnHeadAlone } from "../gate/broken-invariants.ts";
 import {
   type Comparison,
   comparePairs,
@@ -45,7 +45,8 @@ export type GatePairsPlan = {
   play(side: Side, pair: number): Promise<Played>;
   onPair?(pair: number, of: number): void;
   onLook?(comparisons: readonly Comparison[], pairs: number, next: number | null): void;
-  signal: AbortSignal;
+  /** A stop signal, or a target that nothing more may be sent to. */
+  isOver(): boolean;
 };
 
 const SLO_OF_LOW = 2;
@@ -69,7 +70,7 @@ export const sloFrom = ({ lines, startUs }: Pick<Played, "lines" | "startUs">, l
 };
 
 export const measurePairs = async (plan: GatePairsPlan): Promise<GateMeasured> => {
-  const { seed, load, looks, sloMs, noisy, signal } = plan;
+  const { seed, load, looks, sloMs, noisy, isOver } = plan;
   const policy: GatePolicy = { ...GATE_POLICY, looks: looks.length };
   const pairs: Pair[] = [];
   const findings: BlockFinding[] = [];
@@ -80,24 +81,25 @@ export const measurePairs = async (plan: GatePairsPlan): Promise<GateMeasured> =
     const values: Partial<Record<Side, BlockValues>> = {};
     const problems: string[] = [];
     for (const side of orderOf(seed, number)) {
-      if (signal.aborted) return;
+      if (isOver()) return;
       const played = await plan.play(side, number);
       problems.push(...played.problems.map((reason) => `pair ${number + 1}, ${side}: ${reason}`));
       findings.push(...played.claims.map((claim) => ({ side, pair: number, claim })));
       values[side] = measureBlock(played.lines, { ...partsOfBlock(load, played.startUs), sloMs, noisy: noisy[side] });
     }
-    if (signal.aborted) return;
+    if (isOver()) return;
     if (problems.length > 0) dropped.push(problems.join("; "));
     else pairs.push(values as Pair);
     number += 1;
   };
   for (const [at, look] of looks.entries()) {
-    while (number < look && !signal.aborted) {
+    while (number < look && !isOver()) {
       await onePair();
       plan.onPair?.(number, look);
     }
     comparisons = comparePairs(pairs, policy);
-    const open = verdictOf(comparisons) === "inconclusive" && !signal.aborted;
+    const isBroken = brokenOnHeadAlone(findings).length > 0;
+    const open = verdictOf(comparisons) === "inconclusive" && !isBroken && !isOver();
     const next = open ? (looks[at + 1] ?? null) : null;
     plan.onLook?.(comparisons, pairs.length, next);
     if (next === null) break;

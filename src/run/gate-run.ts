@@ -120,13 +120,15 @@ export const runGate = async (
     return { claims: [claim], measurements: [], table: [], blocks, notes };
   };
 
+  const isOver = (): boolean =>
+    room.signal.aborted || SIDES.some((side) => targets[side].deployment.lease.stopped !== null);
   const mostPerS = mostPerSOf(targets);
   let capacity = statedCapacity(plan, targets.base.view);
   if (capacity === null) {
     events.step("probing how much the base carries");
     const probes: Probe[] = [];
     const most = Math.min(mostPerS, PROBED_MOST_PER_S);
-    for (let rate = nextProbe(probes, most); rate !== null && !room.signal.aborted; rate = nextProbe(probes, most)) {
+    for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
       const { lines, startUs } = await play("base", constant(rate, PROBE_S), `probe${probes.length + 1}`);
       const probe = probeOf(rate, lines, startUs);
       probes.push(probe);
@@ -154,7 +156,7 @@ export const runGate = async (
   events.step("warming both up");
   let sloMs: number | null = null;
   for (const side of SIDES) {
-    if (room.signal.aborted) break;
+    if (isOver()) break;
     const warm = await play(side, profileOfBlock(load), `warm.${side}`);
     if (side === "base") sloMs = sloFrom(warm, load);
   }
@@ -163,7 +165,7 @@ export const runGate = async (
   const looks = looksFrom(plan.pairs);
   events.step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({
-    ...{ seed: plan.seed, load, looks, sloMs, signal: room.signal },
+    ...{ seed: plan.seed, load, looks, sloMs, isOver },
     noisy: { base: targets.base.noisy, head: targets.head.noisy },
     play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => events.progress(`pair ${pair} of ${of}`),
