@@ -37,6 +37,20 @@ describe("the probes", () => {
     }
   });
 
+  test("take the rate of a key for what it lets through once its saved tokens are gone", () => {
+    const probe = (ratePerS: number, servedPerS: number, isByRate = false): Probe => ({
+      ratePerS,
+      servedPerS,
+      isByRate,
+    });
+    expect(capacityOf([probe(80, 80), probe(160, 50, true)]).perS).toBe(50);
+    expect(capacityOf([probe(80, 80), probe(160, 50)]).perS).toBe(80);
+    const lines = Array.from({ length: 100 }, (_, n) =>
+      call(1.2e6 + n * 1e4, n % 2 === 0 ? "200" : "429 rate_limited"),
+    );
+    expect(probeOf(160, lines, 0).isByRate).toBe(true);
+  });
+
   test("send no more than is allowed, and say so when that showed no limit", () => {
     const probes = probed(500, 100);
     expect(Math.max(...probes.map(({ ratePerS }) => ratePerS))).toBe(100);

@@ -5,7 +5,12 @@
 import type { CallLine } from "../history/line.ts";
 import { isWhole } from "./block.ts";
 
-export type Probe = { ratePerS: number; servedPerS: number };
+export type Probe = {
+  ratePerS: number;
+  servedPerS: number;
+  /** Most of what was refused was refused for the rate of a key, which has tokens saved up for a while. */
+  isByRate: boolean;
+};
 
 export const PROBE_S = 2.5;
 /** The first part of a probe fills what was empty: slots, and the tokens that a rate limit had saved up. */
@@ -21,7 +26,10 @@ export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: n
   const fromUs = startUs + FILLING_S * 1e6;
   const toUs = startUs + PROBE_S * 1e6;
   const part = lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
-  return { ratePerS, servedPerS: part.filter(isWhole).length / (PROBE_S - FILLING_S) };
+  const refused = part.filter((line) => !isWhole(line));
+  const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
+  const servedPerS = part.filter(isWhole).length / (PROBE_S - FILLING_S);
+  return { ratePerS, servedPerS, isByRate: byRate.length * 2 > refused.length };
 };
 
 const isLimit = ({ ratePerS, servedPerS }: Probe): boolean => servedPerS < ALL_SERVED * ratePerS;
@@ -34,8 +42,12 @@ export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | 
   return Math.min(mostPerS, last.ratePerS * FACTOR);
 };
 
-/** Calls a second; `isReached` is false when more might have come out. */
-export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => ({
-  perS: Math.max(0, ...probes.map(({ servedPerS }) => servedPerS)),
-  isReached: probes.some(isLimit),
-});
+/**
+ * Calls a second; `isReached` is false when more might have come out. A deployment may serve less above its limit than below it,
+ * so the best probe counts; but what saved tokens let through before the rate of a key was met says nothing about the next probe.
+ */
+export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
+  const limit = probes.find(isLimit);
+  const best = Math.max(0, ...probes.map(({ servedPerS }) => servedPerS));
+  return { perS: limit?.isByRate === true ? limit.servedPerS : best, isReached: limit !== undefined };
+};

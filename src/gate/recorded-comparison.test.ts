@@ -31,7 +31,7 @@ describe("recorded runs beside recorded runs", () => {
   test("decide nothing when they are few, however loud", () => {
     const found = compareRecorded(runs(0, 1), runs(10, 1, 3));
     expect(found.verdict).toBe("inconclusive");
-    expect(found.reasons[0]).toMatch(/^1 runs beside 1 are too few/);
+    expect(found.reasons[0]).toMatch(/^too few runs to decide by \(1 beside 1\)/);
   });
 
   test("are a regression already as one, when a claim that held fails now", () => {

@@ -152,7 +152,8 @@ export const compareRecorded = (before: readonly RunFigures[], after: readonly R
   }
   const few = smallestRankSumP(before.length, after.length) * rows.length > FALSE_ALARM;
   const why = few
-    ? `${before.length} runs beside ${after.length} are too few to decide by: six on each side mostly are enough`
+    ? `too few runs to decide by (${before.length} beside ${after.length}): six on each side mostly are enough`
     : "the runs scatter too much";
-  return { verdict: "inconclusive", reasons: [`${why}; open: ${undecided.join(", ")}`], broken, rows };
+  const left = `${undecided.length} of ${rows.length} measurements are open`;
+  return { verdict: "inconclusive", reasons: [`${why}; ${left}`], broken, rows };
 };

@@ -162,6 +162,8 @@ export const runGate = async (
   }
   if (sloMs === null) return open("the base served no call below its capacity");
 
+  if (isOver()) return open("stopped before the first pair");
+
   const looks = looksFrom(plan.pairs);
   events.step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({

@@ -88,6 +88,13 @@ const prepare = async (wishes: GateWishes): Promise<Prepared> => {
 /** Reads both target files and nothing else: no secret, no lock, no folder, no call. */
 export const planGate = async (wishes: GateWishes): Promise<GateDryRun> => (await prepare(wishes)).plan;
 
+/** What the host did meanwhile, said once for a side: how many blocks it befell, and the first of it. */
+const hostNotes = (side: Side, blocks: readonly PlayedBlock[]): string[] => {
+  const disturbed = blocks.filter(({ notes }) => notes.length > 0);
+  const first = disturbed[0]?.notes[0];
+  return first === undefined ? [] : [`${side}: in ${disturbed.length} of ${blocks.length} blocks, first: ${first}`];
+};
+
 /** All blocks of a side as one stage of the run. */
 const outcomeOf = (side: Side, blocks: readonly PlayedBlock[], notes: readonly string[]): StageOutcome | null => {
   const last = blocks.at(-1);
@@ -96,7 +103,7 @@ const outcomeOf = (side: Side, blocks: readonly PlayedBlock[], notes: readonly s
   const { summary } = measureStage(lines, { stage: stageOf(side) });
   // Counts and charges were read block by block, so they stand beside no stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = last.facts;
-  return { summary, lines, facts, claims: [], measurements: [], faults: [], notes: [...new Set(notes)] };
+  return { summary, lines, facts, claims: [], measurements: [], faults: [], notes: [...notes] };
 };
 
 /** Throws what a user has to mend (target file, guard, lock, scenario); for everything else there is a document. */
@@ -126,10 +133,7 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
         note: (text) => events.result(`  ${text}`),
       });
       for (const side of SIDES) {
-        const notes = [
-          ...(side === "base" ? result.notes : []),
-          ...result.blocks[side].flatMap((block) => block.notes),
-        ];
+        const notes = [...(side === "base" ? result.notes : []), ...hostNotes(side, result.blocks[side])];
         const outcome = outcomeOf(side, result.blocks[side], notes);
         if (outcome !== null) await context.addStage(outcome);
       }
