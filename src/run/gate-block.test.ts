@@ -57,10 +57,8 @@ describe("a block on a deployment", { concurrent: true }, () => {
     expect(values.latency_ms_p50).toBeGreaterThanOrEqual(SERVICE_MS);
     expect(values.error_share).toBe(0);
     expect(values.goodput).toBeGreaterThan(0);
-    for (const value of [values.ttfe_ms_p50, values.event_gap_ms_p50, values.refusal_ms_p50]) {
-      expect(value).toBeGreaterThan(0);
-      expect(value).toBeLessThan(values.latency_ms_p50 as number);
-    }
+    for (const value of [values.ttfe_ms_p50, values.event_gap_ms_p50]) expect(value).toBeGreaterThan(0);
+    expect(values.event_gap_ms_p50).toBeLessThan(values.latency_ms_p50 as number);
   });
 
   test("fails the invariant that a spoilt one breaks", { timeout: LIMIT_MS }, async () => {
