@@ -6,12 +6,12 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { GATE_CLAIM_IDS } from "../src/gate/gate-claims.ts";
-import { comparePairs, GATE_POLICY, verdictOf } from "../src/gate/paired-comparison.ts";
+import { SMALL_POLICY } from "../src/gate/pair-plan.ts";
+import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
 import { CHEAPEST, COLUMNS, columnOf } from "../src/mutation/columns.ts";
-import { GATE_LOOKS } from "../src/mutation/gate-trial.ts";
 import { planTrials } from "../src/mutation/plan.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/mutation/stages.ts";
 import { type Trial, tryOn } from "../src/mutation/trials.ts";
@@ -130,8 +130,7 @@ describe("a mutant is killed by every judge that was meant to", { concurrent: tr
 
 describe("the gate, in virtual time", () => {
   const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
-  const judged = (head: Parts, seed: number) =>
-    comparePairs(virtualPairs(HEALTHY, head, seed), { ...GATE_POLICY, looks: GATE_LOOKS });
+  const judged = (head: Parts, seed: number) => comparePairs(virtualPairs(HEALTHY, head, seed), SMALL_POLICY);
 
   test.each(MUTANTS.filter(({ stage }) => stage === "gate").map((mutant) => [mutant.name, mutant] as const))(
     "kills %s by the measurement that was meant to, whatever the noise",

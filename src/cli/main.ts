@@ -9,6 +9,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   verify: async () => (await import("./verify.ts")).verifyCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   init: async () => (await import("./init.ts")).initCommand(),
+  gate: async () => (await import("./gate.ts")).gateCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
   dev: async () => (await import("./dev.ts")).devCommand(),
@@ -46,6 +47,7 @@ const EXIT_OF: Readonly<Record<string, number>> = {
   SecretError: EXIT.usage,
   TargetFileError: EXIT.usage,
   UnknownRuleError: EXIT.usage,
+  UsageError: EXIT.usage,
   NoRunError: EXIT.usage,
   CrashFileError: EXIT.usage,
 };

@@ -28,6 +28,8 @@ export type Driven = {
   notes: string[];
   /** How long the schedule ran, 0 when it never began. */
   scheduledMs: number;
+  /** When its first call was due, in microseconds of the run; absent where the driver does not know it or it never began. */
+  startUs?: number;
 };
 
 /** `beside` runs while the load does and ends it when it resolves; without it the whole schedule is played. */

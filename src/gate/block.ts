@@ -1,14 +1,12 @@
 /**
- * A short block of calls as the three numbers that the gate compares. Blocks of base and head alternate, so what the machine
- * does meanwhile befalls both; a number of one block means little, the ratio within a pair a lot.
+ * A short block of calls as the numbers that the gate compares. Blocks of base and head alternate, so what the machine does
+ * meanwhile befalls both; a number of one block means little, the ratio within a pair a lot.
  */
 import { type CallLine, classOf } from "../history/line.ts";
 import { quantile } from "../history/statistics.ts";
+import type { GateMeasurement } from "./measurements.ts";
 
-export const GATE_MEASUREMENTS = ["latency_ms_p50", "latency_ms_p99", "goodput"] as const;
-export type GateMeasurement = (typeof GATE_MEASUREMENTS)[number];
-
-/** `null` where the block has nothing to measure it by. Milliseconds, and calls per second. */
+/** `null` where the block has nothing to measure it by. Milliseconds, calls a second, shares from 0 to 1. */
 export type BlockValues = Record<GateMeasurement, number | null>;
 
 export type BlockPlan = {
@@ -18,24 +16,59 @@ export type BlockPlan = {
   past: { fromUs: number; toUs: number };
   /** An answer counts as good up to here. */
   sloMs: number;
+  /** Organizations that reach their own caps on purpose: what befalls them below the capacity is their own doing. */
+  noisy?: ReadonlySet<string>;
 };
 
-const wholeMs = (line: CallLine): number | null => {
-  const whole = line.ended === undefined || line.ended === "done";
-  if (classOf(line.outcome) !== "answered" || !whole || line.aborted === true) return null;
-  return (line.done_us - line.intended_us) / 1000;
-};
+/** Fewer calls than this have no slowest one in a hundred. */
+const ENOUGH_FOR_P99 = 40;
+/** A gap is told by at least two. */
+const ENOUGH_EVENTS = 3;
+const FOR_A_LIMIT = /^429 (?:b2b_overloaded|org_overloaded|rate_limited)/;
+
+const isRefusedForALimit = ({ outcome }: CallLine): boolean => FOR_A_LIMIT.test(outcome);
+
+/** A stream that ends cleanly without its last event is an answer too: not every deployment promises one (item 173). */
+const ENDS = new Set<CallLine["ended"]>([undefined, "done", "eof"]);
+
+export const isWhole = ({ outcome, ended, aborted }: CallLine): boolean =>
+  classOf(outcome) === "answered" && outcome !== "200 error" && ENDS.has(ended) && aborted !== true;
+
+const wholeMs = (line: CallLine): number => (line.done_us - line.intended_us) / 1000;
+
+const share = (some: number, all: number): number | null => (all === 0 ? null : some / all);
+
+const ascending = (values: number[]): number[] => values.sort((a, b) => a - b);
+
+const gapMs = ({ events = 0, first_us: first, last_event_us: last }: CallLine): number[] =>
+  first === null || last === undefined || events < ENOUGH_EVENTS ? [] : [(last - first) / 1000 / (events - 1)];
+
+const isStream = ({ ended, events }: CallLine): boolean => ended !== undefined || events !== undefined;
 
 /** Calls belong to a part by the moment they should have left. */
-const within = (lines: readonly CallLine[], { fromUs, toUs }: BlockPlan["steady"]): number[] =>
-  lines.flatMap((line) => (line.intended_us >= fromUs && line.intended_us < toUs ? (wholeMs(line) ?? []) : []));
-
-export const measureBlock = (lines: readonly CallLine[], { steady, past, sloMs }: BlockPlan): BlockValues => {
-  const latencies = within(lines, steady).sort((a, b) => a - b);
+export const measureBlock = (lines: readonly CallLine[], { steady, past, sloMs, noisy }: BlockPlan): BlockValues => {
+  const of = ({ fromUs, toUs }: BlockPlan["steady"]): CallLine[] =>
+    lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
+  const below = of(steady);
+  const above = of(past);
+  const quiet = below.filter(({ org }) => noisy?.has(org) !== true);
+  const served = quiet.filter(isWhole);
+  const latencies = ascending(served.map(wholeMs));
+  const firsts = served
+    .filter(isStream)
+    .flatMap(({ first_us: first, intended_us: at }) => (first === null ? [] : [(first - at) / 1000]));
+  const measured = [...below, ...above].filter(({ aborted }) => aborted !== true);
+  const wrong = measured.filter((line) => (!isWhole(line) || line.ended === "eof") && !isRefusedForALimit(line));
   const pastSeconds = (past.toUs - past.fromUs) / 1e6;
   return {
     latency_ms_p50: quantile(latencies, 0.5),
-    latency_ms_p99: quantile(latencies, 0.99),
-    goodput: pastSeconds > 0 ? within(lines, past).filter((ms) => ms <= sloMs).length / pastSeconds : null,
+    latency_ms_p99: latencies.length < ENOUGH_FOR_P99 ? null : quantile(latencies, 0.99),
+    ttfe_ms_p50: quantile(ascending(firsts), 0.5),
+    event_gap_ms_p50: quantile(ascending(served.flatMap(gapMs)), 0.5),
+    shed_share: share(quiet.filter(isRefusedForALimit).length, quiet.length),
+    error_share: share(wrong.length, measured.length),
+    refusal_ms_p50: quantile(ascending(above.filter(isRefusedForALimit).map(wholeMs)), 0.5),
+    goodput:
+      pastSeconds > 0 ? above.filter((line) => isWhole(line) && wholeMs(line) <= sloMs).length / pastSeconds : null,
   };
 };

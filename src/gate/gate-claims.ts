@@ -1,7 +1,8 @@
 /** What the gate found, as claims `gate/<measurement>` of a report. */
-import type { Claim } from "../history/run-document.ts";
-import { GATE_MEASUREMENTS } from "./block.ts";
-import type { Comparison, GateVerdict } from "./paired-comparison.ts";
+import type { Claim, Measurement } from "../history/run-document.ts";
+import { GATE_MEASUREMENTS, MEASUREMENT_FACTS } from "./measurements.ts";
+import { type Comparison, type GateVerdict, smallestSeen } from "./paired-comparison.ts";
+import type { Sinking } from "./sinking.ts";
 
 export const GATE_CLAIM_IDS: readonly string[] = GATE_MEASUREMENTS.map((measurement) => `gate/${measurement}`);
 
@@ -9,18 +10,65 @@ const VERDICTS: Record<GateVerdict, Claim["verdict"]> = {
   regression: "fail",
   "no-regression": "pass",
   inconclusive: "inconclusive",
+  "not-measured": "skipped",
+};
+
+const ratio = (value: number | null): string => (value === null ? "?" : value.toFixed(3));
+
+const gotOf = (found: Comparison): string => {
+  const { worseBy, low, high, pairs } = found;
+  return worseBy === null
+    ? "nothing to compare"
+    : `${ratio(worseBy)} times as bad (95 %: ${ratio(low)} to ${ratio(high)}) in ${pairs} pairs; ${ratio(smallestSeen(found))} would have been seen`;
 };
 
 export const gateClaims = (comparisons: readonly Comparison[], stage: string, replay: string): Claim[] =>
-  comparisons.map(({ measurement, verdict, pairs, worseBy, reason }) => ({
-    id: `gate/${measurement}`,
-    stage,
-    level: "must",
-    verdict: VERDICTS[verdict],
-    reason,
-    expected: `the head's ${measurement} no worse than the base's, within the margin`,
-    got: worseBy === null ? "nothing to compare" : `${worseBy.toFixed(3)} times as bad, in ${pairs} pairs`,
-    spec: [],
-    evidence: [],
-    replay,
+  comparisons.map((comparison) => ({
+    ...{ id: `gate/${comparison.measurement}`, stage, level: "must", verdict: VERDICTS[comparison.verdict] },
+    reason: comparison.verdict === "not-measured" ? `skipped: ${comparison.reason}` : comparison.reason,
+    expected: `the head's ${comparison.measurement} at most ${comparison.margin} times as bad as the base's (${MEASUREMENT_FACTS[comparison.measurement].about})`,
+    ...{ got: gotOf(comparison), spec: [], evidence: [], replay },
   }));
+
+const SINKING: Record<Sinking["verdict"], Claim["verdict"]> = {
+  sinks: "fail",
+  holds: "pass",
+  "too-few": "inconclusive",
+};
+
+/** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
+export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => ({
+  ...{ id: "gate/goodput_kept", stage, level: "must", verdict: SINKING[verdict], spec: [], evidence: [], replay },
+  reason:
+    verdict === "sinks"
+      ? "the head carries less from pair to pair, as where slots are not given back"
+      : verdict === "holds"
+        ? "the head carries as much in the last pairs as in the first"
+        : `too few pairs: ${pairs}`,
+  expected: "the head's goodput beside the base's does not fall while the run goes on",
+  got:
+    lostBy === null
+      ? "nothing to compare"
+      : `${ratio(lostBy)} times worse in the last third of ${pairs} pairs; a fall like this by chance ${(p * 100).toPrecision(2)} %`,
+});
+
+/** Both sides' typical values, and the ratio with its interval. */
+export const gateMeasurements = (comparisons: readonly Comparison[], stage: string): Measurement[] =>
+  comparisons.flatMap(({ measurement, base, head, worseBy, low, high, pairs: n }) => {
+    if (base === null || head === null || worseBy === null) return [];
+    const { unit } = MEASUREMENT_FACTS[measurement];
+    const side = (name: string, value: number): Measurement => ({
+      ...{ name: measurement, stage: `${stage}.${name}`, value, unit: unit === "share" ? "ratio" : unit },
+      ...{ low: null, high: null, n },
+    });
+    const compared: Measurement = {
+      name: `${measurement}_worse_by`,
+      stage,
+      value: worseBy,
+      unit: "ratio",
+      low,
+      high,
+      n,
+    };
+    return [side("base", base), side("head", head), compared];
+  });

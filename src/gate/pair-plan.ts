@@ -1,5 +1,5 @@
 /**
- * When the two deployments of the gate's small stage are loaded: short blocks in pairs, a coin for each pair telling who is
+ * When the two deployments of the gate's small stage are loaded: short blocks in pairs, a coin for each pair deciding who is
  * first, so that whatever else the machine does, in whatever rhythm, favours neither. A block is a part below the capacity,
  * where latency is read, and a part far above it, where goodput is read (design.md, "Gate on what is stable").
  */
@@ -8,10 +8,19 @@ import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";
 import { type BlockPlan, measureBlock } from "./block.ts";
-import type { Pair } from "./paired-comparison.ts";
+import type { Side } from "./block-plan.ts";
+import { GATE_POLICY, type GatePolicy, type Pair } from "./paired-comparison.ts";
 
-export type Side = "base" | "head";
-export const SIDES: readonly Side[] = ["base", "head"];
+/**
+ * What blocks of half a second can decide: they hold too few calls to compare more of them by, and looks are taken at one, two
+ * and three times as many pairs.
+ */
+export const SMALL_POLICY: GatePolicy = {
+  ...GATE_POLICY,
+  measurements: ["latency_ms_p50", "latency_ms_p99", "goodput"],
+  looks: 3,
+};
+export const SMALL_CLAIM_IDS: readonly string[] = SMALL_POLICY.measurements.map((name) => `gate/${name}`);
 
 /** Long enough that the timers and turns of two busy cores are small beside it. */
 export const SERVICE_MS = 80;

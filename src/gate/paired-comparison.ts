@@ -1,70 +1,72 @@
 /**
  * Did it get worse? Judges pairs of blocks, base and head side by side, with three answers: a regression, no regression, or
- * that the pairs do not tell. "No regression" is never the absence of proof: the head has to be shown to be no worse than a
- * margin (non-inferiority), so too few or too noisy pairs cannot pass.
+ * that the pairs do not show which. "No regression" is never the absence of proof: the head has to be shown to be no worse
+ * than a margin (non-inferiority), so too few or too noisy pairs cannot pass.
  *
  * Per measurement, h = ln(head / base), turned so that worse is positive:
- *   regression      h > 0 by the exact signed-rank test, Holm over the measurements, at 0.1 %; and typically at least the margin
- *   no regression   h < margin by the same test at 5 %, not corrected: all measurements have to show it
+ *   regression      h > 0 by the exact signed-rank test, Holm over the measurements; and typically at least the margin
+ *   no regression   h < margin by the same test, not corrected: all measurements have to show it
  *   inconclusive    neither
+ *   not measured    no pair has it (a story without streams has no gaps between events)
  */
-import { type BlockValues, GATE_MEASUREMENTS, type GateMeasurement } from "./block.ts";
+import type { BlockValues } from "./block.ts";
 import { holm } from "./holm.ts";
+import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";
 import { PAIRS_MAX, signedRankP, smallestP, typicalDifference } from "./signed-rank.ts";
+import { typicalInterval } from "./signed-rank-interval.ts";
+import { smallestEffect } from "./smallest-effect.ts";
 
 export type Pair = { base: BlockValues; head: BlockValues };
 
 export type GatePolicy = {
+  measurements: readonly GateMeasurement[];
   /** Chance that any measurement is called a regression where there is none, over all looks. */
   falseAlarm: number;
   /** Chance that a measurement worse by its margin passes, over all looks. */
   missed: number;
   /**
-   * How often the growing heap of pairs may be looked at: who cannot tell yet may measure more and look again. Each look gets an
-   * equal part of both chances (Bonferroni), or looking often enough would find anything.
+   * How often the growing heap of pairs may be looked at: who cannot decide yet may measure more and look again. Each look gets
+   * an equal part of both chances (Bonferroni), or looking often enough would find anything.
    */
   looks: number;
   /** How much worse is still none, as a ratio above 1. */
   margins: Record<GateMeasurement, number>;
 };
 
-/**
- * Margins wider than what blocks of some hundred milliseconds scatter by on a shared machine: a tail is told by its one or two
- * slowest calls, so it is allowed more.
- */
 export const GATE_POLICY: GatePolicy = {
-  falseAlarm: 0.001,
+  measurements: GATE_MEASUREMENTS,
+  falseAlarm: 0.01,
   missed: 0.05,
   looks: 1,
-  margins: { latency_ms_p50: 1.05, latency_ms_p99: 1.2, goodput: 1.05 },
+  margins: Object.fromEntries(
+    GATE_MEASUREMENTS.map((name) => [name, MEASUREMENT_FACTS[name].margin]),
+  ) as GatePolicy["margins"],
 };
 
-export type GateVerdict = "regression" | "no-regression" | "inconclusive";
+export type GateVerdict = "regression" | "no-regression" | "inconclusive" | "not-measured";
 
 export type Comparison = {
   measurement: GateMeasurement;
   verdict: GateVerdict;
-  /** Shown to be better by more than the margin: told, and it passes. */
+  /** Shown to be better by more than the margin: reported, and it passes. */
   improved: boolean;
   /** Pairs that had both values. */
   pairs: number;
-  /** Typical head / base, turned so that above 1 is worse; `null` without pairs. */
+  /** Medians over those pairs, in the measurement's unit; `null` without pairs. */
+  base: number | null;
+  head: number | null;
+  /** Typical head / base, turned so that above 1 is worse, and its 95 % interval; `null` without (enough) pairs. */
   worseBy: number | null;
+  low: number | null;
+  high: number | null;
+  margin: number;
+  /** ln of how many times worse, pair by pair; and how unlikely such a row has to be, to be a regression (`smallestSeen`). */
+  differences: readonly number[];
+  tail: number;
   /** That it is worse at all (Holm), and that it is worse than the margin allows. */
   pWorse: number;
   pInside: number;
   reason: string;
-};
-
-/** A value that fell to nothing is this many times worse: ranks need no more, and means stay finite. */
-const RATIO_MAX = 1_000;
-
-const worse = (measurement: GateMeasurement, { base, head }: Pair): number | null => {
-  const [was, is] = [base[measurement], head[measurement]];
-  if (was === null || is === null) return null;
-  if (was === is) return 0;
-  const ratio = measurement === "goodput" ? was / is : is / was;
-  return Math.log(Math.min(RATIO_MAX, Math.max(1 / RATIO_MAX, ratio)));
 };
 
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
@@ -73,60 +75,104 @@ const times = (ratio: number): string => ratio.toFixed(3);
 type Tested = Omit<Comparison, "verdict" | "improved" | "reason"> & { pBetter: number };
 
 const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: number): Comparison => {
-  const { measurement, pairs, worseBy, pWorse, pInside } = tested;
-  const margin = policy.margins[measurement];
+  const { pairs, worseBy, pWorse, pInside, margin } = tested;
   const [falseAlarm, missed] = [policy.falseAlarm / policy.looks, policy.missed / policy.looks];
-  const told = (verdict: GateVerdict, reason: string, improved = false): Comparison => ({
+  const found = (verdict: GateVerdict, reason: string, improved = false): Comparison => ({
     ...tested,
     verdict,
     improved,
     reason,
   });
   if (worseBy === null || pairs < pairsNeeded) {
-    return told("inconclusive", `too few pairs: ${pairs}, and no fewer than ${pairsNeeded} can tell`);
+    return found("inconclusive", `too few pairs: ${pairs}, and no fewer than ${pairsNeeded} can decide`);
   }
   if (pWorse <= falseAlarm && worseBy >= margin) {
-    return told("regression", `worse by ${times(worseBy)}, allowed ${times(margin)}; by chance ${percent(pWorse)}`);
+    return found("regression", `worse by ${times(worseBy)}, allowed ${times(margin)}; by chance ${percent(pWorse)}`);
   }
   if (pInside > missed) {
     const scatter = `typically ${times(worseBy)}, allowed ${times(margin)}`;
-    return told("inconclusive", `too noisy to tell: ${scatter}; as bad as allowed ${percent(pInside)}`);
+    return found("inconclusive", `too noisy to decide: ${scatter}; as bad as allowed ${percent(pInside)}`);
   }
   const improved = pBetter <= falseAlarm && worseBy <= 1 / margin;
   const how = improved ? "better" : "no worse than allowed";
-  return told("no-regression", `${how}: typically ${times(worseBy)}, allowed ${times(margin)}`, improved);
+  return found("no-regression", `${how}: typically ${times(worseBy)}, allowed ${times(margin)}`, improved);
 };
+
+const median = (values: readonly number[]): number | null => {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  if (sorted.length === 0) return null;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+};
+
+const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
+
+type Seen = { measurement: GateMeasurement; base: number[]; head: number[]; differences: number[] };
+
+const seenOf = (pairs: readonly Pair[], measurement: GateMeasurement): Seen => {
+  const both = pairs.flatMap(({ base, head }) => {
+    const [was, is] = [base[measurement], head[measurement]];
+    return was === null || is === null ? [] : [{ was, is }];
+  });
+  return {
+    measurement,
+    base: both.map(({ was }) => was),
+    head: both.map(({ is }) => is),
+    differences: both.map(({ was, is }) => logWorse(measurement, was, is)),
+  };
+};
+
+/** Neither side ever had a value: the story has nothing of the kind. */
+const isAbsent = (pairs: readonly Pair[], measurement: GateMeasurement): boolean =>
+  pairs.length > 0 && pairs.every(({ base, head }) => base[measurement] === null && head[measurement] === null);
+
+const absent = (measurement: GateMeasurement, margin: number): Comparison => ({
+  ...{ measurement, margin, verdict: "not-measured", improved: false, pairs: 0, pWorse: 1, pInside: 1 },
+  ...{ base: null, head: null, worseBy: null, low: null, high: null, differences: [], tail: 0 },
+  reason: "no block has enough calls of the kind to measure it by",
+});
 
 /** One comparison for each measurement, in their order. Throws `RangeError` beyond `PAIRS_MAX` pairs. */
 export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_POLICY): Comparison[] => {
   if (pairs.length > PAIRS_MAX) throw new RangeError(`at most ${PAIRS_MAX} pairs, not ${pairs.length}`);
-  const seen = GATE_MEASUREMENTS.map((measurement) => {
-    const differences = pairs.flatMap((pair) => worse(measurement, pair) ?? []);
-    return { measurement, differences };
-  });
+  const present = policy.measurements.filter((name) => !isAbsent(pairs, name));
+  const seen = present.map((name) => seenOf(pairs, name));
   const opposite = (differences: readonly number[]): number[] => differences.map((difference) => -difference);
   const pWorse = holm(seen.map(({ differences }) => signedRankP(differences)));
   const pBetter = holm(seen.map(({ differences }) => signedRankP(opposite(differences))));
+  const alone = policy.falseAlarm / policy.looks / Math.max(1, present.length);
   // Fewer could not be told from chance even if every pair said the same.
   let pairsNeeded = 1;
-  while (smallestP(pairsNeeded) * GATE_MEASUREMENTS.length * policy.looks > policy.falseAlarm) pairsNeeded += 1;
-  return seen.map(({ measurement, differences }, at) => {
-    const limit = Math.log(policy.margins[measurement]);
-    const typical = typicalDifference(differences);
+  while (smallestP(pairsNeeded) > alone) pairsNeeded += 1;
+  const judged = seen.map(({ measurement, base, head, differences }, at) => {
+    const margin = policy.margins[measurement];
+    const limit = Math.log(margin);
+    const interval = typicalInterval(differences);
     const tested: Tested = {
-      measurement,
-      pairs: differences.length,
-      worseBy: typical === null ? null : Math.exp(typical),
+      ...{ measurement, margin, pairs: differences.length, base: median(base), head: median(head) },
+      worseBy: exp(typicalDifference(differences)),
+      low: exp(interval?.low),
+      high: exp(interval?.high),
+      ...{ differences, tail: alone },
       pWorse: pWorse[at]!,
       pBetter: pBetter[at]!,
-      pInside: signedRankP(differences.map((difference) => difference - limit).map((over) => -over)),
+      pInside: signedRankP(differences.map((difference) => limit - difference)),
     };
     return judge(tested, policy, pairsNeeded);
   });
+  return policy.measurements.map(
+    (name) => judged.find(({ measurement }) => measurement === name) ?? absent(name, policy.margins[name]),
+  );
 };
 
-/** One regression is enough; a pass needs all of them. */
+/** The smallest ratio that these pairs would have shown as a regression nine times in ten; `null` when they never could. */
+export const smallestSeen = ({ differences, tail, margin }: Comparison): number | null =>
+  exp(smallestEffect(differences, tail, Math.log(margin)));
+
+/** One regression is enough; a pass needs all that could be measured, and something has to be. */
 export const verdictOf = (comparisons: readonly Comparison[]): GateVerdict => {
-  if (comparisons.some(({ verdict }) => verdict === "regression")) return "regression";
-  return comparisons.every(({ verdict }) => verdict === "no-regression") ? "no-regression" : "inconclusive";
+  const measured = comparisons.filter(({ verdict }) => verdict !== "not-measured");
+  if (measured.some(({ verdict }) => verdict === "regression")) return "regression";
+  const passes = measured.length > 0 && measured.every(({ verdict }) => verdict === "no-regression");
+  return passes ? "no-regression" : "inconclusive";
 };

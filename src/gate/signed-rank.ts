@@ -51,13 +51,13 @@ export const signedRankP = (differences: readonly number[]): number => {
 /** The smallest value that `signedRankP` can take with so many pairs. */
 export const smallestP = (pairs: number): number => 2 ** -pairs;
 
-/** Hodges-Lehmann: the median of the means of all pairs of differences, each with itself too. `null` of nothing. */
+/** The means of all pairs of differences, each with itself too, ascending. */
+export const pairMeans = (differences: readonly number[]): number[] =>
+  differences.flatMap((one, at) => differences.slice(at).map((other) => (one + other) / 2)).sort((a, b) => a - b);
+
+/** Hodges-Lehmann: the median of `pairMeans`. `null` of nothing. */
 export const typicalDifference = (differences: readonly number[]): number | null => {
-  const means: number[] = [];
-  for (const [at, one] of differences.entries()) {
-    for (const other of differences.slice(at)) means.push((one + other) / 2);
-  }
-  means.sort((a, b) => a - b);
+  const means = pairMeans(differences);
   const middle = means.length / 2;
   if (means.length === 0) return null;
   return Number.isInteger(middle) ? (means[middle - 1]! + means[middle]!) / 2 : means[Math.floor(middle)]!;

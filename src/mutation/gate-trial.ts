@@ -5,9 +5,10 @@
 
 import { wallUs } from "../client/clock.ts";
 import { type OpenLoop, startOpenLoop } from "../drivers/open-loop/open-loop.ts";
+import { SIDES, type Side } from "../gate/block-plan.ts";
 import { gateClaims } from "../gate/gate-claims.ts";
-import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SIDES, type Side, SLOTS } from "../gate/pair-plan.ts";
-import { comparePairs, GATE_POLICY, type Pair } from "../gate/paired-comparison.ts";
+import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS, SMALL_POLICY } from "../gate/pair-plan.ts";
+import { comparePairs, type Pair } from "../gate/paired-comparison.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Parts } from "../platform/parts.ts";
@@ -62,7 +63,6 @@ export const measurePairs = async (base: Parts, head: Parts, count: number = PAI
   }
 };
 
-export const GATE_LOOKS = 3;
 const REPLAY = "npx floodgate dev mutants --stage gate";
 
 /**
@@ -73,8 +73,8 @@ export const compareOnGate = async (base: Parts, head: Parts, deciding: readonly
   const pairs: Pair[] = [];
   for (let look = 1; ; look += 1) {
     pairs.push(...(await measurePairs(base, head)));
-    const claims = gateClaims(comparePairs(pairs, { ...GATE_POLICY, looks: GATE_LOOKS }), "gate", REPLAY);
+    const claims = gateClaims(comparePairs(pairs, SMALL_POLICY), "gate", REPLAY);
     const open = claims.some(({ id, verdict }) => deciding.includes(id) && verdict === "inconclusive");
-    if (!open || look === GATE_LOOKS) return claims;
+    if (!open || look === SMALL_POLICY.looks) return claims;
   }
 };

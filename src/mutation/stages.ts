@@ -3,7 +3,7 @@
  * of calls, and all invariants over what came of it. On the healthy platform none may fail, and those that the stage exists
  * for have to pass.
  */
-import { GATE_CLAIM_IDS } from "../gate/gate-claims.ts";
+import { SMALL_CLAIM_IDS } from "../gate/pair-plan.ts";
 import type { Claim } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
@@ -20,7 +20,7 @@ import { verify, verifyLoad } from "./stages/verify.ts";
 
 const gate: ComparedStage = {
   about: "the healthy platform and this one in short blocks in turn, compared in pairs",
-  proves: GATE_CLAIM_IDS,
+  proves: SMALL_CLAIM_IDS,
   compare: compareOnGate,
 };
 

@@ -1,6 +1,7 @@
 /** Every story by its name: what `load SCENARIO` and the runner choose from. */
 import { brokenDependency } from "./stories/broken-dependency.ts";
 import { catalogReads } from "./stories/catalog-reads.ts";
+import { chatBesideNoisy } from "./stories/chat-beside-noisy.ts";
 import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
 import { findKnee, findReadKnee } from "./stories/find-knee.ts";
 import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
@@ -28,6 +29,7 @@ const ALL: readonly Story[] = [
   steadyMix,
   catalogReads,
   chatPastCapacity,
+  chatBesideNoisy,
   noisyNeighbour,
   tileQuotaStampede,
   rateLimitEdge,

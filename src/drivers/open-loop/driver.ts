@@ -51,6 +51,7 @@ export const driveOpenLoop: Driver = async (drive, beside) => {
       problems: results.flatMap(({ problems }) => problems),
       notes: hostDoubts(job.stage, results[0]?.host ?? null),
       scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
+      ...(ends.length === 0 ? {} : { startUs }),
     };
   } finally {
     signal.removeEventListener("abort", stop);

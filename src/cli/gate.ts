@@ -1,0 +1,100 @@
+/** `floodgate gate`: is the head worse than the base? */
+import { Command } from "commander";
+import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
+import { GATE_SCENARIO } from "../run/gate-run.ts";
+import { type GateWishes, gateTargets, planGate } from "../run/gate-targets.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
+import { narrator } from "./narrator.ts";
+import { positive, whole } from "./numbers.ts";
+import { showRun } from "./show-run.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+
+type GateOptions = TargetOptions &
+  RecordedOptions & {
+    base?: string;
+    head?: string;
+    scenario: string;
+    rate?: number;
+    pairs?: number;
+  };
+
+const EXPLAINED = `
+Plays the same short blocks on both in turn, below the base's capacity and above
+it, and compares them pair by pair. Exit 0: no worse than allowed; 1: worse, or an
+invariant that breaks on the head alone; 4: too few or too noisy pairs to say.`;
+
+const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
+  const plan = await planGate(wishes);
+  if (json) {
+    process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
+    return;
+  }
+  const { load, capacity_per_s: capacity } = plan;
+  const minutes = (s: number | null): string => ((s ?? 0) / 60).toFixed(1);
+  const lines = [
+    `Nothing was sent to ${plan.base} or ${plan.head}.`,
+    ...(load === null
+      ? ["The base's capacity is not stated, so a few probes would find it first (--rate N states it)."]
+      : [
+          `Blocks at ${load.lowPerS.toFixed(1)} and ${load.overloadPerS.toFixed(1)} calls/s: the base's capacity is ${capacity?.toFixed(1)} calls/s.`,
+          `${plan.pairs} pairs: about ${plan.calls_each} calls to each side in ${minutes(plan.seconds)} minutes;`,
+          `up to ${plan.pairs_at_most} pairs where that decides nothing: ${plan.calls_each_at_most} calls in ${minutes(plan.seconds_at_most)} minutes.`,
+        ]),
+    ...plan.lacks.map((lack) => `It could not be played: ${lack}`),
+    ...plan.refused_by_guard.map((reason) => `A run would be refused by the safety guard: ${reason}`),
+  ];
+  process.stdout.write(`${lines.join("\n")}\n`);
+};
+
+const compareTargets = async (options: GateOptions): Promise<void> => {
+  const { base, head, scenario, rate, pairs } = options;
+  if (isRecorded(options)) {
+    if (base === undefined && head === undefined) return gateRecorded(options);
+    throw new CommandError(EXIT.usage, "gate compares either --base and --head, or recorded runs, not both");
+  }
+  if (options.target !== undefined) {
+    throw new CommandError(EXIT.usage, "gate compares two deployments: --base FILE and --head FILE, not --target");
+  }
+  if (base === undefined || head === undefined) {
+    throw new CommandError(EXIT.usage, "gate needs --base FILE and --head FILE, the target files of two deployments");
+  }
+  const wishes: GateWishes = {
+    ...{ baseFile: base, headFile: head, owned: options.iOwn ?? [], scenario },
+    ...(rate === undefined ? {} : { ratePerS: rate }),
+    ...(pairs === undefined ? {} : { pairs }),
+  };
+  if (options.dryRun === true) return showPlan(wishes, options.json === true);
+  const common = runOptions(options);
+  const words = ["gate", "--base", base, "--head", head, "--scenario", scenario];
+  if (rate !== undefined) words.push("--rate", `${rate}`);
+  if (pairs !== undefined) words.push("--pairs", `${pairs}`);
+  const say = narrator({ quiet: options.quiet === true, title: "gate", seed: common.seed });
+  const result = await gateTargets({
+    ...{ ...common, ...wishes, events: say },
+    replay: commandLine(words, options, common.seed),
+  }).finally(say.end);
+  if (result.table.length > 0) process.stderr.write(`\n${result.table.join("\n")}\n\n`);
+  showRun(result, options);
+};
+
+export const gateCommand = (): Command => {
+  const command = new Command("gate")
+    .description("did it get worse? base and head side by side")
+    .option("--base <file>", "target file of what is known")
+    .option("--head <file>", "target file of what may be worse")
+    .option("--scenario <name>", "what is played", GATE_SCENARIO)
+    .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
+    .option(
+      "--pairs <n>",
+      `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
+      whole(1, PAIRS_MOST),
+    )
+    .option("--before <run...>", "recorded runs of what is known")
+    .option("--after <run...>", "recorded runs of what may be worse")
+    .option("--baseline <file>", "a saved baseline, compared with --run")
+    .option("--run <dir...>", "recorded runs, compared with --baseline or saved with --save-baseline")
+    .option("--save-baseline <file>", "write the figures of --run as a baseline")
+    .option("--reason <text>", "why it is one, kept in the file");
+  return withTargetOptions(command).addHelpText("after", EXPLAINED).action(compareTargets);
+};

@@ -1,0 +1,86 @@
+/**
+ * What a run of the gate plays: pairs of short blocks, one on each side. A block is a moment to settle, a part below the base's
+ * capacity, where latency is read, and a part above it, where refusals and goodput are read (design.md, "Gate on what is
+ * stable"). Both blocks of a pair have one seed, so base and head are sent the same calls at the same moments.
+ */
+import type { Piece, Profile } from "../workload/load-profiles.ts";
+import { saltOf, uniform } from "../workload/random.ts";
+import type { BlockPlan } from "./block.ts";
+
+export type Side = "base" | "head";
+export const SIDES: readonly Side[] = ["base", "head"];
+
+export const PAIRS_DEFAULT = 12;
+export const PAIRS_MOST = 30;
+const SECOND_LOOK = 20;
+
+/** Numbers of pairs at which the comparison is made; the next is only gone for when this one decides nothing. */
+export const looksFrom = (first: number): number[] =>
+  [first, ...[SECOND_LOOK, PAIRS_MOST].filter((pairs) => pairs > first)].map((pairs) => Math.min(pairs, PAIRS_MOST));
+
+/** Which side goes first: by the seed, and the other way round in the pair after, so that no slow drift favours either. */
+export const orderOf = (seed: number, pair: number): readonly [Side, Side] => {
+  const isBaseFirst = uniform(seed, pair >> 1, saltOf("who is first")) < 0.5 === (pair % 2 === 0);
+  return isBaseFirst ? ["base", "head"] : ["head", "base"];
+};
+
+/** Calls a second and seconds. */
+export type BlockLoad = {
+  lowPerS: number;
+  overloadPerS: number;
+  settleS: number;
+  lowS: number;
+  overloadS: number;
+};
+
+const LOW = 0.7;
+const OVERLOAD = 2;
+const SETTLE_S = 0.7;
+/** So many calls are wanted in a part, where that does not take longer than this. */
+const LOW_CALLS = 300;
+const OVERLOAD_CALLS = 300;
+const LOW_S = { least: 4, most: 8 };
+const OVERLOAD_S = { least: 2.5, most: 5 };
+
+const lengthS = (calls: number, perS: number, { least, most }: { least: number; most: number }): number =>
+  Math.min(most, Math.max(least, calls / perS));
+
+/** `capacityPerS`: of the base. `mostPerS`: what the targets may be sent at most. */
+export const loadFor = (capacityPerS: number, mostPerS = Number.POSITIVE_INFINITY): BlockLoad => {
+  const lowPerS = Math.min(LOW * capacityPerS, mostPerS);
+  const overloadPerS = Math.min(OVERLOAD * capacityPerS, mostPerS);
+  const lowS = lengthS(LOW_CALLS, lowPerS, LOW_S);
+  return {
+    lowPerS,
+    overloadPerS,
+    settleS: SETTLE_S,
+    lowS,
+    overloadS: lengthS(OVERLOAD_CALLS, overloadPerS, OVERLOAD_S),
+  };
+};
+
+const piece = (ratePerS: number, durationS: number): Piece => ({ from: ratePerS, to: ratePerS, durationS });
+
+export const profileOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS }: BlockLoad): Profile => ({
+  name: "gate-block",
+  pieces: [piece(lowPerS, settleS + lowS), piece(overloadPerS, overloadS)],
+});
+
+export const callsOfBlock = ({ lowPerS, overloadPerS, settleS, lowS, overloadS }: BlockLoad): number =>
+  Math.ceil(lowPerS * (settleS + lowS) + overloadPerS * overloadS);
+
+/** Where the parts of a block lie that began at `startUs`. */
+export const partsOfBlock = (load: BlockLoad, startUs: number): Pick<BlockPlan, "steady" | "past"> => {
+  const us = (afterS: number): number => Math.round(startUs + afterS * 1e6);
+  const { settleS, lowS, overloadS } = load;
+  return {
+    steady: { fromUs: us(settleS), toUs: us(settleS + lowS) },
+    past: { fromUs: us(settleS + lowS), toUs: us(settleS + lowS + overloadS) },
+  };
+};
+
+/** What a block takes beside its load: a driver's process, sessions, calls that end, the drain. */
+const AROUND_S = 2;
+
+export const pairTakesS = ({ settleS, lowS, overloadS }: BlockLoad): number =>
+  2 * (settleS + lowS + overloadS + AROUND_S);

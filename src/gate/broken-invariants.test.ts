@@ -1,0 +1,47 @@
+import { describe, expect, test } from "vitest";
+import type { Claim } from "../history/run-document.ts";
+import type { Side } from "./block-plan.ts";
+import { type BlockFinding, invariantsClaim } from "./broken-invariants.ts";
+
+const finding = (side: Side, pair: number, id: string, verdict: Claim["verdict"], level: Claim["level"] = "must") => ({
+  ...{ side, pair },
+  claim: {
+    ...{ id: `${id}/${side}${pair}`, stage: `${side}${pair}`, level, verdict, reason: `${id} says so`, expected: "" },
+    ...{ got: "what came", spec: [], evidence: [`call-${pair}`], replay: "" },
+  },
+});
+const judged = (...findings: BlockFinding[]) => invariantsClaim(findings, "gate", "again");
+
+describe("what breaks on the head alone", () => {
+  test("fails, and is named with its proof", () => {
+    const claim = judged(
+      ...[finding("base", 0, "streams-end-once", "pass"), finding("head", 0, "streams-end-once", "pass")],
+      ...[finding("head", 1, "streams-end-once", "fail"), finding("head", 2, "streams-end-once", "fail")],
+    );
+    expect(claim).toMatchObject({ id: "gate/invariants", verdict: "fail", evidence: ["call-1"] });
+    expect(claim.reason).toBe("broken on the head alone: streams-end-once (2 blocks)");
+  });
+
+  test("is no regression when the base breaks it too, and that is said", () => {
+    const claim = judged(
+      finding("base", 3, "tells-when-to-retry", "fail"),
+      finding("head", 0, "tells-when-to-retry", "fail"),
+    );
+    expect(claim.verdict).toBe("pass");
+    expect(claim.reason).toContain("broken on both, so not new: tells-when-to-retry (1 block)");
+  });
+
+  test("is no regression when it is the base's alone, or only a should", () => {
+    const claim = judged(
+      ...[finding("base", 0, "a", "fail"), finding("head", 0, "a", "pass")],
+      finding("head", 0, "b", "fail", "should"),
+    );
+    expect(claim.verdict).toBe("pass");
+  });
+
+  test("is not known where nothing was judged", () => {
+    expect(judged(finding("head", 0, "a", "skipped"), finding("head", 0, "b", "inconclusive")).verdict).toBe(
+      "inconclusive",
+    );
+  });
+});

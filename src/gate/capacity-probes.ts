@@ -1,0 +1,53 @@
+/**
+ * The base's capacity in a few probes, for a target file that does not state it: each offers twice as much as the one before,
+ * until no more comes out than is offered. What comes out then is the capacity, whatever the limit is that was met.
+ */
+import type { CallLine } from "../history/line.ts";
+import { isWhole } from "./block.ts";
+
+export type Probe = {
+  ratePerS: number;
+  servedPerS: number;
+  /** Most of what was refused was refused for the rate of a key, which has tokens saved up for a while. */
+  isByRate: boolean;
+};
+
+export const PROBE_S = 2.5;
+/** The first part of a probe fills what was empty: slots, and the tokens that a rate limit had saved up. */
+const FILLING_S = 1;
+const FIRST_PER_S = 20;
+const FACTOR = 2;
+const PROBES_MOST = 8;
+/** Less of the offered calls than this came out: there is the limit. */
+const ALL_SERVED = 0.85;
+
+/** Served of the calls that should have left in a probe's second part. */
+export const probeOf = (ratePerS: number, lines: readonly CallLine[], startUs: number): Probe => {
+  const fromUs = startUs + FILLING_S * 1e6;
+  const toUs = startUs + PROBE_S * 1e6;
+  const part = lines.filter(({ intended_us: at }) => at >= fromUs && at < toUs);
+  const refused = part.filter((line) => !isWhole(line));
+  const byRate = refused.filter(({ outcome }) => outcome === "429 rate_limited");
+  const servedPerS = part.filter(isWhole).length / (PROBE_S - FILLING_S);
+  return { ratePerS, servedPerS, isByRate: byRate.length * 2 > refused.length };
+};
+
+const isLimit = ({ ratePerS, servedPerS }: Probe): boolean => servedPerS < ALL_SERVED * ratePerS;
+
+/** The rate to probe next, or `null` when enough is known or `mostPerS` was reached. */
+export const nextProbe = (probes: readonly Probe[], mostPerS: number): number | null => {
+  const last = probes.at(-1);
+  if (last === undefined) return Math.min(FIRST_PER_S, mostPerS);
+  if (isLimit(last) || probes.length >= PROBES_MOST || last.ratePerS >= mostPerS) return null;
+  return Math.min(mostPerS, last.ratePerS * FACTOR);
+};
+
+/**
+ * Calls a second; `isReached` is false when more might have come out. A deployment may serve less above its limit than below it,
+ * so the best probe counts; but what saved tokens let through before the rate of a key was met says nothing about the next probe.
+ */
+export const capacityOf = (probes: readonly Probe[]): { perS: number; isReached: boolean } => {
+  const limit = probes.find(isLimit);
+  const best = Math.max(0, ...probes.map(({ servedPerS }) => servedPerS));
+  return { perS: limit?.isByRate === true ? limit.servedPerS : best, isReached: limit !== undefined };
+};

@@ -1,0 +1,31 @@
+import { describe, expect, test } from "vitest";
+import type { BlockValues } from "./block.ts";
+import { gateClaims, sinkingClaim } from "./gate-claims.ts";
+import { gateTable } from "./gate-table.ts";
+import { comparePairs, type Pair } from "./paired-comparison.ts";
+import { sinkingOf } from "./sinking.ts";
+
+const block = (times: number): BlockValues => ({
+  ...{ latency_ms_p50: 12_345.6 * times, latency_ms_p99: 98_765.4, ttfe_ms_p50: 0.4, event_gap_ms_p50: null },
+  ...{ shed_share: 0.5, error_share: 0, refusal_ms_p50: 3, goodput: times > 1 ? 0 : 12_345 },
+});
+
+describe("the table", () => {
+  const pairs: Pair[] = Array.from({ length: 12 }, () => ({ base: block(1), head: block(1.1) }));
+  const found = comparePairs(pairs);
+  const claims = [...gateClaims(found, "gate", "again"), sinkingClaim(sinkingOf(pairs, 1.05, 0.003), "gate", "again")];
+  const lines = gateTable(found, claims);
+
+  test("fits into eighty columns, whatever the figures", () => {
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  test("has a row for each measurement, with its verdict", () => {
+    const row = (name: string): string => lines.find((line) => line.startsWith(name)) as string;
+    expect(row("latency_ms_p50")).toMatch(/12346 +13580 +1\.100 +1\.100-1\.100 +1\.050 +1\.050 WORSE$/);
+    expect(row("shed_share")).toMatch(/50\.00% +50\.00% +1\.000 .* ok$/);
+    expect(row("goodput")).toMatch(/>=100 .* WORSE$/);
+    expect(row("event_gap_ms_p50")).toMatch(/ -$/);
+    expect(lines.join(" ")).toContain("gate/goodput_kept: pass");
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import { uniform } from "../workload/random.ts";
+import { compareRecorded, type RunFigures } from "./recorded-comparison.ts";
+
+const run = (seed: number, times = 1, more: Partial<RunFigures> = {}): RunFigures => ({
+  ...{ id: `run-${seed}`, profile: "smoke" },
+  environment: { os: "Linux", cores: 2, cpu: "some", node: "26.1.0" },
+  measurements: [
+    { stage: "load", name: "latency_ms_p50", value: times * (200 + 4 * uniform(seed, 0, 1)), unit: "ms" },
+    { stage: "load", name: "achieved_rate", value: 10 * times, unit: "1/s" },
+  ],
+  claims: [{ id: "streams-end-once/load", level: "must", verdict: "pass" }],
+  ...more,
+});
+const runs = (from: number, count: number, times = 1): RunFigures[] =>
+  Array.from({ length: count }, (_, n) => run(from + n, times));
+
+describe("recorded runs beside recorded runs", () => {
+  test("are a regression when they are slower than the margin and than chance", () => {
+    const found = compareRecorded(runs(0, 6), runs(10, 6, 1.1));
+    expect(found).toMatchObject({ verdict: "regression", reasons: ["worse than allowed: load latency_ms_p50"] });
+    expect(found.rows).toHaveLength(1);
+    expect(found.rows[0]?.worseBy).toBeCloseTo(1.1, 1);
+  });
+
+  test("are none when they are the same, and an improvement passes", () => {
+    expect(compareRecorded(runs(0, 6), runs(10, 6)).verdict).toBe("no-regression");
+    expect(compareRecorded(runs(0, 6), runs(10, 6, 0.8)).verdict).toBe("no-regression");
+  });
+
+  test("decide nothing when they are few, however loud", () => {
+    const found = compareRecorded(runs(0, 1), runs(10, 1, 3));
+    expect(found.verdict).toBe("inconclusive");
+    expect(found.reasons[0]).toMatch(/^too few runs to decide by \(1 beside 1\)/);
+  });
+
+  test("are a regression already as one, when a claim that held fails now", () => {
+    const claims = [{ id: "streams-end-once/load", level: "must", verdict: "fail" } as const];
+    const found = compareRecorded(runs(0, 1), [run(1, 1, { claims })]);
+    expect(found).toMatchObject({ verdict: "regression", broken: ["streams-end-once/load"] });
+    expect(compareRecorded([run(0, 1, { claims })], [run(1, 1, { claims })]).broken).toEqual([]);
+  });
+
+  test("are not compared across machines, nor with nothing", () => {
+    const environment = { os: "Linux", cores: 64, cpu: "other", node: "26.1.0" };
+    expect(compareRecorded(runs(0, 6), [run(1, 1, { environment })]).reasons[0]).toMatch(/not of one kind/);
+    expect(compareRecorded([], runs(0, 6)).verdict).toBe("inconclusive");
+    expect(compareRecorded([run(0, 1, { measurements: [] })], runs(0, 1)).reasons[0]).toMatch(
+      /no measurement in common/,
+    );
+  });
+});

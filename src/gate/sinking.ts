@@ -1,0 +1,54 @@
+/**
+ * Does the head get worse while it runs? A slot that leaks costs nothing in the first block and everything in the last, so the
+ * ratios of goodput are looked at in their order: the exact test of Mann and Kendall against any falling trend.
+ *
+ * Source: Kendall & Gibbons, "Rank Correlation Methods", 5th ed. (1990), chapters 1 and 4.
+ */
+import { logWorse } from "./measurements.ts";
+import type { Pair } from "./paired-comparison.ts";
+import { typicalDifference } from "./signed-rank.ts";
+
+/**
+ * How likely so few pairs of `values` stand in descending order (later is lower), if their order were chance. Ties count as
+ * descending, so they can only make it less sure. 1 of nothing.
+ */
+export const risingP = (values: readonly number[]): number => {
+  let descending = 0;
+  for (const [at, value] of values.entries()) {
+    for (const later of values.slice(at + 1)) if (later <= value) descending += 1;
+  }
+  // ways[k]: permutations of so many values with k inversions, as a share of all.
+  let ways = [1];
+  for (let n = 2; n <= values.length; n += 1) {
+    const next = new Array<number>(ways.length + n - 1).fill(0);
+    for (const [k, share] of ways.entries()) for (let more = 0; more < n; more += 1) next[k + more]! += share / n;
+    ways = next;
+  }
+  return ways.slice(0, descending + 1).reduce((sum, share) => sum + share, 0);
+};
+
+export type Sinking = {
+  verdict: "sinks" | "holds" | "too-few";
+  pairs: number;
+  /** How many times worse the last third of the pairs is than the first, typically; `null` without pairs. */
+  lostBy: number | null;
+  p: number;
+};
+
+const FEWEST_PAIRS = 6;
+
+/** Whether the head's goodput, beside the base's, falls from pair to pair by `margin` or more, surely at `falseAlarm`. */
+export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: number): Sinking => {
+  const worse = pairs.flatMap(({ base, head }) =>
+    base.goodput === null || head.goodput === null ? [] : [logWorse("goodput", base.goodput, head.goodput)],
+  );
+  const third = Math.ceil(worse.length / 3);
+  const first = typicalDifference(worse.slice(0, third));
+  const last = typicalDifference(worse.slice(-third));
+  if (first === null || last === null || worse.length < FEWEST_PAIRS) {
+    return { verdict: "too-few", pairs: worse.length, lostBy: null, p: 1 };
+  }
+  const p = risingP(worse);
+  const lostBy = Math.exp(last - first);
+  return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
+};

@@ -1,0 +1,69 @@
+/** One block on a real deployment over real sockets, healthy and spoilt. */
+import { describe, expect, test } from "vitest";
+import { wallUs } from "../client/clock.ts";
+import { measureBlock } from "../gate/block.ts";
+import { type BlockLoad, partsOfBlock, profileOfBlock } from "../gate/block-plan.ts";
+import { dropsTheLastEvent } from "../mutants/drops-the-last-event.ts";
+import { startSmallDeployment } from "../mutation/deployment.ts";
+import { paid } from "../mutation/stages/load.ts";
+import { HEALTHY, type Parts } from "../platform/parts.ts";
+import { keeperOfTarget } from "../target/lease-of-target.ts";
+import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import type { Story } from "../workload/story.ts";
+import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./gate-block.ts";
+
+const SERVICE_MS = 100;
+const LOAD: BlockLoad = { lowPerS: 56, overloadPerS: 160, settleS: 0.3, lowS: 1, overloadS: 0.8 };
+const LIMIT_MS = 60_000;
+
+const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock; noisy: ReadonlySet<string> }> => {
+  const options = { tenants: paid(6), globalInFlight: 8, orgInFlight: 4, serviceMs: SERVICE_MS, tokens: 5 };
+  const deployment = await startSmallDeployment(name, parts, options);
+  try {
+    const target = deployment.targets[0] as Target;
+    const story = STORIES.get("chat-beside-noisy") as Story;
+    const side = await gateSideOf(
+      "head",
+      {
+        ...{ target, secrets: createSecrets("."), lease: keeperOfTarget(target), found: {}, faults: null },
+        ...{ embedded: false, reference: true, exclusive: true, faultsMissing: "" },
+      },
+      story,
+    );
+    const room: GateRoom = {
+      ...{ run: "abc123", seed: 1, epochUs: wallUs(), replay: "again", signal: new AbortController().signal },
+      supervisor: { adopt: () => () => undefined } as unknown as GateRoom["supervisor"],
+      line: () => undefined,
+    };
+    return { block: await playBlock(side, story.name, profileOfBlock(LOAD), "p01.head", room), noisy: side.noisy };
+  } finally {
+    await deployment.close();
+  }
+};
+
+describe("a block on a deployment", { concurrent: true }, () => {
+  test("is measured, drained and judged by the invariants that fit", { timeout: LIMIT_MS }, async () => {
+    const { block, noisy } = await played("gate-healthy", HEALTHY);
+    expect(block.problems).toEqual([]);
+    expect(block.facts.drained).toBe(true);
+    expect(block.claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
+    expect(block.claims.filter(({ verdict }) => verdict === "pass").map(({ id }) => id)).toEqual(
+      expect.arrayContaining(["streams-end-once/gate.head", "slots-are-given-back/gate.head"]),
+    );
+    expect([...noisy]).toHaveLength(1);
+    const values = measureBlock(block.lines, { ...partsOfBlock(LOAD, block.startUs), sloMs: 10 * SERVICE_MS, noisy });
+    expect(values.latency_ms_p50).toBeGreaterThanOrEqual(SERVICE_MS);
+    expect(values.error_share).toBe(0);
+    expect(values.goodput).toBeGreaterThan(0);
+    for (const value of [values.ttfe_ms_p50, values.event_gap_ms_p50]) expect(value).toBeGreaterThan(0);
+    expect(values.event_gap_ms_p50).toBeLessThan(values.latency_ms_p50 as number);
+  });
+
+  test("fails the invariant that a spoilt one breaks", { timeout: LIMIT_MS }, async () => {
+    const { block } = await played("gate-spoilt", dropsTheLastEvent.spoil(HEALTHY));
+    const broken = block.claims.filter(({ level, verdict }) => level === "must" && verdict === "fail");
+    expect(broken.map(({ id }) => id)).toEqual(["streams-end-once/gate.head"]);
+  });
+});

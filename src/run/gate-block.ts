@@ -1,0 +1,110 @@
+/**
+ * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
+ * witnesses are read and the invariants that fit are folded over it.
+ */
+import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
+import type { Side } from "../gate/block-plan.ts";
+import type { CallLine } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
+import { pause } from "../supervision/waiting.ts";
+import { viewOf } from "../target/view-of-target.ts";
+import type { Profile } from "../workload/load-profiles.ts";
+import type { Story } from "../workload/story.ts";
+import type { TargetView } from "../workload/target-view.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import type { RunContext } from "./run-context.ts";
+import { readTenants, readWitnesses } from "./witnesses.ts";
+
+/** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
+const JUDGES = new Set([
+  ...["first-failing-check-decides", "envelope-fits-subcode", "tells-when-to-retry", "counts-agree"],
+  ...["sheds-only-over-the-cap", "sheds-above-the-cap", "organizations-do-not-share"],
+  ...["streams-end-once", "stream-vocabularies-differ", "slots-are-given-back"],
+]);
+
+export const stageOf = (side: Side): string => `gate.${side}`;
+
+export type GateSide = {
+  side: Side;
+  deployment: Deployment;
+  view: TargetView;
+  tenants: StageFacts["tenants"];
+  /** Organizations that the story has run into their own caps. */
+  noisy: ReadonlySet<string>;
+};
+
+export const gateSideOf = async (side: Side, deployment: Deployment, story: Story): Promise<GateSide> => {
+  const tenants = await readTenants(deployment.target);
+  const view = viewOf(deployment.target);
+  const noisy = new Set(story.noisy(view));
+  for (const org of noisy) if (tenants[org] !== undefined) tenants[org].noisy = true;
+  return { side, deployment, view, tenants, noisy };
+};
+
+export type PlayedBlock = {
+  lines: CallLine[];
+  /** When its first call was due, microseconds of the run. */
+  startUs: number;
+  facts: StageFacts;
+  claims: Claim[];
+  /** Why it shows nothing about the target, as sentences: the generator could not do it. */
+  problems: string[];
+  /** What a reader has to know of the host to believe its figures about time. */
+  notes: string[];
+};
+
+/** Without a control plane nobody says when the last call has left the deployment. */
+const REST_MS = 200;
+
+/** What `playBlock` takes of a run's context. */
+export type GateRoom = Pick<RunContext, "run" | "seed" | "epochUs" | "replay" | "signal" | "supervisor" | "line">;
+
+/** `name` is new for each block of a run, and part of its calls' ids. */
+export const playBlock = async (
+  { side, deployment, view, tenants }: GateSide,
+  story: string,
+  profile: Profile,
+  name: string,
+  room: GateRoom,
+): Promise<PlayedBlock> => {
+  const stage = stageOf(side);
+  const { target, secrets, lease } = deployment;
+  const { seed, epochUs } = room;
+  const idRun = `${room.run}.${name}`;
+  const lines: CallLine[] = [];
+  let forget = (): void => undefined;
+  try {
+    const { problems, notes, startUs } = await driveOpenLoop({
+      job: {
+        ...{ stage, idPrefix: `${idRun}.c`, story, seed, profile, arrivals: "uniform", target, view, epochUs },
+      },
+      ...{ secrets, lease, signal: room.signal },
+      onLine: (line) => {
+        lines.push(line);
+        room.line(line);
+      },
+      onSpawn: ({ pid }) => {
+        if (pid !== undefined) forget = room.supervisor.adopt(`the driver of block ${name}`, pid);
+      },
+    });
+    await pause(REST_MS);
+    const facts: StageFacts = {
+      ...{ stage, started_at_ms: epochUs / 1000, limits: target.limits ?? {}, tenants, faults: false },
+      shedding: target.shedding ?? "unknown",
+      ...(deployment.reference ? { reference: true as const } : {}),
+      exclusive: deployment.exclusive,
+      ...(await readWitnesses(target, idRun)),
+    };
+    const judges = INVARIANTS.filter(({ id }) => JUDGES.has(id));
+    // Preparing a session is no call of the block.
+    const calls = lines.filter(({ route }) => route !== "sdk.sessions");
+    const claims = judgeStage(judges, facts, inOrder(lines), room.replay);
+    const reasons = problems.map(({ reason }) => reason);
+    return { lines: calls, startUs: startUs ?? 0, facts, claims, problems: reasons, notes };
+  } finally {
+    forget();
+  }
+};

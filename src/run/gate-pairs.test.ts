@@ -1,0 +1,120 @@
+/** The whole design of the gate in virtual time: how often it is wrong, and how often it sees what it has to see. */
+import { describe, expect, test } from "vitest";
+import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "../gate/block-plan.ts";
+import { verdictOf } from "../gate/paired-comparison.ts";
+import { sinkingOf } from "../gate/sinking.ts";
+import { openVirtualDeployment, type VirtualDeployment } from "../simulation/virtual-deployment.ts";
+import { arrivalTimesUs } from "../workload/arrivals.ts";
+import { exponential, saltOf } from "../workload/random.ts";
+import { type GateMeasured, measurePairs, type Played } from "./gate-pairs.ts";
+
+const SLOTS = 24;
+const SERVICE_MS = 300;
+const LOAD = loadFor((SLOTS * 1000) / SERVICE_MS);
+const ARRIVALS = arrivalTimesUs(profileOfBlock(LOAD), "uniform", 1);
+const BETWEEN_US = 20e6;
+const NOBODY = new Set<string>();
+
+type Head = Partial<VirtualDeployment> & { problems?: (pair: number) => string[] };
+
+/** Each block meets a machine that is busier or less busy than the one before: its overhead is drawn anew. */
+const compare = async (seed: number, head: Head, isOver = (): boolean => false): Promise<GateMeasured> => {
+  const open = (name: string, more: Partial<VirtualDeployment>) => {
+    let overheadMs = 2;
+    const noise = {
+      get overheadMs() {
+        return overheadMs;
+      },
+      hiccupMs: 20,
+      hiccupShare: 0.01,
+    };
+    const play = openVirtualDeployment({ name, slots: SLOTS, serviceMs: () => SERVICE_MS, ...more, noise });
+    return (block: number, atUs: number) => {
+      overheadMs = 1 + 3 * exponential(seed, block, saltOf(name));
+      return play(
+        ARRIVALS.map((us) => us + atUs),
+        seed * 1_000 + block,
+      );
+    };
+  };
+  const { problems = () => [], ...more } = head;
+  const sides: Record<Side, ReturnType<typeof open>> = { base: open("base", {}), head: open("head", more) };
+  let atUs = 0;
+  return measurePairs({
+    ...{
+      seed,
+      load: LOAD,
+      looks: looksFrom(PAIRS_DEFAULT),
+      sloMs: 2 * SERVICE_MS,
+      noisy: { base: NOBODY, head: NOBODY },
+      isOver,
+    },
+    play: async (side, pair): Promise<Played> => {
+      atUs += BETWEEN_US;
+      return {
+        lines: sides[side](pair, atUs),
+        startUs: atUs,
+        claims: [],
+        problems: side === "head" ? problems(pair) : [],
+      };
+    },
+  });
+};
+
+const share = async (runs: number, head: Head, wanted: string): Promise<number> => {
+  let hits = 0;
+  for (let seed = 0; seed < runs; seed += 1) {
+    if (verdictOf((await compare(seed, head)).comparisons) === wanted) hits += 1;
+  }
+  return hits / runs;
+};
+
+const MINUTES = 120_000;
+
+describe("the design of the gate", () => {
+  test("passes a head that is the base in nearly all runs, and never calls it worse", {
+    timeout: MINUTES,
+  }, async () => {
+    expect(await share(60, {}, "regression")).toBe(0);
+    expect(await share(60, {}, "no-regression")).toBeGreaterThanOrEqual(0.95);
+  });
+
+  test("fails a head that is ten percent slower in all runs", { timeout: MINUTES }, async () => {
+    expect(await share(40, { serviceMs: () => 1.1 * SERVICE_MS }, "regression")).toBe(1);
+  });
+
+  test("fails a head that sheds below its capacity", { timeout: MINUTES }, async () => {
+    const { comparisons } = await compare(1, { slots: SLOTS / 2 });
+    const worse = comparisons.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
+    expect(worse).toEqual(["shed_share", "goodput"]);
+  });
+
+  test("sees slots that leak slowly, by goodput that sinks from pair to pair", { timeout: MINUTES }, async () => {
+    const { pairs, policy } = await compare(1, { leaksEvery: 400 });
+    expect(sinkingOf(pairs, 1.05, policy.falseAlarm / policy.looks).verdict).toBe("sinks");
+    const steady = await compare(1, { slots: SLOTS - 3 });
+    expect(sinkingOf(steady.pairs, 1.05, policy.falseAlarm / policy.looks).verdict).toBe("holds");
+  });
+
+  test("measures on only where the pairs leave something open, up to thirty", { timeout: MINUTES }, async () => {
+    const lengths = async (head: Head): Promise<number[]> => {
+      const found: number[] = [];
+      for (let seed = 0; seed < 8; seed += 1) found.push((await compare(seed, head)).pairs.length);
+      return found;
+    };
+    expect(Math.min(...(await lengths({})))).toBe(PAIRS_DEFAULT);
+    // Close to the edge of what is allowed, nobody can say on which side it lies.
+    expect(Math.max(...(await lengths({ serviceMs: () => 1.045 * SERVICE_MS })))).toBe(30);
+  });
+
+  test("leaves out pairs that the generator could not play", { timeout: MINUTES }, async () => {
+    const { pairs, dropped } = await compare(1, { problems: (pair) => (pair === 3 ? ["too slow"] : []) });
+    expect(dropped).toEqual(["pair 4, head: too slow"]);
+    expect(pairs.length % 10).toBe(pairs.length === 11 ? 1 : 9);
+  });
+
+  test("ends at once when it is stopped", async () => {
+    const { pairs, isWhole, comparisons } = await compare(1, {}, () => true);
+    expect([pairs.length, isWhole, verdictOf(comparisons)]).toEqual([0, false, "inconclusive"]);
+  });
+});

@@ -1,0 +1,81 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./gate-recorded.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const claim = {
+  stage: "load",
+  level: "must",
+  verdict: "pass",
+  reason: "",
+  expected: "",
+  got: "",
+  spec: [],
+  evidence: [],
+};
+
+const write = (name: string, latencyMs: number, claims: object[] = [{ ...claim, id: "counts-agree/load" }]): string => {
+  const path = join(folder, name);
+  mkdirSync(path, { recursive: true });
+  const environment = { node: "26.1.0", k6: null, toxiproxy: null, os: "Linux", cores: 2, cpu: "some", host_notes: [] };
+  const measurement = {
+    name: "latency_ms_p50",
+    stage: "load",
+    value: latencyMs,
+    unit: "ms",
+    low: null,
+    high: null,
+    n: 9,
+  };
+  const run = {
+    schema: "floodgate/run@1",
+    id: name,
+    profile: "smoke",
+    environment,
+    claims,
+    measurements: [measurement],
+  };
+  writeFileSync(join(path, "run.json"), JSON.stringify(run));
+  return path;
+};
+
+const many = (name: string, ms: number): string[] =>
+  Array.from({ length: 6 }, (_, n) => write(`${name}${n}`, ms + n / 10));
+
+describe("the gate on recorded runs", () => {
+  test("reads run folders and compares them", () => {
+    const [was, same, slow] = [many("was", 100), many("same", 100), many("slow", 120)];
+    expect(compareRuns(was, same).verdict).toBe("no-regression");
+    expect(compareRuns(was, slow).verdict).toBe("regression");
+  });
+
+  test("keeps a baseline with its reason, and compares with it later", async () => {
+    const file = join(folder, "baselines", "smoke.json");
+    await saveBaseline(file, many("kept", 100), "the first release");
+    expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({
+      ...{ schema: "floodgate/baseline@1", reason: "the first release" },
+    });
+    expect(compareWithBaseline(file, many("later", 100)).verdict).toBe("no-regression");
+    expect(compareWithBaseline(file, many("slower", 120)).verdict).toBe("regression");
+  });
+
+  test("a baseline that is missing or none decides nothing, and says how to write one", () => {
+    const [run] = many("alone", 100) as [string, ...string[]];
+    const found = compareWithBaseline(join(folder, "nowhere.json"), [run]);
+    expect(found.verdict).toBe("inconclusive");
+    expect(found.reasons[0]).toMatch(/there is no baseline .* --save-baseline/);
+    expect(compareWithBaseline(join(run, "run.json"), [run]).reasons[0]).toMatch(/is no baseline: its schema/);
+  });
+
+  test("a folder that is no run, or a run that was cut off, is a mistake with a sentence", () => {
+    expect(() => readFigures(folder)).toThrow(/is no run folder: .*name one under reports\/runs/);
+    const cut = write("cut", 1, [
+      { ...claim, id: "run/completed", verdict: "inconclusive", reason: "stopped by SIGINT" },
+    ]);
+    expect(() => readFigures(cut)).toThrow(/did not come to its end: stopped by SIGINT/);
+  });
+});

@@ -1,0 +1,63 @@
+/** `gate` on runs that are recorded: reads run folders and baseline files, sends nothing. */
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { BASELINE_SCHEMA, type Baseline, notABaseline } from "../gate/baseline.ts";
+import { compareRecorded, figuresOf, type RecordedComparison, type RunFigures } from "../gate/recorded-comparison.ts";
+import type { RunDocument } from "../history/run-document.ts";
+import { commitOf, REPOSITORY } from "./environment.ts";
+import { NoRunError } from "./judge-again.ts";
+
+/** Throws `NoRunError` with what was expected. A run that was stopped or killed is none to compare by. */
+export const readFigures = (path: string): RunFigures => {
+  const file = path.endsWith(".json") ? path : join(path, "run.json");
+  let document: RunDocument;
+  try {
+    document = JSON.parse(readFileSync(file, "utf8")) as RunDocument;
+  } catch (error) {
+    throw new NoRunError(`${path} is no run folder: ${(error as Error).message}; name one under reports/runs`);
+  }
+  if (document.schema !== "floodgate/run@1")
+    throw new NoRunError(`${file} is no run of this schema: ${document.schema}`);
+  const cut = document.claims.find(({ id }) => id === "run/completed");
+  if (cut !== undefined) throw new NoRunError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
+  return figuresOf(document);
+};
+
+export const compareRuns = (before: readonly string[], after: readonly string[]): RecordedComparison =>
+  compareRecorded(before.map(readFigures), after.map(readFigures));
+
+/** A baseline that is not there is nothing to pass by: inconclusive. */
+export const compareWithBaseline = (file: string, runs: readonly string[]): RecordedComparison => {
+  const after = runs.map(readFigures);
+  const missing = (reason: string): RecordedComparison => ({
+    verdict: "inconclusive",
+    reasons: [reason],
+    broken: [],
+    rows: [],
+  });
+  if (!existsSync(file))
+    return missing(`there is no baseline ${file}; --save-baseline ${file} --reason TEXT writes one`);
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    return missing(`the baseline ${file} cannot be read: ${(error as Error).message}`);
+  }
+  const wrong = notABaseline(value);
+  return wrong === null
+    ? compareRecorded((value as Baseline).runs, after)
+    : missing(`${file} is no baseline: ${wrong}`);
+};
+
+/** Replaces the file in one step. */
+export const saveBaseline = async (file: string, runs: readonly string[], reason: string): Promise<Baseline> => {
+  const baseline: Baseline = {
+    ...{ schema: BASELINE_SCHEMA, reason, saved_at: new Date().toISOString(), commit: await commitOf(REPOSITORY) },
+    runs: runs.map(readFigures),
+  };
+  mkdirSync(dirname(file), { recursive: true });
+  const draft = `${file}.${process.pid}.draft`;
+  writeFileSync(draft, `${JSON.stringify(baseline, null, 2)}\n`);
+  renameSync(draft, file);
+  return baseline;
+};

@@ -1,0 +1,54 @@
+/**
+ * A deployment with fixed slots and no queue in virtual time: calls find a slot or are shed, and what a shared machine adds is a
+ * seeded noise in place of sockets. Takes milliseconds for what takes minutes on a clock, so a design of comparisons can be
+ * tried hundreds of times.
+ */
+import type { CallLine } from "../history/line.ts";
+import { exponential, saltOf, uniform } from "../workload/random.ts";
+
+/** What a call takes beside its service: on average, and now and then. */
+export type HostNoise = { overheadMs: number; hiccupMs: number; hiccupShare: number };
+
+/** Like two busy cores. */
+export const BUSY_HOST: HostNoise = { overheadMs: 2, hiccupMs: 15, hiccupShare: 0.01 };
+
+export type VirtualDeployment = {
+  /** Makes its noise its own. */
+  name: string;
+  slots: number;
+  /** Of the n-th call that it serves, in milliseconds. */
+  serviceMs(n: number): number;
+  noise?: HostNoise;
+  /** Calls in every this many that keep their slot for good; none where absent. */
+  leaksEvery?: number;
+};
+
+const overheadMs = (noise: HostNoise, name: string, seed: number, n: number): number => {
+  const hiccup = uniform(seed, n, saltOf(`hiccup ${name}`)) < noise.hiccupShare ? noise.hiccupMs : 0;
+  return (noise.overheadMs + hiccup) * exponential(seed, n, saltOf(`overhead ${name}`));
+};
+
+/** Plays arrivals (microseconds of the run, ascending); slots and served calls are kept from one play to the next. */
+export const openVirtualDeployment = (deployment: VirtualDeployment) => {
+  const { name, slots, serviceMs, noise = BUSY_HOST, leaksEvery } = deployment;
+  let running: number[] = [];
+  let leaked = 0;
+  let served = 0;
+  return (arrivalsUs: readonly number[], seed: number, stage = "gate"): CallLine[] =>
+    arrivalsUs.map((atUs, n) => {
+      running = running.filter((endUs) => endUs > atUs);
+      const isShed = running.length + leaked >= slots;
+      const tookMs = isShed ? 0 : serviceMs(served);
+      const doneUs = Math.round(atUs + (tookMs + overheadMs(noise, name, seed, n)) * 1000);
+      if (!isShed) {
+        served += 1;
+        running.push(doneUs);
+        if (leaksEvery !== undefined && served % leaksEvery === 0) leaked += 1;
+      }
+      return {
+        ...{ type: "call", id: `${name}-${n}`, stage, driver: "virtual", org: "org_t1", route: "chat.control" },
+        ...{ intended_us: atUs, sent_us: atUs, first_us: null, done_us: doneUs, clock_error_us: 0 },
+        outcome: isShed ? "429 b2b_overloaded" : "200",
+      };
+    });
+};
