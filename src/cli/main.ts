@@ -9,7 +9,6 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   verify: async () => (await import("./verify.ts")).verifyCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   init: async () => (await import("./init.ts")).initCommand(),
-||||||| parent of f5ea2c7 (feat(cli): capacity finds the highest rate inside the objectives of a deployment)
   capacity: async () => (await import("./capacity.ts")).capacityCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
