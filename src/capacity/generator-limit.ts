@@ -1,0 +1,82 @@
+/**
+ * Was it the generator? A probe counts against the deployment only when its calls left when they should have; a busy host or
+ * a generator at its end is told in a sentence, and the probe is left out.
+ */
+import type { GeneratorFacts, ProbeResult } from "./probe.ts";
+
+/** A call in a hundred may leave this late, or so late beside a call's length, without changing what the deployment sees. */
+const LAG_MS = 20;
+const LAG_SHARE = 0.1;
+const CPU_SHARE = 0.9;
+const STEAL_SHARE = 0.1;
+/** Calls that may have waited for one of our connections, of all. */
+const QUEUED_SHARE = 0.001;
+
+/** Calls were not sent as they should have been: nothing but the generator itself, or its connections, does that. */
+const shortfall = ({ generator, calls }: ProbeResult): string | null => {
+  const { dropped, queued, unmade, cpuShare }: GeneratorFacts = generator;
+  if (dropped > 0) return `${dropped} calls were not sent`;
+  if (unmade > 0) return `${unmade} calls could not be made`;
+  if (queued > calls * QUEUED_SHARE) return `${queued} calls may have waited for one of our connections`;
+  if ((cpuShare ?? 0) > CPU_SHARE) return `the generator used ${((cpuShare ?? 0) * 100).toFixed(0)} % of a core`;
+  return null;
+};
+
+/** Calls left late, which a busy host does as well. */
+const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
+  const { lagMsP99, stealShare } = generator;
+  if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
+    return `calls left ${lagMsP99.toFixed(0)} ms late (p99)`;
+  if ((stealShare ?? 0) > STEAL_SHARE)
+    return `the hypervisor took ${((stealShare ?? 0) * 100).toFixed(0)} % of the CPU`;
+  return null;
+};
+
+/** `null` when the generator kept up. */
+export const generatorDoubt = (result: ProbeResult): string | null => shortfall(result) ?? lateness(result);
+
+export type Ceiling = { ratePerS: number; doubt: string };
+
+/** So often the same rate has to be spoilt before it is more than the generator can do. */
+const TIMES = 2;
+/** Calls that leave late from a process with less to do than this are the host's doing, and another try may go well. */
+const BUSY_SHARE = 0.5;
+
+const isOwnDoing = (result: ProbeResult): boolean =>
+  shortfall(result) !== null || (lateness(result) !== null && (result.generator.cpuShare ?? 0) > BUSY_SHARE);
+
+/** The lowest rate that the generator spoilt again and again, unless as much was played well some other time. */
+export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
+  const played = Math.max(0, ...results.flatMap((r) => (generatorDoubt(r) === null ? [r.plan.ratePerS] : [])));
+  let lowest: Ceiling | null = null;
+  for (const result of results) {
+    const doubt = generatorDoubt(result);
+    const { ratePerS } = result.plan;
+    if (doubt === null || ratePerS <= played || ratePerS >= (lowest?.ratePerS ?? Number.POSITIVE_INFINITY)) continue;
+    const times = results.filter((other) => other.plan.ratePerS === ratePerS && isOwnDoing(other)).length;
+    if (times >= TIMES) lowest = { ratePerS, doubt };
+  }
+  return lowest;
+};
+
+const perS = (rate: number): string => `${rate < 10 ? rate.toFixed(1) : rate.toFixed(0)}/s`;
+
+/** What speaks for the answer not being the generator's limit, for a reader who doubts it. */
+export const generatorEvidence = (results: readonly ProbeResult[], answerPerS: number): string => {
+  const above = results.filter(({ plan }) => plan.ratePerS >= answerPerS * 0.95);
+  const clean = above.filter((result) => generatorDoubt(result) === null);
+  if (clean.length === 0) return "no probe at or above the answer was played without a doubt about the generator";
+  const highest = clean.reduce((a, b) => (b.plan.ratePerS > a.plan.ratePerS ? b : a));
+  const times = highest.plan.ratePerS / answerPerS;
+  const lag = Math.max(...clean.map(({ generator }) => generator.lagMsP99));
+  const cpu = Math.max(...clean.map(({ generator }) => generator.cpuShare ?? 0));
+  const notes = new Set(above.flatMap(({ generator }) => generator.notes));
+  const left = above.length - clean.length;
+  return [
+    `the generator played up to ${perS(highest.plan.ratePerS)} (${times.toFixed(1)} times the answer) on schedule`,
+    `in ${clean.length} probes at or above the answer nothing was dropped or queued, calls left at most ${lag.toFixed(1)} ms late (p99)`,
+    ...(cpu > 0 ? [`it used at most ${(cpu * 100).toFixed(0)} % of a core`] : []),
+    ...(left > 0 ? [`${left} probes were left out because it, or its host, was disturbed`] : []),
+    ...[...notes].slice(0, 3),
+  ].join("; ");
+};
