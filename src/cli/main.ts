@@ -1,11 +1,13 @@
 /** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
 import { Command, CommanderError } from "commander";
+import about from "../../package.json" with { type: "json" };
 import { maskSecrets } from "../contract/credentials.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 
 /** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import("./run.ts")).runCommand(),
+  load: async () => (await import("./load.ts")).loadCommand(),
   verify: async () => (await import("./verify.ts")).verifyCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   init: async () => (await import("./init.ts")).initCommand(),
@@ -29,6 +31,7 @@ by the safety guard, 130/143 stopped by a signal.`;
 
 const program = async (asked: string | undefined): Promise<Command> => {
   const root = new Command("floodgate")
+    .version(about.version, "--version")
     .description(
       "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
     )
@@ -49,6 +52,7 @@ const EXIT_OF: Readonly<Record<string, number>> = {
   TargetFileError: EXIT.usage,
   UnknownRuleError: EXIT.usage,
   UsageError: EXIT.usage,
+  ObjectiveError: EXIT.usage,
   NoRunError: EXIT.usage,
   CrashFileError: EXIT.usage,
 };

@@ -1,0 +1,131 @@
+/** `floodgate load`: one scenario, or a k6 script of the user's own. */
+import { existsSync } from "node:fs";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { runScript } from "../run/own-script.ts";
+import { runStages } from "../run/run-stages.ts";
+import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
+import { PROFILES } from "../workload/load-profiles.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+import { narrator } from "./narrator.ts";
+import { whenNpmIsGone } from "./npm-parent.ts";
+import { positive, whole } from "./numbers.ts";
+import { showPlan } from "./show-plan.ts";
+import { showRun, stopWithLauncher } from "./show-run.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+
+type LoadOptions = TargetOptions & {
+  driver?: "k6" | "open-loop";
+  rate?: number;
+  duration?: number;
+  arrivals?: "uniform" | "poisson";
+  profile?: string;
+  segments?: number;
+  script?: string;
+  short?: boolean;
+};
+
+/** `15s`, `2m`, `500ms`, or seconds alone. */
+const seconds = (text: string): number => {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
+  const value = Number(match?.[1]) * ({ ms: 0.001, s: 1, m: 60, h: 3600 }[match?.[2] ?? "s"] ?? 1);
+  if (match === null || value <= 0)
+    throw new InvalidArgumentError(`expected a length such as 15s or 2m, got "${text}".`);
+  return value;
+};
+
+const list = (): string => SCENARIOS.map(({ name, purpose }) => `  ${name.padEnd(24)}${purpose}`).join("\n");
+
+const wishOf = (options: LoadOptions): ScenarioWish => ({
+  ...(options.driver === undefined ? {} : { driver: options.driver }),
+  ...(options.rate === undefined ? {} : { ratePerS: options.rate }),
+  ...(options.duration === undefined ? {} : { durationS: options.duration }),
+  ...(options.arrivals === undefined ? {} : { arrivals: options.arrivals }),
+  ...(options.profile === undefined ? {} : { loadProfile: options.profile }),
+  ...(options.segments === undefined ? {} : { segments: options.segments }),
+});
+
+/** The words of the command that change the load, as they may be typed again. */
+const wordsOf = (name: string, options: LoadOptions): string[] => [
+  ...["load", name],
+  ...(options.driver === undefined ? [] : ["--driver", options.driver]),
+  ...(options.rate === undefined ? [] : ["--rate", `${options.rate}`]),
+  ...(options.duration === undefined ? [] : ["--duration", `${options.duration}s`]),
+  ...(options.arrivals === undefined ? [] : ["--arrivals", options.arrivals]),
+  ...(options.profile === undefined ? [] : ["--profile", options.profile]),
+  ...(options.segments === undefined ? [] : ["--segments", `${options.segments}`]),
+  ...(options.short === true ? ["--short"] : []),
+];
+
+const loadScript = async (script: string, args: readonly string[], options: LoadOptions): Promise<void> => {
+  if (!existsSync(script))
+    throw new CommandError(EXIT.usage, `expected a k6 script at ${script}; there is no such file`);
+  if (options.dryRun === true) {
+    process.stdout.write("Nothing was sent. What a script of your own sends is known to it alone.\n");
+    return;
+  }
+  const common = runOptions(options);
+  const say = narrator({ quiet: options.quiet === true, title: `load --script ${script}`, seed: common.seed });
+  const replay = `${commandLine(["load", "--script", script], options, common.seed)} -- ${args.join(" ")}`.replace(
+    / -- $/,
+    "",
+  );
+  const deployment = options.target === undefined ? {} : { targetFile: options.target };
+  const result = await runScript({
+    ...common,
+    ...deployment,
+    profile: "load",
+    replay,
+    script,
+    args,
+    events: say,
+  }).finally(say.end);
+  showRun(result, options);
+};
+
+export const loadCommand = (): Command =>
+  withTargetOptions(
+    new Command("load")
+      .description("one scenario, or a k6 script of your own; embedded or with --target")
+      .argument("[scenario]", "its name; without one, all are listed")
+      .argument("[k6-arguments...]", "with --script, behind --: passed on to k6")
+      .addOption(new Option("--driver <name>", "who makes the calls").choices(["k6", "open-loop"]))
+      .option("--rate <n>", "calls per second, in place of the scenario's own", positive)
+      .option("--duration <length>", "such as 15s or 2m", seconds)
+      .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
+      .addOption(new Option("--profile <name>", "how the rate runs over time").choices(Object.keys(PROFILES)))
+      .option("--segments <n>", "so many processes of the open-loop driver", whole(1, 16))
+      .option("--script <file>", "a k6 script of your own; gets FLOODGATE_BASE_URL")
+      .option("--short", "a fifth of the time"),
+  ).action(async (scenario: string | undefined, rest: string[], options: LoadOptions) => {
+    stopWithLauncher(whenNpmIsGone);
+    if (options.script !== undefined) {
+      return loadScript(options.script, [...(scenario === undefined ? [] : [scenario]), ...rest], options);
+    }
+    if (scenario === undefined) {
+      process.stdout.write(`${list()}\n`);
+      return;
+    }
+    const stage = scenarioStage(scenario, wishOf(options));
+    if (stage === null) {
+      throw new CommandError(EXIT.usage, `there is no scenario "${scenario}"; expected one of\n${list()}`);
+    }
+    if (stage.driver === "k6" && options.segments !== undefined) {
+      throw new CommandError(EXIT.usage, "--segments divides the open-loop driver; add --driver open-loop");
+    }
+    const common = runOptions(options);
+    const deployment = options.target === undefined ? {} : { targetFile: options.target };
+    const stages = { stages: () => [stage], short: options.short === true };
+    if (options.dryRun === true) return showPlan({ ...common, ...deployment, stages }, options.json === true);
+    const words = wordsOf(scenario, options);
+    const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
+    const replay = commandLine(words, options, common.seed);
+    const result = await runStages({
+      ...common,
+      ...deployment,
+      profile: `load-${scenario}`,
+      replay,
+      stages,
+      events: say,
+    }).finally(say.end);
+    showRun(result, options);
+  });
