@@ -135,5 +135,5 @@ describe("the services of docker-compose.yml, run as processes", () => {
       "--quiet",
     );
     expect(judged.code, judged.said).toBe(0);
-  });
+  }, 120_000);
 });

@@ -35,7 +35,9 @@ const serve = async (...more: string[]): Promise<{ urls: Urls; serverKey: string
 /** Of a `serve` that cannot start. */
 const mistake = async (...args: string[]): Promise<{ code: number; printed: string; said: string }> => {
   const child = spawn(process.execPath, [ENTRY, "serve", "--log-level", "silent", ...args], {
+    // One that starts all the same ends at once: its stdin is empty.
     stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, FLOODGATE_CONTROL_TOKEN: "", FLOODGATE_END_WITH_STDIN: "1" },
   });
   let [said, printed] = ["", ""];
   child.stderr.on("data", (chunk) => {

@@ -24,6 +24,8 @@ export type ServeProcess = {
 const ENVIRONMENT = {
   FLOODGATE_SESSION_SECRET: "a session secret for tests",
   FLOODGATE_ADMIN_SECRET: "an admin secret for tests",
+  // Whatever the shell has: a test that wants one says so.
+  FLOODGATE_CONTROL_TOKEN: "",
   // Each ends with the test, whatever becomes of it.
   FLOODGATE_END_WITH_STDIN: "1",
 };
