@@ -1,9 +1,10 @@
 /** Quiet organizations in turn and one that opens more than it may hold, by k6. */
 import { chatBesideNoisy } from "../src/workload/stories/chat-beside-noisy.ts";
-import { runStory } from "./shared/call.ts";
-import { handed } from "./shared/handed.ts";
+import { scenarioOf } from "./shared/scenario.ts";
 
-export { handleSummary } from "./shared/summary.ts";
-export const options = handed.options;
+const scenario = scenarioOf(chatBesideNoisy, {
+  allowed: ["200", "200 error", "429 org_overloaded", "429 b2b_overloaded", "429 rate_limited"],
+});
 
-export default (): void => runStory(chatBesideNoisy);
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;
