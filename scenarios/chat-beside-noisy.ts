@@ -3,7 +3,7 @@ import { chatBesideNoisy } from "../src/workload/stories/chat-beside-noisy.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(chatBesideNoisy, {
-  allowed: ["200", "200 error", "429 b2b_overloaded", "429 org_overloaded", "429 rate_limited"],
+  allowed: ["200", "200 error", "429 org_overloaded", "429 b2b_overloaded", "429 rate_limited"],
 });
 
 export const { options, setup, handleSummary } = scenario;
