@@ -1,0 +1,133 @@
+/** The search beside servers whose capacity stands in books, in virtual time: what it answers, and how often it is right. */
+import { describe, expect, test } from "vitest";
+import type { Arrivals } from "../workload/arrivals.ts";
+import type { Answer } from "./answer.ts";
+import type { ProbeResult } from "./probe.ts";
+import { nextStep, POLICY, type SearchPolicy } from "./search.ts";
+import {
+  playVirtually,
+  REFUSALS,
+  SLOWER,
+  type VirtualObjective,
+  type VirtualServer,
+} from "./virtual-server.fixture.ts";
+
+/** Share of calls lost by C slots and K places at a Erlang, Poisson arrivals, exponential service (any, when K = C). */
+const loss = (slots: number, places: number, erlang: number): number => {
+  let term = 1;
+  let sum = 1;
+  for (let n = 1; n <= places; n++) {
+    term *= erlang / Math.min(n, slots);
+    sum += term;
+  }
+  return term / sum;
+};
+/** Rate at which `loss` is `limit`. */
+const lossRate = ({ slots, places, serviceS }: VirtualServer, limit: number): number => {
+  let [low, high] = [0, 2 * slots];
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2;
+    if (loss(slots, places, middle) < limit) low = middle;
+    else high = middle;
+  }
+  return low / serviceS;
+};
+
+type Played = { answer: Answer; results: ProbeResult[] };
+
+const search = (
+  server: VirtualServer,
+  objectives: readonly VirtualObjective[],
+  seed: number,
+  more: Partial<SearchPolicy> = {},
+  arrivals: Arrivals = "poisson",
+  spoil: (result: ProbeResult) => ProbeResult = (result) => result,
+): Played => {
+  const limits = objectives.map(({ limit }) => limit);
+  const results: ProbeResult[] = [];
+  for (let at = 0; at < 100; at++) {
+    const step = nextStep(results, limits, { ...POLICY, maxPerS: Number.POSITIVE_INFINITY, ...more });
+    if ("answer" in step) return { answer: step.answer, results };
+    results.push(spoil(playVirtually(server, step.probe, objectives, seed * 1000 + at, arrivals)));
+  }
+  throw new Error("the search did not come to an end");
+};
+
+const SEEDS = Array.from({ length: 12 }, (_, i) => i + 1);
+const MDCC: VirtualServer = { slots: 16, places: 16, serviceS: 0.2, service: "constant" };
+const MMCK: VirtualServer = { slots: 16, places: 48, serviceS: 0.2, service: "exponential" };
+const MM1: VirtualServer = { slots: 1, places: 100_000, serviceS: 0.01, service: "exponential" };
+
+describe("the capacity search", () => {
+  test.each<[string, VirtualServer, VirtualObjective[], number, { within10: number; covers: number }]>([
+    ["Erlang-B: 16 slots of 200 ms", MDCC, [REFUSALS(0.01)], lossRate(MDCC, 0.01), { within10: 11, covers: 10 }],
+    ["16 slots and 32 that wait", MMCK, [REFUSALS(0.01)], lossRate(MMCK, 0.01), { within10: 11, covers: 10 }],
+    // The time in a queue of one exponential server is exponential: p99 = ln 100 / (service rate - rate).
+    ["a queue under p99<=100ms", MM1, [SLOWER(0.1, 0.01)], 100 - Math.log(100) / 0.1, { within10: 8, covers: 8 }],
+    [
+      "two objectives, of which the refusals break first",
+      MDCC,
+      [SLOWER(0.3, 0.01), REFUSALS(0.01)],
+      lossRate(MDCC, 0.01),
+      { within10: 11, covers: 10 },
+    ],
+  ])("%s", { timeout: 120_000 }, (_, server, objectives, truth, atLeast) => {
+    const answers = SEEDS.map((seed) => search(server, objectives, seed, { playS: 200 }).answer);
+    const within10 = answers.filter(({ ratePerS }) => Math.abs(ratePerS / truth - 1) <= 0.1).length;
+    const covers = answers.filter(
+      ({ low, high }) => low <= truth && truth <= (high ?? Number.POSITIVE_INFINITY),
+    ).length;
+    expect(within10).toBeGreaterThanOrEqual(atLeast.within10);
+    expect(covers).toBeGreaterThanOrEqual(atLeast.covers);
+    expect(new Set(answers.map(({ binding }) => binding))).toEqual(new Set([objectives.length - 1]));
+  });
+
+  test("uniform arrivals on constant service: C / S, where refusals jump from none to many", () => {
+    const { answer } = search(MDCC, [REFUSALS(0.01)], 1, {}, "uniform");
+    expect(answer.kind).toBe("found");
+    expect(answer.low).toBeLessThanOrEqual(80);
+    expect(answer.high).toBeGreaterThanOrEqual(80);
+    expect(Math.abs(answer.ratePerS / 80 - 1)).toBeLessThan(0.06);
+  });
+
+  test("doubles, never plays above the rate that is permitted, and says that this was the limit", () => {
+    const { answer, results } = search(MDCC, [REFUSALS(0.01)], 1, { maxPerS: 20 });
+    expect(results.map(({ plan }) => plan.ratePerS).slice(0, 4)).toEqual([4, 8, 16, 20]);
+    expect(Math.max(...results.map(({ plan }) => plan.ratePerS))).toBe(20);
+    expect(answer).toMatchObject({ kind: "at-least", low: 20, high: null, reason: /load_max_rps/ });
+  });
+
+  test("a generator at its end is the limit of the answer, not the deployment's", () => {
+    const late = (result: ProbeResult): ProbeResult =>
+      result.plan.ratePerS > 30 ? { ...result, generator: { ...result.generator, dropped: 5 } } : result;
+    const { answer } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", late);
+    expect(answer.kind).toBe("at-least");
+    expect(answer.low).toBeGreaterThanOrEqual(16);
+    expect(answer.low).toBeLessThanOrEqual(30);
+    expect(answer.reason).toMatch(/the generator was the limit/);
+  });
+
+  test("a disturbance of the host that passes is played again", () => {
+    let disturbed = 0;
+    const once = (result: ProbeResult): ProbeResult => {
+      if (result.plan.ratePerS !== 16 || disturbed++ > 0) return result;
+      return { ...result, generator: { ...result.generator, lagMsP99: 80 } };
+    };
+    const { answer, results } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", once);
+    expect(answer.kind).toBe("found");
+    expect(results.filter(({ plan }) => plan.ratePerS === 16)).toHaveLength(2);
+  });
+
+  test("what is broken at any rate is broken at any rate", () => {
+    const closed: VirtualServer = { ...MDCC, slots: 1, places: 0 };
+    expect(search(closed, [REFUSALS(0.01)], 1).answer).toMatchObject({ kind: "never", ratePerS: 0 });
+  });
+
+  test("the generator is tried at twice the answer, and the safe end is confirmed", () => {
+    const { answer, results } = search(MDCC, [REFUSALS(0.01)], 3);
+    const confirmed = results.filter(({ plan }) => plan.purpose === "confirm").at(-1) as ProbeResult;
+    expect(confirmed.plan.ratePerS).toBeLessThan(answer.ratePerS);
+    expect(Math.max(...results.map(({ plan }) => plan.ratePerS))).toBeGreaterThanOrEqual(1.8 * answer.ratePerS);
+    expect(answer.generator).toMatch(/times the answer/);
+  });
+});

@@ -1,0 +1,186 @@
+/**
+ * The rate at which a share of bad calls reaches its limit, from all probes together, with what is not known about it. The
+ * share's logit is taken as a straight line in the logarithm of the rate, near the limit; the line's two unknowns (where it
+ * reaches the limit, how steep it is) are weighed on a grid, with nothing known beforehand but their range. So probes that
+ * are undecided count for what they are worth, and a share that jumps from none to many is bounded by the rates around it.
+ */
+import { offeredPerS, type ProbeResult, type ProbeVerdict } from "./probe.ts";
+import { dispersionOf, judgedLimit, judgeShare, SURE } from "./sequential-test.ts";
+
+/** Weights over `logRates` (natural logarithms of calls per second, ascending), summing to 1. */
+export type Posterior = { readonly logRates: readonly number[]; readonly weights: readonly number[] };
+
+export type Threshold = Posterior & {
+  /** How many times more the tallies vary than those of independent calls would. */
+  readonly dispersion: number;
+};
+
+type Point = { logRate: number; bad: number; n: number };
+
+/** A probe with less weight than this is passed over. */
+const NO_WEIGHT = 1e-3;
+
+const STEP = 0.01;
+/** From a share that grows as the square of the rate to one that jumps within a percent. */
+const SLOPES: readonly number[] = Array.from({ length: 16 }, (_, i) => 2 * Math.exp((i * Math.log(150)) / 15));
+/** Probes this far from the answer, as a logarithm, count e^-1/2 as much: the line is straight only nearby. */
+const REACH = 0.3;
+/** The answer says which probes are near, and these the answer: it is settled after a few turns. */
+const PASSES = 3;
+
+const logShare = (logit: number): number =>
+  logit > 0 ? -Math.log1p(Math.exp(-logit)) : logit - Math.log1p(Math.exp(logit));
+
+const gridOf = (low: number, high: number): number[] =>
+  Array.from({ length: Math.ceil((high - low) / STEP) + 1 }, (_, i) => low + i * STEP);
+
+type Fit = { weights: number[]; best: { logRate: number; slope: number } };
+
+const weigh = (
+  points: readonly Point[],
+  counts: readonly number[],
+  limitLogit: number,
+  grid: readonly number[],
+): Fit => {
+  const logs: number[] = [];
+  const near = points.flatMap((point, i) => {
+    const count = counts[i] as number;
+    return count < NO_WEIGHT
+      ? []
+      : [{ logRate: point.logRate, bad: count * point.bad, good: count * (point.n - point.bad) }];
+  });
+  let top = Number.NEGATIVE_INFINITY;
+  let best = { logRate: grid[0] as number, slope: 1 };
+  for (const at of grid) {
+    for (const slope of SLOPES) {
+      let sum = 0;
+      for (const { logRate, bad, good } of near) {
+        const logit = limitLogit + slope * (logRate - at);
+        const log = logShare(logit);
+        // The share of the others has a logit of the other sign: log(1 - p) = log p - logit.
+        sum += bad * log + good * (log - logit);
+      }
+      logs.push(sum);
+      if (sum > top) {
+        top = sum;
+        best = { logRate: at, slope };
+      }
+    }
+  }
+  const weights = grid.map((_, i) =>
+    SLOPES.reduce((sum, _slope, j) => sum + Math.exp((logs[i * SLOPES.length + j] as number) - top), 0),
+  );
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return { weights: weights.map((weight) => weight / total), best };
+};
+
+/** How far the probes are from the fitted line, beside what independent calls would be. */
+const misfit = (points: readonly Point[], counts: readonly number[], limitLogit: number, { best }: Fit): number => {
+  let chiSquare = 0;
+  let freedom = -2;
+  for (const [i, { logRate, bad, n }] of points.entries()) {
+    const share = Math.exp(logShare(limitLogit + best.slope * (logRate - best.logRate)));
+    const expected = n * share;
+    if (expected < 1 || n - expected < 1) continue;
+    chiSquare += (counts[i] as number) * ((bad - expected) ** 2 / (expected * (1 - share)));
+    freedom += counts[i] as number;
+  }
+  return freedom < 1 ? 1 : chiSquare / freedom;
+};
+
+export const quantileOf = ({ logRates, weights }: Posterior, p: number): number => {
+  let sum = 0;
+  for (const [i, weight] of weights.entries()) {
+    sum += weight;
+    if (sum >= p) return Math.exp((logRates[i] as number) - STEP * Math.min(1, (sum - p) / weight) + STEP / 2);
+  }
+  return Math.exp(logRates.at(-1) as number);
+};
+
+/**
+ * No line is needed to know that the answer lies above a rate that is surely met and below one that is surely broken: what
+ * the line says elsewhere is left out. So a share that jumps, which no line follows, has its answer between two probes.
+ */
+const between = (
+  points: readonly Point[],
+  limit: number,
+  dispersion: number,
+  logRates: readonly number[],
+  weights: readonly number[],
+): number[] => {
+  const ratesOf = (wanted: ProbeVerdict): number[] =>
+    points.flatMap((point) => (judgeShare(point, limit, dispersion, SURE) === wanted ? [point.logRate] : []));
+  const [met, broken] = [Math.max(...ratesOf("met")), Math.min(...ratesOf("broken"))];
+  if (met >= broken) return [...weights];
+  const isIn = (at: number): boolean => at > met - STEP && at < broken + STEP;
+  const inside = weights.map((weight, i) => (isIn(logRates[i] as number) ? weight : 0));
+  const total = inside.reduce((sum, weight) => sum + weight, 0);
+  if (total > 1e-3) return inside.map((weight) => weight / total);
+  const count = logRates.filter(isIn).length;
+  return logRates.map((at) => (isIn(at) ? 1 / count : 0));
+};
+
+/** Between the lowest rate with more than the limit and the next one below it. */
+const firstGuess = (points: readonly Point[], limit: number): number => {
+  const above = points.filter(({ bad, n }) => bad > n * limit).map(({ logRate }) => logRate);
+  const lowest = above.length > 0 ? Math.min(...above) : Math.max(...points.map(({ logRate }) => logRate));
+  const below = points.flatMap(({ logRate }) => (logRate < lowest ? [logRate] : []));
+  return below.length > 0 ? (lowest + Math.max(...below)) / 2 : lowest;
+};
+
+/** `range`: rates between which the answer lies, in calls per second. `of`: number of the objective. */
+export const thresholdOf = (
+  results: readonly ProbeResult[],
+  of: number,
+  limit: number,
+  range: { low: number; high: number },
+): Threshold => {
+  const tallies = results.map(({ tallies }) => tallies[of] ?? { bad: 0, n: 0, blocks: [] });
+  const points = results.map((result, i): Point => {
+    const { bad, n } = tallies[i] ?? { bad: 0, n: 0 };
+    return { logRate: Math.log(offeredPerS(result)), bad, n };
+  });
+  const p = judgedLimit(limit);
+  const limitLogit = Math.log(p / (1 - p));
+  const logRates = gridOf(Math.log(range.low), Math.log(range.high));
+  const within = dispersionOf(tallies);
+  let centre = firstGuess(points, p);
+  let dispersion = within;
+  let weights: number[] = [];
+  for (let pass = 0; pass < PASSES; pass++) {
+    const nearness = points.map(({ logRate }) => Math.exp(-0.5 * ((logRate - centre) / REACH) ** 2));
+    const fitted = weigh(
+      points,
+      nearness.map((near) => near / dispersion),
+      limitLogit,
+      logRates,
+    );
+    weights = between(points, p, within, logRates, fitted.weights);
+    centre = Math.log(quantileOf({ logRates, weights }, 0.5));
+    dispersion = Math.max(within, misfit(points, nearness, limitLogit, fitted));
+  }
+  return { logRates, weights, dispersion };
+};
+
+/** Of the lowest of several thresholds on one grid, taken as independent. */
+export const lowestOf = (thresholds: readonly Posterior[]): Posterior => {
+  const logRates = (thresholds[0] as Posterior).logRates;
+  const above = thresholds.map(() => 1);
+  let before = 1;
+  const weights = logRates.map((_, i) => {
+    let product = 1;
+    for (const [j, { weights: of }] of thresholds.entries()) {
+      above[j] = Math.max(0, (above[j] as number) - (of[i] as number));
+      product *= above[j] as number;
+    }
+    const weight = Math.max(0, before - product);
+    before = product;
+    return weight;
+  });
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return { logRates, weights: weights.map((weight) => weight / total) };
+};
+
+/** Of each objective, as far as the probes show it. */
+export const dispersionsOf = (results: readonly ProbeResult[], objectives: number): number[] =>
+  Array.from({ length: objectives }, (_, of) => dispersionOf(results.flatMap(({ tallies }) => tallies[of] ?? [])));
