@@ -1,0 +1,76 @@
+/** What a search found, as claims `capacity/<objective>` and as a measurement of a report. */
+import type { Claim, Measurement } from "../history/run-document.ts";
+import { type Answer, perS } from "./answer.ts";
+import { type Demand, demandVerdict, neededPerS } from "./demand.ts";
+import type { FirstLimit } from "./first-limit.ts";
+
+export type Found = {
+  answer: Answer;
+  limit: FirstLimit;
+  advice: readonly string[];
+  demand: Demand | null;
+  /** As the user wrote them. */
+  objectives: readonly string[];
+  /** Calls that counted, in all probes. */
+  calls: number;
+};
+
+/** `44.4/s, between 42.1/s and 46.8/s`, or what else can be said. */
+export const answerText = ({ kind, ratePerS, low, high }: Answer): string => {
+  if (kind === "never") return `broken at ${perS(high ?? 0)} already`;
+  if (kind === "at-least") return `at least ${perS(low)}`;
+  if (high === null) return "not known";
+  return `${perS(ratePerS)}, between ${perS(low)} and ${perS(high)} (95 %)`;
+};
+
+const VERDICTS: Record<Answer["kind"], Claim["verdict"]> = {
+  found: "pass",
+  "at-least": "inconclusive",
+  never: "fail",
+  unknown: "inconclusive",
+};
+
+export const capacityClaims = (found: Found, stage: string, replay: string): Claim[] => {
+  const { answer, limit, advice, demand, objectives } = found;
+  const common = { stage, spec: [], evidence: [], replay };
+  const claims = objectives.map((objective, at): Claim => {
+    const isFirst = answer.binding === null || answer.binding === at;
+    const reasons = [answer.reason, ...(isFirst ? [] : ["another objective is broken first"])];
+    if (isFirst && answer.kind === "found") reasons.push(`the limit met first: ${limit.sentence}`);
+    reasons.push(answer.generator, ...advice);
+    return {
+      ...common,
+      id: `capacity/${objective}`,
+      // A demand is the question, if there is one; the highest rate is then only told.
+      level: demand === null ? "must" : "info",
+      verdict: VERDICTS[answer.kind],
+      reason: reasons.join("; "),
+      expected: `the highest rate at which ${objective} holds`,
+      got: isFirst ? answerText(answer) : `holds at ${perS(answer.ratePerS)}`,
+    };
+  });
+  if (demand === null) return claims;
+  const needed = neededPerS(demand);
+  return [
+    ...claims,
+    {
+      ...common,
+      id: "capacity/demand",
+      level: "must",
+      verdict: demandVerdict(answer, demand),
+      reason: [answer.reason, ...advice].join("; "),
+      expected: `${objectives.join(", ")} at ${perS(needed)}`,
+      got: answerText(answer),
+    },
+  ];
+};
+
+export const capacityMeasurement = ({ answer, calls }: Found, stage: string): Measurement[] =>
+  answer.kind === "unknown" && answer.high === null
+    ? []
+    : [
+        {
+          ...{ name: "capacity_rps", stage, unit: "1/s", n: calls },
+          ...{ value: answer.ratePerS, low: answer.low, high: answer.high },
+        },
+      ];

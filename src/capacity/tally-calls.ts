@@ -1,0 +1,82 @@
+/** The calls of a probe as tallies. What is counted goes by the moment a call should have left, so late calls count as well. */
+import type { CallLine } from "../history/line.ts";
+import { quantile } from "../history/statistics.ts";
+import type { ObjectiveTally, Tally } from "./probe.ts";
+import type { ShareObjective } from "./share-objective.ts";
+
+/** Run time in microseconds, from inclusive, to exclusive. */
+export type Span = { fromUs: number; toUs: number };
+
+/** A block of a probe lasts this many times as long as a call, so that two blocks have little to do with each other. */
+const BLOCK_LATENCIES = 5;
+const BLOCK_LEAST_US = 1_000_000;
+
+const within = (lines: readonly CallLine[], { fromUs, toUs }: Span): CallLine[] =>
+  lines.filter(({ intended_us }) => intended_us >= fromUs && intended_us < toUs);
+
+const count = (tally: Tally, isBad: boolean): void => {
+  tally.n += 1;
+  if (isBad) tally.bad += 1;
+};
+
+/** Without blocks, for a look at a probe that still runs. */
+export const tallyPlainly = (
+  lines: readonly CallLine[],
+  objectives: readonly ShareObjective[],
+  span: Span,
+): Tally[] => {
+  const counted = within(lines, span);
+  return objectives.map((objective) => {
+    const tally = { bad: 0, n: 0 };
+    for (const line of counted) {
+      const isBad = objective.isBad(line);
+      if (isBad !== null) count(tally, isBad);
+    }
+    return tally;
+  });
+};
+
+export type CallsTallied = {
+  calls: number;
+  tallies: ObjectiveTally[];
+  shown: string[];
+  outcomes: Record<string, number>;
+  organizations: number;
+  latencyMsP50: number | null;
+};
+
+export const tallyCalls = (
+  lines: readonly CallLine[],
+  objectives: readonly ShareObjective[],
+  span: Span,
+): CallsTallied => {
+  const counted = within(lines, span);
+  const answered = counted.filter(({ outcome }) => outcome.startsWith("2"));
+  const latencies = answered.map((line) => line.done_us - line.intended_us).sort((a, b) => a - b);
+  const medianUs = quantile(latencies, 0.5);
+  const blockUs = Math.max(BLOCK_LEAST_US, BLOCK_LATENCIES * (medianUs ?? 0));
+  const outcomes: Record<string, number> = {};
+  for (const { outcome } of counted) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+  const tallies = objectives.map((objective): ObjectiveTally => {
+    const whole = { bad: 0, n: 0 };
+    const blocks = new Map<number, Tally>();
+    for (const line of counted) {
+      const isBad = objective.isBad(line);
+      if (isBad === null) continue;
+      const at = Math.floor((line.intended_us - span.fromUs) / blockUs);
+      const block = blocks.get(at) ?? { bad: 0, n: 0 };
+      blocks.set(at, block);
+      count(whole, isBad);
+      count(block, isBad);
+    }
+    return { ...whole, blocks: [...blocks.values()] };
+  });
+  return {
+    calls: counted.length,
+    tallies,
+    shown: objectives.map((objective) => objective.shown(counted)),
+    outcomes,
+    organizations: new Set(counted.map(({ org }) => org)).size,
+    latencyMsP50: medianUs === null ? null : medianUs / 1000,
+  };
+};
