@@ -51,8 +51,6 @@ export type Setting = {
   readonly replicas: number | null;
   /** Organizations that the load came from. */
   readonly organizations: number;
-  /** Tenants with a key, where the target file has them. */
-  readonly tenants: number;
 };
 
 const ORGANIZATION_BOUND = new Set(["organization", "key", "allowance"]);

@@ -9,7 +9,7 @@ import { type Answer, answerBracket, answerInterval, verdictAt } from "./answer.
 import { type Ceiling, ceilingOf, generatorDoubt } from "./generator-limit.ts";
 import { offeredPerS, type ProbePlan, type ProbeResult, type ProbeVerdict, type Purpose } from "./probe.ts";
 import { judgeTallies, PRIOR_DISPERSION } from "./sequential-test.ts";
-import { dispersionsOf, lowestOf, quantileOf, thresholdOf } from "./threshold.ts";
+import { dispersionsOf, lowestOf, quantileOf, type Threshold, thresholdOf } from "./threshold.ts";
 
 export type SearchPolicy = {
   /** The first rate, calls per second. */
@@ -116,14 +116,21 @@ const bisect = ({ limits, clean, verdicts }: State): number | null => {
   return below.length > 0 && lowestBroken / highestMet > BISECTED ? Math.sqrt(lowestBroken * highestMet) : null;
 };
 
-const narrow = (state: State): Step => {
-  const { limits, policy, results, clean, verdicts, topPerS, spentS } = state;
-  const rates = clean.map(({ plan }) => plan.ratePerS);
+type Interval = { thresholds: Threshold[]; low: number; middle: number; high: number };
+
+const intervalOf = ({ limits, clean, verdicts }: State): Interval => {
   const broken = Math.min(...clean.flatMap((result, i) => (verdicts[i] === "broken" ? [offeredPerS(result)] : [])));
   const range = { low: broken / 6, high: broken * 2 };
   const thresholds = limits.map((limit, of) => thresholdOf(clean, of, limit, range));
   const lowest = lowestOf(thresholds);
   const [low, middle, high] = [0.025, 0.5, 0.975].map((p) => quantileOf(lowest, p)) as [number, number, number];
+  return { thresholds, low, middle, high };
+};
+
+const narrow = (state: State): Step => {
+  const { policy, results, clean, verdicts, topPerS, spentS } = state;
+  const rates = clean.map(({ plan }) => plan.ratePerS);
+  const { thresholds, low, middle, high } = intervalOf(state);
   const sides = Math.log(high / low) / 2;
   const played = (purpose: Purpose): number => results.filter(({ plan }) => plan.purpose === purpose).length;
   const confirmations = clean.flatMap(({ plan }, i) => (plan.purpose === "confirm" ? [verdicts[i]] : []));
@@ -147,14 +154,28 @@ const narrow = (state: State): Step => {
   return { answer: answerInterval(state, thresholds, { low, middle, high }, isConfirmed) };
 };
 
+const isBracketed = ({ verdicts }: State): boolean =>
+  new Set(verdicts.map((verdict) => verdict === "broken")).size === 2;
+
+/** What the probes say so far, where nothing more may be played. */
+export const answerSoFar = (
+  results: readonly ProbeResult[],
+  limits: readonly number[],
+  policy: SearchPolicy,
+): Answer => {
+  const state = stateOf(results, limits, policy);
+  if (!isBracketed(state)) return answerBracket(state);
+  const { thresholds, ...interval } = intervalOf(state);
+  return answerInterval(state, thresholds, interval, false);
+};
+
 /** What to play next after these probes, in the order in which they were played, or what was found. */
 export const nextStep = (results: readonly ProbeResult[], limits: readonly number[], policy: SearchPolicy): Step => {
   const state = stateOf(results, limits, policy);
   const last = results.at(-1);
   const spoilt = results.length - 1 - results.findLastIndex((result) => generatorDoubt(result) === null);
-  if (spoilt >= TRIES && last !== undefined) return { answer: answerBracket(state) };
+  if (spoilt >= TRIES) return { answer: answerSoFar(results, limits, policy) };
   // What was spoilt is tried once more, unless that rate has turned out to be more than the generator can do.
   if (spoilt > 0 && last !== undefined && last.plan.ratePerS <= state.topPerS) return { probe: last.plan };
-  const isBracketed = new Set(state.verdicts.map((verdict) => verdict === "broken")).size === 2;
-  return isBracketed ? narrow(state) : bracket(state);
+  return isBracketed(state) ? narrow(state) : bracket(state);
 };

@@ -10,6 +10,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   init: async () => (await import("./init.ts")).initCommand(),
   gate: async () => (await import("./gate.ts")).gateCommand(),
+  capacity: async () => (await import("./capacity.ts")).capacityCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
   dev: async () => (await import("./dev.ts")).devCommand(),

@@ -1,0 +1,116 @@
+/** Plays a capacity search to its end on a deployment, and writes down what was found as one stage of a run. */
+import type { Answer } from "../capacity/answer.ts";
+import { capacityClaims, capacityMeasurement, type Found } from "../capacity/capacity-claims.ts";
+import { advise, type Demand } from "../capacity/demand.ts";
+import { firstLimit } from "../capacity/first-limit.ts";
+import { answerSoFar, nextStep, type SearchPolicy } from "../capacity/search.ts";
+import type { ShareObjective } from "../capacity/share-objective.ts";
+import type { Line } from "../history/line.ts";
+import { measureStage } from "../history/measure.ts";
+import type { Claim } from "../history/run-document.ts";
+import { inOrder, ofCutOffStage } from "../invariants/judge-stage.ts";
+import { viewOf } from "../target/view-of-target.ts";
+import type { Arrivals } from "../workload/arrivals.ts";
+import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "./run-context.ts";
+import { readWitnesses } from "./witnesses.ts";
+
+export const CAPACITY_STAGE = "capacity";
+
+export type CapacityWish = {
+  story: string;
+  arrivals: Arrivals;
+  objectives: readonly ShareObjective[];
+  policy: SearchPolicy;
+  demand: Demand | null;
+  /** Told of each probe when it has been played. */
+  onProbe(probe: PlayedProbe): void;
+};
+
+type Searched = { answer: Answer; probes: PlayedProbe[]; cutOff: string | null };
+
+const search = async (context: RunContext, deployment: Deployment, wish: CapacityWish): Promise<Searched> => {
+  const { story, arrivals, objectives, policy } = wish;
+  const limits = objectives.map(({ limit }) => limit);
+  const { target } = deployment;
+  const setting: ProbeSetting = {
+    stage: CAPACITY_STAGE,
+    job: { story, target, arrivals, view: viewOf(target) },
+    objectives,
+  };
+  const probes: PlayedProbe[] = [];
+  for (;;) {
+    const step = nextStep(probes, limits, policy);
+    if ("answer" in step) return { answer: step.answer, probes, cutOff: null };
+    const { probe } = step;
+    context.events.progress(
+      `capacity: probe ${probes.length + 1}, ${probe.purpose}, ${probe.ratePerS.toFixed(1)} calls/s`,
+    );
+    const played = await playProbe(context, deployment, setting, probe, probes.length);
+    const cutOff = context.signal.aborted ? "the run was stopped" : (stoppedBy(context) ?? played.failure);
+    // A probe that was cut short is no probe.
+    if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
+    probes.push(played);
+    wish.onProbe(played);
+  }
+};
+
+const foundOf = ({ answer, probes }: Searched, deployment: Deployment, wish: CapacityWish): Found => {
+  const { objectives, demand } = wish;
+  const binding = answer.binding === null ? null : objectives[answer.binding];
+  const limit = firstLimit(probes, answer.ratePerS, binding?.isTime === true);
+  const setting = {
+    replicas: deployment.target.limits?.replicas ?? null,
+    organizations: Math.max(1, ...probes.map(({ organizations }) => organizations)),
+  };
+  return {
+    ...{ answer, limit, demand, advice: advise(answer, limit, setting, demand) },
+    objectives: objectives.map(({ text }) => text),
+    calls: probes.reduce((sum, { calls }) => sum + calls, 0),
+  };
+};
+
+/** The answer and what goes with it; `null` when nothing could be played. */
+export const playCapacity = async (
+  context: RunContext,
+  deployment: Deployment,
+  wish: CapacityWish,
+): Promise<{ found: Found; probes: PlayedProbe[] }> => {
+  const began = performance.now();
+  const searched = await search(context, deployment, wish);
+  const { probes, cutOff } = searched;
+  const found = foundOf(searched, deployment, wish);
+  const { target } = deployment;
+  const lines: Line[] = inOrder(probes.flatMap((probe): Line[] => probe.lines));
+  const { summary, measurements } = measureStage(lines, {
+    stage: CAPACITY_STAGE,
+    durationMs: performance.now() - began,
+  });
+  const claims = capacityClaims(found, CAPACITY_STAGE, context.replay).map(
+    (claim): Claim =>
+      cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` },
+  );
+  await context.folder.writeJson("capacity.json", {
+    ...found,
+    probes: probes.map(({ lines: _, ...probe }) => probe),
+  });
+  await context.addStage({
+    summary: { ...summary, driver: "open-loop" },
+    lines,
+    facts: {
+      ...{ stage: CAPACITY_STAGE, started_at_ms: context.epochUs / 1000, exclusive: deployment.exclusive },
+      ...{ limits: target.limits ?? {}, shedding: target.shedding ?? "unknown", tenants: {}, faults: false },
+      ...(await readWitnesses(target, `${context.run}.${CAPACITY_STAGE}`)),
+    },
+    claims,
+    // Of probes at many rates together, times and rates mean nothing.
+    measurements: [
+      ...measurements.filter(({ name }) => name === "refusal_ms_p99"),
+      ...capacityMeasurement(found, CAPACITY_STAGE),
+    ],
+    faults: [],
+    notes: [...new Set(probes.flatMap(({ generator }) => generator.notes))].slice(0, 10),
+  });
+  return { found, probes };
+};

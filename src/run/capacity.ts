@@ -1,0 +1,152 @@
+/** The body of `capacity`: the highest rate at which a deployment keeps its objectives, and whether that meets a demand. */
+import { readFile } from "node:fs/promises";
+import type { Found } from "../capacity/capacity-claims.ts";
+import { type Demand, demandOf } from "../capacity/demand.ts";
+import { POLICY, type SearchPolicy, SHORT_POLICY } from "../capacity/search.ts";
+import { type ShareObjective, shareObjective } from "../capacity/share-objective.ts";
+import { parseObjectives } from "../history/objectives.ts";
+import type { Target } from "../target/target.ts";
+import { viewOf } from "../target/view-of-target.ts";
+import type { Arrivals } from "../workload/arrivals.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import type { PlayedProbe } from "./capacity-probe.ts";
+import { playCapacity } from "./capacity-search.ts";
+import { prepareTarget, readTarget } from "./prepare-target.ts";
+import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+
+/** What a user has to mend in what was asked for. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
+export type CapacityWishes = {
+  targetFile: string;
+  owned: readonly string[];
+  story: string;
+  arrivals: Arrivals;
+  /** `--slo`; without it, the target file's `slo` for the story. */
+  slo: string | undefined;
+  demandFile: string | undefined;
+  short: boolean;
+};
+
+export type CapacityRun = Omit<RunRequest, "targets" | "profile" | "required"> &
+  CapacityWishes & {
+    onObjectives(objectives: readonly ShareObjective[]): void;
+    onProbe(probe: PlayedProbe): void;
+  };
+
+/** Random arrivals come in bunches, which a permitted rate that is near would hold back; regular ones do not. */
+const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
+const NO_ERRORS = "errors<=1%";
+
+/** Refusals and times say nothing of a deployment that answers 503: where nothing is said of errors, they may be few. */
+const objectivesOf = (wishes: CapacityWishes, target: Target): ShareObjective[] => {
+  const family = wishes.story.split("-")[0] as string;
+  const stated = wishes.slo ?? target.slo?.[wishes.story] ?? target.slo?.[family];
+  if (stated === undefined) {
+    throw new UsageError(
+      `capacity needs objectives: --slo 'refusals<=1%,p99<=300ms', or slo.${family} in the target file`,
+    );
+  }
+  try {
+    const objectives = parseObjectives(stated);
+    const hasErrors = objectives.some(({ metric }) => metric === "errors");
+    return [...objectives, ...(hasErrors ? [] : parseObjectives(NO_ERRORS))].map(shareObjective);
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+};
+
+const demandOfFile = async (path: string | undefined): Promise<Demand | null> => {
+  if (path === undefined) return null;
+  try {
+    return demandOf(JSON.parse(await readFile(path, "utf8")));
+  } catch (error) {
+    throw new UsageError(`--demand ${path}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+};
+
+const policyOf = ({ short, arrivals }: CapacityWishes, target: Target): SearchPolicy => {
+  const permitted = target.permits?.load_max_rps;
+  const maxPerS = permitted === undefined ? Number.POSITIVE_INFINITY : permitted * SHARE_OF_PERMIT[arrivals];
+  return { ...(short ? SHORT_POLICY : POLICY), maxPerS };
+};
+
+const missingOf = ({ story: name }: CapacityWishes, target: Target): string[] => {
+  const story = STORIES.get(name);
+  if (story === undefined) {
+    throw new UsageError(`there is no scenario "${name}"; expected one of ${[...STORIES.keys()].join(", ")}`);
+  }
+  return story.missing(viewOf(target));
+};
+
+/** The lease of the target file bounds what is sent; how much that is depends on what is found. */
+const INTENT = { load: true, faults: false, requests: 1 };
+
+export type CapacityPlan = {
+  schema: "floodgate/plan@1";
+  target: { name: string; base_url: string; budget: Record<string, number> };
+  story: string;
+  arrivals: Arrivals;
+  objectives: string[];
+  /** Calls per second; null where the target file does not bound it. */
+  max_per_s: number | null;
+  /** The rates that are played until an objective is broken, as far as they are permitted. */
+  rates: number[];
+  seconds_at_most: number;
+  lacks: string[];
+  refused_by_guard: readonly string[];
+};
+
+const BRACKETS_SHOWN = 8;
+
+/** Reads the target file and nothing else: no secret, no lock, no folder, no call. */
+export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan> => {
+  const { target, refusals } = await readTarget(wishes.targetFile, wishes.owned, INTENT);
+  const objectives = objectivesOf(wishes, target);
+  await demandOfFile(wishes.demandFile);
+  const { maxPerS, startPerS, playS, confirmS, warmUpS } = policyOf(wishes, target);
+  const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
+  return {
+    schema: "floodgate/plan@1",
+    target: {
+      name: target.name ?? target.base_url,
+      base_url: target.base_url,
+      budget: { ...target.budget } as Record<string, number>,
+    },
+    ...{ story: wishes.story, arrivals: wishes.arrivals, objectives: objectives.map(({ text }) => text) },
+    max_per_s: Number.isFinite(maxPerS) ? maxPerS : null,
+    rates: [
+      ...doubled.filter((rate) => rate < maxPerS),
+      ...(maxPerS < startPerS * 2 ** BRACKETS_SHOWN ? [maxPerS] : []),
+    ],
+    // A confirmation that fails prolongs the search by half, twice at the most.
+    seconds_at_most: Math.ceil(2 * playS + 4 * (confirmS + warmUpS)),
+    lacks: missingOf(wishes, target),
+    refused_by_guard: refusals,
+  };
+};
+
+export type CapacityResult = RunResult & { found: Found | null };
+
+/** Throws what a user has to mend before anything is sent. */
+export const findCapacity = async (request: CapacityRun): Promise<CapacityResult> => {
+  const { targetFile, owned, story, arrivals, onProbe } = request;
+  const prepared = await prepareTarget(targetFile, owned, INTENT);
+  const { target } = prepared;
+  const objectives = objectivesOf(request, target);
+  const demand = await demandOfFile(request.demandFile);
+  const lacks = missingOf(request, target);
+  if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
+  request.onObjectives(objectives);
+  const policy = policyOf(request, target);
+  let found: Found | null = null;
+  const result = await recordRun({ ...request, profile: "capacity", targets: [prepared] }, async (context) => {
+    const [deployment] = context.deployments;
+    if (deployment === undefined) throw new Error("no deployment was opened");
+    const wish = { story, arrivals, objectives, policy, demand, onProbe };
+    found = (await playCapacity(context, deployment, wish)).found;
+  });
+  return { ...result, found };
+};
