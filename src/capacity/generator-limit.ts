@@ -4,37 +4,56 @@
  */
 import type { GeneratorFacts, ProbeResult } from "./probe.ts";
 
-/** A call in a hundred may leave this late without changing what the deployment sees. */
+/** A call in a hundred may leave this late, or so late beside a call's length, without changing what the deployment sees. */
 const LAG_MS = 20;
+const LAG_SHARE = 0.2;
 const CPU_SHARE = 0.9;
 const STEAL_SHARE = 0.1;
 /** Calls that may have waited for one of our connections, of all. */
 const QUEUED_SHARE = 0.001;
 
-/** `null` when the generator kept up. */
-export const generatorDoubt = ({ generator, calls }: ProbeResult): string | null => {
-  const { lagMsP99, dropped, queued, unmade, cpuShare, stealShare }: GeneratorFacts = generator;
+/** Calls were not sent as they should have been: nothing but the generator itself, or its connections, does that. */
+const shortfall = ({ generator, calls }: ProbeResult): string | null => {
+  const { dropped, queued, unmade, cpuShare }: GeneratorFacts = generator;
   if (dropped > 0) return `${dropped} calls were not sent`;
   if (unmade > 0) return `${unmade} calls could not be made`;
   if (queued > calls * QUEUED_SHARE) return `${queued} calls may have waited for one of our connections`;
-  if (lagMsP99 > LAG_MS) return `calls left ${lagMsP99.toFixed(0)} ms late (p99)`;
   if ((cpuShare ?? 0) > CPU_SHARE) return `the generator used ${((cpuShare ?? 0) * 100).toFixed(0)} % of a core`;
+  return null;
+};
+
+/** Calls left late, which a busy host does as well. */
+const lateness = ({ generator, latencyMsP50 }: ProbeResult): string | null => {
+  const { lagMsP99, stealShare } = generator;
+  if (lagMsP99 > Math.max(LAG_MS, LAG_SHARE * (latencyMsP50 ?? 0)))
+    return `calls left ${lagMsP99.toFixed(0)} ms late (p99)`;
   if ((stealShare ?? 0) > STEAL_SHARE)
     return `the hypervisor took ${((stealShare ?? 0) * 100).toFixed(0)} % of the CPU`;
   return null;
 };
 
+/** `null` when the generator kept up. */
+export const generatorDoubt = (result: ProbeResult): string | null => shortfall(result) ?? lateness(result);
+
 export type Ceiling = { ratePerS: number; doubt: string };
 
-/** The lowest rate that was spoilt twice, unless as much was played well some other time. */
+/** So often the same rate has to be spoilt before it is more than the generator can do. */
+const TIMES = { shortfall: 2, lateness: 3 };
+
+/** The lowest rate that was spoilt again and again, unless as much was played well some other time. */
 export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
   const played = Math.max(0, ...results.flatMap((r) => (generatorDoubt(r) === null ? [r.plan.ratePerS] : [])));
-  const spoilt = results.flatMap((result) => {
+  let lowest: Ceiling | null = null;
+  for (const result of results) {
     const doubt = generatorDoubt(result);
-    return doubt === null || result.plan.ratePerS <= played ? [] : [{ ratePerS: result.plan.ratePerS, doubt }];
-  });
-  const twice = spoilt.filter(({ ratePerS }, i) => spoilt.some((other, j) => j < i && other.ratePerS === ratePerS));
-  return twice.length === 0 ? null : twice.reduce((a, b) => (b.ratePerS < a.ratePerS ? b : a));
+    const { ratePerS } = result.plan;
+    if (doubt === null || ratePerS <= played || ratePerS >= (lowest?.ratePerS ?? Number.POSITIVE_INFINITY)) continue;
+    const there = results.filter((other) => other.plan.ratePerS === ratePerS);
+    const isShort = there.filter((other) => shortfall(other) !== null).length >= TIMES.shortfall;
+    if (isShort || there.filter((other) => lateness(other) !== null).length >= TIMES.lateness)
+      lowest = { ratePerS, doubt };
+  }
+  return lowest;
 };
 
 const perS = (rate: number): string => `${rate < 10 ? rate.toFixed(1) : rate.toFixed(0)}/s`;

@@ -46,6 +46,8 @@ const BISECTED = 1.12;
 const BEYOND = 2;
 /** Tries of one thing that the generator or its host spoilt. */
 const TRIES = 3;
+/** So many probes spoilt in a row, and the search gives up. */
+const SPOILT = 6;
 
 type State = {
   limits: readonly number[];
@@ -174,7 +176,7 @@ export const nextStep = (results: readonly ProbeResult[], limits: readonly numbe
   const state = stateOf(results, limits, policy);
   const last = results.at(-1);
   const spoilt = results.length - 1 - results.findLastIndex((result) => generatorDoubt(result) === null);
-  if (spoilt >= TRIES) return { answer: answerSoFar(results, limits, policy) };
+  if (spoilt >= SPOILT) return { answer: answerSoFar(results, limits, policy) };
   // What was spoilt is tried once more, unless that rate has turned out to be more than the generator can do.
   if (spoilt > 0 && last !== undefined && last.plan.ratePerS <= state.topPerS) return { probe: last.plan };
   return isBracketed(state) ? narrow(state) : bracket(state);

@@ -3,12 +3,14 @@ import type { Answer } from "../capacity/answer.ts";
 import { capacityClaims, capacityMeasurement, type Found } from "../capacity/capacity-claims.ts";
 import { advise, type Demand } from "../capacity/demand.ts";
 import { firstLimit } from "../capacity/first-limit.ts";
+import { generatorDoubt } from "../capacity/generator-limit.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../capacity/search.ts";
 import type { ShareObjective } from "../capacity/share-objective.ts";
 import type { Line } from "../history/line.ts";
 import { measureStage } from "../history/measure.ts";
 import type { Claim } from "../history/run-document.ts";
 import { inOrder, ofCutOffStage } from "../invariants/judge-stage.ts";
+import { pause } from "../supervision/waiting.ts";
 import { viewOf } from "../target/view-of-target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe.ts";
@@ -16,6 +18,7 @@ import type { Deployment } from "./deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "./run-context.ts";
 import { readWitnesses } from "./witnesses.ts";
 
+const AFTER_DOUBT_MS = 2_000;
 export const CAPACITY_STAGE = "capacity";
 
 export type CapacityWish = {
@@ -53,6 +56,8 @@ const search = async (context: RunContext, deployment: Deployment, wish: Capacit
     if (cutOff !== null) return { answer: answerSoFar(probes, limits, policy), probes, cutOff };
     probes.push(played);
     wish.onProbe(played);
+    // What disturbed the host may pass.
+    if (generatorDoubt(played) !== null) await pause(AFTER_DOUBT_MS, context.signal);
   }
 };
 

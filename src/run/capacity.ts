@@ -28,6 +28,8 @@ export type CapacityWishes = {
   slo: string | undefined;
   demandFile: string | undefined;
   short: boolean;
+  /** Where another course than the usual one is wanted. */
+  policy?: Partial<SearchPolicy>;
 };
 
 export type CapacityRun = Omit<RunRequest, "targets" | "profile" | "required"> &
@@ -67,10 +69,10 @@ const demandOfFile = async (path: string | undefined): Promise<Demand | null> =>
   }
 };
 
-const policyOf = ({ short, arrivals }: CapacityWishes, target: Target): SearchPolicy => {
+const policyOf = ({ short, arrivals, policy }: CapacityWishes, target: Target): SearchPolicy => {
   const permitted = target.permits?.load_max_rps;
   const maxPerS = permitted === undefined ? Number.POSITIVE_INFINITY : permitted * SHARE_OF_PERMIT[arrivals];
-  return { ...(short ? SHORT_POLICY : POLICY), maxPerS };
+  return { ...(short ? SHORT_POLICY : POLICY), maxPerS, ...policy };
 };
 
 const missingOf = ({ story: name }: CapacityWishes, target: Target): string[] => {
