@@ -6,7 +6,7 @@ import type { GeneratorFacts, ProbeResult } from "./probe.ts";
 
 /** A call in a hundred may leave this late, or so late beside a call's length, without changing what the deployment sees. */
 const LAG_MS = 20;
-const LAG_SHARE = 0.2;
+const LAG_SHARE = 0.1;
 const CPU_SHARE = 0.9;
 const STEAL_SHARE = 0.1;
 /** Calls that may have waited for one of our connections, of all. */
@@ -38,9 +38,14 @@ export const generatorDoubt = (result: ProbeResult): string | null => shortfall(
 export type Ceiling = { ratePerS: number; doubt: string };
 
 /** So often the same rate has to be spoilt before it is more than the generator can do. */
-const TIMES = { shortfall: 2, lateness: 3 };
+const TIMES = 2;
+/** Calls that leave late from a process with less to do than this are the host's doing, and another try may go well. */
+const BUSY_SHARE = 0.5;
 
-/** The lowest rate that was spoilt again and again, unless as much was played well some other time. */
+const isOwnDoing = (result: ProbeResult): boolean =>
+  shortfall(result) !== null || (lateness(result) !== null && (result.generator.cpuShare ?? 0) > BUSY_SHARE);
+
+/** The lowest rate that the generator spoilt again and again, unless as much was played well some other time. */
 export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
   const played = Math.max(0, ...results.flatMap((r) => (generatorDoubt(r) === null ? [r.plan.ratePerS] : [])));
   let lowest: Ceiling | null = null;
@@ -48,10 +53,8 @@ export const ceilingOf = (results: readonly ProbeResult[]): Ceiling | null => {
     const doubt = generatorDoubt(result);
     const { ratePerS } = result.plan;
     if (doubt === null || ratePerS <= played || ratePerS >= (lowest?.ratePerS ?? Number.POSITIVE_INFINITY)) continue;
-    const there = results.filter((other) => other.plan.ratePerS === ratePerS);
-    const isShort = there.filter((other) => shortfall(other) !== null).length >= TIMES.shortfall;
-    if (isShort || there.filter((other) => lateness(other) !== null).length >= TIMES.lateness)
-      lowest = { ratePerS, doubt };
+    const times = results.filter((other) => other.plan.ratePerS === ratePerS && isOwnDoing(other)).length;
+    if (times >= TIMES) lowest = { ratePerS, doubt };
   }
   return lowest;
 };
