@@ -1,6 +1,6 @@
 /** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
+import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import about from "../../package.json" with { type: "json" };
 import { maskSecrets } from "../contract/credentials.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 
@@ -29,9 +29,14 @@ Examples:
 Exit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused
 by the safety guard, 130/143 stopped by a signal.`;
 
+const version = (): string => {
+  const about = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(about) as { version: string }).version;
+};
+
 const program = async (asked: string | undefined): Promise<Command> => {
   const root = new Command("floodgate")
-    .version(about.version, "--version")
+    .version(version(), "--version")
     .description(
       "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
     )

@@ -110,7 +110,7 @@ export const playCapacity = async (
     facts: {
       ...{ stage: CAPACITY_STAGE, started_at_ms: context.epochUs / 1000, exclusive: deployment.exclusive },
       ...{ limits: target.limits ?? {}, shedding: target.shedding ?? "unknown", tenants: {}, faults: false },
-      ...(await readWitnesses(target, `${context.run}.${CAPACITY_STAGE}`)),
+      ...(await readWitnesses(deployment, `${context.run}.${CAPACITY_STAGE}`, context.signal)),
     },
     claims,
     // Of probes at many rates together, times and rates mean nothing.

@@ -24,6 +24,8 @@ import type { Disturbed } from "./disturbances/disturbance.ts";
 import { faultRecords, RECOVERY_DEADLINE_MS } from "./disturbances/link-fault.ts";
 import { createRecentCalls } from "./disturbances/recent-calls.ts";
 import { REPOSITORY } from "./environment.ts";
+import { sloClaims } from "./objectives.ts";
+import { observe, observedStage } from "./observers.ts";
 import { type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
 import { type RunContext, stoppedBy } from "./run-context.ts";
@@ -174,6 +176,7 @@ export const playLoadStage = async (
   const job: Drive["job"] = {
     ...{ stage: plan.name, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals, target, view, epochUs },
   };
+  const before = await observe(deployment);
   const began = performance.now();
   const lines: Line[] = [];
   const { driven, disturbed, faults } = await play(context, deployment, plan, job, lines);
@@ -189,19 +192,21 @@ export const playLoadStage = async (
     tenants,
     faults: plan.disturbance?.kind === "link-fault",
     recovery_deadline_ms: RECOVERY_DEADLINE_MS,
-    ...(await readWitnesses(target, idRun)),
+    ...(await readWitnesses(deployment, idRun, context.signal)),
   };
   const ordered = inOrder(lines);
   const { summary, measurements } = measured(plan, ordered, { driven, profile, durationMs });
+  const seen = observedStage(plan.name, before, await observe(deployment));
   const problems = [...driven.problems, ...disturbed.problems];
   const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
+  if (plan.objectives === true) claims.push(...sloClaims(target, plan.name, ordered, replay));
   return {
     summary: { ...summary, driver: plan.driver },
     lines: ordered,
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
-    measurements,
+    measurements: [...measurements, ...seen.measurements],
     faults: faultRecords(faults),
-    notes: driven.notes,
+    notes: [...driven.notes, ...seen.notes],
   };
 };

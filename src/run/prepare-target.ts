@@ -9,6 +9,7 @@ import type { Target } from "../target/target.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
+import { checkObjectives } from "./objectives.ts";
 
 /** Refused by the safety guard: every reason, in sentences. */
 export class GuardError extends Error {
@@ -28,9 +29,10 @@ export type PreparedTarget = {
   refusals: readonly string[];
 };
 
-/** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`. */
+/** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`, `ObjectiveError`. */
 export const readTarget = async (file: string, owned: readonly string[], intent: Intent): Promise<PreparedTarget> => {
   const { target, folder, warnings } = await readTargetFile(file);
+  checkObjectives(target);
   const guard = guardTarget(target, owned, intent);
   return {
     ...{ file, target, warnings, lease: keeperOfTarget(target) },

@@ -8,6 +8,8 @@ import { pause } from "../supervision/waiting.ts";
 import { readCounts, readGauges, readLedger, readUsed } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import { ROLE_POWERS } from "../workload/target-view.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import { readLedgerByCommand } from "./observers.ts";
 
 const DRAIN_DEADLINE_MS = 15_000;
 
@@ -51,15 +53,19 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
 
 /** `idRun`: what the ids of the stage's calls begin with, up to the last dot. */
 export const readWitnesses = async (
-  target: Target,
+  deployment: Pick<Deployment, "target" | "folder">,
   idRun: string,
+  signal: AbortSignal,
 ): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
+  const { target } = deployment;
   const apis = target.control?.api ?? [];
   const limiter = target.control?.limiter;
   const drained = apis.length > 0 && (await drain(apis));
   const counts = apis.length > 0 ? await readCounts(apis, idRun).catch(() => null) : null;
   const gauges = apis.length > 0 ? await readGauges(apis).catch(() => null) : null;
-  const ledger = limiter ? await readLedger(limiter, `${idRun}.`).catch(() => null) : null;
+  const ledger = limiter
+    ? await readLedger(limiter, `${idRun}.`).catch(() => null)
+    : await readLedgerByCommand(deployment, `${idRun}.`, signal).catch(() => null);
   return {
     drained,
     ...(counts === null ? {} : { counts }),

@@ -25,6 +25,8 @@ export type FaultProxies = {
 export type Deployment = {
   readonly target: Target;
   readonly secrets: Secrets;
+  /** Where commands of the target file run. */
+  readonly folder: string;
   readonly embedded: boolean;
   /** It is our reference platform, which is held to our readings of what the specification leaves open. */
   readonly reference: boolean;

@@ -46,7 +46,7 @@ export const openEmbedded = async (context: RunContext): Promise<Deployment> => 
     ...{ supervisor, redactor, folder, toxiproxyPath, settings, tenants, seed },
   });
   return {
-    ...{ target, secrets: createSecrets(process.cwd()), lease: createLease({}) },
+    ...{ target, secrets: createSecrets(folder.path), folder: folder.path, lease: createLease({}) },
     ...{ embedded: true, reference: true, exclusive: true, found: {} },
     faults: {
       toxiproxy: toxiproxy.toxiproxy,

@@ -1,4 +1,5 @@
 /** The deployment that a target file names. */
+import { dirname, resolve } from "node:path";
 import { openToxiproxy } from "../../chaos/toxiproxy.ts";
 import type { Target } from "../../target/target.ts";
 import type { PreparedTarget } from "../prepare-target.ts";
@@ -39,14 +40,22 @@ const openProxies = async (
 };
 
 export const fromTarget = async (context: RunContext, prepared: PreparedTarget): Promise<Deployment> => {
-  const { target, secrets, lease } = prepared;
+  const { file, target, secrets, lease } = prepared;
   const opened = await openProxies(target, context.signal);
   if ("proxies" in opened) {
     const { toxiproxy } = opened.proxies;
     context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
   }
   return {
-    ...{ target, secrets, lease, embedded: false, reference: false, exclusive: target.exclusive === true },
+    ...{
+      target,
+      secrets,
+      lease,
+      folder: dirname(resolve(file)),
+      embedded: false,
+      reference: false,
+      exclusive: target.exclusive === true,
+    },
     found: {},
     faults: "proxies" in opened ? opened.proxies : null,
     faultsMissing: "missing" in opened ? opened.missing : "",

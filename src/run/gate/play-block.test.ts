@@ -28,7 +28,7 @@ const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock;
       "head",
       {
         ...{ target, secrets: createSecrets("."), lease: keeperOfTarget(target), found: {}, faults: null },
-        ...{ embedded: false, reference: true, exclusive: true, faultsMissing: "" },
+        ...{ embedded: false, reference: true, exclusive: true, folder: ".", faultsMissing: "" },
       },
       story,
     );

@@ -27,7 +27,7 @@ const sideOf = (side: Side, more: Partial<Target>): GateSide => {
     ...{ side, view: viewOf(target), tenants: {}, noisy: new Set() },
     deployment: {
       ...{ target, secrets: createSecrets("."), lease: keeperOfTarget(target), found: {}, faults: null },
-      ...{ embedded: false, reference: false, exclusive: false, faultsMissing: "" },
+      ...{ embedded: false, reference: false, exclusive: false, folder: ".", faultsMissing: "" },
     },
   };
 };

@@ -1,0 +1,52 @@
+/**
+ * The `slo` of a target file, judged in the stages in which nobody is meant to be refused. Each objective is about one
+ * kind of call, which its name says.
+ */
+import { ROUTE_NAMES } from "../contract/routes.ts";
+import type { CallLine, Line } from "../history/line.ts";
+import { judgeObjectives, sloClaim } from "../history/objective-verdicts.ts";
+import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { Target } from "../target/target.ts";
+
+/** Names of objectives beside those of routes, and which routes they mean. */
+const KINDS: Readonly<Record<string, (route: string) => boolean>> = {
+  all: () => true,
+  catalog: (route) => /^design\.(styles|samples|themes)$/.test(route),
+  chat: (route) => route.startsWith("chat."),
+  design: (route) => route.startsWith("design."),
+  exchange: (route) => route === "sdk.sessions",
+  maps: (route) => route.startsWith("maps."),
+  poi: (route) => route.startsWith("poi."),
+};
+
+const isMeant = (name: string): ((route: string) => boolean) => {
+  const kind = KINDS[name];
+  if (kind !== undefined) return kind;
+  if (!ROUTE_NAMES.some((route) => route === name)) {
+    const names = [...Object.keys(KINDS), ...ROUTE_NAMES].join(", ");
+    throw new ObjectiveError(`slo.${name}: expected the name of one of ${names}`);
+  }
+  return (route) => route === name;
+};
+
+/** Throws `ObjectiveError` for a name or an objective that cannot be read. */
+export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
+  for (const [name, text] of Object.entries(slo)) {
+    isMeant(name);
+    parseObjectives(text);
+  }
+};
+
+/** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
+export const sloClaims = (
+  { slo = {} }: Pick<Target, "slo">,
+  stage: string,
+  lines: readonly Line[],
+  replay: string,
+): Claim[] =>
+  Object.entries(slo).flatMap(([name, text]) => {
+    const meant = isMeant(name);
+    const calls = lines.filter((line): line is CallLine => line.type === "call" && meant(line.route));
+    return calls.length === 0 ? [] : [sloClaim({ name, stage, replay }, judgeObjectives(parseObjectives(text), calls))];
+  });

@@ -1,0 +1,80 @@
+/** What else can be read of a deployment (`observers` of the target file): a Prometheus, and a command that prints charges. */
+import { request } from "undici";
+import type { LedgerLine } from "../history/line.ts";
+import type { Measurement } from "../history/run-document.ts";
+import type { Deployment } from "./deployments/deployment.ts";
+import { runShellCommand } from "./shell-command.ts";
+
+const DEADLINE_MS = 5_000;
+const LEDGER_MS = 60_000;
+
+export type Observed = Readonly<Record<string, number>>;
+
+type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
+
+/** Sum over the series of the answer (the HTTP API's instant query); `null` where there is no number. */
+const ask = async (url: string, query: string): Promise<number | null> => {
+  const answer = await request(`${url.replace(/\/+$/, "")}/api/v1/query?query=${encodeURIComponent(query)}`, {
+    headersTimeout: DEADLINE_MS,
+    bodyTimeout: DEADLINE_MS,
+  });
+  const { data } = (await answer.body.json()) as PrometheusAnswer;
+  const values = (data?.result ?? []).map(({ value }) => Number(value?.[1])).filter(Number.isFinite);
+  return values.length === 0 ? null : values.reduce((sum, one) => sum + one, 0);
+};
+
+export type Observing = { values: Observed; troubles: string[] };
+
+/** One look at every query. What cannot be read is a note, never a guess. */
+export const observe = async ({ target }: Pick<Deployment, "target">): Promise<Observing> => {
+  const { url, queries = {} } = target.observers?.prometheus ?? {};
+  const values: Record<string, number> = {};
+  const troubles: string[] = [];
+  if (url === undefined) return { values, troubles };
+  for (const [name, query] of Object.entries(queries)) {
+    try {
+      const value = await ask(url, query);
+      if (value === null) troubles.push(`observers.prometheus.queries.${name} has no value`);
+      else values[name] = value;
+    } catch (error) {
+      troubles.push(`observers.prometheus.queries.${name} could not be read: ${(error as Error).message}`);
+    }
+  }
+  return { values, troubles };
+};
+
+/** What changed by itself under our load and puts figures in doubt. */
+const UNSTEADY = ["restarts", "replicas"];
+
+export const observedStage = (
+  stage: string,
+  before: Observing,
+  after: Observing,
+): { measurements: Measurement[]; notes: string[] } => ({
+  measurements: Object.entries(after.values).map(([name, value]) => ({
+    ...{ name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 },
+  })),
+  notes: [
+    ...after.troubles.map((trouble) => `${stage}: ${trouble}`),
+    ...UNSTEADY.flatMap((name) => {
+      const [was, is] = [before.values[name], after.values[name]];
+      return was === undefined || is === undefined || was === is ? [] : [`${stage}: ${name} went from ${was} to ${is}`];
+    }),
+  ],
+});
+
+/** Charges that the deployment's own command prints as NDJSON lines of `GET /ledger`; only those of our calls. */
+export const readLedgerByCommand = async (
+  { target, folder }: Pick<Deployment, "target" | "folder">,
+  idPrefix: string,
+  signal: AbortSignal,
+): Promise<LedgerLine[] | null> => {
+  const command = target.observers?.ledger;
+  if (command === undefined) return null;
+  const { stdout } = await runShellCommand({ command, cwd: folder, limitMs: LEDGER_MS, signal });
+  return stdout
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map((line) => JSON.parse(line) as LedgerLine)
+    .filter(({ request_id }) => request_id.startsWith(idPrefix));
+};
