@@ -36,7 +36,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string): Cla
   const claims = objectives.map((objective, at): Claim => {
     const isFirst = answer.binding === null || answer.binding === at;
     const reasons = [answer.reason, ...(isFirst ? [] : ["another objective is broken first"])];
-    if (isFirst && answer.kind === "found") reasons.push(`the limit met first: ${limit.sentence}`);
+    if (isFirst && limit.owner !== "none") reasons.push(`the limit met first: ${limit.sentence}`);
     reasons.push(answer.generator, ...advice);
     return {
       ...common,

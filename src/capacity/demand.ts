@@ -65,7 +65,8 @@ export const advise = (answer: Answer, limit: FirstLimit, setting: Setting, dema
       `Needed: ${perS(peakPerS)} x ${growth} growth x ${(1 + headroom).toFixed(2)} with headroom = ${perS(needed)}.`,
     );
   }
-  if (answer.kind === "never" || answer.kind === "unknown") return lines;
+  // Even a wide interval shows whose limit it is.
+  if (answer.kind === "never" || answer.low === 0 || limit.owner === "none") return lines;
   if (ORGANIZATION_BOUND.has(limit.owner)) {
     const each = answer.low / Math.max(1, setting.organizations);
     const whose = setting.organizations === 1 ? "the one organization" : `these ${setting.organizations} organizations`;

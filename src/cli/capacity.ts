@@ -60,7 +60,7 @@ const showPlan = (plan: CapacityPlan, json: boolean): void => {
 const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
   ...wrapped(`Highest rate with ${objectives.join(", ")}: ${answerText(answer)}; ${answer.reason}.`),
-  ...(answer.kind === "found" ? wrapped(`The limit met first: ${limit.sentence}.`) : []),
+  ...(limit.owner !== "none" ? wrapped(`The limit met first: ${limit.sentence}.`) : []),
   ...wrapped(`Not the generator: ${answer.generator}.`.replace("Not the generator: it is", "It is")),
   ...advice.flatMap((line) => wrapped(line)),
   "",

@@ -105,8 +105,9 @@ describe("capacity", () => {
     const rates: number[] = [];
     const onProbe = ({ plan }: PlayedProbe): void => void rates.push(plan.ratePerS);
     const { document, found } = await findCapacity({ ...(await runOf({ targetFile })), onProbe });
-    expect(Math.max(...rates)).toBeCloseTo(180);
-    // On a host that is disturbed all the time nothing is met for certain.
+    expect(Math.max(...rates)).toBeLessThanOrEqual(180.001);
+    // On a host that is disturbed all the time the search ends before it is that far.
+    if (/load_max_rps/.test(found?.answer.reason ?? "")) expect(found?.answer.low).toBeCloseTo(180);
     expect(found?.answer).toMatchObject({ high: null, reason: expect.stringMatching(/load_max_rps|disturbed/) });
     expect(document.exit_code).toBe(4);
   });
