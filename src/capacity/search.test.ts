@@ -110,12 +110,21 @@ describe("the capacity search", () => {
   test("a disturbance of the host that passes is played again", () => {
     let disturbed = 0;
     const once = (result: ProbeResult): ProbeResult => {
-      if (result.plan.ratePerS !== 16 || disturbed++ > 0) return result;
+      if (result.plan.ratePerS !== 64 || disturbed++ > 0) return result;
       return { ...result, generator: { ...result.generator, lagMsP99: 80 } };
     };
     const { answer, results } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", once);
     expect(answer.kind).toBe("found");
-    expect(results.filter(({ plan }) => plan.ratePerS === 16)).toHaveLength(2);
+    expect(results.filter(({ plan }) => plan.ratePerS === 64)).toHaveLength(2);
+  });
+
+  test("a host that is disturbed all the time is no limit of the generator, and nothing is found on it", () => {
+    const always = (result: ProbeResult): ProbeResult => ({
+      ...result,
+      generator: { ...result.generator, lagMsP99: 80 },
+    });
+    const { answer } = search(MDCC, [REFUSALS(0.01)], 1, {}, "poisson", always);
+    expect(answer).toMatchObject({ kind: "unknown", reason: expect.stringMatching(/its host was disturbed/) });
   });
 
   test("what is broken at any rate is broken at any rate", () => {

@@ -18,7 +18,9 @@ import type { Deployment } from "./deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "./run-context.ts";
 import { readWitnesses } from "./witnesses.ts";
 
-const AFTER_DOUBT_MS = 2_000;
+/** Doubled with every further doubt in a row. */
+const AFTER_DOUBT_MS = 1_000;
+const DOUBT_MOST_MS = 15_000;
 export const CAPACITY_STAGE = "capacity";
 
 export type CapacityWish = {
@@ -43,6 +45,7 @@ const search = async (context: RunContext, deployment: Deployment, wish: Capacit
     objectives,
   };
   const probes: PlayedProbe[] = [];
+  let doubts = 0;
   for (;;) {
     const step = nextStep(probes, limits, policy);
     if ("answer" in step) return { answer: step.answer, probes, cutOff: null };
@@ -57,7 +60,8 @@ const search = async (context: RunContext, deployment: Deployment, wish: Capacit
     probes.push(played);
     wish.onProbe(played);
     // What disturbed the host may pass.
-    if (generatorDoubt(played) !== null) await pause(AFTER_DOUBT_MS, context.signal);
+    doubts = generatorDoubt(played) === null ? 0 : doubts + 1;
+    if (doubts > 0) await pause(Math.min(DOUBT_MOST_MS, AFTER_DOUBT_MS * 2 ** (doubts - 1)), context.signal);
   }
 };
 
