@@ -7,7 +7,7 @@
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 import { isAdmitted } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
 
@@ -51,7 +51,7 @@ export const streamsEndOnce: Invariant = {
         }
         if (cut.count > strays)
           return inconclusive("too few streams to tell a line that cuts one", EXPECTED, cut.first);
-        if (judged === 0) return inconclusive("no admitted stream was seen to its end", EXPECTED);
+        if (judged === 0) return unseen("no admitted stream was seen to its end", EXPECTED);
         const aside = cut.count === 0 ? "" : `, ${cut.count} that were cut aside`;
         return passed(`${judged} streams ended once${aside}`, EXPECTED);
       },

@@ -7,7 +7,7 @@
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed } from "./invariant.ts";
+import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 import { earliestUs, isDefinite, latestUs, Settling } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
 
@@ -110,7 +110,7 @@ export const tellsWhenToRetry: Invariant = {
       end() {
         suspects.finish();
         if (evidence.count > 0) return failed("a refusal did not tell rightly when to retry", EXPECTED, evidence);
-        if (judged === 0) return inconclusive("no refusal came that has to tell when to retry", EXPECTED);
+        if (judged === 0) return unseen("no refusal came that has to tell when to retry", EXPECTED);
         return passed(`${judged} refusals told when to retry`, EXPECTED);
       },
     };

@@ -12,6 +12,8 @@ import type { Deployment } from "./deployments/deployment.ts";
 import { readLedgerByCommand } from "./observers.ts";
 
 const DRAIN_DEADLINE_MS = 15_000;
+/** Where others call as well, it may never be quiet. */
+const SHARED_DRAIN_MS = 1_000;
 
 /**
  * Nothing unsettled, and nothing in flight or nobody connected. A slot that is held while nobody is connected is held for
@@ -21,8 +23,8 @@ const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: num
   (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
 
 /** Whether all replicas were drained before the deadline. */
-const drain = async (apis: readonly string[]): Promise<boolean> => {
-  const deadline = performance.now() + DRAIN_DEADLINE_MS;
+const drain = async (apis: readonly string[], exclusive: boolean): Promise<boolean> => {
+  const deadline = performance.now() + (exclusive ? DRAIN_DEADLINE_MS : SHARED_DRAIN_MS);
   for (;;) {
     const gauges = await readGauges(apis).catch(() => null);
     if (gauges?.every(isDrained)) return true;
@@ -53,14 +55,14 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
 
 /** `idRun`: what the ids of the stage's calls begin with, up to the last dot. */
 export const readWitnesses = async (
-  deployment: Pick<Deployment, "target" | "folder">,
+  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
   idRun: string,
   signal: AbortSignal,
 ): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
   const { target } = deployment;
   const apis = target.control?.api ?? [];
   const limiter = target.control?.limiter;
-  const drained = apis.length > 0 && (await drain(apis));
+  const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
   const counts = apis.length > 0 ? await readCounts(apis, idRun).catch(() => null) : null;
   const gauges = apis.length > 0 ? await readGauges(apis).catch(() => null) : null;
   const ledger = limiter

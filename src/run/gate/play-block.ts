@@ -96,7 +96,7 @@ export const playBlock = async (
       shedding: target.shedding ?? "unknown",
       ...(deployment.reference ? { reference: true as const } : {}),
       exclusive: deployment.exclusive,
-      ...(await readWitnesses(deployment, idRun, context.signal)),
+      ...(await readWitnesses(deployment, idRun, room.signal)),
     };
     const judges = INVARIANTS.filter(({ id }) => JUDGES.has(id));
     // Preparing a session is no call of the block.
