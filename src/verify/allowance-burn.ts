@@ -6,10 +6,10 @@
 import { inFlightMax } from "../client/transport.ts";
 import { outcomeOf } from "../contract/refusals.ts";
 import type { KeyRole } from "../target/target.ts";
+import { CannotJudge } from "./cannot-judge.ts";
 import { isSessionsOff } from "./checks.ts";
 import type { Context } from "./context.ts";
 import type { MintSeen } from "./month-windows.ts";
-import { CannotJudge } from "./rule.ts";
 import { type Answer, inWords, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, role, type TestCall } from "./sending/test-call.ts";
 import { wait } from "./sending/throttle.ts";

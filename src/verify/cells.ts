@@ -1,8 +1,9 @@
 /** Rules that are a table: calls, and for each the outcomes that fit. */
 import { BudgetSpentError } from "../target/budget.ts";
+import { CannotJudge } from "./cannot-judge.ts";
 import { type Accepts, Checks } from "./checks.ts";
 import type { Context } from "./context.ts";
-import { CannotJudge, type Rule } from "./rule.ts";
+import type { Rule } from "./rule.ts";
 import type { TestCall } from "./sending/test-call.ts";
 
 export type Cell = Accepts & { readonly testCall: TestCall };

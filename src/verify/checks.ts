@@ -4,7 +4,7 @@
  */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
-import type { Failure, RuleResult } from "./rule.ts";
+import type { Failure, RuleResult } from "./rule-result.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
 import type { Shortage } from "./shortage.ts";

@@ -19,7 +19,7 @@ import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { TargetView } from "../workload/target-view.ts";
 import type { Effects } from "./effects.ts";
-import type { Permission, Role } from "./rule.ts";
+import type { Permission, Role } from "./needs.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { Sender } from "./sending/sender.ts";
 import { exchangeCall, FORMS, type Form, role, stepOfTestCall, type TestCall } from "./sending/test-call.ts";

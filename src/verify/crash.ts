@@ -3,7 +3,9 @@
  * Secrets are variables; a curl line for each call lets a person try without us.
  */
 import { maskSecrets } from "../contract/credentials.ts";
-import type { Failure, Permission, Rule } from "./rule.ts";
+import type { Permission } from "./needs.ts";
+import type { Rule } from "./rule.ts";
+import type { Failure } from "./rule-result.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { SentRequest } from "./sending/test-call.ts";
 

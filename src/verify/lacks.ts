@@ -2,7 +2,8 @@
 
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
-import type { Permission, Role, Rule } from "./rule.ts";
+import type { Permission, Role } from "./needs.ts";
+import type { Rule } from "./rule.ts";
 import { type Left, type Shortage, shortageOf } from "./shortage.ts";
 
 /** What the user allowed with an option. */

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
+import { createLease } from "../workload/lease.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
@@ -98,6 +99,31 @@ describe("a run of verify", () => {
     });
     expect(short.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "pass", "inconclusive"]);
     expect(mergeClaims(short.claims, []).verdict).toBe("inconclusive");
+  });
+
+  test("keeps to the lease of a whole run, and is not ended by calls that must be refused", async () => {
+    const budget = { map_loads: 0, requests: 200 };
+    const lease = createLease(budget);
+    const only = ["exchange-order-origin-before-quota", "quota-exceeded", "exchange-mints"];
+    const { claims } = await verify({ target: { ...twin.target, budget }, only, lease });
+    expect(claims.map(({ verdict }) => verdict)).toEqual(["pass", "pass", "pass"]);
+    expect(lease.stopped).toBeNull();
+    const one = createLease({ map_loads: 1 });
+    const spent = await verify({
+      target: { ...twin.target, budget: { map_loads: 5 } },
+      only: ["exchange-mints"],
+      lease: one,
+    });
+    expect(spent.claims.map(({ verdict }) => verdict)).toEqual(["pass"]);
+    expect(one.left().map_loads).toBe(0);
+    const more = await verify({
+      target: { ...twin.target, budget: { map_loads: 5 } },
+      only: ["exchange-restricted-key-mints-tile"],
+      lease: one,
+    });
+    expect(more.claims.map(({ reason }) => reason).join()).toMatch(
+      /budget.map_loads of the target file \(5\) is spent/,
+    );
   });
 
   test("judges what one analysis shows within a budget of one, and names the routes that a budget of none leaves out", async () => {

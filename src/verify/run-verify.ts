@@ -6,7 +6,7 @@ import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
 import { openTransport } from "../client/transport.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import { createBudget, type Spending } from "../target/budget.ts";
+import { type Budget, createBudget, type Spending } from "../target/budget.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../target/view-of-target.ts";
@@ -89,15 +89,25 @@ const spentSince = (before: Spending, now: Spending): Spending => ({
   analyses: now.analyses - before.analyses,
 });
 
+/** Other stages of the run may have spent of the same budget. */
+const withinLease = (budget: Budget, lease: LeaseKeeper | undefined): Budget => ({
+  ...budget,
+  left: (what) => Math.min(budget.left(what), lease?.left()[what] ?? Number.POSITIVE_INFINITY),
+});
+
 /** A should that was not tried alone would leave a run a pass that its budget cut short. */
 const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
   const of = `${spent.length} ${spent.length === 1 ? "rule" : "rules"}`;
   const reasons = [
-    ...new Set(spent.map(({ claim }) => /budget\.\w+ of the target file \(\d+\) is spent/.exec(claim.reason)?.[0])),
+    ...new Set(
+      spent.map(
+        ({ claim }) => /budget\.\w+ of the target file \(\d+\) is spent/.exec(claim.reason)?.[0] ?? claim.reason,
+      ),
+    ),
   ];
   return {
     ...{ id: "verify/budget", stage, level: "must", verdict: "inconclusive" },
-    reason: `${reasons.filter((reason) => reason !== undefined).join("; ")}, so ${of} could not be tried, or not to the end`,
+    reason: `${reasons.join("; ")}, so ${of} could not be tried, or not to the end`,
     ...{
       expected: "a budget that lasts for every rule that it allows",
       got: `${of} left open`,
@@ -120,7 +130,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const permits = permitsOf(target, options);
   const { allowed } = permits;
   const lines: CallLine[] = [];
-  const budget = createBudget(target, allowed.has("quota-burn"));
+  const budget = withinLease(createBudget(target, allowed.has("quota-burn")), options.lease);
   const transport = await openTransport(target.transport ?? {}, secrets);
   const view = viewOf(target);
   const result: VerifyResult = {

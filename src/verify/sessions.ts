@@ -4,8 +4,8 @@
 import { renewAtMs } from "../client/session-renewal.ts";
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
+import { CannotJudge } from "./cannot-judge.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
-import { CannotJudge } from "./rule.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, type TestCall } from "./sending/test-call.ts";
 import { OutOfBudget, type Shortage } from "./shortage.ts";

@@ -5,7 +5,7 @@
  */
 import type { Spending } from "../target/budget.ts";
 import type { Target } from "../target/target.ts";
-import { CannotJudge } from "./rule.ts";
+import { CannotJudge } from "./cannot-judge.ts";
 
 export type Shortage = { readonly verdict: "inconclusive" | "skipped"; readonly reason: string };
 

@@ -4,8 +4,8 @@
  */
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
+import { CannotJudge } from "../cannot-judge.ts";
 import type { Context } from "../context.ts";
-import { CannotJudge } from "../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../sending/answer.ts";
 import { misunderstood, READ_FIELDS } from "./key-bodies.ts";
 import type { KeyBody, MadeKey } from "./key-calls.ts";

@@ -5,9 +5,9 @@
 import { maskSecrets } from "../../contract/credentials.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
+import { CannotJudge } from "../cannot-judge.ts";
 import type { Context } from "../context.ts";
 import type { Effect } from "../effects.ts";
-import { CannotJudge } from "../rule.ts";
 import { type Answer, isAdmitted } from "../sending/answer.ts";
 import type { TestCall } from "../sending/test-call.ts";
 import {

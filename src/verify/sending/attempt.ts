@@ -8,11 +8,12 @@ import type { ObservedLine } from "../../client/observed-line.ts";
 import { sendRequest, type Timeouts } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
-import { type Budget, BudgetSpentError } from "../../target/budget.ts";
+import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import { type LeaseKeeper, NOTHING_SPENT, type Taken } from "../../workload/lease.ts";
 import type { TargetView } from "../../workload/target-view.ts";
-import { CannotJudge } from "../rule.ts";
+import { CannotJudge } from "../cannot-judge.ts";
+import { OutOfBudget } from "../shortage.ts";
 import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
 import { answerOfCall } from "./answer-of-call.ts";
 import { tapped } from "./chunk-tap.ts";
@@ -55,6 +56,12 @@ export type Attempts = {
 };
 
 const isMint = (testCall: TestCall): boolean => testCall.route === "sdk.sessions" && testCall.product === "tile";
+
+/** What the call uses up where it is admitted. */
+const chargeOf = (testCall: TestCall): "map_loads" | "analyses" | null => {
+  if (isMint(testCall)) return "map_loads";
+  return testCall.route === "design.analyze" ? "analyses" : null;
+};
 
 /** Whoever counts calls knows a run by how their ids begin, also where a testCall has an id of its own. */
 const withRunId = (testCall: TestCall, idPrefix: string): TestCall => {
@@ -122,9 +129,11 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       return null;
     }
     const stream = testCall.route !== "-" && routeOf(testCall.route).stream !== undefined;
-    const charge = isMint(testCall) ? "map_loads" : testCall.route === "design.analyze" ? "analyses" : undefined;
-    const taken = lease.take(clock.nowUs(), { stream, ...(charge === undefined ? {} : { charge }) });
-    if (taken === null) throw new BudgetSpentError(lease.stopped ?? "nothing more may be sent");
+    // Most calls to metered routes here must be refused: taken beforehand, a budget of none would end the run with the first.
+    const taken = lease.take(clock.nowUs(), { stream });
+    // It let calls leave before: what ends them ends them for every rule that is left.
+    if (taken === null)
+      throw new OutOfBudget({ verdict: "inconclusive", reason: lease.stopped ?? "nothing more may be sent" });
     if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
     return taken;
   };
@@ -152,8 +161,8 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     else if (testCall.atOnce !== true) silent += 1;
     // What was admitted unasked is spent all the same.
     if (isAdmitted(answer)) onAdmitted(testCall);
-    if (isAdmitted(answer) && isMint(testCall)) budget.spent.map_loads += 1;
-    if (isAdmitted(answer) && testCall.route === "design.analyze") budget.spent.analyses += 1;
+    const charge = chargeOf(testCall);
+    if (isAdmitted(answer) && charge !== null) budget.spent[charge] += 1;
     answers.push(answer);
     parts.onLine(line);
     return answer;
@@ -195,6 +204,9 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     const request = built.sent;
     const answer = answerOfCall({ testCall, step, request, received, chunks, context, errorUs: clock.errorUs });
     taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome });
+    const charge = chargeOf(testCall);
+    const mayBeCharged = isAdmitted(answer) || (answer.status === null && received.sent);
+    if (charge !== null && mayBeCharged) parts.lease?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);
     return record(answer);
   };
 

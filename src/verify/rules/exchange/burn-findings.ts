@@ -3,15 +3,22 @@
  * count nothing, sessions given out again, a month that begins meanwhile. What was used before is read from the target where
  * it shows, never assumed.
  */
-import type { KeyRole } from "../../../target/target.ts";
-import { type Burn, EXCEEDED, HARD_STOP, isStop, loadUnder } from "../../allowance-burn.ts";
+import type { KeyRole, Target } from "../../../target/target.ts";
+import { type Burn, EXCEEDED, HARD_STOP, isStop, loadUnder, UNKNOWN_MOST } from "../../allowance-burn.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { admittedByWindow } from "../../month-windows.ts";
-import type { RuleResult } from "../../rule.ts";
+import type { RuleResult } from "../../rule-result.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
 import { usedIn } from "./quota-and-hard-stop.ts";
+
+/** Paid organizations stop at so many times their allowance (section 8). */
+export const HARD_STOP_TIMES = 5;
+
+/** Where the hard stop of the expendable paid organization is, where the target file says so. */
+export const paidCap = ({ credentials }: Target): number =>
+  HARD_STOP_TIMES * (credentials?.publishable_expendable_paid?.limit ?? UNKNOWN_MOST);
 
 /**
  * Whether the Free organization got exactly what the target file says is left, in this run: then its figures hold, and nobody

@@ -1,3 +1,4 @@
+/** The exchange mints what it is asked for (items 2, 9, 37, 64-65, 69, 80). */
 import type { Product } from "../../../contract/routes.ts";
 import { isSpent } from "../../allowance-burn.ts";
 import { ANY_SUCCESS, Checks, callInWords } from "../../checks.ts";

@@ -1,3 +1,4 @@
+/** What the exchange gives (items 20-34, 224): a token of the stated form, for the stated time, for the product asked for. */
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";

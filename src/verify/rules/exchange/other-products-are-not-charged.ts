@@ -1,17 +1,12 @@
 /** Nothing but tile uses map loads up (items 80, 225). */
-import type { Target } from "../../../target/target.ts";
-import { isStop, UNKNOWN_MOST } from "../../allowance-burn.ts";
+import { isStop } from "../../allowance-burn.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
-import { spentNote } from "./burn-findings.ts";
-import { HARD_STOP_TIMES } from "./soft-band-and-hard-stop.ts";
+import { HARD_STOP_TIMES, paidCap, spentNote } from "./burn-findings.ts";
 
 const OTHERS_MAX = 60;
-
-export const paidCap = ({ credentials }: Target): number =>
-  HARD_STOP_TIMES * (credentials?.publishable_expendable_paid?.limit ?? UNKNOWN_MOST);
 
 export const otherProducts: Rule = {
   id: "other-products-are-not-charged",

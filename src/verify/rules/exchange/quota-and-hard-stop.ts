@@ -1,10 +1,11 @@
 /** The allowance of map loads where it is used up (items 79-80, 184, 204-207, 222, 227; A8, A8b). Burns nothing on purpose. */
 import { outcomeOf } from "../../../contract/refusals.ts";
+import { CannotJudge } from "../../cannot-judge.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { ANY_SUCCESS, Checks, callInWords, isSessionsOff } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { monthIsNew } from "../../month-windows.ts";
-import { CannotJudge, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
 

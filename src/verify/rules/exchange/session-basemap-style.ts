@@ -5,7 +5,8 @@
 import type { KeyRole } from "../../../target/target.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import type { Rule, RuleResult } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import type { RuleResult } from "../../rule-result.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { mintedSpecimens } from "./exchange-mints.ts";
 

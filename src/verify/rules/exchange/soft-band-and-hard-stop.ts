@@ -20,20 +20,18 @@ import { exchangeCall, role } from "../../sending/test-call.ts";
 import { OutOfBudget } from "../../shortage.ts";
 import {
   figuresHold,
+  HARD_STOP_TIMES,
   isGivenAgain,
   notCounted,
   noteEdge,
   ofTwoMonths,
   overCap,
+  paidCap,
   REUSED,
   spentNote,
   tellOthers,
 } from "./burn-findings.ts";
-import { paidCap } from "./other-products-are-not-charged.ts";
 import { usedIn } from "./quota-and-hard-stop.ts";
-
-/** Paid organizations stop at so many times their allowance (section 8). */
-export const HARD_STOP_TIMES = 5;
 
 /** Stopped at exactly so many times: rather another rule than loads of which nobody knows, where nobody else loads. */
 const STOPS_OF_ANOTHER_RULE: ReadonlySet<number> = new Set([1, 2, 3, 4]);

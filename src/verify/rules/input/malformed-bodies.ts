@@ -2,7 +2,7 @@
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { type Context, callersOf, scopeOf } from "../../context.ts";
-import type { RUNTIME_ROUTES } from "../../rule.ts";
+import type { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 
 const MALFORMED = outcomeOf("malformed_body");

@@ -12,7 +12,8 @@ import { pick, whole } from "../../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../../workload/step.ts";
 import { Checks, callInWords, isSessionsOff } from "../../checks.ts";
 import { type Context, scopeOf } from "../../context.ts";
-import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { FORMS, role, type TestCall } from "../../sending/test-call.ts";
 

@@ -3,6 +3,7 @@
  * is used before each change, so that a record of it that is kept too long comes to light.
  */
 import { outcomeOf } from "../../../contract/refusals.ts";
+import { CannotJudge } from "../../cannot-judge.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { notRead, readsMember } from "../../keys/key-bodies.ts";
@@ -10,7 +11,7 @@ import { deleteCall, type KeyBody, type MadeKey, updateCall, withKey } from "../
 import { isServerError, makeKey, notAsExpected } from "../../keys/key-making.ts";
 import { tellsText } from "../../keys/made-record.ts";
 import { createKey } from "../../keys/managed-keys.ts";
-import { CannotJudge, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { firstUse, until, untilEverywhere } from "../../sending/settling.ts";
 import type { TestCall } from "../../sending/test-call.ts";

@@ -1,3 +1,4 @@
+/** A credential may come in either of two headers (items 22, 143). */
 import { type Cell, tableRule } from "../../cells.ts";
 import { ANY_SUCCESS } from "../../checks.ts";
 import { callersOf, scopeOf } from "../../context.ts";

@@ -1,7 +1,7 @@
 /** From which addresses a server key may be used (items 44, 147, 198). */
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
-import { RUNTIME_ROUTES } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { FORMS, role } from "../../sending/test-call.ts";
 
 const ADDRESS = outcomeOf("ip_not_allowed");

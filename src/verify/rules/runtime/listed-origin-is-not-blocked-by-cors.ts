@@ -1,3 +1,4 @@
+/** Whether a page on an allowlisted Origin may read what it is answered (item 159). */
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { role, type TestCall } from "../../sending/test-call.ts";

@@ -3,7 +3,7 @@ import { outcomeOf } from "../../../contract/refusals.ts";
 import { PRODUCTS, type RouteName } from "../../../contract/routes.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { pairwise } from "../../pairwise.ts";
-import { RUNTIME_ROUTES } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 
 const UNAUTHENTICATED = outcomeOf("unauthenticated");

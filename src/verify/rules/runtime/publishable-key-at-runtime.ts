@@ -3,7 +3,8 @@ import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { Checks } from "../../checks.ts";
 import { pairwise } from "../../pairwise.ts";
-import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { FORMS, role } from "../../sending/test-call.ts";
 

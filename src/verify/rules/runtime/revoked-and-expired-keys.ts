@@ -4,7 +4,8 @@ import type { Cell } from "../../cells.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { pairwise } from "../../pairwise.ts";
-import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { deadlineMs, expectOver } from "../../sending/settling.ts";
 import { exchangeCall, FORMS, role } from "../../sending/test-call.ts";
 

@@ -2,7 +2,8 @@
 import type { RouteName } from "../../../contract/routes.ts";
 import { Checks } from "../../checks.ts";
 import { callersOf, scopeOf } from "../../context.ts";
-import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { hintOf } from "../../target-hints.ts";
 import { analyses } from "./analysis-prompt-is-optional.ts";

@@ -6,7 +6,8 @@
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { ANY_SUCCESS } from "../../checks.ts";
-import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { FORMS, role } from "../../sending/test-call.ts";
 
 const SCOPE = outcomeOf("insufficient_scope");

@@ -4,7 +4,8 @@ import type { RouteName } from "../../../contract/routes.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { Checks } from "../../checks.ts";
 import { pairwise } from "../../pairwise.ts";
-import { RUNTIME_ROUTES, type Rule } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { FORMS, role, type TestCall } from "../../sending/test-call.ts";
 
 const BROWSER = outcomeOf("server_key_in_browser");

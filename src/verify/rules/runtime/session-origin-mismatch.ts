@@ -3,7 +3,7 @@ import { outcomeOf } from "../../../contract/refusals.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { scopeOf } from "../../context.ts";
 import { pairwise } from "../../pairwise.ts";
-import { RUNTIME_ROUTES } from "../../rule.ts";
+import { RUNTIME_ROUTES } from "../../runtime-routes.ts";
 import { FORMS, role } from "../../sending/test-call.ts";
 
 const MISMATCH = outcomeOf("session_origin_mismatch");

@@ -4,7 +4,8 @@
  */
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
-import type { Rule, RuleResult } from "../../rule.ts";
+import type { Rule } from "../../rule.ts";
+import type { RuleResult } from "../../rule-result.ts";
 import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { sessionWithNull, sessionWithoutOrigin } from "./gaps.ts";
 

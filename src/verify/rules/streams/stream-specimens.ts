@@ -5,7 +5,8 @@ import type { RouteName, Stream } from "../../../contract/routes.ts";
 import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
-import type { Cost, Rule, RuleResult } from "../../rule.ts";
+import type { Cost, Rule } from "../../rule.ts";
+import type { RuleResult } from "../../rule-result.ts";
 import { type Answer, inWords } from "../../sending/answer.ts";
 import { readSseText, type SseText } from "../../sending/sse-text.ts";
 
