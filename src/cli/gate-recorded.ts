@@ -1,6 +1,6 @@
 /** `floodgate gate` on recorded runs: `--before … --after …`, `--baseline … --run …`, `--save-baseline …`. */
-import type { RecordedComparison } from "../gate/recorded-comparison.ts";
-import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate-recorded.ts";
+import type { RecordedComparison } from "../gate/recorded/recorded-comparison.ts";
+import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 
 export type RecordedOptions = {

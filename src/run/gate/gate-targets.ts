@@ -1,15 +1,16 @@
 /** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
-import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../gate/block-plan.ts";
-import { measureStage } from "../history/measure.ts";
-import { inOrder } from "../invariants/judge-stage.ts";
-import { viewOf } from "../target/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
-import type { Story } from "../workload/story.ts";
-import { gateSideOf, type PlayedBlock, stageOf } from "./gate-block.ts";
-import { GATE_STAGE, GATE_STORIES, gateSpends, runGate, statedCapacity } from "./gate-run.ts";
-import { GuardError, type PreparedTarget, readTarget } from "./prepare-target.ts";
-import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
+import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
+import { measureStage } from "../../history/measure.ts";
+import { inOrder } from "../../invariants/judge-stage.ts";
+import { viewOf } from "../../target/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import type { Story } from "../../workload/story.ts";
+import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
+import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
+import type { StageOutcome } from "../stage-outcome.ts";
+import { statedCapacity } from "./base-capacity.ts";
+import { gateSideOf, type PlayedBlock, stageOf } from "./play-block.ts";
+import { GATE_STAGE, GATE_STORIES, gateSpends, runGate } from "./run-gate.ts";
 
 /** A mistake of the user, for exit code 2. */
 export class UsageError extends Error {
@@ -67,7 +68,7 @@ const prepare = async (wishes: GateWishes): Promise<Prepared> => {
     ...story.missing(baseView).map((name) => `base: ${name}`),
     ...story.missing(headView).map((name) => `head: ${name}`),
   ];
-  const capacity = statedCapacity({ scenario, story, ...(ratePerS === undefined ? {} : { ratePerS }) }, baseView);
+  const capacity = statedCapacity({ scenario, ...(ratePerS === undefined ? {} : { ratePerS }) }, baseView);
   const mostPerS = first.target.permits?.load_max_rps;
   const load = capacity === null ? null : loadFor(capacity, mostPerS);
   const spends = load === null ? null : gateSpends(load, pairs);

@@ -1,11 +1,16 @@
 /** `gate` on runs that are recorded: reads run folders and baseline files, sends nothing. */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { BASELINE_SCHEMA, type Baseline, notABaseline } from "../gate/baseline.ts";
-import { compareRecorded, figuresOf, type RecordedComparison, type RunFigures } from "../gate/recorded-comparison.ts";
-import type { RunDocument } from "../history/run-document.ts";
-import { commitOf, REPOSITORY } from "./environment.ts";
-import { NoRunError } from "./judge-again.ts";
+import { BASELINE_SCHEMA, type Baseline, notABaseline } from "../../gate/recorded/baseline.ts";
+import {
+  compareRecorded,
+  figuresOf,
+  type RecordedComparison,
+  type RunFigures,
+} from "../../gate/recorded/recorded-comparison.ts";
+import type { RunDocument } from "../../history/run-document.ts";
+import { commitOf, REPOSITORY } from "../environment.ts";
+import { NoRunError } from "../judge-again.ts";
 
 /** Throws `NoRunError` with what was expected. A run that was stopped or killed is none to compare by. */
 export const readFigures = (path: string): RunFigures => {

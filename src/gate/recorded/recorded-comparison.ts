@@ -3,8 +3,8 @@
  * only runs of the same thing on the same machine are compared, and only how they scatter among each other decides. What is
  * exact on any machine comes first: a claim that must hold, held before and fails now, is a regression of one run.
  */
-import type { Claim, RunDocument } from "../history/run-document.ts";
-import { holm } from "./holm.ts";
+import type { Claim, RunDocument } from "../../history/run-document.ts";
+import { holm } from "../holm.ts";
 import { rankSumP, smallestRankSumP } from "./rank-sum.ts";
 
 /** What a comparison takes of a run; a baseline file keeps no more. */

@@ -2,9 +2,9 @@
  * Pair after pair of blocks until the comparison decides: it is made at set numbers of pairs, and only where one of them leaves
  * something open are more pairs measured. How a block is played is handed in.
  */
-import { type BlockValues, isWhole, measureBlock } from "../gate/block.ts";
-import { type BlockLoad, orderOf, partsOfBlock, type Side } from "../gate/block-plan.ts";
-import { type BlockFinding, brokenOnHeadAlone } from "../gate/broken-invariants.ts";
+import { type BlockValues, isWhole, measureBlock } from "../../gate/block.ts";
+import { type BlockLoad, orderOf, partsOfBlock, type Side } from "../../gate/block-plan.ts";
+import { type BlockFinding, brokenOnHeadAlone } from "../../gate/broken-invariants.ts";
 import {
   type Comparison,
   comparePairs,
@@ -12,10 +12,10 @@ import {
   type GatePolicy,
   type Pair,
   verdictOf,
-} from "../gate/paired-comparison.ts";
-import type { CallLine } from "../history/line.ts";
-import type { Claim } from "../history/run-document.ts";
-import { quantile } from "../history/statistics.ts";
+} from "../../gate/paired-comparison.ts";
+import type { CallLine } from "../../history/line.ts";
+import type { Claim } from "../../history/run-document.ts";
+import { quantile } from "../../history/statistics.ts";
 
 export type Played = {
   lines: readonly CallLine[];

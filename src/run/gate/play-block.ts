@@ -2,21 +2,21 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
-import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
-import type { Side } from "../gate/block-plan.ts";
-import type { CallLine } from "../history/line.ts";
-import type { Claim } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
-import { INVARIANTS } from "../invariants/catalogue.ts";
-import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import { pause } from "../supervision/waiting.ts";
-import { viewOf } from "../target/view-of-target.ts";
-import type { Profile } from "../workload/load-profiles.ts";
-import type { Story } from "../workload/story.ts";
-import type { TargetView } from "../workload/target-view.ts";
-import type { Deployment } from "./deployments/deployment.ts";
-import type { RunContext } from "./run-context.ts";
-import { readTenants, readWitnesses } from "./witnesses.ts";
+import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
+import type { Side } from "../../gate/block-plan.ts";
+import type { CallLine } from "../../history/line.ts";
+import type { Claim } from "../../history/run-document.ts";
+import type { StageFacts } from "../../history/stage-facts.ts";
+import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
+import { pause } from "../../supervision/waiting.ts";
+import { viewOf } from "../../target/view-of-target.ts";
+import type { Profile } from "../../workload/load-profiles.ts";
+import type { Story } from "../../workload/story.ts";
+import type { TargetView } from "../../workload/target-view.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { RunContext } from "../run-context.ts";
+import { readTenants, readWitnesses } from "../witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
 const JUDGES = new Set([

@@ -1,18 +1,18 @@
 /** One block on a real deployment over real sockets, healthy and spoilt. */
 import { describe, expect, test } from "vitest";
-import { wallUs } from "../client/clock.ts";
-import { measureBlock } from "../gate/block.ts";
-import { type BlockLoad, partsOfBlock, profileOfBlock } from "../gate/block-plan.ts";
-import { dropsTheLastEvent } from "../mutants/drops-the-last-event.ts";
-import { startSmallDeployment } from "../mutation/deployment.ts";
-import { paid } from "../mutation/stages/load.ts";
-import { HEALTHY, type Parts } from "../platform/parts.ts";
-import { keeperOfTarget } from "../target/lease-of-target.ts";
-import { createSecrets } from "../target/secrets.ts";
-import type { Target } from "../target/target.ts";
-import { STORIES } from "../workload/catalogue.ts";
-import type { Story } from "../workload/story.ts";
-import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./gate-block.ts";
+import { wallUs } from "../../client/clock.ts";
+import { measureBlock } from "../../gate/block.ts";
+import { type BlockLoad, partsOfBlock, profileOfBlock } from "../../gate/block-plan.ts";
+import { dropsTheLastEvent } from "../../mutants/drops-the-last-event.ts";
+import { startSmallDeployment } from "../../mutation/deployment.ts";
+import { paid } from "../../mutation/stages/load.ts";
+import { HEALTHY, type Parts } from "../../platform/parts.ts";
+import { keeperOfTarget } from "../../target/lease-of-target.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import type { Story } from "../../workload/story.ts";
+import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./play-block.ts";
 
 const SERVICE_MS = 100;
 const LOAD: BlockLoad = { lowPerS: 56, overloadPerS: 160, settleS: 0.3, lowS: 1, overloadS: 0.8 };

@@ -1,12 +1,12 @@
 /** The whole design of the gate in virtual time: how often it is wrong, and how often it sees what it has to see. */
 import { describe, expect, test } from "vitest";
-import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "../gate/block-plan.ts";
-import { verdictOf } from "../gate/paired-comparison.ts";
-import { sinkingOf } from "../gate/sinking.ts";
-import { openVirtualDeployment, type VirtualDeployment } from "../simulation/virtual-deployment.ts";
-import { arrivalTimesUs } from "../workload/arrivals.ts";
-import { exponential, saltOf } from "../workload/random.ts";
-import { type GateMeasured, measurePairs, type Played } from "./gate-pairs.ts";
+import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "../../gate/block-plan.ts";
+import { verdictOf } from "../../gate/paired-comparison.ts";
+import { sinkingOf } from "../../gate/sinking.ts";
+import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.ts";
+import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { exponential, saltOf } from "../../workload/random.ts";
+import { type GateMeasured, measurePairs, type Played } from "./measure-pairs.ts";
 
 const SLOTS = 24;
 const SERVICE_MS = 300;

@@ -2,27 +2,33 @@
  * The whole of a comparison of two targets: how much the base carries, a warm-up of both, pairs of blocks, and what follows from
  * them as claims, measurements and a table. It plays through a function, so the shell of a run stands around it.
  */
-import type { BlockLoad, Side } from "../gate/block-plan.ts";
-import { callsOfBlock, loadFor, looksFrom, PAIRS_MOST, pairTakesS, profileOfBlock, SIDES } from "../gate/block-plan.ts";
-import { invariantsClaim } from "../gate/broken-invariants.ts";
-import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "../gate/capacity-probes.ts";
-import { gateClaims, gateMeasurements, sinkingClaim } from "../gate/gate-claims.ts";
-import { gateTable } from "../gate/gate-table.ts";
-import { MEASUREMENT_FACTS } from "../gate/measurements.ts";
-import { sinkingOf } from "../gate/sinking.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
-import { constant, type Profile } from "../workload/load-profiles.ts";
-import { streamsPerS } from "../workload/overload.ts";
-import type { Story } from "../workload/story.ts";
-import type { TargetView } from "../workload/target-view.ts";
-import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./gate-block.ts";
-import { type GateMeasured, measurePairs, sloFrom } from "./gate-pairs.ts";
+import type { BlockLoad, Side } from "../../gate/block-plan.ts";
+import {
+  callsOfBlock,
+  loadFor,
+  looksFrom,
+  PAIRS_MOST,
+  pairTakesS,
+  profileOfBlock,
+  SIDES,
+} from "../../gate/block-plan.ts";
+import { invariantsClaim } from "../../gate/broken-invariants.ts";
+import { PROBE_S } from "../../gate/capacity-probes.ts";
+import { gateClaims, gateMeasurements, sinkingClaim } from "../../gate/gate-claims.ts";
+import { gateTable } from "../../gate/gate-table.ts";
+import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
+import { sinkingOf } from "../../gate/sinking.ts";
+import type { Claim, Measurement } from "../../history/run-document.ts";
+import { constant, type Profile } from "../../workload/load-profiles.ts";
+import type { Story } from "../../workload/story.ts";
+import { GATE_SCENARIO, perS, probeCapacity, statedCapacity } from "./base-capacity.ts";
+import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
+import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";
 
 export const GATE_STAGE = "gate";
 
 /** The scenario's name of the outside, and the story that is played for it. */
 export const GATE_STORIES: Readonly<Record<string, string>> = { "chat-past-capacity": "chat-beside-noisy" };
-export const GATE_SCENARIO = "chat-past-capacity";
 
 export type GatePlan = {
   scenario: string;
@@ -33,18 +39,9 @@ export type GatePlan = {
   ratePerS?: number;
 };
 
-/** Capacity by what the user or the base's owner states; `null` when it has to be probed. */
-export const statedCapacity = (
-  { scenario, ratePerS }: Omit<GatePlan, "seed" | "pairs">,
-  base: TargetView,
-): number | null => ratePerS ?? (scenario === GATE_SCENARIO ? streamsPerS(base) : null);
-
 /** The lower of what both targets permit, in calls a second. */
 export const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
   Math.min(...SIDES.map((side) => targets[side].deployment.target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY));
-
-/** Where nothing is permitted by name, probes go no further. */
-const PROBED_MOST_PER_S = 2_000;
 
 export type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
@@ -70,8 +67,6 @@ export const gateSpends = (
     sMost: pairTakesS(load) * (PAIRS_MOST + around),
   };
 };
-
-const perS = (rate: number): string => `${rate >= 20 ? rate.toFixed(0) : rate.toFixed(1)} calls/s`;
 
 const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string): Claim => {
   const all = dropped.length + pairs.length;
@@ -123,23 +118,10 @@ export const runGate = async (
   const isOver = (): boolean =>
     room.signal.aborted || SIDES.some((side) => targets[side].deployment.lease.stopped !== null);
   const mostPerS = mostPerSOf(targets);
-  let capacity = statedCapacity(plan, targets.base.view);
-  if (capacity === null) {
-    events.step("probing how much the base carries");
-    const probes: Probe[] = [];
-    const most = Math.min(mostPerS, PROBED_MOST_PER_S);
-    for (let rate = nextProbe(probes, most); rate !== null && !isOver(); rate = nextProbe(probes, most)) {
-      const { lines, startUs } = await play("base", constant(rate, PROBE_S), `probe${probes.length + 1}`);
-      const probe = probeOf(rate, lines, startUs);
-      probes.push(probe);
-      events.progress(`offered ${perS(rate)}, served ${perS(probe.servedPerS)}`);
-    }
-    const found = capacityOf(probes);
-    if (found.perS === 0)
-      return open("the base served none of the calls of the first probe; its capacity is not known");
-    if (!found.isReached) note(`no limit of the base was reached at ${perS(probes.at(-1)?.ratePerS ?? 0)}`);
-    capacity = found.perS;
-  }
+  const probe = (rate: number, n: number) => play("base", constant(rate, PROBE_S), `probe${n}`);
+  const stated = statedCapacity(plan, targets.base.view);
+  const capacity = stated ?? (await probeCapacity(probe, mostPerS, isOver, { ...events, note }));
+  if (capacity === null) return open("the base served none of the calls of the first probe; its capacity is not known");
   const load = loadFor(capacity, mostPerS);
   note(
     `the base's capacity is taken as ${perS(capacity)}; blocks at ${perS(load.lowPerS)} and ${perS(load.overloadPerS)}`,
