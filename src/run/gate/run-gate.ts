@@ -1,6 +1,6 @@
 /**
  * The whole of a comparison of two targets: how much the base carries, a warm-up of both, pairs of blocks, and what follows from
- * them as claims, measurements and a table. It plays through a function, so the shell of a run stands around it.
+ * them as claims, measurements and a table. How a block is played may be handed in, so that all of it runs in virtual time too.
  */
 import type { BlockLoad, Side } from "../../gate/block-plan.ts";
 import {
@@ -19,6 +19,7 @@ import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
 import type { Claim, Measurement } from "../../history/run-document.ts";
+import { TargetUnreachableError } from "../../verify/reach.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { GATE_SCENARIO, perS, probeCapacity, statedCapacity } from "./base-capacity.ts";
@@ -82,11 +83,21 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   };
 };
 
+/** Nobody answered a single call: there is nothing to compare, and the user has to know first of all. */
+const assertReachable = (side: Side, { lines }: PlayedBlock, { deployment }: GateSide): void => {
+  if (lines.length === 0 || lines.some(({ outcome }) => outcome !== "indeterminate")) return;
+  const { error = "no answer" } = lines[0] as PlayedBlock["lines"][number];
+  throw new TargetUnreachableError(
+    `the ${side} answers no call at ${deployment.target.base_url} (${error}); start it, or mend base_url in its target file`,
+  );
+};
+
 export const runGate = async (
   plan: GatePlan,
   targets: Readonly<Record<Side, GateSide>>,
   room: GateRoom,
   events: GateEvents,
+  playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
   const blocks: Record<Side, PlayedBlock[]> = { base: [], head: [] };
   const notes: string[] = [];
@@ -95,8 +106,9 @@ export const runGate = async (
     events.note(text);
   };
   const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
-    const block = await playBlock(targets[side], plan.story.name, profile, name, room);
+    const block = await playOn(targets[side], plan.story.name, profile, name, room);
     blocks[side].push(block);
+    if (blocks[side].length === 1) assertReachable(side, block, targets[side]);
     return block;
   };
   const open = (reason: string): GateResult => {

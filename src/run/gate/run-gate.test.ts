@@ -1,0 +1,123 @@
+/** The whole course of a comparison in virtual time: probes, warm-up, pairs, claims, table. */
+import { describe, expect, test } from "vitest";
+import type { Side } from "../../gate/block-plan.ts";
+import type { Claim } from "../../history/run-document.ts";
+import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.ts";
+import { keeperOfTarget } from "../../target/lease-of-target.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { viewOf } from "../../target/view-of-target.ts";
+import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import type { Story } from "../../workload/story.ts";
+import type { GateRoom, GateSide, playBlock } from "./play-block.ts";
+import { runGate } from "./run-gate.ts";
+
+const STORY = STORIES.get("chat-beside-noisy") as Story;
+const SLOTS = 24;
+const SERVICE_MS = 300;
+const LIMITS = { slots: SLOTS, service_ms: SERVICE_MS, global_in_flight: SLOTS, org_in_flight: SLOTS };
+
+const sideOf = (side: Side, more: Partial<Target>): GateSide => {
+  const target: Target = {
+    ...{ schema: "floodgate/target@1", name: side, base_url: `http://127.0.0.1:1/${side}`, ...more },
+    credentials: { server: { key: "env:NOBODY", org: "org_a" } },
+  };
+  return {
+    ...{ side, view: viewOf(target), tenants: {}, noisy: new Set() },
+    deployment: {
+      ...{ target, secrets: createSecrets("."), lease: keeperOfTarget(target), found: {}, faults: null },
+      ...{ embedded: false, reference: false, exclusive: false, faultsMissing: "" },
+    },
+  };
+};
+
+type Wish = {
+  head?: Partial<VirtualDeployment>;
+  target?: Partial<Target>;
+  claims?(side: Side, name: string): Claim[];
+  isDead?: Side;
+};
+
+const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], isDead }: Wish) => {
+  const said: string[] = [];
+  const played: string[] = [];
+  let atUs = 0;
+  const deployment = { slots: SLOTS, serviceMs: () => SERVICE_MS };
+  const sides = {
+    base: openVirtualDeployment({ name: "base", ...deployment }),
+    head: openVirtualDeployment({ name: "head", ...deployment, ...head }),
+  };
+  const play: typeof playBlock = async ({ side }, _story, profile, name) => {
+    atUs += 60e6;
+    played.push(name);
+    const arrivals = arrivalTimesUs(profile, "uniform", 1).map((us) => us + atUs);
+    const lines = sides[side](arrivals, played.length).map((line) =>
+      side === isDead ? { ...line, outcome: "indeterminate", error: "ECONNREFUSED" } : line,
+    );
+    const facts = { stage: `gate.${side}`, limits: {}, shedding: "unknown", tenants: {}, faults: false } as const;
+    return {
+      ...{ lines, startUs: atUs, claims: claims(side, name), problems: [], notes: [] },
+      facts: { ...facts, drained: true, exclusive: false },
+    };
+  };
+  const room = {
+    ...{ run: "abc", seed: 1, epochUs: 0, replay: "again", signal: new AbortController().signal },
+    ...{ supervisor: {}, line: () => undefined },
+  } as unknown as GateRoom;
+  const say = (text: string): void => void said.push(text);
+  const plan = { scenario: "chat-past-capacity", story: STORY, seed: 1, pairs: 12 };
+  const targets = { base: sideOf("base", target), head: sideOf("head", target) };
+  const result = await runGate(plan, targets, room, { step: say, progress: say, note: say }, play);
+  const verdicts = Object.fromEntries(result.claims.map(({ id, verdict }) => [id, verdict]));
+  return { ...result, verdicts, said: said.join("\n"), played };
+};
+
+const held = (side: Side, name: string, verdict: Claim["verdict"] = "pass"): Claim => ({
+  ...{ id: `streams-end-once/gate.${side}`, stage: `gate.${side}`, level: "must", verdict, reason: name, expected: "" },
+  ...{ got: "", spec: [], evidence: [], replay: "" },
+});
+
+describe("a comparison of two targets", { timeout: 60_000 }, () => {
+  test("of one thing with itself passes, with a table and measurements", async () => {
+    const { verdicts, table, measurements, played } = await run({
+      claims: (side, name) => [held(side, name)],
+    });
+    expect(Object.entries(verdicts).filter(([, verdict]) => verdict !== "pass" && verdict !== "skipped")).toEqual([]);
+    expect(verdicts).toMatchObject({ "gate/invariants": "pass", "gate/goodput": "pass", "gate/goodput_kept": "pass" });
+    expect(table[0]).toMatch(/^measurement/);
+    expect(measurements.map(({ name, stage }) => `${stage} ${name}`)).toContain("gate latency_ms_p50_worse_by");
+    expect(played.slice(0, 2)).toEqual(["warm.base", "warm.head"]);
+    expect(new Set(played).size).toBe(played.length);
+  });
+
+  test("fails a slower head, and one whose slots leak", async () => {
+    const slow = await run({ head: { serviceMs: () => 1.1 * SERVICE_MS } });
+    expect(slow.verdicts).toMatchObject({ "gate/latency_ms_p50": "fail", "gate/goodput": "fail" });
+    const leaky = await run({ head: { leaksEvery: 400 } });
+    expect(leaky.verdicts).toMatchObject({ "gate/goodput": "fail", "gate/goodput_kept": "fail" });
+  });
+
+  test("fails what breaks an invariant on the head alone, without measuring on", async () => {
+    const { verdicts, played } = await run({
+      claims: (side, name) => [held(side, name, side === "head" && name === "p03.head" ? "fail" : "pass")],
+    });
+    expect(verdicts["gate/invariants"]).toBe("fail");
+    expect(played.at(-1)).toMatch(/^p12\./);
+  });
+
+  test("probes what the target file does not state, within what it permits", async () => {
+    const { said, played } = await run({ target: { permits: { load_max_rps: 1_000 } } });
+    expect(played.filter((name) => name.startsWith("probe")).length).toBeGreaterThan(2);
+    expect(said).toMatch(/capacity is taken as (7\d|8\d) calls\/s/);
+    expect(said).toContain("no organization is noisy");
+    const bounded = await run({ target: { permits: { load_max_rps: 50 } } });
+    expect(bounded.said).toMatch(/no limit of the base was reached at 50 calls\/s/);
+  });
+
+  test.each(["base", "head"] as const)("says at once that the %s does not answer", async (isDead) => {
+    await expect(run({ isDead })).rejects.toThrow(
+      `the ${isDead} answers no call at http://127.0.0.1:1/${isDead} (ECONNREFUSED)`,
+    );
+  });
+});
