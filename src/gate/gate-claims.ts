@@ -31,20 +31,20 @@ export const gateClaims = (comparisons: readonly Comparison[], stage: string, re
   }));
 
 const SINKING: Record<Sinking["verdict"], Claim["verdict"]> = {
-  sinks: "fail",
-  holds: "pass",
-  "too-few": "inconclusive",
+  ...{ sinks: "fail", holds: "pass", "too-few": "inconclusive", nothing: "inconclusive" },
+};
+
+const SAID: Record<Sinking["verdict"], string> = {
+  sinks: "the head carries less from pair to pair, as where slots are not given back",
+  holds: "the head carries as much in the last pairs as in the first",
+  "too-few": "too few pairs",
+  nothing: "the head carried nothing from the first pairs on",
 };
 
 /** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
 export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => ({
   ...{ id: "gate/goodput_kept", stage, level: "must", verdict: SINKING[verdict], spec: [], evidence: [], replay },
-  reason:
-    verdict === "sinks"
-      ? "the head carries less from pair to pair, as where slots are not given back"
-      : verdict === "holds"
-        ? "the head carries as much in the last pairs as in the first"
-        : `too few pairs: ${pairs}`,
+  reason: verdict === "too-few" ? `${SAID[verdict]}: ${pairs}` : SAID[verdict],
   expected: "the head's goodput beside the base's does not fall while the run goes on",
   got:
     lostBy === null

@@ -70,7 +70,7 @@ export type Comparison = {
 };
 
 const percent = (p: number): string => (p < 0.0001 ? "< 0.01 %" : `${(p * 100).toPrecision(2)} %`);
-const times = (ratio: number): string => ratio.toFixed(3);
+const times = (ratio: number): string => (ratio >= 100 ? "100 times or more" : ratio.toFixed(3));
 
 type Tested = Omit<Comparison, "verdict" | "improved" | "reason"> & { pBetter: number };
 

@@ -40,6 +40,10 @@ describe("a head that sinks", () => {
     expect(alarms / 500).toBeLessThanOrEqual(0.01);
   });
 
+  test("has nothing to lose when it carried nothing from the start", () => {
+    expect(sinkingOf(pairs(new Array(12).fill(0)), 1.05, 0.003).verdict).toBe("nothing");
+  });
+
   test("cannot be told from five pairs", () => {
     expect(sinkingOf(pairs([9, 8, 7, 6, 5, null]), 1.05, 0.003).verdict).toBe("too-few");
   });

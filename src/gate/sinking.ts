@@ -28,7 +28,8 @@ export const risingP = (values: readonly number[]): number => {
 };
 
 export type Sinking = {
-  verdict: "sinks" | "holds" | "too-few";
+  /** `nothing`: it carried next to nothing from the first pairs on, which goodput itself shows. */
+  verdict: "sinks" | "holds" | "too-few" | "nothing";
   pairs: number;
   /** How many times worse the last third of the pairs is than the first, typically; `null` without pairs. */
   lostBy: number | null;
@@ -36,6 +37,8 @@ export type Sinking = {
 };
 
 const FEWEST_PAIRS = 6;
+/** So many times less than the base is nothing. */
+const NOTHING = Math.log(100);
 
 /** Whether the head's goodput, beside the base's, falls from pair to pair by `margin` or more, surely at `falseAlarm`. */
 export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: number): Sinking => {
@@ -48,6 +51,7 @@ export const sinkingOf = (pairs: readonly Pair[], margin: number, falseAlarm: nu
   if (first === null || last === null || worse.length < FEWEST_PAIRS) {
     return { verdict: "too-few", pairs: worse.length, lostBy: null, p: 1 };
   }
+  if (first >= NOTHING) return { verdict: "nothing", pairs: worse.length, lostBy: null, p: 1 };
   const p = risingP(worse);
   const lostBy = Math.exp(last - first);
   return { verdict: p <= falseAlarm && lostBy >= margin ? "sinks" : "holds", pairs: worse.length, lostBy, p };
