@@ -186,10 +186,10 @@ describe("a comparison of paired blocks", () => {
 
   test("shares its chances of a mistake among looks: three looks at growing pairs find no more than one would", () => {
     const policy = { ...THREE, looks: 3, falseAlarm: 0.01 };
-    const runs = 700;
+    const runs = 300;
     const alarms = Array.from({ length: runs }, (_, seed) => {
-      const pairs = pairsOf(48, 0.15, {}, seed);
-      return [16, 32, 48].some((n) => verdictOf(comparePairs(pairs.slice(0, n), policy)) === "regression");
+      const pairs = pairsOf(30, 0.15, {}, seed);
+      return [12, 20, 30].some((n) => verdictOf(comparePairs(pairs.slice(0, n), policy)) === "regression");
     }).filter(Boolean).length;
     expect(alarms / runs).toBeLessThanOrEqual(0.01);
     const found = comparePairs(pairsOf(9, 0.001, { latency_ms_p50: 3 }), policy);
