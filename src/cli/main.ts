@@ -7,6 +7,7 @@ import { CommandError, EXIT } from "./exit-codes.ts";
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import("./run.ts")).runCommand(),
   verify: async () => (await import("./verify.ts")).verifyCommand(),
+  chaos: async () => (await import("./chaos.ts")).chaosCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   init: async () => (await import("./init.ts")).initCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
@@ -21,6 +22,7 @@ Examples:
   npx floodgate doctor --target target.json
   npx floodgate serve --tenants 10 --write-target target.json
   npx floodgate verify --target target.json
+  npx floodgate chaos limiter-refused
 
 Exit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused
 by the safety guard, 130/143 stopped by a signal.`;
@@ -46,6 +48,7 @@ const EXIT_OF: Readonly<Record<string, number>> = {
   SecretError: EXIT.usage,
   TargetFileError: EXIT.usage,
   UnknownRuleError: EXIT.usage,
+  UsageError: EXIT.usage,
   NoRunError: EXIT.usage,
   CrashFileError: EXIT.usage,
 };

@@ -25,6 +25,8 @@ export type FaultProxies = {
 export type Deployment = {
   readonly target: Target;
   readonly secrets: Secrets;
+  /** The folder of the target file, which its commands run in. */
+  readonly folder?: string;
   readonly embedded: boolean;
   /** It is our reference platform, which is held to our readings of what the specification leaves open. */
   readonly reference: boolean;
