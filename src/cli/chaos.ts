@@ -1,6 +1,6 @@
 /** `floodgate chaos`: fault experiments, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
-import { chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
+import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
@@ -42,14 +42,16 @@ export const chaosCommand = (): Command =>
       .addHelpText("after", HELP),
   ).action(async (names: string[], options: ChaosOptions) => {
     const json = options.json === true;
-    if (options.watchdog === true) throw new CommandError(EXIT.guarded, NO_WATCHDOG);
+    if (options.watchdog === true) throw new CommandError(EXIT.usage, NO_WATCHDOG);
     if (options.list === true) return listExperiments(options.target, json);
     const common = runOptions(options);
     if (options.heal === true) return showHealed(common.reports, options.out, json);
     const short = options.short === true;
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
     const wish = { names, short };
-    if (options.dryRun === true) return showPlan({ ...common, ...deployment, stages: chaosStages(wish) }, json);
+    if (options.dryRun === true) {
+      return showPlan({ ...common, ...deployment, stages: chaosStages(wish), refusals: chaosRefusals }, json);
+    }
     const words = ["chaos", ...names, ...(short ? ["--short"] : [])];
     const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
     stopWithLauncher(whenNpmIsGone);

@@ -18,6 +18,20 @@ const breaks = ({ link, fault }: LinkExperiment, target: Target | null): { fault
   return { fault: what, stream };
 };
 
+const WIDTH = 80;
+const INDENT = " ".repeat(11);
+
+/** `  breaks   …`, its further lines under the first. */
+const wrapped = (label: string, text: string): string => {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || INDENT.length + last.length + 1 + word.length > WIDTH) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return `  ${label.padEnd(INDENT.length - 2)}${lines.join(`\n${INDENT}`)}`;
+};
+
 export const listExperiments = async (targetFile: string | undefined, json: boolean): Promise<void> => {
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const all = [...experimentsFor(target).values()];
@@ -32,8 +46,9 @@ export const listExperiments = async (targetFile: string | undefined, json: bool
   }
   const lines = all.flatMap((experiment) => [
     experiment.name,
-    `  breaks   the way to the ${experiment.link === "keys" ? "key service" : "limiter"}: ${breaks(experiment, target).fault}`,
-    `  must     ${experiment.holds}`,
+    wrapped("on", `the way to the ${experiment.link === "keys" ? "key service" : "limiter"}`),
+    wrapped("breaks", breaks(experiment, target).fault),
+    wrapped("must", experiment.holds),
   ]);
   process.stdout.write(
     `${lines.join("\n")}\n\nIn every experiment:\n${HOLDS_ALWAYS.map((text) => `  - ${text}\n`).join("")}`,

@@ -14,7 +14,11 @@ import {
   stagesFor,
 } from "./stages-for.ts";
 
-export type PlanRequest = DeploymentWish & { stages: StagesWish };
+export type PlanRequest = DeploymentWish & {
+  stages: StagesWish;
+  /** Why the command would refuse this target, beside the guard's own reasons. */
+  refusals?(target: Target): readonly string[];
+};
 
 export type StagesPlan = {
   schema: "floodgate/plan@1";
@@ -30,7 +34,7 @@ const faultsMissing = (target: Target): string | null => {
   return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
 };
 
-export const planStages = async ({ targetFile, owned, stages: wish }: PlanRequest): Promise<StagesPlan> => {
+export const planStages = async ({ targetFile, owned, stages: wish, refusals }: PlanRequest): Promise<StagesPlan> => {
   const embedded = targetFile === undefined;
   const read = embedded ? null : await readTarget(targetFile, owned, await intentOf(targetFile, wish));
   const target = read?.target ?? plannedEmbedded();
@@ -60,6 +64,6 @@ export const planStages = async ({ targetFile, owned, stages: wish }: PlanReques
       seconds: stages.reduce((sum, { seconds }) => sum + seconds, 0),
       calls: stages.reduce((sum, { calls }) => sum + calls, 0),
     },
-    refused_by_guard: read?.refusals ?? [],
+    refused_by_guard: read === null ? [] : [...read.refusals, ...(refusals?.(read.target) ?? [])],
   };
 };

@@ -51,6 +51,11 @@ const throughProxy = async (
   };
   const { inject, heal } = linkSteps(broken);
   const notes: string[] = [];
+  if (disturbance.link === "keys" && limits?.revocation_budget_ms === undefined) {
+    notes.push(
+      "`limits.revocation_budget_ms` is not stated: where records are cached for longer, the fault stays hidden",
+    );
+  }
   let showsOnLink: LinkBreaker["showsOnLink"] = async () => fault.shows(await observeLink(probe));
   if (!deployment.embedded) {
     const watch = await watchLink(link.listen, giveUpMs);

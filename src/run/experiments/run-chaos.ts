@@ -1,5 +1,6 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
 
+import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { openEmbedded } from "../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
@@ -31,16 +32,23 @@ export const chaosStages = ({ names, short }: Pick<ChaosWish, "names" | "short">
   },
 });
 
+/** Why no fault may be injected at all, beside what the guard says; on loopback as well. */
+export const chaosRefusals = (target: Target): string[] => {
+  const remote = remoteProxy(target);
+  const isPermitted = target.permits?.chaos === true;
+  return [
+    ...(isPermitted ? [] : ["faults would be injected and permits.chaos is not true in the target file"]),
+    ...(remote === null ? [] : [remote]),
+  ];
+};
+
 /** What must be in order before anything is sent; each throws a sentence. */
 const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
   const wish = chaosStages(request);
   const { target } = await readTargetFile(targetFile);
   const chosen = chosenExperiments(target, request.names, request.short);
-  if (target.permits?.chaos !== true) {
-    throw new GuardError(["faults would be injected and permits.chaos is not true in the target file"]);
-  }
-  const remote = remoteProxy(target);
-  if (remote !== null) throw new GuardError([remote]);
+  const refusals = chaosRefusals(target);
+  if (refusals.length > 0) throw new GuardError(refusals);
   const prepared = await prepareTarget(targetFile, request.owned, await intentOf(targetFile, wish));
   await requireWholeProxies(target, new Set(chosen.map(({ link }) => link)), request.reports);
   return prepared;
