@@ -6,8 +6,8 @@ import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
 import { type CallMade, performIteration } from "./calls.ts";
+import type { Scenario } from "./k6-exports.ts";
 import { endInOrder, setLease, settled, spentSoFar } from "./lease.ts";
-import type { Scenario } from "./scenario.ts";
 
 // k6 has this one global of a browser, and its typings leave it out. It goes to a file that the runner reads.
 declare const console: { log(text: string): void };

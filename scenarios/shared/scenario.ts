@@ -3,13 +3,7 @@ import type { Story } from "../../src/workload/story.ts";
 import { scenarioAlone } from "./alone.ts";
 import type { Expectations } from "./expectations.ts";
 import { handedByRunner, scenarioForRunner } from "./for-runner.ts";
-
-export type Scenario = {
-  options: Record<string, unknown>;
-  setup(): unknown;
-  run(data?: unknown): void;
-  handleSummary(data: unknown): Record<string, string>;
-};
+import type { Scenario } from "./k6-exports.ts";
 
 export const scenarioOf = (story: Story, expectations: Expectations): Scenario => {
   const handed = handedByRunner();

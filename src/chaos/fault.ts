@@ -15,6 +15,8 @@ export type Fault = {
   stream: FaultStream;
   /** In one sentence, for people. */
   what: string;
+  /** It disables the proxy, so that healing has to enable it again. */
+  disables?: true;
   put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
   take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
   /** Whether what a client saw on the link can only be explained by this fault being there. */

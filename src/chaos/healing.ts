@@ -3,12 +3,18 @@
  * that does not read holds its lock), so there is a ladder, each rung with its own deadline: DELETE the toxics, `/reset`,
  * disable and enable, a new server where it is ours. Only a read-back counts as healed.
  */
+import { TOXIC_PREFIX } from "./fault.ts";
 import type { ProxyState, Toxiproxy } from "./toxiproxy.ts";
 import { type CallOptions, ToxiproxyError } from "./toxiproxy-transport.ts";
 
 export type HealOptions = CallOptions & {
-  /** `/reset` touches every proxy of the server, so leave it out where the server is shared with others. */
+  /**
+   * `/reset` touches every proxy of the server. False where the server is shared with others: then only toxics of ours are
+   * removed as well, and what somebody else put on the proxy stays.
+   */
   mayReset?: boolean;
+  /** False where the fault did not disable the proxy: if it is disabled now, somebody else did that (default true). */
+  mayEnable?: boolean;
   /** The last rung, for a server of our own: makes it anew (`ToxiproxyServer.restart`). */
   restart?: () => Promise<void>;
 };
@@ -22,12 +28,14 @@ export type Healing = { proxy: string; healed: boolean; gone: boolean; did: stri
 const isGone = (error: unknown): boolean =>
   error instanceof ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
 
-const isWhole = (state: ProxyState): boolean => state.enabled && state.toxics.length === 0;
-
-/** Never rejects: a cleanup that fails is told, and is no reason to leave the next link broken. */
+/** Never rejects: a cleanup that fails is reported, and is no reason to leave the next link broken. */
 export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOptions = {}): Promise<Healing> => {
-  const { mayReset = true, restart, ...call } = options;
+  const { mayReset = true, restart, mayEnable: enabling = true, ...call } = options;
+  let mayEnable = enabling;
   const proxy = toxiproxy.proxy(name);
+  const ours = ({ toxics }: ProxyState): ProxyState["toxics"] =>
+    toxics.filter((toxic) => mayReset || toxic.name.startsWith(TOXIC_PREFIX));
+  const isWhole = (state: ProxyState): boolean => (state.enabled || !mayEnable) && ours(state).length === 0;
   const did: string[] = [];
   const trouble: string[] = [];
   let gone = false;
@@ -43,19 +51,21 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
       return null;
     });
   const removeToxics = async (state: ProxyState | null): Promise<void> => {
-    for (const toxic of state?.toxics ?? [])
+    for (const toxic of state === null ? [] : ours(state))
       await attempt(`DELETE toxic ${toxic.name}`, () => proxy.removeToxic(toxic.name, call));
   };
 
   const rungs: ((state: ProxyState | null) => Promise<void>)[] = [
     async (state) => {
       await removeToxics(state);
-      if (state?.enabled === false) await attempt("enabled=true", () => proxy.setEnabled(true, call));
+      if (state?.enabled === false && mayEnable) await attempt("enabled=true", () => proxy.setEnabled(true, call));
     },
     async () => {
       if (mayReset) await attempt("POST /reset", () => toxiproxy.reset(call));
     },
     async (state) => {
+      // From here on it is disabled by us.
+      mayEnable = true;
       await attempt("enabled=false", () => proxy.setEnabled(false, call));
       await removeToxics(state);
       await attempt("enabled=true", () => proxy.setEnabled(true, call));
@@ -80,7 +90,7 @@ export const healAll = async (
   names: string[] | "all",
   options: HealOptions = {},
 ): Promise<Healing[]> => {
-  const { mayReset: _, restart: __, ...call } = options;
+  const { mayReset: _, mayEnable: __, restart: ___, ...call } = options;
   const which = names === "all" ? (await toxiproxy.list(call)).map((state) => state.name) : names;
   return await Promise.all(which.map((name) => heal(toxiproxy, name, options)));
 };

@@ -20,11 +20,12 @@ export type BrokenLink = {
   callMs?: number;
 };
 
-export const undoOf = ({ toxiproxy, proxy, mayReset }: BrokenLink): Undo => ({
+export const undoOf = ({ toxiproxy, proxy, mayReset, fault }: BrokenLink): Undo => ({
   how: "heal-proxy",
   api_url: toxiproxy.apiUrl,
   proxy,
   may_reset: mayReset,
+  disables: fault.disables === true,
 });
 
 /** Inject, effect and heal; steady state and recovery are the target's and come from the caller. */
@@ -50,6 +51,7 @@ export const linkSteps = (broken: BrokenLink): Pick<ExperimentSteps, "inject" | 
       const healing = await heal(toxiproxy, broken.proxy, {
         ...options,
         mayReset,
+        mayEnable: mayReset || fault.disables === true,
         ...(restart === undefined ? {} : { restart }),
       });
       if (!healing.healed)

@@ -10,7 +10,8 @@ export const takeBackProxy: TakeBackProxy = async (undo, { signal, callMs }) => 
       await toxiproxy.removeProxy(undo.proxy);
       return "removed";
     }
-    const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: undo.may_reset });
+    const mayEnable = undo.may_reset || undo.disables !== false;
+    const healing = await heal(toxiproxy, undo.proxy, { signal, callMs, mayReset: undo.may_reset, mayEnable });
     // Toxics live in the server's memory: with the server they are gone.
     if (healing.gone) return "gone with its toxiproxy";
     if (!healing.healed) throw new Error(`proxy "${undo.proxy}" is not whole: ${healing.trouble.join("; ")}`);

@@ -9,6 +9,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import("./run.ts")).runCommand(),
   load: async () => (await import("./load.ts")).loadCommand(),
   verify: async () => (await import("./verify.ts")).verifyCommand(),
+  chaos: async () => (await import("./chaos.ts")).chaosCommand(),
   doctor: async () => (await import("./doctor.ts")).doctorCommand(),
   init: async () => (await import("./init.ts")).initCommand(),
   gate: async () => (await import("./gate.ts")).gateCommand(),
@@ -25,6 +26,7 @@ Examples:
   npx floodgate doctor --target target.json
   npx floodgate serve --tenants 10 --write-target target.json
   npx floodgate verify --target target.json
+  npx floodgate chaos limiter-refused
 
 Exit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused
 by the safety guard, 130/143 stopped by a signal.`;

@@ -15,14 +15,16 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage, ofCutOffStage } from "../invariants/judge-stage.ts";
 import { type TenantReadings, viewOf } from "../target/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { type Profile, profileCalls, profileDurationS } from "../workload/load-profiles.ts";
+import { type Profile, profileCalls, profileDurationS, profilePeakPerS } from "../workload/load-profiles.ts";
 import type { Reach, Story } from "../workload/story.ts";
 import type { TargetView } from "../workload/target-view.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "./disturbances/disturb.ts";
 import type { Disturbed } from "./disturbances/disturbance.ts";
-import { faultRecords, RECOVERY_DEADLINE_MS } from "./disturbances/link-fault.ts";
+import { faultRecords } from "./disturbances/link-fault.ts";
+import { paceOf } from "./disturbances/pace.ts";
 import { createRecentCalls } from "./disturbances/recent-calls.ts";
+import { toleratingRefusals } from "./disturbances/tolerated.ts";
 import { REPOSITORY } from "./environment.ts";
 import { sloClaims } from "./objectives.ts";
 import { observe, observedStage } from "./observers.ts";
@@ -78,8 +80,10 @@ const play = async (
   job: Drive["job"],
   lines: Line[],
 ): Promise<Played> => {
+  const { disturbance } = plan;
   const forgets: (() => void)[] = [];
   const recent = createRecentCalls();
+  const loadOver = new AbortController();
   const faults: FaultLine[] = [];
   const keep = (line: Line): void => {
     lines.push(line);
@@ -88,7 +92,7 @@ const play = async (
   const drive: Drive = {
     job,
     secrets: deployment.secrets,
-    lease: deployment.lease,
+    lease: disturbance?.kind === "link-fault" ? toleratingRefusals(deployment.lease) : deployment.lease,
     ...(plan.segments === undefined ? {} : { segments: plan.segments }),
     onLine: (line) => {
       keep(line);
@@ -102,24 +106,33 @@ const play = async (
     onFolder: (path) => void forgets.push(context.supervisor.ownFolder(`${plan.name}: what k6 is handed`, path)),
     signal: context.signal,
   };
-  const { disturbance } = plan;
   let disturbed: Disturbed = { problems: [], notes: [] };
-  const beside = async (): Promise<void> => {
+  let besideOver: Promise<void> = Promise.resolve();
+  const disturbing = async (): Promise<void> => {
     if (disturbance === undefined) return;
     const onLine = (line: FaultLine): void => {
       faults.push(line);
       keep(line);
     };
-    disturbed = await disturb(disturbance, { context, deployment, stage: plan.name, recent, onLine }).catch(
+    const signal = AbortSignal.any([context.signal, loadOver.signal]);
+    const ratePerS = profilePeakPerS(job.profile);
+    const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine };
+    disturbed = await disturb(disturbance, about).catch(
       (error: Error): Disturbed => ({
         problems: [{ verdict: "inconclusive", reason: `the disturbance could not be carried out: ${error.message}` }],
         notes: [],
       }),
     );
   };
+  const beside = (): Promise<void> => {
+    besideOver = disturbing();
+    return besideOver;
+  };
   try {
     const driver = await driverFor(context, plan);
-    const driven = await driver(drive, disturbance === undefined ? undefined : beside);
+    const driven = await driver(drive, disturbance === undefined ? undefined : beside).finally(() => loadOver.abort());
+    // Where the load ended first: what it was beside is taken back before anything else happens.
+    await besideOver;
     return { driven, disturbed, faults };
   } finally {
     for (const forget of forgets) forget();
@@ -191,7 +204,9 @@ export const playLoadStage = async (
     exclusive: deployment.exclusive,
     tenants,
     faults: plan.disturbance?.kind === "link-fault",
-    recovery_deadline_ms: RECOVERY_DEADLINE_MS,
+    ...(plan.disturbance?.kind === "link-fault"
+      ? { recovery_deadline_ms: paceOf(plan.disturbance, profilePeakPerS(profile), target.limits).recoveryMs }
+      : {}),
     ...(await readWitnesses(deployment, idRun, context.signal)),
   };
   const ordered = inOrder(lines);

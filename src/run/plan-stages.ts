@@ -1,6 +1,8 @@
 /** What a run of stages would send and spend. Reads the target file and nothing else: no secret, no lock, no folder, no call. */
 import type { Target } from "../target/target.ts";
+import type { LinkName } from "./deployments/deployment.ts";
 import { plannedEmbedded } from "./deployments/embedded-deployment.ts";
+import { remoteProxy } from "./deployments/from-target.ts";
 import { stageMissing } from "./load-stage.ts";
 import { readTarget } from "./prepare-target.ts";
 import {
@@ -12,7 +14,11 @@ import {
   stagesFor,
 } from "./stages-for.ts";
 
-export type PlanRequest = DeploymentWish & { stages: StagesWish };
+export type PlanRequest = DeploymentWish & {
+  stages: StagesWish;
+  /** Why the command would refuse this target, beside the guard's own reasons. */
+  refusals?(target: Target): readonly string[];
+};
 
 export type StagesPlan = {
   schema: "floodgate/plan@1";
@@ -23,24 +29,26 @@ export type StagesPlan = {
 };
 
 /** Why no faults could be injected. What is seen only once the deployment is reached is taken for there. */
-const faultsMissing = ({ toxiproxy, permits }: Target): string | null => {
-  if (toxiproxy === undefined) return "`toxiproxy` is not in the target file";
-  return permits?.chaos === true ? null : "permits.chaos of the target file is not true";
+const faultsMissing = (target: Target): string | null => {
+  if (target.toxiproxy === undefined) return "`toxiproxy` is not in the target file";
+  return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
 };
 
-export const planStages = async ({ targetFile, owned, stages: wish }: PlanRequest): Promise<StagesPlan> => {
+export const planStages = async ({ targetFile, owned, stages: wish, refusals }: PlanRequest): Promise<StagesPlan> => {
   const embedded = targetFile === undefined;
   const read = embedded ? null : await readTarget(targetFile, owned, await intentOf(targetFile, wish));
   const target = read?.target ?? plannedEmbedded();
   const without = embedded ? null : faultsMissing(target);
+  const isProxied = (link: LinkName): boolean =>
+    without === null && (embedded || target.toxiproxy?.proxies[link] !== undefined);
   const stages = stagesFor({ target, embedded }, wish).map((plan) => {
     if (plan.kind === "verify") return planOfStage(plan, { target, embedded }, []);
     const { disturbance, ...undisturbed } = plan;
-    const isReachable = disturbance?.kind === "link-fault" && without === null;
+    const isReachable = disturbance?.kind === "link-fault" && isProxied(disturbance.link);
     const missing = stageMissing(isReachable ? undisturbed : plan, {
       target,
       faults: null,
-      faultsMissing: without ?? "",
+      faultsMissing: without ?? "it is not in `toxiproxy.proxies`",
     });
     return planOfStage(plan, { target, embedded }, missing);
   });
@@ -56,6 +64,6 @@ export const planStages = async ({ targetFile, owned, stages: wish }: PlanReques
       seconds: stages.reduce((sum, { seconds }) => sum + seconds, 0),
       calls: stages.reduce((sum, { calls }) => sum + calls, 0),
     },
-    refused_by_guard: read?.refusals ?? [],
+    refused_by_guard: read === null ? [] : [...read.refusals, ...(refusals?.(read.target) ?? [])],
   };
 };

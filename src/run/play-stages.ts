@@ -3,6 +3,7 @@ import type { Deployment } from "./deployments/deployment.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { playLoadStage } from "./load-stage.ts";
 import { type RunContext, stoppedBy } from "./run-context.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 
@@ -10,6 +11,8 @@ export const playStages = async (
   context: RunContext,
   deployment: Deployment,
   plans: readonly StagePlan[],
+  /** Asked after each stage with what is still to come: whether to leave it at that. */
+  isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean = () => false,
 ): Promise<void> => {
   for (const [at, plan] of plans.entries()) {
     if (context.signal.aborted || stoppedBy(context) !== null) return;
@@ -20,5 +23,6 @@ export const playStages = async (
         ? await playVerifyStage(context, deployment, plan)
         : await playLoadStage(context, deployment, plan);
     await context.addStage(outcome);
+    if (isEnough(outcome, plans.slice(at + 1))) return;
   }
 };

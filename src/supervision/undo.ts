@@ -3,11 +3,14 @@
  * it when the runner is gone. It holds no secret and needs nothing that lived in the runner.
  */
 export type Undo =
-  /** Toxics off and proxy enabled. `may_reset` is false on a server shared with others (see healing.ts). */
-  | { how: "heal-proxy"; api_url: string; proxy: string; may_reset: boolean }
+  /**
+   * Toxics off and proxy enabled. `may_reset` is false on a server shared with others (see healing.ts), `disables` where the
+   * fault leaves the proxy enabled.
+   */
+  | { how: "heal-proxy"; api_url: string; proxy: string; may_reset: boolean; disables?: boolean }
   | { how: "remove-proxy"; api_url: string; proxy: string }
-  /** A deployment's own way: commands for the shell, one after the other. */
-  | { how: "command"; commands: string[] }
+  /** A deployment's own way: commands for the shell, one after the other, in the folder of the target file. */
+  | { how: "command"; commands: string[]; cwd?: string }
   /** For a process that was stopped. `start` tells it from a later process of the same number. */
   | { how: "signal"; pid: number; start: string; signal: "SIGCONT" }
   /** A process of ours that is still there, with its group. */

@@ -18,6 +18,7 @@ export const flapping: FaultMaker = {
     return {
       name: "flapping",
       stream: "both",
+      disables: true,
       what: `the link goes down for ${DOWN_MS} ms and up for ${UP_MS} ms, over and over`,
       put: async (proxy, options) => {
         await proxy.setEnabled(false, options);

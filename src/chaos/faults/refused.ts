@@ -7,6 +7,7 @@ export const refused: FaultMaker = {
   make: () => ({
     name: "refused",
     stream: "both",
+    disables: true,
     what: "the link is down: open connections are closed and new ones refused",
     put: (proxy, options) => proxy.setEnabled(false, options),
     take: (proxy, options) => proxy.setEnabled(true, options),

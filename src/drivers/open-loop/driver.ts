@@ -39,7 +39,8 @@ export const driveOpenLoop: Driver = async (drive, beside) => {
     if (!ready) stop();
     for (const loop of ready ? loops : []) loop.go();
     if (ready && beside !== undefined) {
-      await beside();
+      // A load that its lease or a failure ended must not be waited beside.
+      await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
       stop();
     }
     const results = await Promise.all(loops.map((loop) => loop.result));

@@ -2,6 +2,7 @@
 import { dirname, resolve } from "node:path";
 import { openToxiproxy } from "../../chaos/toxiproxy.ts";
 import type { Target } from "../../target/target.ts";
+import { isLoopbackHost } from "../../target/target-guard.ts";
 import type { PreparedTarget } from "../prepare-target.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
@@ -16,6 +17,13 @@ const reachable = (listen: string, apiUrl: string): string => {
   return isEverywhere ? `${new URL(apiUrl).hostname}:${port}` : listen;
 };
 
+/** Why no fault may be put on this toxiproxy from here; `null` where one may. */
+export const remoteProxy = ({ toxiproxy }: Target): string | null => {
+  const host = toxiproxy === undefined ? "127.0.0.1" : new URL(toxiproxy.api_url).hostname;
+  if (isLoopbackHost(host)) return null;
+  return `toxiproxy.api_url is on ${host}: a fault there has to be healed also when this machine is cut off, by a watchdog beside the proxy (\`chaos --watchdog\`, which is not built yet); run floodgate on that host, with toxiproxy on loopback`;
+};
+
 const openProxies = async (
   target: Target,
   signal: AbortSignal,
@@ -23,6 +31,8 @@ const openProxies = async (
   if (target.toxiproxy === undefined) return { missing: "`toxiproxy` is not in the target file" };
   if (target.permits?.chaos !== true) return { missing: "permits.chaos of the target file is not true" };
   const { api_url, proxies } = target.toxiproxy;
+  const remote = remoteProxy(target);
+  if (remote !== null) return { missing: remote };
   const toxiproxy = openToxiproxy(api_url, { signal, callMs: CALL_MS });
   const links: FaultProxies["links"] = {};
   try {

@@ -1,5 +1,6 @@
 /** One way to every disturbance: what it lacks on a deployment, and carrying it out beside a load. */
 import type { Deployment } from "../deployments/deployment.ts";
+import { faultKey } from "./break-link.ts";
 import type { Disturbance, DisturbanceContext, Disturbed } from "./disturbance.ts";
 import { breakLink } from "./link-fault.ts";
 import { changeDeployment } from "./operator-changes.ts";
@@ -15,6 +16,7 @@ export const disturbanceMissing = (
     case "operator-changes":
       return (target.control?.api ?? []).length > 0 ? [] : ["`control.api` (to change the deployment as its operator)"];
     case "link-fault":
+      if (target.permits?.chaos === true && target.faults?.[faultKey(disturbance)] !== undefined) return [];
       if (faults === null) return [`a fault proxy: ${faultsMissing}`];
       return faults.links[disturbance.link] === undefined ? [`\`toxiproxy.proxies.${disturbance.link}\``] : [];
   }

@@ -15,7 +15,10 @@ export type LinkFault = {
   link: LinkName;
   /** A name of chaos/catalogue.ts. */
   fault: string;
+  /** At the least; longer where the load is slow or records are cached for longer. */
   holdMs: number;
+  /** A fault that no proxy has: only commands of the target file bring it about. */
+  onlyByCommand?: true;
 };
 
 /** What an operator changes, one after the other (`PATCH /deployment`); the last puts everything back. */
@@ -30,6 +33,10 @@ export type DisturbanceContext = {
   context: RunContext;
   deployment: Deployment;
   stage: string;
+  /** Calls a second of the load beside it, at its peak. */
+  ratePerS: number;
+  /** Fires on a stop signal, and when the load has ended by itself. */
+  signal: AbortSignal;
   /** The newest calls of the load beside it. */
   recent: RecentCalls;
   onLine(line: FaultLine): void;

@@ -1,73 +1,88 @@
 /** A fault on a link beside a running load: the load's own lines show what is steady and what has recovered. */
-import { makeFault } from "../../chaos/catalogue.ts";
-import { runExperiment } from "../../chaos/experiment.ts";
-import { httpProbe } from "../../chaos/link-probe.ts";
-import { linkSteps, undoOf } from "../../chaos/link-steps.ts";
+import { type ExperimentSteps, type Outcome, runExperiment } from "../../chaos/experiment.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine } from "../../history/line.ts";
 import type { FaultRecord } from "../../history/run-document.ts";
 import { pause } from "../../supervision/waiting.ts";
+import { type LinkBreaker, linkBreaker } from "./break-link.ts";
+import { ENOUGH_TO_SHOW, isBack, isSteady, showsFault } from "./callers-side.ts";
 import type { DisturbanceContext, Disturbed, LinkFault } from "./disturbance.ts";
+import { type Pace, paceOf } from "./pace.ts";
+import type { CallsSeen, RecentCalls } from "./recent-calls.ts";
 
-export const RECOVERY_DEADLINE_MS = 3_000;
-/** Load goes on this much longer than the deadline of recovery, so that "stays recovered" can be seen. */
-const AFTER_MS = 1_500;
-/** How much longer than its budget a caller of the link would wait: silence beyond it is the fault's. */
-const PROBE_OVER_BUDGET_MS = 500;
+/** Calls that are looked at for an effect: the newest, so that the first ones after the fault do not hide it. */
+const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
+
+type Moments = { beganUs: number; askedUs: number; healedUs: number };
+
+const stepsOf = (breaker: LinkBreaker, recent: RecentCalls, moments: Moments, pace: Pace): ExperimentSteps => {
+  let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0 };
+  return {
+    inject: breaker.inject,
+    heal: breaker.heal,
+    isSteady: async () => {
+      if (!isSteady(recent.newest(moments.beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
+      before = recent.newest(moments.beganUs);
+      return true;
+    },
+    showsEffect: async () =>
+      breaker.showsOnLink === null
+        ? showsFault(before, recent.newest(moments.askedUs, EFFECT_CALLS))
+        : await breaker.showsOnLink(),
+    hasRecovered: async () => isBack(before, recent.newest(moments.healedUs, pace.backCalls), pace.backCalls),
+  };
+};
+
+const NO_EFFECT = {
+  link: "the fault took no effect",
+  callers:
+    "the fault took no effect that callers see: it was not injected, it is not on the way of these calls, or calls are admitted without it",
+};
+
+const problemsOf = (outcome: Outcome, breaker: LinkBreaker, wasStopped: boolean): Problem[] => {
+  const problems: Problem[] = [];
+  const doubt = (reason: string): void => void problems.push({ verdict: "inconclusive", reason });
+  if (outcome.stopped && !wasStopped) doubt("the load ended before the experiment did");
+  else if (!outcome.steady) doubt("no steady state before the fault");
+  else if (!outcome.tookEffect) doubt(breaker.showsOnLink === null ? NO_EFFECT.callers : NO_EFFECT.link);
+  if (!outcome.healed) doubt("the fault could not be healed");
+  if (outcome.recovered === false) problems.push({ verdict: "fail", reason: "no recovery by the deadline" });
+  return problems;
+};
 
 /** Returns when the load has run long enough after the heal. */
 export const breakLink = async (disturbance: LinkFault, beside: DisturbanceContext): Promise<Disturbed> => {
-  const { context, deployment, stage, recent, onLine } = beside;
-  const { faults, target } = deployment;
-  const link = faults?.links[disturbance.link];
-  if (faults === null || link === undefined) throw new Error(`${stage} needs a proxy on the link ${disturbance.link}`);
-  const { limits } = target;
-  const budgetMs =
-    (disturbance.link === "limiter" ? limits?.limiter_budget_ms : limits?.key_service_budget_ms) ?? 1_000;
-  const broken = {
-    toxiproxy: faults.toxiproxy,
-    proxy: link.proxy,
-    fault: makeFault(disturbance.fault, { budgetMs }),
-    probe: httpProbe(link.listen, "/health", budgetMs + PROBE_OVER_BUDGET_MS),
-    mayReset: faults.mayReset,
-    ...(faults.restart === undefined ? {} : { restart: faults.restart }),
+  const { context, deployment, stage, recent, onLine, signal } = beside;
+  const pace = paceOf(disturbance, beside.ratePerS, deployment.target.limits);
+  const breaker = await linkBreaker(disturbance, beside);
+  const moments: Moments = {
+    beganUs: context.nowUs(),
+    askedUs: Number.POSITIVE_INFINITY,
+    healedUs: Number.POSITIVE_INFINITY,
   };
-  let healedUs = Number.POSITIVE_INFINITY;
-  const beganUs = context.nowUs();
   const { outcome } = await runExperiment(
     {
       ...{ stage, experiment: disturbance.name, link: disturbance.link, fault: disturbance.fault },
-      stream: broken.fault.stream,
-      undo: undoOf(broken),
-      steps: {
-        ...linkSteps(broken),
-        isSteady: async () => recent.allAnswered(beganUs, 10),
-        hasRecovered: async () => recent.allAnswered(healedUs, 5),
-      },
-      ...{ steadyMs: 10_000, injectMs: 5_000, effectMs: 5_000, holdMs: disturbance.holdMs },
-      ...{ healMs: 15_000, recoveryMs: RECOVERY_DEADLINE_MS },
+      ...{ stream: breaker.stream, undo: breaker.undo, steps: stepsOf(breaker, recent, moments, pace) },
+      ...{ injectMs: breaker.injectMs, effectMs: breaker.effectMs, healMs: breaker.healMs },
+      ...{ steadyMs: pace.steadyMs, holdMs: pace.holdMs, recoveryMs: pace.recoveryMs },
     },
     {
-      nowUs: context.nowUs,
-      journal: context.journal,
-      signal: context.signal,
+      ...{ nowUs: context.nowUs, journal: context.journal, signal },
       keepUndo: (name, undo) => context.supervisor.registerUndo(name, undo),
       onLine: (line) => {
-        if (line.phase === "healed") healedUs = line.at_us;
+        if (line.phase === "injecting") moments.askedUs = line.at_us;
+        if (line.phase === "healed") moments.healedUs = line.at_us;
         onLine(line);
       },
     },
   );
-  const leftMs = (healedUs - context.nowUs()) / 1000 + RECOVERY_DEADLINE_MS + AFTER_MS;
-  if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, context.signal);
-
-  const problems: Problem[] = [];
-  const doubt = (reason: string): void => void problems.push({ verdict: "inconclusive", reason });
-  if (!outcome.steady) doubt("no steady state before the fault");
-  else if (!outcome.tookEffect) doubt("the fault took no effect");
-  if (!outcome.healed) doubt("the fault could not be healed");
-  if (outcome.recovered === false) problems.push({ verdict: "fail", reason: "no recovery by the deadline" });
-  return { problems, notes: outcome.notes };
+  const leftMs = (moments.healedUs - context.nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
+  if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
+  return {
+    problems: problemsOf(outcome, breaker, context.signal.aborted),
+    notes: [...breaker.notes, ...outcome.notes],
+  };
 };
 
 /** The faults of a stage as the run document reports them. */

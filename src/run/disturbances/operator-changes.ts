@@ -5,12 +5,12 @@ import type { DisturbanceContext, Disturbed, OperatorChanges } from "./disturban
 
 export const changeDeployment = async (
   { changes }: OperatorChanges,
-  { context, deployment }: DisturbanceContext,
+  { signal, deployment }: DisturbanceContext,
 ): Promise<Disturbed> => {
   const apis = deployment.target.control?.api ?? [];
   for (const { patch, holdMs } of changes) {
     for (const api of apis) await controlSend("PATCH", `${api}/deployment`, patch);
-    await pause(holdMs, context.signal);
+    await pause(holdMs, signal);
   }
   return { problems: [], notes: [] };
 };

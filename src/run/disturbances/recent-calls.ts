@@ -1,30 +1,39 @@
-/** The newest calls of a load that is under way: what an experiment looks at to know whether a deployment is steady. */
+/** The newest calls of a load that is under way: what an experiment looks at to know how a deployment does. */
 import type { CallLine } from "../../history/line.ts";
 
-const KEPT = 128;
+const KEPT = 512;
+
+/** What only a deployment says whose limiter and key service both answer, beside an answer itself. */
+const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
+/** Shed before a dependency is asked: says nothing about it. */
+const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
+
+/** `through`: of `calls`, those that the limiter and the key service decided. Calls that were shed are not among them. */
+export type CallsSeen = { calls: number; through: number; latencyMsP50: number };
 
 export type RecentCalls = {
   add(line: CallLine): void;
-  /** Whether the last `wanted` of the calls sent since a moment were all answered. */
-  allAnswered(sinceUs: number, wanted: number): boolean;
+  /** At most `most` of the newest calls that were sent since a moment (microseconds of the run's clock). */
+  newest(sinceUs: number, most?: number): CallsSeen;
 };
 
 export const createRecentCalls = (): RecentCalls => {
   const kept: CallLine[] = [];
   return {
     add: (line) => {
+      if (SHED.has(line.outcome)) return;
       kept.push(line);
       if (kept.length > 2 * KEPT) kept.splice(0, KEPT);
     },
-    allAnswered: (sinceUs, wanted) => {
-      let seen = 0;
-      for (let at = kept.length - 1; at >= 0 && seen < wanted; at--) {
-        const line = kept[at] as CallLine;
-        if (line.sent_us < sinceUs) continue;
-        if (!line.outcome.startsWith("2")) return false;
-        seen += 1;
-      }
-      return seen >= wanted;
+    newest: (sinceUs, most = KEPT) => {
+      const seen = kept.filter(({ sent_us: sentUs }) => sentUs >= sinceUs).slice(-most);
+      const latencies = seen.map(({ sent_us, first_us, done_us }) => (first_us ?? done_us) - sent_us);
+      latencies.sort((one, other) => one - other);
+      return {
+        calls: seen.length,
+        through: seen.filter(({ outcome }) => /^2/.test(outcome) || DECIDED.has(outcome)).length,
+        latencyMsP50: (latencies[latencies.length >> 1] ?? 0) / 1000,
+      };
     },
   };
 };

@@ -1,5 +1,5 @@
 /** What CI runs every night: all rules, an ordinary day, every overload, and every fault that a link can have. */
-import { FAULT_NAMES } from "../../chaos/catalogue.ts";
+import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import type { StagePlan } from "../stage-plan.ts";
 import {
   brokenLink,
@@ -24,6 +24,6 @@ export const nightly: Suite = {
     noisyNeighbour(60),
     spikeAndRecover(120),
     tileQuotaStampede(),
-    ...(["limiter", "keys"] as const).flatMap((link) => FAULT_NAMES.map((fault) => brokenLink(link, fault))),
+    ...[...EXPERIMENTS.values()].map((experiment) => brokenLink(given, experiment)),
   ],
 };

@@ -1,7 +1,7 @@
 /** The main job: every rule and every refusal once, both overloads, and each link broken in two ways. At most three minutes. */
 import type { StagePlan } from "../stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
-import { brokenLink, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
+import { brokenLinkOf, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
 import { loadStage, type Suite } from "./suite.ts";
 
 const everyRoute = loadStage({
@@ -49,9 +49,9 @@ export const smoke: Suite = {
     rateLimitEdge(4),
     chatPastCapacity(10),
     tileQuotaStampede(),
-    brokenLink("limiter", "refused"),
-    brokenLink("limiter", "reply-lost"),
-    brokenLink("keys", "refused"),
-    brokenLink("keys", "reply-lost"),
+    brokenLinkOf(given, "limiter-refused"),
+    brokenLinkOf(given, "limiter-reply-lost"),
+    brokenLinkOf(given, "keys-refused"),
+    brokenLinkOf(given, "keys-reply-lost"),
   ],
 };

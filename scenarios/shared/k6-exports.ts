@@ -1,0 +1,7 @@
+/** What k6 asks of a script. */
+export type Scenario = {
+  options: Record<string, unknown>;
+  setup(): unknown;
+  run(data?: unknown): void;
+  handleSummary(data: unknown): Record<string, string>;
+};

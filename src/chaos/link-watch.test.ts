@@ -1,0 +1,79 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { makeFault } from "./catalogue.ts";
+import { watchLink } from "./link-watch.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
+
+const path = toxiproxyOrSkip();
+const GIVE_UP_MS = 400;
+const SIZES = { budgetMs: 150 };
+
+const open: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0)) await close();
+});
+
+/** A server that answers bytes as it is told. */
+const listen = (hear: (socket: Socket, text: string) => void): Promise<string> =>
+  new Promise((resolve) => {
+    const sockets = new Set<Socket>();
+    const server: Server = createServer((socket) => {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("data", (chunk) => hear(socket, chunk.toString()));
+    });
+    server.listen(0, "127.0.0.1", () => {
+      open.push(() => {
+        for (const socket of sockets) socket.destroy();
+        server.close();
+      });
+      resolve(`127.0.0.1:${(server.address() as { port: number }).port}`);
+    });
+  });
+
+/** As Redis answers pings, and hangs up on HTTP. */
+const likeRedis = () =>
+  listen((socket, text) => {
+    if (/^host:/im.test(text)) return socket.destroy();
+    socket.write("+PONG\r\n".repeat(text.split("PING").length - 1));
+  });
+
+test("HTTP, Redis and silence are told apart, and nobody there is nobody", async () => {
+  const web = await startUpstream();
+  open.push(web.close);
+  expect((await watchLink(web.address, GIVE_UP_MS))?.speaks).toBe("http");
+  expect((await watchLink(await likeRedis(), GIVE_UP_MS))?.speaks).toBe("redis");
+  expect((await watchLink(await listen(() => {}), GIVE_UP_MS))?.speaks).toBe("something else");
+  expect(await watchLink("127.0.0.1:1", GIVE_UP_MS)).toBeNull();
+});
+
+test("what looks broken when whole proves nothing", async () => {
+  const mute = await watchLink(await listen(() => {}), GIVE_UP_MS);
+  expect(mute?.canShow(makeFault("reply-lost", SIZES))).toBe(false);
+  expect(mute?.canShow(makeFault("refused", SIZES))).toBe(true);
+  const rude = await watchLink(await listen((socket) => socket.end()), GIVE_UP_MS);
+  expect(rude?.canShow(makeFault("accepted-then-closed", SIZES))).toBe(false);
+  expect(rude?.canShow(makeFault("request-lost", SIZES))).toBe(true);
+});
+
+test.skipIf(path === null)("on Redis every fault shows, also those that hit the middle of an answer", async () => {
+  const server = await startForTests(path as string);
+  open.push(server.stop);
+  const upstream = await likeRedis();
+  for (const name of [
+    "refused",
+    "request-lost",
+    "reply-lost",
+    "reset",
+    "truncated-reply",
+    "trickle",
+    "slow-beyond-budget",
+  ]) {
+    const { listen: link } = await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream });
+    const watch = await watchLink(link, GIVE_UP_MS);
+    const fault = makeFault(name, SIZES);
+    expect(watch?.canShow(fault), name).toBe(true);
+    await fault.put(server.toxiproxy.proxy(name));
+    expect(fault.shows((await watch?.look()) as never), name).toBe(true);
+  }
+});

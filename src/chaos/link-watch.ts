@@ -1,0 +1,48 @@
+/**
+ * A look at a proxied link whatever is spoken on it: seen once whole, then again while a fault is in. Redis and HTTP are
+ * asked for something that they answer in full; of anything else it is compared what comes back on a question that it does
+ * not understand. What looks the same before the fault proves nothing, and is not offered as a proof.
+ */
+import type { Fault } from "./fault.ts";
+import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "./link-probe.ts";
+
+export type LinkWatch = {
+  speaks: "http" | "redis" | "something else";
+  /** False where the link looks like that already when it is whole. */
+  canShow(fault: Fault): boolean;
+  look(): Promise<LinkSeen>;
+};
+
+/** Enough for an answer that a cut after some bytes hits, and that comes in several crumbs. */
+const PINGS = 30;
+const PING = "*1\r\n$4\r\nPING\r\n";
+
+/** Answers with as many lines as it was pinged: `+PONG`, or an error for each where it wants a password. */
+const redisPings = (link: string, giveUpMs: number): LinkProbe => {
+  const { host, port } = httpProbe(link, "/", giveUpMs);
+  return {
+    ...{ host, port, giveUpMs },
+    request: PING.repeat(PINGS),
+    isComplete: (received) => {
+      const text = received.toString("latin1");
+      return /^[+-]/.test(text) && text.split("\r\n").length > PINGS;
+    },
+  };
+};
+
+/** `null`: nobody listens there that can be reached from here. `link` is `host:port` of the proxy's listener. */
+export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWatch | null> => {
+  const watchWith = (speaks: LinkWatch["speaks"], probe: LinkProbe, before: LinkSeen): LinkWatch => ({
+    speaks,
+    canShow: (fault) => !fault.shows(before),
+    look: () => observeLink(probe),
+  });
+  // Redis first: it takes an HTTP request for an attack, while to HTTP a ping is a bad request like others.
+  const pings = redisPings(link, giveUpMs);
+  const pinged = await observeLink(pings);
+  if (!pinged.connected) return null;
+  if (pinged.ended === "complete") return watchWith("redis", pings, pinged);
+  const get = httpProbe(link, "/health", giveUpMs);
+  const got = await observeLink(get);
+  return watchWith(got.ended === "complete" ? "http" : "something else", get, got);
+};

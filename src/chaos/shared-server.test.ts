@@ -1,0 +1,59 @@
+/** Healing on a toxiproxy that others use too: what we did is taken back, what they did stays. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { makeFault } from "./catalogue.ts";
+import { heal } from "./healing.ts";
+import { takeBackProxy } from "./take-back-proxy.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "./toxiproxy-server.ts";
+
+const path = toxiproxyOrSkip();
+
+describe.skipIf(path === null)("a toxiproxy that others use", () => {
+  let server: ToxiproxyServer;
+  let upstream: Upstream;
+  beforeAll(async () => {
+    upstream = await startUpstream();
+    server = await startForTests(path as string);
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await upstream?.close();
+  });
+
+  /** A proxy with our fault and a toxic of somebody else, disabled by them or by our fault. */
+  const broken = async (name: string, fault: string) => {
+    await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+    const proxy = server.toxiproxy.proxy(name);
+    await makeFault(fault, { budgetMs: 100 }).put(proxy);
+    await proxy.addToxic({
+      ...{ name: "theirs", type: "latency", stream: "downstream", attributes: { latency: 1, jitter: 0 } },
+    });
+    return proxy;
+  };
+
+  test("their toxic on the same proxy stays, and ours is gone", async () => {
+    const proxy = await broken("one", "reply-lost");
+    const healing = await heal(server.toxiproxy, "one", { mayReset: false });
+    expect(healing).toMatchObject({ healed: true, did: ["DELETE toxic floodgate-reply-lost"] });
+    expect((await proxy.read()).toxics).toMatchObject([{ name: "theirs" }]);
+  });
+
+  test("a proxy that they disabled meanwhile stays disabled, and one that the fault disabled does not", async () => {
+    const undo = { how: "heal-proxy", api_url: server.apiUrl, may_reset: false } as const;
+    const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
+    const theirs = await broken("two", "reply-lost");
+    await theirs.setEnabled(false);
+    await takeBackProxy({ ...undo, proxy: "two", disables: false }, limits);
+    expect(await theirs.read()).toMatchObject({ enabled: false, toxics: [{ name: "theirs" }] });
+    const ours = await broken("three", "refused");
+    await takeBackProxy({ ...undo, proxy: "three", disables: true }, limits);
+    expect(await ours.read()).toMatchObject({ enabled: true, toxics: [{ name: "theirs" }] });
+  });
+
+  test("on a server of our own everything goes", async () => {
+    const proxy = await broken("four", "reply-lost");
+    await proxy.setEnabled(false);
+    await heal(server.toxiproxy, "four");
+    expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
+  });
+});

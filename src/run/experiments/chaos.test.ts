@@ -1,0 +1,188 @@
+/**
+ * `chaos` on a deployment that is not ours, as a user types it: what is broken is mended, also after kill -9, and what is
+ * not ours stays as it was. Real processes, real faults.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { toxiproxyOrSkip } from "../../chaos/toxiproxy.fixture.ts";
+import type { ProxyState } from "../../chaos/toxiproxy.ts";
+import type { RunDocument } from "../../history/run-document.ts";
+import { type JournalEntry, openEffects, readJournal } from "../../supervision/journal.ts";
+import { parentOf } from "../../supervision/processes.ts";
+import { waitUntil } from "../../supervision/waiting.ts";
+import { REPOSITORY } from "../environment.ts";
+import { type ForeignDeployment, startForeign } from "./foreign-deployment.fixture.ts";
+
+const toxiproxyPath = toxiproxyOrSkip();
+const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
+
+type Runner = { child: ChildProcess; said: () => string; code: Promise<number | null> };
+
+const chaos = (...args: string[]): Runner => {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ENTRY, "chaos", ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", (chunk: Buffer) => {
+      said += chunk.toString();
+    });
+  }
+  const code = new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { child, said: () => said, code };
+};
+
+const journalIn = (out: string): JournalEntry[] => {
+  const path = join(out, "journal.ndjson");
+  return existsSync(path) ? readJournal(path).entries : [];
+};
+const documentIn = (out: string): RunDocument => JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
+
+const untilFault = async (runner: Runner, out: string): Promise<void> => {
+  const isIn = (): boolean => journalIn(out).some(({ kind, phase }) => kind === "fault" && phase === "done");
+  await waitUntil(async () => isIn() || runner.child.exitCode !== null, { forMs: 60_000, pollMs: 20 });
+  if (!isIn()) throw new Error(`no fault was put in; it said: ${runner.said()}`);
+};
+
+/** The watchdog: the child of the runner that was started first and is no driver. */
+const watchdogOf = (runner: Runner): number => {
+  for (const pid of (
+    readFileSync(`/proc/${runner.child.pid}/task/${runner.child.pid}/children`, "utf8").match(/\d+/g) ?? []
+  ).map(Number)) {
+    const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+    if (command.includes("watchdog-process") && parentOf(pid) === runner.child.pid) return pid;
+  }
+  throw new Error("the runner has no watchdog");
+};
+
+describe.skipIf(toxiproxyPath === null || process.platform !== "linux")(
+  "chaos on somebody's deployment",
+  { timeout: 90_000 },
+  () => {
+    let folder: string;
+    let theirs: ForeignDeployment;
+    let untouched: ProxyState;
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "floodgate-chaos-test-"));
+      theirs = await startForeign(folder, toxiproxyPath as string);
+      untouched = await theirs.stranger();
+    }, 60_000);
+    afterAll(async () => {
+      await theirs?.stop();
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    });
+
+    const expectWhole = async (proxy: string): Promise<void> => {
+      expect(await theirs.toxiproxy.proxy(proxy).read()).toMatchObject({ enabled: true, toxics: [] });
+      expect(await theirs.stranger()).toEqual(untouched);
+    };
+
+    test("killed while a link is broken: the watchdog mends it, and no other proxy is touched", async () => {
+      const out = join(folder, "killed");
+      const runner = chaos("keys-refused", "--target", theirs.targetFile("killed.json"), "--out", out);
+      await untilFault(runner, out);
+      expect((await theirs.toxiproxy.proxy("keys").read()).enabled).toBe(false);
+      runner.child.kill("SIGKILL");
+      await waitUntil(async () => openEffects(journalIn(out)).length === 0, { forMs: 10_000, pollMs: 50 });
+      expect(openEffects(journalIn(out))).toEqual([]);
+      expect(journalIn(out).findLast(({ kind }) => kind === "fault")).toMatchObject({
+        phase: "undone",
+        by: "watchdog",
+      });
+      await expectWhole("keys");
+    });
+
+    test("killed with its watchdog: the next run is refused and says how to heal, and healing heals ours alone", async () => {
+      const out = join(folder, "left");
+      const file = theirs.targetFile("left.json");
+      const runner = chaos("limiter-reply-lost", "--target", file, "--out", out);
+      await untilFault(runner, out);
+      process.kill(watchdogOf(runner), "SIGKILL");
+      runner.child.kill("SIGKILL");
+      await runner.code;
+      expect((await theirs.toxiproxy.proxy("limiter").read()).toxics).toHaveLength(1);
+
+      const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
+      expect(await refused.code).toBe(5);
+      expect(refused.said()).toContain("chaos --heal --out DIR");
+      expect(existsSync(join(folder, "refused"))).toBe(false);
+
+      // Somebody else's toxic on the same proxy, meanwhile.
+      const limiter = theirs.toxiproxy.proxy("limiter");
+      await limiter.addToxic({
+        ...{ name: "a-colleague", type: "latency", stream: "downstream", attributes: { latency: 1, jitter: 0 } },
+      });
+      const healing = chaos("--heal", "--out", out);
+      expect(await healing.code).toBe(0);
+      expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
+      expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
+      expect(await theirs.stranger()).toEqual(untouched);
+
+      const again = chaos("--heal", "--out", out);
+      expect(await again.code).toBe(0);
+      expect(again.said()).toContain("Nothing to heal");
+
+      const theirsNow = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
+      expect(await theirsNow.code).toBe(5);
+      expect(theirsNow.said()).toContain("somebody else did that, so it is not touched");
+      await limiter.removeToxic("a-colleague");
+      await expectWhole("limiter");
+    });
+
+    test("by the deployment's own commands: healed once before, seen by the callers, mended", async () => {
+      const out = join(folder, "commands");
+      const log = join(folder, "commands.log");
+      const pid = theirs.pidOf("limiter");
+      const proxy = `${theirs.toxiproxy.apiUrl}/proxies/keys`;
+      const patch = (enabled: boolean): string => `curl -sf -X PATCH -d '{"enabled":${enabled}}' ${proxy} >&2`;
+      const file = theirs.targetFile("commands.json", {
+        toxiproxy: undefined as never,
+        faults: {
+          "limiter.stopped": {
+            inject: [`echo inject >> ${log}; kill -STOP ${pid}`],
+            heal: [`echo heal >> ${log}`, `kill -CONT ${pid}`],
+          },
+          "keys.refused": { inject: [`exec:${patch(false)}`], heal: [`exec:${patch(true)}`] },
+        },
+      });
+      const runner = chaos("--target", file, "--out", out, "--quiet");
+      expect(await runner.code, runner.said()).toBe(0);
+      expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n");
+      const { faults, stages } = documentIn(out);
+      expect(faults.map(({ experiment, took_effect }) => [experiment, took_effect])).toEqual([
+        ["keys-refused", true],
+        ["limiter-stopped", true],
+      ]);
+      expect(stages[0]?.by_outcome).toHaveProperty("503");
+      expect(stages[1]?.by_outcome).toHaveProperty("429 limiter_unavailable");
+      expect(openEffects(journalIn(out))).toEqual([]);
+      await expectWhole("keys");
+    });
+
+    test("healing that does not work beforehand: nothing is injected", async () => {
+      const out = join(folder, "no-heal");
+      const injected = join(folder, "injected");
+      const file = theirs.targetFile("no-heal.json", {
+        toxiproxy: undefined as never,
+        faults: { "limiter.stopped": { inject: [`touch ${injected}`], heal: ["echo not here >&2; exit 3"] } },
+      });
+      const runner = chaos("--target", file, "--out", out, "--quiet");
+      expect(await runner.code).toBe(4);
+      expect(existsSync(injected)).toBe(false);
+      expect(documentIn(out).claims.find(({ id }) => id === "reached/limiter-stopped")?.reason).toContain("not here");
+    });
+
+    test("without the permit, or with a toxiproxy elsewhere, nothing begins", async () => {
+      const unpermitted = chaos("--target", theirs.targetFile("no.json", { permits: { load_max_rps: 100 } }));
+      expect(await unpermitted.code).toBe(5);
+      const remote = { api_url: "http://proxy.example:8474", proxies: { limiter: "limiter" } };
+      const away = chaos("--target", theirs.targetFile("away.json", { toxiproxy: remote }), "--i-own", "proxy.example");
+      expect(await away.code).toBe(5);
+      expect(away.said()).toContain("--watchdog");
+    });
+  },
+);

@@ -1,0 +1,65 @@
+/**
+ * For tests: a deployment that is not the runner's, behind a toxiproxy that others use too. Real processes, started by the
+ * test and not by the run; the target file names the proxies and no control plane.
+ */
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { ProxyState, Toxiproxy } from "../../chaos/toxiproxy.ts";
+import { Journal, readJournal } from "../../supervision/journal.ts";
+import { Redactor } from "../../supervision/redaction.ts";
+import { Supervisor } from "../../supervision/supervisor.ts";
+import type { Target } from "../../target/target.ts";
+import { startEmbedded } from "../deployments/embedded.ts";
+import { EMBEDDED_SETTINGS } from "../deployments/embedded-deployment.ts";
+import { loadTenants } from "../deployments/embedded-tenants.ts";
+import { makeRunFolder } from "../run-folder.ts";
+
+export type ForeignDeployment = {
+  target: Target;
+  toxiproxy: Toxiproxy;
+  /** Of the process of a role: `limiter`, `keys`, `api`. */
+  pidOf(role: string): number;
+  /** Writes a target file with these changes, and returns its path. */
+  targetFile(name: string, changes?: Partial<Target>): string;
+  /** The proxy that nobody may touch, as it is now. */
+  stranger(): Promise<ProxyState>;
+  stop(): Promise<void>;
+};
+
+export const startForeign = async (folder: string, toxiproxyPath: string): Promise<ForeignDeployment> => {
+  const redactor = new Redactor();
+  const run = makeRunFolder({ profile: "theirs", now: new Date(), reports: folder, out: join(folder, "theirs") });
+  const journal = new Journal(run.pathOf("journal.ndjson"), redactor);
+  const supervisor = await Supervisor.open({ journal, watchdog: null });
+  const { target, toxiproxy, links } = await startEmbedded({
+    ...{ supervisor, redactor, folder: run, toxiproxyPath, settings: EMBEDDED_SETTINGS, seed: 1 },
+    tenants: loadTenants(12),
+  });
+  const control = toxiproxy.toxiproxy;
+  await control.createProxy({ name: "stranger", listen: "127.0.0.1:0", upstream: links.limiter });
+  await control.proxy("stranger").addToxic({
+    ...{ name: "theirs", type: "latency", stream: "downstream", attributes: { latency: 7, jitter: 0 } },
+  });
+  await control.proxy("stranger").setEnabled(false);
+  const { control: _control, exclusive: _exclusive, ...stated } = target;
+  return {
+    target: stated,
+    toxiproxy: control,
+    pidOf: (role) => {
+      const started = readJournal(journal.path).entries.find(({ name, phase }) => name === role && phase === "done");
+      if (started?.undo?.how !== "end-process") throw new Error(`the fixture started no ${role}`);
+      return started.undo.pid;
+    },
+    targetFile: (name, changes = {}) => {
+      const path = join(folder, name);
+      writeFileSync(path, JSON.stringify({ ...stated, name: "theirs", ...changes }));
+      chmodSync(path, 0o600);
+      return path;
+    },
+    stranger: () => control.proxy("stranger").read(),
+    stop: async () => {
+      await supervisor.close();
+      journal.close();
+    },
+  };
+};

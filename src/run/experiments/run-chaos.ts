@@ -1,0 +1,87 @@
+/** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
+
+import type { Target } from "../../target/target.ts";
+import { readTargetFile } from "../../target/target-file.ts";
+import { openEmbedded } from "../deployments/embedded-deployment.ts";
+import { remoteProxy } from "../deployments/from-target.ts";
+import { playStages } from "../play-stages.ts";
+import { GuardError, type PreparedTarget, prepareTarget } from "../prepare-target.ts";
+import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
+import { doubt } from "../run-claims.ts";
+import type { StageOutcome } from "../stage-outcome.ts";
+import type { StagePlan } from "../stage-plan.ts";
+import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages-for.ts";
+import { brokenLink } from "../suites/parts.ts";
+import { chosenExperiments } from "./chosen.ts";
+import { requireWholeProxies } from "./proxies-are-whole.ts";
+
+export type ChaosWish = DeploymentWish & {
+  /** Empty: all that the deployment can have. */
+  names: readonly string[];
+  short: boolean;
+};
+
+export type ChaosRun = Omit<RunRequest, "targets" | "profile" | "required"> & ChaosWish;
+
+/** The same for a plan and for a run. */
+export const chaosStages = ({ names, short }: Pick<ChaosWish, "names" | "short">): StagesWish => ({
+  short,
+  stages: (given) => {
+    const target = given.embedded ? null : given.target;
+    return chosenExperiments(target, names, short).map((experiment) => brokenLink(given, experiment));
+  },
+});
+
+/** Why no fault may be injected at all, beside what the guard says; on loopback as well. */
+export const chaosRefusals = (target: Target): string[] => {
+  const remote = remoteProxy(target);
+  const isPermitted = target.permits?.chaos === true;
+  return [
+    ...(isPermitted ? [] : ["faults would be injected and permits.chaos is not true in the target file"]),
+    ...(remote === null ? [] : [remote]),
+  ];
+};
+
+/** What must be in order before anything is sent; each throws a sentence. */
+const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
+  const wish = chaosStages(request);
+  const { target } = await readTargetFile(targetFile);
+  const chosen = chosenExperiments(target, request.names, request.short);
+  const refusals = chaosRefusals(target);
+  if (refusals.length > 0) throw new GuardError(refusals);
+  const prepared = await prepareTarget(targetFile, request.owned, await intentOf(targetFile, wish));
+  await requireWholeProxies(target, new Set(chosen.map(({ link }) => link)), request.reports);
+  return prepared;
+};
+
+const didNotRecover = ({ claims, summary }: StageOutcome): boolean =>
+  claims.some(
+    ({ id, verdict, reason }) =>
+      verdict === "fail" &&
+      (id === `recovers/${summary.name}` || (id === `reached/${summary.name}` && reason.includes("no recovery"))),
+  );
+
+const requiredOf = ({ names }: ChaosWish): string[] => names.map((name) => `reached/${name}`);
+
+/** Throws what a user has to mend before anything begins: names, target file, guard, lock, a proxy that is not whole. */
+export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
+  const { targetFile, replay } = request;
+  const targets: PreparedTarget[] = [];
+  if (targetFile === undefined) chosenExperiments(null, request.names, request.short);
+  else targets.push(await prepare(request, targetFile));
+  const required = (): string[] => requiredOf(request);
+  return recordRun({ ...request, profile: "chaos", targets, required }, async (context) => {
+    if (targetFile === undefined) context.opened(await openEmbedded(context));
+    const [deployment] = context.deployments;
+    if (deployment === undefined) throw new Error("no deployment was opened");
+    // Somebody's deployment that an experiment has left broken is not broken further.
+    const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
+      if (deployment.embedded || left.length === 0 || !didNotRecover(outcome)) return false;
+      const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
+      context.events.result(`  ${why}`);
+      context.addClaims([doubt("run/completed", why, "every experiment is played", replay)]);
+      return true;
+    };
+    await playStages(context, deployment, stagesFor(deployment, chaosStages(request)), isEnough);
+  });
+};

@@ -1,0 +1,58 @@
+/** A command of the target file's owner, run by the shell. */
+import { type ChildProcess, spawn } from "node:child_process";
+
+export type ShellCommand = {
+  /** For the sentence when it fails: `heal command`. */
+  what: string;
+  /** The folder that it runs in (default: the runner's). */
+  cwd?: string;
+  /** Ends it, and what it started. */
+  signal: AbortSignal;
+  /** For supervision, in the turn in which it was started; it leads a group of its own. */
+  onSpawn?(pid: number): void;
+};
+
+const KEPT = 300;
+const LAST_WORDS_MS = 50;
+
+const cutOff = ({ pid }: ChildProcess): void => {
+  try {
+    if (pid !== undefined) process.kill(-pid, "SIGKILL");
+  } catch {
+    // It ended in between.
+  }
+};
+
+/**
+ * Resolves when it ended with 0; else throws a sentence with what it said last. In a group of its own, so that a shell that
+ * is cut off leaves nothing running. `exec:` before the command is left out.
+ */
+export const runShellCommand = (command: string, { what, cwd, signal, onSpawn }: ShellCommand): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
+      detached: true,
+      stdio: ["ignore", "ignore", "pipe"],
+      ...(cwd === undefined ? {} : { cwd }),
+    });
+    if (child.pid !== undefined) onSpawn?.(child.pid);
+    let said = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      said = (said + chunk.toString()).slice(-KEPT);
+    });
+    const fail = (why: string): void =>
+      reject(new Error(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`));
+    const tooLate = (): void => {
+      cutOff(child);
+      fail("not done in time");
+    };
+    if (signal.aborted) return tooLate();
+    signal.addEventListener("abort", tooLate, { once: true });
+    child.once("error", (error) => fail(error.message));
+    // Not `close`: what the command left in the background may hold its output open.
+    child.once("exit", (code, ended) => {
+      signal.removeEventListener("abort", tooLate);
+      if (code === 0) return resolve();
+      // Its last words may still be on their way.
+      setTimeout(() => fail(ended === null ? `exit code ${code}` : `ended by ${ended}`), LAST_WORDS_MS);
+    });
+  });
