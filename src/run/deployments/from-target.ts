@@ -1,8 +1,8 @@
 /** The deployment that a target file names. */
 import { dirname, resolve } from "node:path";
 import { openToxiproxy } from "../../chaos/toxiproxy.ts";
+import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
-import { isLoopbackHost } from "../../target/target-guard.ts";
 import type { PreparedTarget } from "../prepare-target.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
