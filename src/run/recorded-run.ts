@@ -154,12 +154,7 @@ export const recordRun = async (
     };
     const journal = new Journal(folder.pathOf("journal.ndjson"));
     const recorder = createRecorder(folder);
-    // A run that is killed leaves this; its end writes another.
-    const whenKilled = {
-      ...progress,
-      doubts: [doubt("run/completed", "the run was ended from outside", WHOLE, replay)],
-    };
-    await recorder.begin(async () => finishDraft(request, folder, started, whenKilled));
+    await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));
     try {
       const open = await Supervisor.open({
         ...{ journal, watchdog: WATCHDOG_PROCESS },
@@ -193,14 +188,18 @@ export const recordRun = async (
   }
 };
 
-/** `run.json` of a run that has not ended. */
-const finishDraft = (request: RunRequest, folder: RunFolder, started: Date, { doubts, tools }: Progress): RunDocument =>
-  composeDocument({
-    ...{ id: folder.id, profile: request.profile, seed: request.seed, commit: null, started, finished: started },
-    ...{
-      deployments: request.targets.map(({ target, lease }) => ({ target, lease, embedded: false })),
-      claims: doubts,
-    },
-    ...{ stages: [], outcomesSeen: 0, measurements: [], required: [], exitCode: null },
+/** `run.json` of a run that has not ended: what a killed run leaves. */
+const draftOf = (
+  request: RunRequest,
+  { folder, recorder, started }: { folder: RunFolder; recorder: Recorder; started: Date },
+  { tools, claims, measurements }: Progress,
+): RunDocument => {
+  const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
+  return composeDocument({
+    ...{ id: folder.id, profile: request.profile, seed: request.seed, commit: null, started, finished: new Date() },
+    deployments: request.targets.map(({ target, lease }) => ({ target, lease, embedded: false })),
+    claims: [unfinished, ...recorder.stages.flatMap((stage) => stage.claims), ...claims],
+    ...{ stages: recorder.stages, outcomesSeen: recorder.outcomesSeen(), measurements, required: [], exitCode: null },
     environment: describeEnvironment(tools, []),
   });
+};

@@ -10,8 +10,8 @@ import type { RecordedStage, StageOutcome } from "./stage-outcome.ts";
 import type { StageRecord } from "./write-reports.ts";
 
 export type Recorder = {
-  /** Makes every file of the run, with the document of a run that was killed. */
-  begin(draft: () => Promise<RunDocument>): Promise<void>;
+  /** Makes every file of the run. `draft`: the document of a run that is killed now, written again after each stage. */
+  begin(draft: () => RunDocument): Promise<void>;
   line(line: Line): void;
   addStage(outcome: StageOutcome): Promise<void>;
   readonly stages: readonly RecordedStage[];
@@ -26,13 +26,15 @@ export const createRecorder = (folder: RunFolder): Recorder => {
   const records: StageRecord[] = [];
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();
+  let draft: (() => RunDocument) | null = null;
   /** Lines are written one after the other; a failure shows when the run is closed. */
   let writing: Promise<void> = Promise.resolve();
   return {
     stages,
-    begin: async (draft) => {
+    begin: async (makeDraft) => {
+      draft = makeDraft;
       await folder.writeJson("stages.json", records);
-      await folder.writeJson("run.json", await draft());
+      await folder.writeJson("run.json", draft());
     },
     line: (line) => {
       const name = outcomeName(line);
@@ -46,6 +48,7 @@ export const createRecorder = (folder: RunFolder): Recorder => {
       records.push({ facts: others, hasLedger: charges !== undefined });
       await folder.writeJson("stages.json", records);
       stages.push(stage);
+      if (draft !== null) await folder.writeJson("run.json", draft());
     },
     outcomesSeen: () => seen.size,
     close: async () => {
