@@ -4,6 +4,7 @@ import { count, counted, figure, intervalText, moment, valueText, withUnit } fro
 import { badge } from "./html-claims.ts";
 import { html, type Markup } from "./markup.ts";
 import { notJudged, type ReasonGroup } from "./not-judged.ts";
+import { spendingText } from "./spending.ts";
 
 const groups = (title: string, list: readonly ReasonGroup[]): Markup | null => {
   if (list.length === 0) return null;
@@ -75,9 +76,11 @@ const calibration = (run: RunDocument): Markup | null => {
 
 export const environmentSection = (run: RunDocument): Markup => {
   const { environment: env, target } = run;
+  const spent = spendingText(run);
   const facts: [string, string][] = [
     ["target", `${target.name}${target.embedded ? " (embedded reference platform)" : ""}`],
     ["address", target.base_url],
+    ...(spent === null ? [] : [["spent", spent] satisfies [string, string]]),
     ["machine", `${env.os}, ${counted(env.cores, "core")}, ${env.cpu}`],
     ["Node", env.node],
     ["k6", env.k6 ?? "not used"],

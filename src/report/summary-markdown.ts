@@ -8,6 +8,7 @@ import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape
 import { count, duration, intervalText, share, valueText } from "./figures.ts";
 import { notJudged } from "./not-judged.ts";
 import { kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
+import { spendingText } from "./spending.ts";
 import { whyOf } from "./verdict.ts";
 
 export const SUMMARY_BYTES_MAX = 900 * 1024;
@@ -53,6 +54,7 @@ const claimRow = (claim: Claim): string => {
 const top = (run: RunDocument): string[] => {
   const counts = countByVerdict(run.claims);
   const { coverage } = run;
+  const spent = spendingText(run);
   const facts = [
     `seed ${run.seed}`,
     duration(run.duration_ms),
@@ -72,6 +74,7 @@ const top = (run: RunDocument): string[] => {
     "",
     `Run ${code(run.id)}, ${facts.join(", ")}${run.commit === null ? "" : `, commit ${code(run.commit)}`}.`,
     "",
+    ...(spent === null ? [] : [`Spent: ${cell(spent)}.`, ""]),
   ];
 };
 

@@ -6,6 +6,7 @@ import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.t
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
+import { spendingText } from "./spending.ts";
 import { whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
@@ -97,21 +98,6 @@ const claimLine = (claim: Claim, paint: (verdict: ClaimVerdict, text: string) =>
   return paint(claim.verdict, word) + fitted(`${oneLine(claim.id)}${level}: ${reason}`, COLUMNS - word.length);
 };
 
-/** What a run used up, beside what its target file allows; `null` where nothing says so. */
-const spentLine = ({ spent, budget = {}, target }: RunDocument): string | null => {
-  if (spent === undefined || target.embedded) return null;
-  const unit = (name: string, words: string, used: number): string => {
-    const most = budget[name as keyof typeof budget];
-    return `${count(Math.ceil(used))}${most === undefined ? "" : ` of ${count(most)}`} ${words}`;
-  };
-  return `Spent: ${[
-    unit("requests", "requests", spent.requests),
-    unit("map_loads", "map loads", spent.map_loads),
-    unit("analyses", "analyses", spent.analyses),
-    unit("stream_seconds", "stream seconds", spent.stream_seconds),
-  ].join(", ")}.`;
-};
-
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
   const paint = (verdict: ClaimVerdict, text: string): string =>
     options.colour === true ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text;
@@ -126,13 +112,14 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
   const told = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
   const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
+  const spent = spendingText(run);
   const lines = [
     paint(run.verdict, word) + title,
     ...wrap(whyOf(run)),
     ...(open.length === 0 ? [] : ["", ...open.map((claim) => claimLine(claim, paint))]),
     "",
     ...wrap(`${told} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
-    ...wrap(spentLine(run) ?? ""),
+    ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),
     "",
     "Where to look next:",
     `  ${oneLine(options.folder).replace(/\/+$/, "")}/report.html`,
