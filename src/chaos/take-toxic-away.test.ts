@@ -25,7 +25,9 @@ const giveUpAllTheTime = (listen: string): (() => void) => {
       setTimeout(() => socket.resetAndDestroy(), leaveMs);
     });
   };
-  const timer = setInterval(() => [one, one, one].forEach((start) => start()), 4);
+  const timer = setInterval(() => {
+    for (const start of [one, one, one]) start();
+  }, 4);
   return () => clearInterval(timer);
 };
 
