@@ -3,6 +3,7 @@
  * is what keeps a green run honest: a fault that does not show has not been tested against.
  */
 import type { LinkSeen } from "./link-probe.ts";
+import { disablesWhenRemoved, takeToxicAway } from "./take-toxic-away.ts";
 import type { ToxicShape, ToxicStream } from "./toxics.ts";
 import type { ProxyControl } from "./toxiproxy.ts";
 import type { CallOptions } from "./toxiproxy-transport.ts";
@@ -15,7 +16,7 @@ export type Fault = {
   stream: FaultStream;
   /** In one sentence, for people. */
   what: string;
-  /** It disables the proxy, so that healing has to enable it again. */
+  /** It, or taking it away, disables the proxy, so that healing has to enable it again. */
   disables?: true;
   put: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
   take: (proxy: ProxyControl, options?: CallOptions) => Promise<void>;
@@ -36,7 +37,11 @@ export const toxicFault = (
   shape: ToxicShape,
 ): Fault => ({
   ...about,
+  ...(disablesWhenRemoved(shape) ? { disables: true } : {}),
   put: (proxy, options) =>
     proxy.addToxic({ ...shape, name: `${TOXIC_PREFIX}${about.name}`, stream: about.stream }, options),
-  take: (proxy, options) => proxy.removeToxic(`${TOXIC_PREFIX}${about.name}`, options),
+  take: async (proxy, options) => {
+    const { enabled } = await proxy.read(options);
+    await takeToxicAway(proxy, { ...shape, name: `${TOXIC_PREFIX}${about.name}` }, enabled, options);
+  },
 });

@@ -4,6 +4,7 @@
  * disable and enable, a new server where it is ours. Only a read-back counts as healed.
  */
 import { TOXIC_PREFIX } from "./fault.ts";
+import { takeToxicAway } from "./take-toxic-away.ts";
 import type { ProxyState, Toxiproxy } from "./toxiproxy.ts";
 import { type CallOptions, ToxiproxyError } from "./toxiproxy-transport.ts";
 
@@ -52,7 +53,9 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     });
   const removeToxics = async (state: ProxyState | null): Promise<void> => {
     for (const toxic of state === null ? [] : ours(state))
-      await attempt(`DELETE toxic ${toxic.name}`, () => proxy.removeToxic(toxic.name, call));
+      await attempt(`DELETE toxic ${toxic.name}`, () =>
+        takeToxicAway(proxy, toxic, state?.enabled === true && mayEnable, call),
+      );
   };
 
   const rungs: ((state: ProxyState | null) => Promise<void>)[] = [
@@ -67,7 +70,7 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
       // From here on it is disabled by us.
       mayEnable = true;
       await attempt("enabled=false", () => proxy.setEnabled(false, call));
-      await removeToxics(state);
+      await removeToxics(state === null ? null : { ...state, enabled: false });
       await attempt("enabled=true", () => proxy.setEnabled(true, call));
     },
     async () => {

@@ -17,7 +17,9 @@ export type ProxyControl = {
   read: (options?: CallOptions) => Promise<ProxyState>;
   /** Adds the toxic and compares what the server then has. On a difference the toxic is taken away again. */
   addToxic: (toxic: Toxic, options?: CallOptions) => Promise<void>;
-  /** Removing a toxic that is not there is not an error. */
+  /** Changes attributes of a toxic, on open connections too; one that is not there is not an error. */
+  updateToxic: (name: string, attributes: Record<string, number>, options?: CallOptions) => Promise<void>;
+  /** Removing a toxic that is not there is not an error. See take-toxic-away.ts for one that holds data back. */
   removeToxic: (name: string, options?: CallOptions) => Promise<void>;
   /** `false` closes the listener and every connection; read back. */
   setEnabled: (enabled: boolean, options?: CallOptions) => Promise<void>;
@@ -96,6 +98,10 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
       apiUrl,
       read: (options) => readProxy(name, options),
       removeToxic,
+      updateToxic: async (toxic, attributes, options) => {
+        const path = `/proxies/${checkedName(name)}/toxics/${checkedName(toxic)}`;
+        await transport.call("PATCH", path, { attributes }, options).catch(ignoring404);
+      },
       addToxic: async (toxic, options) => {
         const wrong = whatIsWrongWith(toxic);
         if (wrong !== null) throw new ToxiproxyError(wrong, null, null);

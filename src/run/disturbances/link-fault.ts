@@ -13,13 +13,22 @@ import type { CallsSeen, RecentCalls } from "./recent-calls.ts";
 /** Calls that are looked at for an effect: the newest, so that the first ones after the fault do not hide it. */
 const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
 
-type Moments = { beganUs: number; askedUs: number; healedUs: number };
+type Moments = {
+  beganUs: number;
+  askedUs: number;
+  healedUs: number;
+  /** Whether callers saw anything of the fault until it was healed. */
+  hitCallers?: boolean;
+};
 
 const stepsOf = (breaker: LinkBreaker, recent: RecentCalls, moments: Moments, pace: Pace): ExperimentSteps => {
   let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0 };
   return {
     inject: breaker.inject,
-    heal: breaker.heal,
+    heal: (signal) => {
+      moments.hitCallers ??= showsFault(before, recent.newest(moments.askedUs, EFFECT_CALLS));
+      return breaker.heal(signal);
+    },
     isSteady: async () => {
       if (!isSteady(recent.newest(moments.beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
       before = recent.newest(moments.beganUs);
@@ -32,6 +41,9 @@ const stepsOf = (breaker: LinkBreaker, recent: RecentCalls, moments: Moments, pa
     hasRecovered: async () => isBack(before, recent.newest(moments.healedUs, pace.backCalls), pace.backCalls),
   };
 };
+
+/** Both look the same from outside, and a reader has to know of the second. */
+const UNSEEN = "callers saw nothing of it: they are admitted without the dependency, or the proxy is not on their way";
 
 const NO_EFFECT = {
   link: "the fault took no effect",
@@ -79,9 +91,10 @@ export const breakLink = async (disturbance: LinkFault, beside: DisturbanceConte
   );
   const leftMs = (moments.healedUs - context.nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
+  const isUnseen = outcome.tookEffect && breaker.showsOnLink !== null && moments.hitCallers === false;
   return {
     problems: problemsOf(outcome, breaker, context.signal.aborted),
-    notes: [...breaker.notes, ...outcome.notes],
+    notes: [...breaker.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],
   };
 };
 

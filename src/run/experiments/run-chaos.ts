@@ -54,6 +54,9 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   return prepared;
 };
 
+const wasNotHealed = ({ claims, summary }: StageOutcome): boolean =>
+  claims.some(({ id, reason }) => id === `reached/${summary.name}` && reason.includes("could not be healed"));
+
 const didNotRecover = ({ claims, summary }: StageOutcome): boolean =>
   claims.some(
     ({ id, verdict, reason }) =>
@@ -74,10 +77,13 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
     if (targetFile === undefined) context.opened(await openEmbedded(context));
     const [deployment] = context.deployments;
     if (deployment === undefined) throw new Error("no deployment was opened");
-    // Somebody's deployment that an experiment has left broken is not broken further.
+    // What an experiment has left broken is not broken further.
     const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
-      if (deployment.embedded || left.length === 0 || !didNotRecover(outcome)) return false;
-      const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
+      if (left.length === 0) return false;
+      const isLeftBroken = wasNotHealed(outcome);
+      if (!isLeftBroken && (deployment.embedded || !didNotRecover(outcome))) return false;
+      const what = isLeftBroken ? "the fault could not be healed in" : "the deployment did not recover from";
+      const why = `${what} ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
       context.addClaims([doubt("run/completed", why, "every experiment is played", replay)]);
       return true;
