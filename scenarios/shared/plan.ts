@@ -1,5 +1,8 @@
 /** What the runner would hand over, made from the target file by the script itself. */
 
+import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
+import type { TargetView } from "../../src/workload/callers/target-view.ts";
+import { viewOf } from "../../src/workload/callers/view-of-target.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
 import type { Lease } from "../../src/workload/lease.ts";
@@ -7,9 +10,6 @@ import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/
 import { credentialName } from "../../src/workload/request.ts";
 import { leaseOfTarget } from "../../src/workload/stated-lease.ts";
 import type { ProfileWish, Story } from "../../src/workload/story.ts";
-import { keysFor, originsOf } from "../../src/workload/story-keys.ts";
-import type { TargetView } from "../../src/workload/target-view.ts";
-import { viewOf } from "../../src/workload/view-of-target.ts";
 import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";
 import { hasAdditions } from "./extension.ts";
 import { Refusal, readStatedTarget } from "./stated-target.ts";

@@ -4,9 +4,9 @@
  */
 
 import { hostOf, isLoopbackHost } from "../../src/contract/loopback.ts";
+import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
+import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import type { StatedBounds } from "../../src/workload/stated-lease.ts";
-import type { StatedKeys } from "../../src/workload/story-keys.ts";
-import type { StatedTarget } from "../../src/workload/view-of-target.ts";
 
 /** What is wrong in what the user gave, as a sentence for him. */
 export class Refusal extends Error {}

@@ -6,8 +6,8 @@
  */
 import type { CallLine } from "../history/line.ts";
 import { quantile } from "../history/statistics.ts";
+import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
-import type { RateFound } from "../workload/target-view.ts";
 import { admittedRate, CALLS_MIN, isAdmitted, LATENCY } from "./admitted-rate.ts";
 import { steppedCalls } from "./ramp-steps.ts";
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { exchangeStep, type Step, stepOf } from "../workload/step.ts";
 import { type ApiClient, openApiClient } from "./api-client.ts";
 import { createRunClock, wallUs } from "./clock.ts";

@@ -5,12 +5,12 @@
 import { routeOf } from "../contract/routes.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
 import type { LeaseKeeper, Taken } from "../workload/lease.ts";
 import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import { exchangeStep } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
 import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";

@@ -6,10 +6,10 @@
 import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";
+import type { CallerName } from "../workload/callers/target-view.ts";
 import { credentialName } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
-import type { CallerName } from "../workload/target-view.ts";
 import { renewAtMs } from "./session-renewal.ts";
 
 export class CredentialMissingError extends Error {

@@ -2,8 +2,8 @@
 import { CredentialMissingError } from "../client/credential-book.ts";
 import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";
+import type { CallerName } from "../workload/callers/target-view.ts";
 import { type CredentialRef, type Step, stepOf } from "../workload/step.ts";
-import type { CallerName } from "../workload/target-view.ts";
 import { type Finding, finding } from "./finding.ts";
 import { networkAdvice } from "./network-errors.ts";
 import { isPassing, refusalAdvice } from "./refusal-advice.ts";

@@ -2,11 +2,11 @@
 
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profilePeakPerS } from "../workload/load-profiles.ts";
 import { type ProfileWish, RAMPS, type Story } from "../workload/story.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import { type Finding, finding } from "./finding.ts";
 
 /** What a story asks for where there are no tenants at all; the text says how many there are, which is of no use here. */

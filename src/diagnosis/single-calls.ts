@@ -7,9 +7,9 @@ import { createRunClock } from "../client/clock.ts";
 import type { Budget } from "../target/budget.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { Step } from "../workload/step.ts";
-import type { TargetView } from "../workload/target-view.ts";
 
 /** Nobody calls as many calls load; `doctor` makes no more, whatever the file names. */
 export const CALLS_MAX = 60;

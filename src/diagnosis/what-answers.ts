@@ -3,8 +3,8 @@
  * path that no deployment has. Sends nothing secret.
  */
 
+import type { TargetView } from "../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../workload/step.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import type { Answered, SingleCalls } from "./single-calls.ts";
 import { headerOf } from "./single-calls.ts";
 

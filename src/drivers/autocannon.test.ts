@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { wallUs } from "../client/clock.ts";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { createSecrets } from "../target/secrets.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { type AutocannonOptions, runAutocannon } from "./autocannon.ts";
 

@@ -9,10 +9,10 @@ import { createRunClock } from "../client/clock.ts";
 import { readAnswer } from "../contract/envelopes.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
 import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import type { Story } from "../workload/story.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import type { Problem } from "./open-loop/job.ts";
 
 export type AutocannonOptions = {

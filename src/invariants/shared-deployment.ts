@@ -12,6 +12,6 @@ export const skippedWhenShared = (why: string, expected: string): Finding =>
 
 /**
  * Whether a call's organization is not known: it has no valid credential, or the target file does not name the
- * organization of its role (workload/target-view.ts). Such a call may be of any organization.
+ * organization of its role (workload/callers/target-view.ts). Such a call may be of any organization.
  */
 export const isUnnamed = (org: string): boolean => org === "-" || org.startsWith("role:");

@@ -14,7 +14,7 @@ import type { Claim } from "../history/run-document.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { type DeploymentOptions, type SmallDeployment, startSmallDeployment } from "./deployment.ts";
 import { paid } from "./stages/load.ts";
 

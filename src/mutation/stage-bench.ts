@@ -14,9 +14,9 @@ import { pause, waitUntil } from "../supervision/waiting.ts";
 import { controlSend, readCounts, readGauges, readLedger } from "../target/control-planes.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { Step } from "../workload/step.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import { type DeploymentOptions, type Links, MANY, type SmallDeployment, startSmallDeployment } from "./deployment.ts";
 
 export type Bench = {

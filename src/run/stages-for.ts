@@ -1,7 +1,7 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
 import { readTargetFile } from "../target/target-file.ts";
 import type { Intent } from "../target/target-guard.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
 import { plannedFor } from "./load-stage.ts";

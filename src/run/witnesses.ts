@@ -7,7 +7,7 @@ import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts"
 import { pause } from "../supervision/waiting.ts";
 import { readCounts, readGauges, readLedger, readUsed } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
-import { ROLE_POWERS } from "../workload/target-view.ts";
+import { ROLE_POWERS } from "../workload/callers/target-view.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { readLedgerByCommand } from "./observers.ts";
 

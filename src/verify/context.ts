@@ -15,9 +15,9 @@ import {
   type KeyRole,
   type Target,
 } from "../target/target.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
-import type { TargetView } from "../workload/target-view.ts";
 import type { Effects } from "./effects.ts";
 import type { Permission, Role } from "./needs.ts";
 import type { Answer } from "./sending/answer.ts";

@@ -9,7 +9,7 @@ import type { Claim } from "../history/run-document.ts";
 import { type Budget, createBudget, type Spending } from "../target/budget.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { viewOf } from "../target/view-of-target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";

@@ -3,9 +3,9 @@
  * call. Both sides compute the step of a call from its number, so neither has to say what was meant to be sent.
  */
 import type { StreamEnd } from "../contract/streams.ts";
+import type { TargetView } from "./callers/target-view.ts";
 import type { Lease, Spent } from "./lease.ts";
 import type { Places } from "./request.ts";
-import type { TargetView } from "./target-view.ts";
 
 export type HandOver = {
   stage: string;

@@ -1,8 +1,8 @@
 /** A profile as k6's executors take it, and how many VUs it needs. */
 import { arrivalTimesUs } from "./arrivals.ts";
+import type { LimitsInView, TargetView } from "./callers/target-view.ts";
 import { type Profile, profilePeakPerS } from "./load-profiles.ts";
 import type { Story } from "./story.ts";
-import type { LimitsInView, TargetView } from "./target-view.ts";
 
 /** k6 takes whole numbers, so a rate is told per 1000 s. */
 const perThousandSeconds = (ratePerS: number): number => Math.round(ratePerS * 1000);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { ROLE_POWERS, type TargetView, type TenantInView } from "./callers/target-view.ts";
 import { STORIES } from "./catalogue.ts";
 import { profileCalls, profileDurationS } from "./load-profiles.ts";
-import { ROLE_POWERS, type TargetView, type TenantInView } from "./target-view.ts";
 
 const roles = Object.fromEntries(
   Object.keys(ROLE_POWERS).map((role) => [role, { org: `org_${role}`, hasOrigin: true }]),

@@ -5,7 +5,7 @@
 import type { Product, RouteName, Scope } from "../contract/routes.ts";
 import { routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";
-import { type CallerName, callerOf, type TargetView } from "./target-view.ts";
+import { type CallerName, callerOf, type TargetView } from "./callers/target-view.ts";
 
 /** `garbage` is no key at all by its shape, `unknown` a well-formed key that nobody issued. */
 export type CredentialRef =

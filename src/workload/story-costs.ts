@@ -1,7 +1,7 @@
 /** What a story spends of a deployment (`budget` of the target file), looked up in its own plan before anything is sent. */
 import { routeOf } from "../contract/routes.ts";
+import type { TargetView } from "./callers/target-view.ts";
 import type { Step } from "./step.ts";
-import type { TargetView } from "./target-view.ts";
 
 /** Expected numbers, were every call admitted. */
 export type Costs = {

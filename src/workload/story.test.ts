@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { routeOf } from "../contract/routes.ts";
+import { ROLE_POWERS, type TargetView } from "./callers/target-view.ts";
 import { STORIES } from "./catalogue.ts";
 import { profileCalls } from "./load-profiles.ts";
 import { burstOf } from "./stories/noisy-neighbour.ts";
 import { smokeRound } from "./stories/smoke.ts";
-import { ROLE_POWERS, type TargetView } from "./target-view.ts";
 
 const tenants = Array.from({ length: 16 }, (_, k) => ({
   org: `org_t${k}`,

@@ -4,10 +4,10 @@
  * section 2, "Stories").
  */
 import type { Product } from "../contract/routes.ts";
+import type { CallerName, TargetView } from "./callers/target-view.ts";
 import { type Profile, profilePeakPerS, scaleProfile } from "./load-profiles.ts";
 import type { Step } from "./step.ts";
 import { type Costs, costsOfPlan } from "./story-costs.ts";
-import type { CallerName, TargetView } from "./target-view.ts";
 
 export type SessionWanted = { readonly of: CallerName; readonly product: Product };
 

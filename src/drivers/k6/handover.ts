@@ -7,13 +7,13 @@ import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Timeouts } from "../../client/send-request.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import type { LeaseKeeper } from "../../workload/lease.ts";
 import { credentialName, type Places } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import { keysFor, originsOf } from "../../workload/story-keys.ts";
-import type { TargetView } from "../../workload/target-view.ts";
 
 export type Gathering = {
   story: Story;

@@ -8,7 +8,7 @@ import { wallUs } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { createSecrets } from "../../target/secrets.ts";
-import { viewOf } from "../../target/view-of-target.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { constant, type Profile, ramp } from "../../workload/load-profiles.ts";
 import { type K6Options, runK6 } from "./k6.ts";

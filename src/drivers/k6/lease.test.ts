@@ -6,10 +6,10 @@ import { wallUs } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { createSecrets } from "../../target/secrets.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease, type Lease } from "../../workload/lease.ts";
 import { constant } from "../../workload/load-profiles.ts";
-import { viewOf } from "../../workload/view-of-target.ts";
 import { type K6Options, runK6 } from "./k6.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));

@@ -7,11 +7,11 @@ import { lineOf } from "../../client/call-line.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Printed } from "../../workload/handover.ts";
 import { callId } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
-import type { TargetView } from "../../workload/target-view.ts";
 
 export type Reading = {
   story: Story;

@@ -4,7 +4,7 @@ import type { ObservedLine } from "../../client/observed-line.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../target/view-of-target.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { OpenLoopJob } from "./job.ts";
 import { runOpenLoop, startOpenLoop } from "./open-loop.ts";

@@ -2,9 +2,9 @@
 
 import type { Product } from "../../contract/routes.ts";
 import { pause } from "../../supervision/waiting.ts";
+import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
 import { type CredentialRef, exchangeStep, type Step, type StepWish, stepOf } from "../../workload/step.ts";
 import { smoke, smokeRound } from "../../workload/stories/smoke.ts";
-import type { CallerName, TargetView } from "../../workload/target-view.ts";
 import { REVOCATION_BUDGET_MS } from "../deployment.ts";
 import type { MiniStage } from "../mini-stage.ts";
 

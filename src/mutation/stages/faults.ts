@@ -2,8 +2,8 @@
 
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
-import type { TargetView } from "../../workload/target-view.ts";
 import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
 import { whileBroken } from "../link-breaker.ts";
 import type { MiniStage } from "../mini-stage.ts";

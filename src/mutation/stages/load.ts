@@ -3,9 +3,9 @@
 import type { RouteName } from "../../contract/routes.ts";
 import type { SeedTenant } from "../../platform/seed.ts";
 import { pause } from "../../supervision/waiting.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
+import { inTurn } from "../../workload/callers/tenants.ts";
 import { type Step, stepOf } from "../../workload/step.ts";
-import type { TargetView } from "../../workload/target-view.ts";
-import { inTurn } from "../../workload/tenants.ts";
 import type { MiniStage } from "../mini-stage.ts";
 
 export const paid = (count: number): SeedTenant[] =>

@@ -1,7 +1,7 @@
 /** Plays about streams, and about records that change while sessions live. */
 import { pause } from "../../supervision/waiting.ts";
+import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../../workload/step.ts";
-import type { CallerName, TargetView } from "../../workload/target-view.ts";
 import { REVOCATION_BUDGET_MS } from "../deployment.ts";
 import type { MiniStage } from "../mini-stage.ts";
 import { callOf, callsOf, paid } from "./load.ts";

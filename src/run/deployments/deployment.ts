@@ -5,8 +5,8 @@
 import type { Toxiproxy } from "../../chaos/toxiproxy.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import type { RateFound } from "../../workload/callers/target-view.ts";
 import type { LeaseKeeper } from "../../workload/lease.ts";
-import type { RateFound } from "../../workload/target-view.ts";
 
 /** A dependency of a deployment, by the name of its proxy in the target file. */
 export type LinkName = "limiter" | "keys" | "edge";

@@ -1,7 +1,7 @@
 /** How much the base carries: as stated, or found in a few probes. */
 import { capacityOf, nextProbe, type Probe, probeOf } from "../../gate/capacity-probes.ts";
-import { streamsPerS } from "../../workload/overload.ts";
-import type { TargetView } from "../../workload/target-view.ts";
+import { streamsPerS } from "../../workload/callers/overload.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { PlayedBlock } from "./play-block.ts";
 
 /** What the gate plays unless another scenario is named. */

@@ -2,7 +2,7 @@
 import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
 import { measureStage } from "../../history/measure.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
-import { viewOf } from "../../target/view-of-target.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";

@@ -6,8 +6,8 @@ import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/
 import { keeperOfTarget } from "../../target/lease-of-target.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import { viewOf } from "../../target/view-of-target.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import type { GateRoom, GateSide, playBlock } from "./play-block.ts";

@@ -1,12 +1,12 @@
 /** Stages that several suites have, each as a function of what differs. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import { type LinkExperiment, REFUSAL_OF } from "../../chaos/experiments/link-experiment.ts";
-import { viewOf } from "../../target/view-of-target.ts";
-import { runtimeCallers } from "../../workload/callers.ts";
+import { runtimeCallers } from "../../workload/callers/callers.ts";
+import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
+import { evenly } from "../../workload/callers/tenants.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
-import { inFlightCaps, sharesOf } from "../../workload/rates.ts";
 import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
-import { evenly } from "../../workload/tenants.ts";
 import type { LoadStage, VerifyStage } from "../stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import { loadStage, type SuiteFor } from "./suite.ts";

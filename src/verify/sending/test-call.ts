@@ -6,9 +6,9 @@
 import type { OutgoingRequest } from "../../client/send-request.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
 import { type CredentialRef, type OriginRef, type Step, type StepFacts, stepOf } from "../../workload/step.ts";
-import type { TargetView } from "../../workload/target-view.ts";
 
 /** How the credential is put into the head (items 22, 143-144). */
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";

@@ -4,12 +4,12 @@
  * comes back speaks of the dependency and of nothing else, and what was charged for a call without an answer shows in the
  * ledger.
  */
-import { type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { readsPerS } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { turnsOf } from "../callers/tenants.ts";
 import { constant } from "../load-profiles.ts";
-import { readsPerS } from "../rates.ts";
 import { storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { turnsOf } from "../tenants.ts";
 
 // Tenants with little left are for the stages about quotas.
 const PLENTY = 10_000;

@@ -1,10 +1,10 @@
 /** The cheapest answers there are, from many organizations in turn: what the front of the API costs by itself. */
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { readsPerS } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { inTurn, turnsOf } from "../callers/tenants.ts";
 import { constant } from "../load-profiles.ts";
-import { readsPerS } from "../rates.ts";
 import { storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { inTurn, turnsOf } from "../tenants.ts";
 
 export const CATALOGS = ["design.styles", "design.samples", "design.themes"] as const;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { TargetView } from "../target-view.ts";
+import type { TargetView } from "../callers/target-view.ts";
 import { chatBesideNoisy } from "./chat-beside-noisy.ts";
 
 const tenant = (org: string) => ({ org, tier: "Pro" as const, publishable: true, server: true });

@@ -3,13 +3,20 @@
  * noisy one's calls come in bursts, because a steady flow would meet the rate of its key first; every fifth call of a burst is
  * a quiet one's. Where there are too few organizations for that, everybody there is takes turns.
  */
-import { areOfTwoOrganizations, type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import {
+  areOfTwoOrganizations,
+  type Caller,
+  callAs,
+  callersMissing,
+  runtimeCallers,
+  sessionsOf,
+} from "../callers/callers.ts";
+import { streamsPerS } from "../callers/overload.ts";
+import { inFlightCaps } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { turnsOf } from "../callers/tenants.ts";
 import { constant } from "../load-profiles.ts";
-import { streamsPerS } from "../overload.ts";
-import { inFlightCaps } from "../rates.ts";
 import { storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { turnsOf } from "../tenants.ts";
 
 type Cast = { noisy: Caller | undefined; quietAt: (i: number) => Caller };
 

@@ -3,9 +3,9 @@
  * them what is admitted is spread so evenly that none comes near its own cap or its key's rate, and every shed is the
  * deployment's (`b2b_overloaded`, item 210). With fewer it is an organization's or a key's refusal that is met.
  */
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
 import { constant } from "../load-profiles.ts";
-import { overloadReach, streamers, streamsPerS } from "../overload.ts";
 import { storyOf } from "../story.ts";
 
 export const chatPastCapacity = storyOf({

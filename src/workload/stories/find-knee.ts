@@ -4,11 +4,11 @@
  * as soon as the knee is found.
  */
 import type { RouteName } from "../../contract/routes.ts";
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { streamers } from "../callers/overload.ts";
+import { inTurn } from "../callers/tenants.ts";
 import { type Profile, steps } from "../load-profiles.ts";
-import { streamers } from "../overload.ts";
 import { type Story, storyOf } from "../story.ts";
-import { inTurn } from "../tenants.ts";
 import { CATALOGS } from "./catalog-reads.ts";
 
 const GROWTH = 1.5;

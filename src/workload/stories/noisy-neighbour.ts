@@ -2,13 +2,13 @@
  * One organization opens more streams at once than it may hold and is shed for it (`org_overloaded`, item 211); the others
  * go on as if nothing were. Its streams come in bursts, because a steady flow would meet the rate of its key first.
  */
-import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers, sessionsOf } from "../callers.ts";
+import { areOfTwoOrganizations, type Caller, callAs, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { GLOBAL, KEY, ORGANIZATION, streamsPerS } from "../callers/overload.ts";
+import { inFlightCaps } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { turnsOf } from "../callers/tenants.ts";
 import { constant, profilePeakPerS } from "../load-profiles.ts";
-import { GLOBAL, KEY, ORGANIZATION, streamsPerS } from "../overload.ts";
-import { inFlightCaps } from "../rates.ts";
 import { type Reach, storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { turnsOf } from "../tenants.ts";
 
 type Cast = { noisy: Caller | undefined; quiet: Caller[]; quietAt: (i: number) => Caller };
 

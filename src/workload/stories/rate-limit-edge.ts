@@ -2,13 +2,13 @@
  * Two keys (or the one there is) asked at twice their rate, with cheap calls, so that `rate_limited` is met and no in-flight
  * cap is: within any window no more may pass than burst plus rate, and no less than that is owed (items 214, 230).
  */
-import { type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { type Caller, callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { KEY } from "../callers/overload.ts";
+import { withinMax } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { inTurn } from "../callers/tenants.ts";
 import { constant, profileCalls, profileDurationS } from "../load-profiles.ts";
-import { KEY } from "../overload.ts";
-import { withinMax } from "../rates.ts";
 import { type ProfileWish, type Reach, storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { inTurn } from "../tenants.ts";
 
 const KEYS = 2;
 

@@ -2,9 +2,9 @@
  * Overload with clients that come back: every second one waits for as long as `Retry-After` says (with jitter, item 217),
  * the others ask again at once. Shedding has to stay cheap and the deployment has to recover in spite of the second kind.
  */
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { overloadReach, streamers, streamsPerS } from "../callers/overload.ts";
 import { spike } from "../load-profiles.ts";
-import { overloadReach, streamers, streamsPerS } from "../overload.ts";
 import { storyOf } from "../story.ts";
 
 const RETRIES = 3;

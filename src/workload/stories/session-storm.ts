@@ -1,11 +1,11 @@
 /** Everyone reloads the page at once: nothing but exchanges, none of them charged (items 64-89). */
-import { minting, mintingMissing } from "../callers.ts";
+import { minting, mintingMissing } from "../callers/callers.ts";
+import { readsPerS } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { turnsOf } from "../callers/tenants.ts";
 import { constant } from "../load-profiles.ts";
-import { readsPerS } from "../rates.ts";
 import { exchangeStep } from "../step.ts";
 import { storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { turnsOf } from "../tenants.ts";
 
 const turns = oncePerView((view: TargetView) => turnsOf(minting(view)));
 

@@ -1,9 +1,9 @@
 /** One case of the smoke story: a wish, and how to find out whether the target has what it needs. */
 import { routeOf } from "../../contract/routes.ts";
-import { minting, runtimeCallers } from "../callers.ts";
+import { minting, runtimeCallers } from "../callers/callers.ts";
+import type { CallerName, TargetView } from "../callers/target-view.ts";
 import type { StepWish } from "../step.ts";
 import type { SessionWanted } from "../story.ts";
-import type { CallerName, TargetView } from "../target-view.ts";
 
 /** `writes`: on a broken target it would create a key, so it needs the owner's permit (item 129-134). */
 export type SmokeCase = { readonly wish: StepWish; readonly needs?: "writes" };

@@ -3,12 +3,13 @@
  * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own;
  * what is charged stands in the first round alone, unless the owner permits to burn allowances.
  */
+
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";
 import { type Step, type StepWish, stepOf } from "../step.ts";
 import { type ProfileWish, type Reach, storyOf } from "../story.ts";
 import { costsOfPlan } from "../story-costs.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
 import { cast, chargeOf, type SmokeCase, sessionsIn, usesTileSession } from "./smoke-case.ts";
 import { correctCases } from "./smoke-correct.ts";
 import { managementCases } from "./smoke-management.ts";

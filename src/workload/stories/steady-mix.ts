@@ -5,14 +5,14 @@
  */
 
 import type { RouteName } from "../../contract/routes.ts";
-import { callAs, callersMissing, minting, runtimeCallers, sessionsOf } from "../callers.ts";
+import { callAs, callersMissing, minting, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { chatPerS, inFlightCaps, sharesOf } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { bySize, chooserOf } from "../callers/tenants.ts";
 import { constant } from "../load-profiles.ts";
 import { saltOf, uniform } from "../random.ts";
-import { chatPerS, inFlightCaps, sharesOf } from "../rates.ts";
 import { exchangeStep, type Step } from "../step.ts";
 import { storyOf } from "../story.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { bySize, chooserOf } from "../tenants.ts";
 
 const WHO = saltOf("steady-mix who");
 const WHAT = saltOf("steady-mix what");

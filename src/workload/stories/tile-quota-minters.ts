@@ -1,6 +1,6 @@
 /** Whose allowance of map loads a stage may use up: small, known, permitted, and within the budget of the target file. */
-import { type Caller, callersWith, roleCaller } from "../callers.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
+import { type Caller, callersWith, roleCaller } from "../callers/callers.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
 
 /** More mints than this cannot be made in a stage, so such organizations would prove nothing. */
 export const REACHABLE = 600;

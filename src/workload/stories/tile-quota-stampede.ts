@@ -3,16 +3,16 @@
  * the allowance has left, whatever the concurrency (items 79, 185, 204-207). Meanwhile one noisy organization opens its
  * own streams by the dozen and meets its own cap (item 211), while the others mint on.
  */
-import { type Caller, callAs, runtimeCallers, sessionsOf } from "../callers.ts";
+import { type Caller, callAs, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { ORGANIZATION } from "../callers/overload.ts";
+import { capacityPerS, withinMax } from "../callers/rates.ts";
+import { oncePerView, type TargetView } from "../callers/target-view.ts";
+import { chooserOf, type Weighted } from "../callers/tenants.ts";
 import { constant, profileCalls, profilePeakPerS } from "../load-profiles.ts";
-import { ORGANIZATION } from "../overload.ts";
 import { saltOf, uniform } from "../random.ts";
-import { capacityPerS, withinMax } from "../rates.ts";
 import { exchangeStep, type Step } from "../step.ts";
 import { type ProfileWish, type Reach, storyOf } from "../story.ts";
 import { costsOfPlan } from "../story-costs.ts";
-import { oncePerView, type TargetView } from "../target-view.ts";
-import { chooserOf, type Weighted } from "../tenants.ts";
 import { burstOf, burstReach, noisyCalls } from "./noisy-neighbour.ts";
 import { leftAtMost, quotaMinters, quotaMintersMissing } from "./tile-quota-minters.ts";
 

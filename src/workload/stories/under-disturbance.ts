@@ -2,10 +2,10 @@
  * The stories whose load is ordinary and whose point is what happens to the deployment meanwhile: the runner brings the
  * disturbance (a slower service, a lost replica, a deploy), these only say who calls what.
  */
-import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers.ts";
+import { callAs, callersMissing, runtimeCallers, sessionsOf } from "../callers/callers.ts";
+import { streamers, streamsPerS } from "../callers/overload.ts";
 import type { Profile } from "../load-profiles.ts";
 import { constant, ramp, spike } from "../load-profiles.ts";
-import { streamers, streamsPerS } from "../overload.ts";
 import type { StepWish } from "../step.ts";
 import { type ProfileWish, type Story, storyOf } from "../story.ts";
 import { mixRatePerS, planMix, sessionsOfMix } from "./steady-mix.ts";

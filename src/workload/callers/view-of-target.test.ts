@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Target } from "./target.ts";
+import type { Target } from "../../target/target.ts";
 import { viewOf } from "./view-of-target.ts";
 
 const target: Target = {

@@ -1,6 +1,6 @@
 /** Whose keys a story needs: only those are read, so that a scenario of tenants needs no role's secret. */
-import type { CredentialRef } from "./step.ts";
-import type { Story } from "./story.ts";
+import type { CredentialRef } from "../step.ts";
+import type { Story } from "../story.ts";
 import type { CallerName, TargetView } from "./target-view.ts";
 
 /** The keys of a target file, as far as a caller has to find them; each value may be a reference. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { STORIES } from "../catalogue.ts";
+import { profileCalls, profilePeakPerS } from "../load-profiles.ts";
+import { credentialName } from "../request.ts";
 import { callersWith, runtimeCallers } from "./callers.ts";
-import { STORIES } from "./catalogue.ts";
-import { profileCalls, profilePeakPerS } from "./load-profiles.ts";
-import { credentialName } from "./request.ts";
 import type { TargetView } from "./target-view.ts";
 
 const NOTHING: TargetView = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };

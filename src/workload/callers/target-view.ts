@@ -2,7 +2,7 @@
  * What a story may know of a deployment: which organizations and roles there are and what they may do, never a secret.
  * The driver keeps the credentials and puts them in where a step names a caller.
  */
-import type { Product, Scope } from "../contract/routes.ts";
+import type { Product, Scope } from "../../contract/routes.ts";
 
 export type Tier = "Free" | "Pro" | null;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { uniform } from "./random.ts";
+import { uniform } from "../random.ts";
 import { bySize, chooserOf, evenly, largestShare, turnsOf, zipf } from "./tenants.ts";
 
 test("a chooser gives each item its share of the weight, and none without weight", () => {
