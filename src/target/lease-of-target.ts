@@ -3,6 +3,4 @@ import { createLease, type LeaseKeeper } from "../workload/lease.ts";
 import { leaseOfTarget } from "../workload/stated-lease.ts";
 import type { Target } from "./target.ts";
 
-export { leaseOfTarget };
-
 export const keeperOfTarget = (target: Target): LeaseKeeper => createLease(leaseOfTarget(target));
