@@ -119,8 +119,10 @@ export const brokenLink = (given: SuiteFor, experiment: LinkExperiment, holdMs =
     ...{ kind: "load", name, driver: "open-loop", story: "broken-dependency", durationS: 60 },
     ...(ratePerS === undefined ? {} : { ratePerS }),
     judges: [
-      ...["fails-closed", "recovers", "first-failing-check-decides", "envelope-fits-subcode", "counts-agree"],
-      ...["refused-is-not-charged", "charged-once", "slots-are-given-back", "organizations-do-not-share"],
+      ...["fails-closed", "recovers", "first-failing-check-decides", "counts-agree"],
+      ...["charged-once", "slots-are-given-back", "organizations-do-not-share"],
+      // They judge refusals, and where none is due there is nothing to see.
+      ...(experiment.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
     ],
     disturbance: {
       ...{ kind: "link-fault", name, link, fault, holdMs },
