@@ -144,11 +144,14 @@ export const findCapacity = async (request: CapacityRun): Promise<CapacityResult
   request.onObjectives(objectives);
   const policy = policyOf(request, target);
   let found: Found | null = null;
-  const result = await recordRun({ ...request, profile: "capacity", targets: [prepared] }, async (context) => {
-    const [deployment] = context.deployments;
-    if (deployment === undefined) throw new Error("no deployment was opened");
-    const wish = { story, arrivals, objectives, policy, demand, onProbe };
-    found = (await playCapacity(context, deployment, wish)).found;
-  });
+  const result = await recordRun(
+    { ...request, profile: "capacity", targets: [prepared], canJudge: (name) => name.split("/")[0] === "capacity" },
+    async (context) => {
+      const [deployment] = context.deployments;
+      if (deployment === undefined) throw new Error("no deployment was opened");
+      const wish = { story, arrivals, objectives, policy, demand, onProbe };
+      found = (await playCapacity(context, deployment, wish)).found;
+    },
+  );
   return { ...result, found };
 };

@@ -132,7 +132,7 @@ export const runScript = async (request: ScriptRun): Promise<RunResult> => {
   if (targetFile !== undefined) {
     targets.push(await prepareTarget(targetFile, owned, { load: true, faults: false, requests: 0 }));
   }
-  return recordRun({ ...request, targets }, async (context) => {
+  return recordRun({ ...request, targets, canJudge: () => false }, async (context) => {
     if (targetFile === undefined) context.opened(await openEmbedded(context));
     const [deployment] = context.deployments;
     if (deployment === undefined) throw new Error("no deployment was opened");

@@ -37,6 +37,8 @@ export type RunRequest = {
   replay: string;
   /** None for the embedded deployment, which the body opens itself. */
   targets: readonly PreparedTarget[];
+  /** Which names of the target files' `required` this command can judge; all where absent. */
+  canJudge?: (required: string) => boolean;
   /** Claims or groups that must be judged, beside those of the target files; known only at the end for some. */
   required?: () => readonly string[];
   /** How long the body may take to end after a stop signal, in milliseconds. */
@@ -117,7 +119,12 @@ const finish = async (
     ...{ started, finished: new Date(), deployments: progress.deployments, claims, stages: recorder.stages },
     outcomesSeen: recorder.outcomesSeen(),
     measurements: progress.measurements,
-    required: [...new Set([...targets.flatMap(({ required = [] }) => required), ...(request.required?.() ?? [])])],
+    required: [
+      ...new Set([
+        ...targets.flatMap(({ required = [] }) => required.filter(request.canJudge ?? (() => true))),
+        ...(request.required?.() ?? []),
+      ]),
+    ],
     environment: describeEnvironment(
       progress.tools,
       recorder.stages.flatMap(({ notes }) => notes),

@@ -53,7 +53,14 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
     return requireAll ? (result?.claims ?? []).map(({ id }) => id).filter((id) => !idle.has(id)) : [];
   };
   return recordRun(
-    { ...request, profile: "verify", targets: [prepared], stopMs: STOP_MS, required },
+    {
+      ...request,
+      profile: "verify",
+      targets: [prepared],
+      stopMs: STOP_MS,
+      required,
+      canJudge: (name) => name.split("/")[0] === "verify",
+    },
     async (context) => {
       const [deployment] = context.deployments;
       if (deployment === undefined) throw new Error("no deployment was opened");

@@ -11,7 +11,7 @@ const UNIT = { timeUnit: "1000s" };
 const seconds = (s: number): string => `${Math.round(s * 1000)}ms`;
 
 /** What a call that is no stream, or is refused, may take before it costs us an iteration: a stall of the target and ours. */
-const STALL_S = 0.3;
+const STALL_S = 0.6;
 /** Events of a stream, for the time that a slow reader takes. */
 const EVENTS = 25;
 /** What a refusal asks to wait for, with the jitter of workload/retry.ts. */

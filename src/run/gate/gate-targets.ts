@@ -115,7 +115,12 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
   const { ratePerS, scenario } = request;
   let table: string[] = [];
   const run = await recordRun(
-    { ...request, profile: "gate", targets: SIDES.map((side) => targets[side]) },
+    {
+      ...request,
+      profile: "gate",
+      canJudge: (name) => name.split("/")[0] === "gate",
+      targets: SIDES.map((side) => targets[side]),
+    },
     async (context) => {
       const [base, head] = context.deployments;
       if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
