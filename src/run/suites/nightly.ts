@@ -17,7 +17,7 @@ export const nightly: Suite = {
   name: "nightly",
   purpose: "all rules, an ordinary day, every overload, every fault of a link: at most 30 minutes",
   stages: (given): StagePlan[] => [
-    verifyStage(given, given.embedded ? undefined : []),
+    verifyStage(given),
     steadyMix(240),
     rateLimitEdge(30),
     chatPastCapacity(120),
