@@ -1,8 +1,8 @@
 /** `fixtures.reset` and `fixtures.provision` of a target file: commands that prepare a deployment, run before a run. */
 import { dirname } from "node:path";
+import { runShellCommand } from "../supervision/shell-command.ts";
 import type { PreparedTarget } from "./prepare-target.ts";
 import type { RunContext } from "./run-context.ts";
-import { runShellCommand } from "./shell-command.ts";
 
 /** A command of `fixtures` did not end well, so nothing is known of the deployment's state. */
 export class FixtureError extends Error {
@@ -25,12 +25,19 @@ export const prepareFixtures = async (context: RunContext, { file, target }: Pre
     });
     try {
       const { signal } = context;
-      const { all } = await runShellCommand({ command, cwd: dirname(file), limitMs: LIMIT_MS, signal });
-      await context.folder.writeText(`logs/fixtures-${name}.log`, all);
+      let said = "";
+      await runShellCommand(command, {
+        ...{ what: `command of fixtures.${name}`, cwd: dirname(file) },
+        signal: AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]),
+        onOutput: (text) => {
+          said += text;
+        },
+      });
+      await context.folder.writeText(`logs/fixtures-${name}.log`, said);
       context.journal.undone(id, "done");
     } catch (error) {
       throw new FixtureError(
-        `fixtures.${name} of ${file}: expected the command to end with 0, but ${(error as Error).message}`,
+        `fixtures.${name} of ${file}: expected the command to end with 0: ${(error as Error).message}`,
       );
     }
   }

@@ -2,8 +2,8 @@
 import { request } from "undici";
 import type { LedgerLine } from "../history/line.ts";
 import type { Measurement } from "../history/run-document.ts";
+import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Deployment } from "./deployments/deployment.ts";
-import { runShellCommand } from "./shell-command.ts";
 
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
@@ -71,8 +71,15 @@ export const readLedgerByCommand = async (
 ): Promise<LedgerLine[] | null> => {
   const command = target.observers?.ledger;
   if (command === undefined) return null;
-  const { stdout } = await runShellCommand({ command, cwd: folder, limitMs: LEDGER_MS, signal });
-  return stdout
+  let printed = "";
+  await runShellCommand(command, {
+    ...{ what: "command of observers.ledger", cwd: folder },
+    signal: AbortSignal.any([signal, AbortSignal.timeout(LEDGER_MS)]),
+    onOutput: (text, from) => {
+      if (from === "output") printed += text;
+    },
+  });
+  return printed
     .split("\n")
     .filter((line) => line.trim() !== "")
     .map((line) => JSON.parse(line) as LedgerLine)

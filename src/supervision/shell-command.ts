@@ -10,10 +10,14 @@ export type ShellCommand = {
   signal: AbortSignal;
   /** For supervision, in the turn in which it was started; it leads a group of its own. */
   onSpawn?(pid: number): void;
+  /** What it writes, as it comes; `log` is its stderr. Not read where absent. */
+  onOutput?(text: string, from: "output" | "log"): void;
 };
 
 const KEPT = 300;
 const LAST_WORDS_MS = 50;
+/** How long output may be on its way after the end; what was left in the background may hold it open for ever. */
+const REST_OF_OUTPUT_MS = 1_000;
 
 const cutOff = ({ pid }: ChildProcess): void => {
   try {
@@ -27,17 +31,26 @@ const cutOff = ({ pid }: ChildProcess): void => {
  * Resolves when it ended with 0; else throws a sentence with what it said last. In a group of its own, so that a shell that
  * is cut off leaves nothing running. `exec:` before the command is left out.
  */
-export const runShellCommand = (command: string, { what, cwd, signal, onSpawn }: ShellCommand): Promise<void> =>
+export const runShellCommand = (
+  command: string,
+  { what, cwd, signal, onSpawn, onOutput }: ShellCommand,
+): Promise<void> =>
   new Promise((resolve, reject) => {
     const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
       detached: true,
-      stdio: ["ignore", "ignore", "pipe"],
+      stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
       ...(cwd === undefined ? {} : { cwd }),
     });
     if (child.pid !== undefined) onSpawn?.(child.pid);
     let said = "";
-    child.stderr.on("data", (chunk: Buffer) => {
+    child.stderr?.on("data", (chunk: Buffer) => {
       said = (said + chunk.toString()).slice(-KEPT);
+      onOutput?.(chunk.toString(), "log");
+    });
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
+    const whole = new Promise<void>((read) => {
+      if (child.stdout === null) read();
+      child.stdout?.once("end", () => read());
     });
     const fail = (why: string): void =>
       reject(new Error(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`));
@@ -51,7 +64,14 @@ export const runShellCommand = (command: string, { what, cwd, signal, onSpawn }:
     // Not `close`: what the command left in the background may hold its output open.
     child.once("exit", (code, ended) => {
       signal.removeEventListener("abort", tooLate);
-      if (code === 0) return resolve();
+      if (code === 0) {
+        const timer = setTimeout(resolve, REST_OF_OUTPUT_MS);
+        whole.then(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+        return;
+      }
       // Its last words may still be on their way.
       setTimeout(() => fail(ended === null ? `exit code ${code}` : `ended by ${ended}`), LAST_WORDS_MS);
     });
