@@ -69,10 +69,10 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
 export const capacityCommand = (): Command =>
   withTargetOptions(
     new Command("capacity")
-      .description("the highest rate inside the objectives, the limit met first, replicas and headroom")
+      .description("find the highest rate inside the objectives, and which limit is met first")
       .option("--scenario <name>", "what is played", "chat-past-capacity")
       .option("--slo <objectives>", "e.g. 'refusals<=1%,p99<=300ms' (default: slo of the target file)")
-      .option("--demand <file>", "JSON: what has to be carried")
+      .option("--demand <file>", "JSON: what has to be carried; replicas and headroom follow")
       .addOption(new Option("--arrivals <how>", "how calls arrive").choices(["poisson", "uniform"]).default("poisson"))
       .option("--short", "about a third of the time, a wider interval")
       .addHelpText("after", EXPLAINED),
@@ -81,7 +81,7 @@ export const capacityCommand = (): Command =>
     if (targetFile === undefined) {
       throw new CommandError(
         EXIT.usage,
-        "capacity needs --target FILE; `floodgate serve --tenants 12 --write-target FILE` writes one to try",
+        "capacity needs --target FILE: `npx floodgate init --target URL` writes one for your deployment, `npx floodgate serve --write-target FILE` one to try on",
       );
     }
     const common = runOptions(options);

@@ -33,7 +33,7 @@ Examples:
 export const chaosCommand = (): Command =>
   withTargetOptions(
     new Command("chaos")
-      .description("fault experiments: break a dependency under load, see what callers get, heal, see it recover")
+      .description("break a dependency under load, see what callers get, heal it, see it recover")
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
       .option("--list", "every experiment: what it breaks and what must hold")
       .option("--heal", "take back what earlier runs left broken (reports/runs, or the folder of --out)")

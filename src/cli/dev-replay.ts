@@ -18,10 +18,14 @@ export const replayCommand = (): Command =>
     .description("one recorded failing case again: fixed, failing or unclear")
     .argument("<file>", "a file of a run's crashes/")
     .option("--target <file>", "target file of the deployment")
-    .option("--i-own <host...>", "hosts that are yours and not loopback")
+    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
     .option("--json", "print the result as JSON on stdout")
     .action(async (file: string, options: ReplayOptions) => {
-      if (options.target === undefined) throw new CommandError(EXIT.usage, "dev replay needs --target FILE");
+      if (options.target === undefined)
+        throw new CommandError(
+          EXIT.usage,
+          "dev replay needs --target FILE, the target file of the deployment on which the case failed",
+        );
       const crash = await readCrash(file);
       const { target, folder } = await readTargetFile(options.target);
       const load = crash.allowed.includes("load");

@@ -62,9 +62,9 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
 
 export const doctorCommand = (): Command =>
   new Command("doctor")
-    .description("which tools are there, what this machine can measure; with --target: is the file right?")
+    .description("look at tools, this machine and, with --target, a target file")
     .option("--target <file>", "also try each role of this target file once (at most 60 calls)")
-    .option("--i-own <host...>", "hosts that are yours and not loopback")
+    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
     .option("--calibrate", "measure what this machine can load (not built yet)")
     .option("--json", "print what was found as JSON on stdout")
     .action(doctor);

@@ -20,9 +20,12 @@ type GateOptions = TargetOptions &
   };
 
 const EXPLAINED = `
-Plays the same short blocks on both in turn, below the base's capacity and above
-it, and compares them pair by pair. Exit 0: no worse than allowed; 1: worse, or an
-invariant that breaks on the head alone; 4: too few or too noisy pairs to say.`;
+Three ways to ask: --base and --head (both are loaded in turn, in pairs of short
+blocks below and above the base's capacity); --before and --after; --baseline
+and --run. The last two compare recorded runs and send nothing.
+
+Exit codes: 0 no worse than allowed; 1 worse, or an invariant breaks on the head
+alone; 4 too few or too noisy pairs to say.`;
 
 const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
   const plan = await planGate(wishes);
@@ -80,9 +83,9 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
 
 export const gateCommand = (): Command => {
   const command = new Command("gate")
-    .description("did it get worse? base and head side by side")
-    .option("--base <file>", "target file of what is known")
-    .option("--head <file>", "target file of what may be worse")
+    .description("compare two deployments: is the head worse than the base?")
+    .option("--base <file>", "target file of the deployment that is known")
+    .option("--head <file>", "target file of the deployment that may be worse")
     .option("--scenario <name>", "what is played", GATE_SCENARIO)
     .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
     .option(
@@ -90,11 +93,14 @@ export const gateCommand = (): Command => {
       `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
       whole(1, PAIRS_MOST),
     )
-    .option("--before <run...>", "recorded runs of what is known")
-    .option("--after <run...>", "recorded runs of what may be worse")
+    .option("--before <run...>", "run folders of what is known")
+    .option("--after <run...>", "run folders of what may be worse")
     .option("--baseline <file>", "a saved baseline, compared with --run")
-    .option("--run <dir...>", "recorded runs, compared with --baseline or saved with --save-baseline")
+    .option("--run <dir...>", "run folders, for --baseline or --save-baseline")
     .option("--save-baseline <file>", "write the figures of --run as a baseline")
-    .option("--reason <text>", "why it is one, kept in the file");
-  return withTargetOptions(command).addHelpText("after", EXPLAINED).action(compareTargets);
+    .option("--reason <text>", "why this is the baseline; kept in the file");
+  withTargetOptions(command);
+  // Known, so that who gives it reads a sentence; not offered.
+  command.options.find(({ long }) => long === "--target")?.hideHelp();
+  return command.addHelpText("after", EXPLAINED).action(compareTargets);
 };

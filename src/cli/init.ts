@@ -86,7 +86,7 @@ const nextSteps = (options: InitOptions, url: URL, has: { publishable: boolean; 
       : []),
     `  npx floodgate doctor ${target}`,
     `  npx floodgate verify ${target}`,
-    `  npx floodgate run smoke ${target}`,
+    `  npx floodgate run nightly ${target} --dry-run`,
   ];
 };
 
@@ -122,17 +122,17 @@ const init = async (options: InitOptions): Promise<void> => {
   await write(path, proposal);
   const head = [
     ...(probed === null ? notProbed(url) : []),
-    `Written: ${options.out} (it holds no secret, references alone)`,
+    `Written: ${options.out} (no secret is in it: keys are read from the environment)`,
   ];
   process.stdout.write(`${[...head, "", ...nextSteps(options, url, has)].join("\n")}\n`);
 };
 
 export const initCommand = (): Command =>
   new Command("init")
-    .description("writes a commented target file for a deployment")
+    .description("write a commented target file for a deployment")
     .requiredOption("--target <url>", "the deployment's address, with or without /v1")
     .option("--out <file>", "where to write; a file that is there is never overwritten", "target.json")
-    .option("--i-own <host...>", "hosts that are yours and not loopback")
+    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
     .option("--origin <url>", "an origin in the publishable key's allowlist")
     .option("--ca <file>", "PEM file of the authority that signed its certificate")
     .action(init);

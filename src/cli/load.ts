@@ -6,6 +6,7 @@ import { runStages } from "../run/run-stages.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { wrapped } from "./findings-text.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { positive, whole } from "./numbers.ts";
@@ -33,7 +34,8 @@ const seconds = (text: string): number => {
   return value;
 };
 
-const list = (): string => SCENARIOS.map(({ name, purpose }) => `  ${name.padEnd(24)}${purpose}`).join("\n");
+const list = (): string =>
+  SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
 
 const wishOf = (options: LoadOptions): ScenarioWish => ({
   ...(options.driver === undefined ? {} : { driver: options.driver }),
@@ -60,7 +62,9 @@ const loadScript = async (script: string, args: readonly string[], options: Load
   if (!existsSync(script))
     throw new CommandError(EXIT.usage, `expected a k6 script at ${script}; there is no such file`);
   if (options.dryRun === true) {
-    process.stdout.write("Nothing was sent. What a script of your own sends is known to it alone.\n");
+    process.stdout.write(
+      "Nothing was sent. What your own script would send cannot be worked out without running it.\n",
+    );
     return;
   }
   const common = runOptions(options);
@@ -85,24 +89,24 @@ const loadScript = async (script: string, args: readonly string[], options: Load
 export const loadCommand = (): Command =>
   withTargetOptions(
     new Command("load")
-      .description("one scenario, or a k6 script of your own; embedded or with --target")
-      .argument("[scenario]", "its name; without one, all are listed")
-      .argument("[k6-arguments...]", "with --script, behind --: passed on to k6")
+      .description("play one scenario, or a k6 script of your own")
+      .argument("[scenario]", "its name; all are listed where none is given")
+      .argument("[k6-arguments...]", "after --script FILE and --: for k6")
       .addOption(new Option("--driver <name>", "who makes the calls").choices(["k6", "open-loop"]))
       .option("--rate <n>", "calls per second, in place of the scenario's own", positive)
       .option("--duration <length>", "such as 15s or 2m", seconds)
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
       .addOption(new Option("--profile <name>", "how the rate runs over time").choices(Object.keys(PROFILES)))
-      .option("--segments <n>", "so many processes of the open-loop driver", whole(1, 16))
-      .option("--script <file>", "a k6 script of your own; gets FLOODGATE_BASE_URL")
-      .option("--short", "a fifth of the time"),
+      .option("--segments <n>", "how many processes the open-loop driver has", whole(1, 16))
+      .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
+      .option("--short", "a fifth of the time, for a first look"),
   ).action(async (scenario: string | undefined, rest: string[], options: LoadOptions) => {
     stopWithLauncher(whenNpmIsGone);
     if (options.script !== undefined) {
       return loadScript(options.script, [...(scenario === undefined ? [] : [scenario]), ...rest], options);
     }
     if (scenario === undefined) {
-      process.stdout.write(`${list()}\n`);
+      process.stdout.write(`Scenarios, played by: npx floodgate load NAME\n${list()}\n`);
       return;
     }
     const stage = scenarioStage(scenario, wishOf(options));

@@ -21,15 +21,18 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
 
 const EXAMPLES = `
 Examples:
-  npx floodgate run smoke      the main job, against the embedded deployment
+  npx floodgate run smoke             on the reference platform, started here
+  npx floodgate serve --write-target target.json          something to try on
   npx floodgate init --target https://maps.example --i-own maps.example
-  npx floodgate doctor --target target.json
-  npx floodgate serve --tenants 10 --write-target target.json
-  npx floodgate verify --target target.json
+  npx floodgate doctor --target target.json --i-own maps.example
+  npx floodgate run nightly --target target.json --i-own maps.example
+  npx floodgate capacity --target target.json --slo 'refusals<=1%'
+  npx floodgate gate --base old.json --head new.json
   npx floodgate chaos limiter-refused
 
-Exit codes: 0 pass, 1 fail, 2 usage, 3 not reachable, 4 inconclusive, 5 refused
-by the safety guard, 130/143 stopped by a signal.`;
+Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 target or tool not
+reachable, 4 inconclusive, 5 refused by the safety guard, 130/143 stopped by a
+signal.`;
 
 const version = (): string => {
   const about = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
@@ -64,10 +67,15 @@ const EXIT_OF: Readonly<Record<string, number>> = {
   CrashFileError: EXIT.usage,
 };
 
-const exitOverride = (command: Command): void => {
+const exitOverride = (command: Command, above: readonly string[] = []): void => {
   command.exitOverride();
-  command.configureHelp({ helpWidth: Math.min(100, process.stderr.columns ?? 80) });
-  for (const child of command.commands) exitOverride(child);
+  command.showHelpAfterError(`See: npx ${[...above, command.name()].join(" ")} --help`);
+  // The name alone: with its options the column of commands leaves no room for what they do.
+  command.configureHelp({
+    helpWidth: Math.min(100, process.stderr.columns ?? 80),
+    subcommandTerm: (child) => child.name(),
+  });
+  for (const child of command.commands) exitOverride(child, [...above, command.name()]);
 };
 
 export const main = async (argv: string[]): Promise<void> => {

@@ -47,14 +47,15 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
       const skipped = claims.filter(({ verdict }) => verdict === "skipped").length;
       const without = skipped === 0 ? "" : `, ${skipped} skipped`;
       const told = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
-      say(`  ${summary.calls.sent} calls, ${passed} of ${claims.length} claims passed${without}${told}`);
+      const judged = claims.length === 0 ? "" : `, ${passed} of ${claims.length} claims passed${without}${told}`;
+      say(`  ${summary.calls.sent} calls${judged}`);
     },
     signalled: (signal, times, pending) => {
       wipe();
       process.stderr.write(
         times === 1
           ? `\n${signal}: stopping; faults are removed and children ended, then the report is written\n`
-          : `${signal} again: still to be taken back: ${pending.join(", ") || "nothing"}; kill -9 leaves that to the watchdog\n`,
+          : `${signal} again: not yet healed or ended: ${pending.join(", ") || "nothing"}; after kill -9 the watchdog does it\n`,
       );
     },
     end: () => {

@@ -30,7 +30,7 @@ const reportOne = async (path: string, options: ReportOptions): Promise<number> 
 
 export const reportCommand = (): Command =>
   new Command("report")
-    .description("judge recorded runs again from their files, and render them again")
+    .description("judge recorded runs again from their files and render them again")
     .argument("<run...>", "run folders")
     .option("--json", "print the content of run.json on stdout")
     .action(async (runs: string[], options: ReportOptions) => {

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { wrapped } from "./findings-text.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { showPlan } from "./show-plan.ts";
@@ -13,12 +14,23 @@ type RunCommandOptions = TargetOptions & { short?: boolean };
 
 const NAMES = [...SUITES.keys()].join(", ");
 
+const EXPLAINED = `
+Suites:
+${[...SUITES.values()].flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(9)}`, 11)).join("\n")}
+
+Without --target the reference platform is started here, with toxiproxy between
+its parts. What a deployment lacks for a stage is skipped by name.
+
+Exit codes: 0 every claim that must hold and was judged holds; 1 one is broken;
+4 one could not be decided, or something in \`required\` was not judged.`;
+
 export const runCommand = (): Command =>
   withTargetOptions(
     new Command("run")
-      .description("the main job: verify, load, chaos, judge, report; embedded or with --target")
+      .description("play a suite: rules, load and faults, judged and reported")
       .argument("[suite]", `one of ${NAMES}`, "smoke")
-      .option("--short", "a fifth of the time"),
+      .option("--short", "a fifth of the time, for a first look")
+      .addHelpText("after", EXPLAINED),
   ).action(async (name: string, options: RunCommandOptions) => {
     const suite = SUITES.get(name);
     if (suite === undefined) {

@@ -90,8 +90,8 @@ the start, 10:service=5 makes the work 5 times as long; 1 is as it was.
 Shedding: "fixed" refuses beyond K calls in flight (b2b_overloaded) and beyond M
 of one organization (org_overloaded). "adaptive" finds the limit by itself: it
 falls while calls wait longer than --tolerated-wait-ms for a slot and grows while
-it is used, K at most. Below the limit anybody is let in; at the limit only an
-organization that holds less than its share of it.`;
+it is used, K at most. Below the limit every call is admitted; at the limit only
+those of an organization that holds less than its share of it.`;
 
 /** Declares them all; the defaults are the platform's (interface.md section 4). */
 export const addServeOptions = (command: Command): Command =>
@@ -142,12 +142,8 @@ export const addServeOptions = (command: Command): Command =>
         .default("info"),
     )
     .option("--seed <n>", "of the simulated service times", whole(0), 1)
-    .option(
-      "--tenants <N>",
-      "organizations that carry load, seeded with every role of the target file",
-      whole(0, 10_000),
-    )
-    .option("--write-target <file>", "seed, and write a target file with every role")
+    .option("--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000))
+    .option("--write-target <file>", "make organizations and keys, and write a target file with every role")
     .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
     .addHelpText("after", EXPLAINED);
 

@@ -64,5 +64,5 @@ const serve = async (options: ServeOptions): Promise<void> => {
 
 export const serveCommand = (): Command =>
   addServeOptions(
-    new Command("serve").description("the reference platform; prints one line of JSON with its URLs when it listens"),
+    new Command("serve").description("start the reference platform; its URLs are printed as one line of JSON"),
   ).action(serve);

@@ -17,12 +17,12 @@ export type TargetOptions = {
 export const withTargetOptions = (command: Command): Command =>
   command
     .option("--target <file>", "target file of the deployment")
-    .option("--i-own <host...>", "non-loopback hosts you own")
+    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
     .option("--dry-run", "send nothing; show what would be sent and spent")
-    .option("--seed <n>", "random seed of schedules and choices", whole(0))
-    .option("--out <dir>", "the run folder (default: a new one under reports/runs)")
-    .option("--json", "print the content of run.json on stdout")
-    .option("--quiet", "no progress");
+    .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
+    .option("--out <dir>", "where the run folder is made (default: under reports/runs)")
+    .option("--json", "print run.json on stdout")
+    .option("--quiet", "no progress; the verdict is still printed");
 
 /** What of them every recorded run takes. */
 export const runOptions = (

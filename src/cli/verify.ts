@@ -9,6 +9,7 @@ import { narrator } from "./narrator.ts";
 import { positive } from "./numbers.ts";
 import { showRun } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { wrapped } from "./wrapped.ts";
 
 type VerifyCommandOptions = TargetOptions & {
   only?: string[];
@@ -59,12 +60,12 @@ const showVerifyPlan = async (targetFile: string, options: VerifyCommandOptions)
   const skipped = rules.filter(({ lacks }) => lacks !== null);
   const by = Map.groupBy(skipped, ({ lacks }) => lacks as string);
   const lines = [
-    `Nothing was sent to ${plan.target.base_url}. A run would judge ${rules.length - skipped.length} of ${rules.length} rules,`,
-    `with at most about ${sends.calls} calls (${plan.takes_s_at_least} s or more at ${plan.rate_per_s} calls/s), ${sends.map_loads} map loads,`,
-    `${sends.analyses} analyses and ${sends.keys} keys made and removed.`,
-    `The time does not count latency: bursts apart, at most ${AT_A_TIME} calls wait for their answers side by side.`,
+    `Nothing was sent to ${plan.target.base_url}.`,
+    ...wrapped(
+      `A run would judge ${rules.length - skipped.length} of ${rules.length} rules, with at most about ${sends.calls} calls (${plan.takes_s_at_least} s or more at ${plan.rate_per_s} calls/s), ${sends.map_loads} map loads, ${sends.analyses} analyses and ${sends.keys} keys made and removed. The time does not count latency: bursts apart, at most ${AT_A_TIME} calls wait for their answers side by side.`,
+    ),
     `Budget: ${budget.requests ?? "any number of"} calls, ${budget.map_loads} map loads, ${budget.analyses} analyses.`,
-    ...refusedByGuard.map((reason) => `A run would be refused by the safety guard: ${reason}`),
+    ...refusedByGuard.flatMap((reason) => wrapped(`A run would be refused by the safety guard: ${reason}`)),
     ...[...by].flatMap(([lacks, of]) => {
       const more = of.length > SHOWN_LACKS ? `, and ${of.length - SHOWN_LACKS} more` : "";
       return [
@@ -113,11 +114,11 @@ const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; en
 export const verifyCommand = (): Command =>
   withTargetOptions(
     new Command("verify")
-      .description("black-box conformance of any deployment, rule by rule")
+      .description("try the rules of the API one by one, from outside, on any deployment")
       .option("--only <id...>", "only these rules or phases")
       .option("--skip <id...>", "not these rules or phases")
-      .option("--list", "list the rules and end")
-      .option("--rate <n>", "calls a second (default 20)", positive)
+      .option("--list", "list the rules; nothing is sent")
+      .option("--rate <n>", "calls per second (default 20)", positive)
       .option("--require-all", "a skipped rule makes the run inconclusive")
       .option("--allow-writes", "may make and remove keys")
       .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
@@ -128,7 +129,7 @@ export const verifyCommand = (): Command =>
     if (targetFile === undefined) {
       throw new CommandError(
         EXIT.usage,
-        "verify needs --target FILE; `floodgate serve --write-target FILE` writes one to try",
+        "verify needs --target FILE: `npx floodgate init --target URL` writes one for your deployment, `npx floodgate serve --write-target FILE` one to try on",
       );
     }
     if (options.dryRun === true) return showVerifyPlan(targetFile, options);
