@@ -26,8 +26,8 @@ const run = (
 
 describe("the command line", () => {
   test.each<[string, string[], number, RegExp]>([
-    ["a command that there is not", ["lood"], 2, /unknown command/],
-    ["an option that there is not", ["run", "--fast"], 2, /unknown option/],
+    ["a command that there is not", ["lood"], 2, /unknown command[^]*See: npx floodgate --help/],
+    ["an option that there is not", ["run", "--fast"], 2, /unknown option[^]*See: npx floodgate run --help/],
     ["a number that is none", ["serve", "--port", "x"], 2, /expected a whole number from 0 to 65535, got "x"/],
     ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
     ["verify without a target", ["verify"], 2, /needs --target FILE/],
@@ -58,8 +58,23 @@ describe("the command line", () => {
     expect(err).not.toContain("0123456789abcdef");
   });
 
+  test("a dry run fits 80 columns and says once what many stages lack", async () => {
+    const file = join(folder, "mine.json");
+    const credentials = { server: { key: "env:FLOODGATE_TEST_KEY" } };
+    writeFileSync(
+      file,
+      JSON.stringify({ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", credentials }),
+    );
+    const { code, out } = await run(["run", "nightly", "--target", file, "--dry-run"]);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^Nothing was sent to http:\/\/127\.0\.0\.1:1\/v1\./)]);
+    expect(out.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    expect(out.match(/Missing:[^.]*toxiproxy/g)).toHaveLength(1);
+    expect(out).toMatch(/limiter-refused +open-loop +0 +0 {2}skipped/);
+  });
+
   test("help goes to stdout with exit code 0", async () => {
     const { code, out } = await run(["--help"]);
     expect([code, out]).toEqual([0, expect.stringContaining("Exit codes:")]);
+    expect(out.split("\n").filter((line) => line.length > 80)).toEqual([]);
   });
 });
