@@ -1,0 +1,149 @@
+/** A recorded run on a deployment that is not ours, as a user has it: a target file, a budget, fixtures, observers. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import type { RunDocument } from "../history/run-document.ts";
+import { readJournal } from "../supervision/journal.ts";
+import type { Target } from "../target/target.ts";
+import { runStages } from "./run-stages.ts";
+import { scenarioStage } from "./suites/scenario.ts";
+
+let folder: string;
+let stub: StubApi;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-target-run-"));
+  stub = await startStubApi();
+});
+afterEach(async () => {
+  await stub.close();
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+});
+
+const play = async (more: Partial<Target>, wish = {}): Promise<RunDocument> => {
+  const file = join(folder, "target.json");
+  await writeFile(file, JSON.stringify(stub.target(more)));
+  const stage = scenarioStage("steady-mix", { ratePerS: 40, durationS: 2, ...wish });
+  if (stage === null) throw new Error("there is no such scenario");
+  const quiet = (): void => undefined;
+  const { document } = await runStages({
+    ...{ profile: "load-steady-mix", seed: 3, reports: folder, out: join(folder, "run"), replay: "-", owned: [] },
+    ...{ targetFile: file, stages: { stages: () => [stage], short: false } },
+    events: {
+      ...{ folder: quiet, warning: quiet, step: quiet, progress: quiet, result: quiet, stage: quiet },
+      signalled: quiet,
+    },
+  });
+  return document;
+};
+const claimOf = (document: RunDocument, id: string) => document.claims.find((claim) => claim.id === id);
+
+describe("a run on a target file", { timeout: 60_000 }, () => {
+  test("sends exactly its budget, ends in order and says so", async () => {
+    const document = await play({ budget: { requests: 25 } });
+    expect(stub.asked).toHaveLength(25);
+    expect(document.spent?.requests).toBe(25);
+    expect(document.exit_code).toBe(4);
+    expect(claimOf(document, "run/completed")?.reason).toContain("budget.requests of the target file (25) is spent");
+  });
+
+  test("stops when too many of the newest calls are errors", async () => {
+    let n = 0;
+    stub.instead = (_, res) => {
+      n += 1;
+      if (n < 20 || n % 2 === 0) return false;
+      res.writeHead(500, { "content-type": "application/json" }).end("{}");
+      return true;
+    };
+    const document = await play({ stop_when: { error_rate: 0.2 } }, { durationS: 20 });
+    expect(document.exit_code).toBe(4);
+    expect(claimOf(document, "run/completed")?.reason).toContain("stop_when.error_rate");
+    expect(document.spent?.requests).toBe(stub.asked.length);
+    expect(stub.asked.length).toBeLessThan(200);
+  });
+
+  test("prepares the deployment by its fixtures, reset first, and journals them", async () => {
+    const fixtures = { reset: "printf r >> done", provision: "exec:printf p >> done; echo ready" };
+    const document = await play({ fixtures });
+    expect(await readFile(join(folder, "done"), "utf8")).toBe("rp");
+    expect(readFileSync(join(folder, "run/logs/fixtures-provision.log"), "utf8")).toContain("ready");
+    const { entries } = readJournal(join(folder, "run/journal.ndjson"));
+    expect(entries.filter(({ kind, phase }) => kind === "fixture" && phase === "undone")).toHaveLength(2);
+    expect(document.exit_code).toBe(0);
+  });
+
+  test("sends nothing when a fixture fails, and exits 3 with what the command said", async () => {
+    const document = await play({ fixtures: { provision: "echo no database >&2; exit 7" } });
+    expect(document.exit_code).toBe(3);
+    expect(claimOf(document, "run/completed")?.reason).toMatch(/fixtures\.provision .*exit code 7.*no database/);
+    expect(stub.asked).toEqual([]);
+  });
+
+  test("leaves a secret that the target echoes in no file", async () => {
+    process.env.FLOODGATE_TEST_HEADER = "a-header-nobody-may-see";
+    stub.instead = ({ headers }, res) => {
+      res.writeHead(403, { "content-type": "application/json" });
+      res.end(JSON.stringify({ error: { type: "forbidden", subcode: "nope", message: `${headers["x-canary"]}` } }));
+      return true;
+    };
+    await play({ transport: { headers: { "x-canary": "env:FLOODGATE_TEST_HEADER" } } });
+    delete process.env.FLOODGATE_TEST_HEADER;
+    expect(stub.asked[0]?.headers["x-canary"]).toBe("a-header-nobody-may-see");
+    const files = readdirSync(join(folder, "run"), { recursive: true, withFileTypes: true }).filter((one) =>
+      one.isFile(),
+    );
+    expect(files.length).toBeGreaterThan(8);
+    for (const one of files) {
+      expect(readFileSync(join(one.parentPath, one.name), "utf8"), one.name).not.toContain("nobody-may-see");
+    }
+  });
+
+  test("judges its objectives as a should, and requires what it says must be judged", async () => {
+    const document = await play({
+      slo: { chat: "ttfe_p50<=5s", catalog: "p50<=1ms" },
+      required: ["load/steady-mix", "sheds-only-over-the-cap"],
+    });
+    expect(claimOf(document, "slo/chat/steady-mix")).toMatchObject({ level: "should" });
+    expect(claimOf(document, "slo/catalog/steady-mix")).toMatchObject({ level: "should", verdict: "fail" });
+    expect(document.verdict).toBe("inconclusive");
+    expect(document.required).toContain("sheds-only-over-the-cap");
+  });
+
+  test("an objective of a name that nothing has is refused before anything is sent", async () => {
+    await expect(play({ slo: { chatt: "p99<=1s" } })).rejects.toThrow(/slo\.chatt: expected the name of one of/);
+    expect(existsSync(join(folder, "run"))).toBe(false);
+    expect(stub.asked).toEqual([]);
+  });
+
+  test("is not begun where one of the same target runs", async () => {
+    const first = play({}, { durationS: 3 });
+    await expect.poll(() => stub.asked.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect(play({})).rejects.toThrow(/another run \(process \d+\) works on/);
+    await first;
+  });
+
+  describe("with a Prometheus", () => {
+    let server: Server;
+    let value = 1;
+    beforeEach(async () => {
+      value = 1;
+      server = createServer((_, res) => {
+        res.setHeader("content-type", "application/json");
+        res.end(JSON.stringify({ status: "success", data: { result: [{ value: [0, `${value++}`] }] } }));
+      });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    });
+    afterEach(() => void server.close());
+
+    test("reports what it says, and a restart under load as a note", async () => {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const document = await play({ observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } } });
+      expect(document.measurements.find(({ name }) => name === "observed_restarts")?.value).toBe(2);
+      expect(document.environment.host_notes).toContain("steady-mix: restarts went from 1 to 2");
+    });
+  });
+});
