@@ -59,6 +59,8 @@ const ofThisProcess = ({ urls }: Running, options: WriteTargetOptions): Record<s
       ? {}
       : { control: { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] } }),
     shedding,
+    // Whoever starts it for a try calls it alone.
+    exclusive: true,
     limits: {
       replicas: 1,
       slots: inference?.slots,

@@ -63,6 +63,14 @@ describe("mergeClaims", () => {
     expect(mergeClaims([claim("a/s"), claim("b/s", { stage: "s2" })], [name]).verdict).toBe("pass");
   });
 
+  test("a required stage has to be played; what its judges could not see there does not count against it", () => {
+    const played = claim("reached/mix", { stage: "mix" });
+    const unseen = claim("counts-agree/mix", { stage: "mix", verdict: "skipped" });
+    expect(mergeClaims([played, unseen], ["load/mix"]).verdict).toBe("pass");
+    const skipped = claim("reached/mix", { stage: "mix", verdict: "skipped", reason: "skipped: no tenants" });
+    expect(mergeClaims([claim("a/s"), skipped], ["load/mix"]).reason).toContain("no tenants");
+  });
+
   test("a stage that carries its command in its name is found by that name and by the command", () => {
     const claims = [claim("sheds-above-the-cap/load/chat-past-capacity")];
     expect(mergeClaims(claims, ["load/chat-past-capacity", "load"]).verdict).toBe("pass");

@@ -46,11 +46,17 @@ const means = (name: string, claim: Claim): boolean =>
 const isJudged = (claim: Claim): boolean =>
   claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
+/** The claim that a stage of `load` or `chaos` was played: what its judges could not see there is no lack of the stage. */
+const playedClaim = (name: string, claims: readonly Claim[]): Claim | undefined =>
+  claims.find(({ id }) => id === `reached/${name.replace(COMMAND, "")}`);
+
 /**
- * What is missing of one required name, or `null`. In a group every `must` has to be judged and at least one claim has
- * to be there that was; a claim named by its own id has to be judged whatever its level.
+ * What is missing of one required name, or `null`. A stage has to be played. In another group every `must` has to be judged
+ * and at least one claim has to be there that was; a claim named by its own id has to be judged whatever its level.
  */
 const missing = (name: string, claims: readonly Claim[]): string | null => {
+  const played = claims.some(({ id }) => id === name) ? undefined : playedClaim(name, claims);
+  if (played !== undefined) return played.verdict === "skipped" ? `${name} (${played.reason})` : null;
   const meant = claims.filter((claim) => means(name, claim));
   if (meant.length === 0) return `${name} (absent: nothing of that name was judged)`;
   const skipped = meant.filter((c) => c.verdict === "skipped" && (c.level === "must" || c.id === name));

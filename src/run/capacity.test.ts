@@ -75,7 +75,7 @@ const runOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityRun> =
 
 describe("capacity", () => {
   test("finds no more than there is, the limit met first, and fails a demand beyond it", {
-    timeout: 120_000,
+    timeout: 240_000,
   }, async () => {
     const demandFile = join(folder, "demand.json");
     await writeFile(demandFile, JSON.stringify({ peak_rps: 4 * MOST_PER_S }));
@@ -98,7 +98,7 @@ describe("capacity", () => {
     expect(kept.probes.length).toBeGreaterThan(2);
   });
 
-  test("a permitted rate is not passed, and is said to be the limit", { timeout: 120_000 }, async () => {
+  test("a permitted rate is not passed, and is said to be the limit", { timeout: 240_000 }, async () => {
     const targetFile = await targetWith({ load_max_rps: 200 });
     // Nothing is refused: what is permitted is all that bounds it.
     stub.instead = () => false;
