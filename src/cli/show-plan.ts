@@ -1,5 +1,5 @@
 /** `--dry-run` of a command that plays stages: a table of 80 columns, or JSON. Nothing is sent. */
-import { type PlanRequest, planStages } from "../run/plan-stages.ts";
+import { type PlanRequest, planStages } from "../run/stages/plan-stages.ts";
 import { wrapped } from "./wrapped.ts";
 
 const row = (name: string, driver: string, seconds: string, calls: string, lacks: string): string =>

@@ -4,7 +4,7 @@ import type { Claim, Measurement, RunDocument } from "../history/run-document.ts
 import { mergeClaims } from "../report/verdict.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
-import type { RecordedStage } from "./stage-outcome.ts";
+import type { RecordedStage } from "./stages/stage-outcome.ts";
 
 /** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
 export const verdictOf = (

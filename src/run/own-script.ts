@@ -15,8 +15,8 @@ import { openEmbedded } from "./deployments/embedded-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import type { RunContext } from "./run-context.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
-import type { DeploymentWish } from "./stages-for.ts";
+import type { StageOutcome } from "./stages/stage-outcome.ts";
+import type { DeploymentWish } from "./stages/stages-for.ts";
 
 export type ScriptRun = Omit<RunRequest, "targets"> &
   DeploymentWish & {

@@ -9,7 +9,7 @@ import type { Target } from "../target/target.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
-import { checkObjectives } from "./objectives.ts";
+import { checkObjectives } from "./stages/objectives.ts";
 
 /** Refused by the safety guard: every reason, in sentences. */
 export class GuardError extends Error {

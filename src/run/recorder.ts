@@ -6,7 +6,7 @@ import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { outcomeName } from "./outcomes-seen.ts";
 import type { RunFolder } from "./run-folder.ts";
-import type { RecordedStage, StageOutcome } from "./stage-outcome.ts";
+import type { RecordedStage, StageOutcome } from "./stages/stage-outcome.ts";
 import type { StageRecord } from "./write-reports.ts";
 
 export type Recorder = {

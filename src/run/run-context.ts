@@ -6,7 +6,7 @@ import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import type { RunFolder } from "./run-folder.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
+import type { StageOutcome } from "./stages/stage-outcome.ts";
 
 export type RunEvents = {
   /** The folder is made; nothing else is started yet. */

@@ -1,9 +1,9 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 import { openEmbedded } from "./deployments/embedded-deployment.ts";
-import { playStages } from "./play-stages.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
-import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages-for.ts";
+import { playStages } from "./stages/play-stages.ts";
+import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages/stages-for.ts";
 
 export type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & { stages: StagesWish };
 

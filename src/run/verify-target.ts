@@ -4,7 +4,7 @@ import { planVerify, type VerifyPlan } from "../verify/plan.ts";
 import { RATE_PER_S, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
 import { prepareTarget, readTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
-import { playRules } from "./verify-stage.ts";
+import { playRules } from "./stages/verify-stage.ts";
 
 /** Calls that a whole pass makes at the most; the budget of the target file bounds it further. */
 const CALLS_AT_MOST = 1_200;

@@ -7,7 +7,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import type { StageOutcome } from "../stage-outcome.ts";
+import type { StageOutcome } from "../stages/stage-outcome.ts";
 import { statedCapacity } from "./base-capacity.ts";
 import { gateSideOf, type PlayedBlock, stageOf } from "./play-block.ts";
 import { GATE_STAGE, GATE_STORIES, gateSpends, runGate } from "./run-gate.ts";

@@ -16,7 +16,7 @@ import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
-import { readTenants, readWitnesses } from "../witnesses.ts";
+import { readTenants, readWitnesses } from "../stages/witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
 const JUDGES = new Set([

@@ -1,6 +1,6 @@
 /** What CI runs every night: all rules, an ordinary day, every overload, and every fault that a link can have. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import type { StagePlan } from "../stage-plan.ts";
+import type { StagePlan } from "../stages/stage-plan.ts";
 import {
   brokenLink,
   chatPastCapacity,

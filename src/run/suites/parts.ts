@@ -7,7 +7,7 @@ import { evenly } from "../../workload/callers/tenants.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
-import type { LoadStage, VerifyStage } from "../stage-plan.ts";
+import type { LoadStage, VerifyStage } from "../stages/stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import { loadStage, type SuiteFor } from "./suite.ts";
 

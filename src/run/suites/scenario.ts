@@ -1,7 +1,7 @@
 /** One scenario as a suite of its own (`load SCENARIO`): the stage that a suite has of it, or one by what its story does. */
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
-import type { LoadStage } from "../stage-plan.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import {
   chatPastCapacity,

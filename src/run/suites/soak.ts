@@ -1,5 +1,5 @@
 /** An ordinary day for half an hour, with readers who leave early: what leaks shows. */
-import type { StagePlan } from "../stage-plan.ts";
+import type { StagePlan } from "../stages/stage-plan.ts";
 import { EVERYWHERE, STREAMS } from "./judges.ts";
 import { brokenLinkOf, steadyMix } from "./parts.ts";
 import { loadStage, type Suite } from "./suite.ts";

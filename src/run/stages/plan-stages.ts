@@ -1,10 +1,10 @@
 /** What a run of stages would send and spend. Reads the target file and nothing else: no secret, no lock, no folder, no call. */
-import type { Target } from "../target/target.ts";
-import type { LinkName } from "./deployments/deployment.ts";
-import { plannedEmbedded } from "./deployments/embedded-deployment.ts";
-import { remoteProxy } from "./deployments/from-target.ts";
+import type { Target } from "../../target/target.ts";
+import type { LinkName } from "../deployments/deployment.ts";
+import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
+import { remoteProxy } from "../deployments/from-target.ts";
+import { readTarget } from "../prepare-target.ts";
 import { stageMissing } from "./load-stage.ts";
-import { readTarget } from "./prepare-target.ts";
 import {
   type DeploymentWish,
   intentOf,

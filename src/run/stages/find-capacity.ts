@@ -2,16 +2,16 @@
  * Finds the rate that a stage needs where the target file does not state one: a short ramp inside `permits.load_max_rps`,
  * as a stage of its own. What it found is kept with the deployment; where it met no limit, that is said.
  */
-import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
-import type { CallLine, Line } from "../history/line.ts";
-import type { Claim } from "../history/run-document.ts";
-import { STORIES } from "../workload/catalogue.ts";
-import { RAMPS } from "../workload/story.ts";
-import type { Deployment } from "./deployments/deployment.ts";
+import { kneeOfRamp, rateFoundOf } from "../../capacity/knee-of-ramp.ts";
+import type { CallLine, Line } from "../../history/line.ts";
+import type { Claim } from "../../history/run-document.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { RAMPS } from "../../workload/story.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../run-context.ts";
+import { EVERYWHERE, STREAMS } from "../suites/judges.ts";
 import { plannedFor, playLoadStage } from "./load-stage.ts";
-import { type RunContext, stoppedBy } from "./run-context.ts";
 import type { LoadStage } from "./stage-plan.ts";
-import { EVERYWHERE, STREAMS } from "./suites/judges.ts";
 
 const callsOf = (lines: readonly Line[], driver: string): CallLine[] =>
   lines.filter(

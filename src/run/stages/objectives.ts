@@ -2,12 +2,12 @@
  * The `slo` of a target file, judged in the stages in which nobody is meant to be refused. Each objective is about one
  * kind of call, which its name says.
  */
-import { ROUTE_NAMES } from "../contract/routes.ts";
-import type { CallLine, Line } from "../history/line.ts";
-import { judgeObjectives, sloClaim } from "../history/objective-verdicts.ts";
-import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
-import type { Claim } from "../history/run-document.ts";
-import type { Target } from "../target/target.ts";
+import { ROUTE_NAMES } from "../../contract/routes.ts";
+import type { CallLine, Line } from "../../history/line.ts";
+import { judgeObjectives, sloClaim } from "../../history/objective-verdicts.ts";
+import { ObjectiveError, parseObjectives } from "../../history/objectives.ts";
+import type { Claim } from "../../history/run-document.ts";
+import type { Target } from "../../target/target.ts";
 
 /** Names of objectives beside those of routes, and which routes they mean. */
 const KINDS: Readonly<Record<string, (route: string) => boolean>> = {

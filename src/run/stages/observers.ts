@@ -1,9 +1,9 @@
 /** What else can be read of a deployment (`observers` of the target file): a Prometheus, and a command that prints charges. */
 import { request } from "undici";
-import type { LedgerLine } from "../history/line.ts";
-import type { Measurement } from "../history/run-document.ts";
-import { runShellCommand } from "../supervision/shell-command.ts";
-import type { Deployment } from "./deployments/deployment.ts";
+import type { LedgerLine } from "../../history/line.ts";
+import type { Measurement } from "../../history/run-document.ts";
+import { runShellCommand } from "../../supervision/shell-command.ts";
+import type { Deployment } from "../deployments/deployment.ts";
 
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;

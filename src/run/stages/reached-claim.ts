@@ -1,8 +1,8 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
-import type { Problem } from "../drivers/open-loop/job.ts";
-import type { Claim, StageSummary } from "../history/run-document.ts";
-import type { Reach } from "../workload/story.ts";
-import type { Deployment } from "./deployments/deployment.ts";
+import type { Problem } from "../../drivers/open-loop/job.ts";
+import type { Claim, StageSummary } from "../../history/run-document.ts";
+import type { Reach } from "../../workload/story.ts";
+import type { Deployment } from "../deployments/deployment.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 

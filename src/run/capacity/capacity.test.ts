@@ -7,7 +7,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity, UsageError } from "./capacity.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 

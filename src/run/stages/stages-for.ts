@@ -1,13 +1,13 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
-import { readTargetFile } from "../target/target-file.ts";
-import type { Intent } from "../target/target-guard.ts";
-import { viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
-import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
+import { readTargetFile } from "../../target/target-file.ts";
+import type { Intent } from "../../target/target-guard.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { profileCalls, profileDurationS } from "../../workload/load-profiles.ts";
+import type { SuiteFor } from "../suites/suite.ts";
+import { shortened } from "../suites/suite.ts";
 import { plannedFor } from "./load-stage.ts";
 import type { StagePlan } from "./stage-plan.ts";
-import type { SuiteFor } from "./suites/suite.ts";
-import { shortened } from "./suites/suite.ts";
 
 export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
 

@@ -1,13 +1,13 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
-import { createRunClock } from "../client/clock.ts";
-import { measureStage } from "../history/measure.ts";
-import { inOrder } from "../invariants/judge-stage.ts";
-import type { Journal } from "../supervision/journal.ts";
-import type { EffectJournal } from "../verify/effects.ts";
-import { runVerify, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
-import type { Deployment } from "./deployments/deployment.ts";
-import { doubt } from "./run-claims.ts";
-import type { RunContext } from "./run-context.ts";
+import { createRunClock } from "../../client/clock.ts";
+import { measureStage } from "../../history/measure.ts";
+import { inOrder } from "../../invariants/judge-stage.ts";
+import type { Journal } from "../../supervision/journal.ts";
+import type { EffectJournal } from "../../verify/effects.ts";
+import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/run-verify.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { doubt } from "../run-claims.ts";
+import type { RunContext } from "../run-context.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { VerifyStage } from "./stage-plan.ts";
 

@@ -1,8 +1,14 @@
 /** The load of a stage on one deployment: the story's own or the user's, inside what the target file permits. */
-import type { Arrivals } from "../workload/arrivals.ts";
-import type { TargetView } from "../workload/callers/target-view.ts";
-import { PROFILES, type Profile, profileDurationS, profilePeakPerS, scaleProfile } from "../workload/load-profiles.ts";
-import type { ProfileWish, Reach, Story } from "../workload/story.ts";
+import type { Arrivals } from "../../workload/arrivals.ts";
+import type { TargetView } from "../../workload/callers/target-view.ts";
+import {
+  PROFILES,
+  type Profile,
+  profileDurationS,
+  profilePeakPerS,
+  scaleProfile,
+} from "../../workload/load-profiles.ts";
+import type { ProfileWish, Reach, Story } from "../../workload/story.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 /** Sessions are minted and refusals retried beside the schedule. */

@@ -1,7 +1,7 @@
 /** What came of one stage, whoever made its calls. */
-import type { Line } from "../history/line.ts";
-import type { Claim, FaultRecord, Measurement, StageSummary } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { Line } from "../../history/line.ts";
+import type { Claim, FaultRecord, Measurement, StageSummary } from "../../history/run-document.ts";
+import type { StageFacts } from "../../history/stage-facts.ts";
 
 export type StageOutcome = {
   summary: StageSummary;

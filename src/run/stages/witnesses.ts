@@ -3,12 +3,12 @@
  * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
  */
 
-import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts";
-import { pause } from "../supervision/waiting.ts";
-import { readCounts, readGauges, readLedger, readUsed } from "../target/control-planes.ts";
-import type { Target } from "../target/target.ts";
-import { ROLE_POWERS } from "../workload/callers/target-view.ts";
-import type { Deployment } from "./deployments/deployment.ts";
+import type { Gauges, StageFacts, TenantFacts } from "../../history/stage-facts.ts";
+import { pause } from "../../supervision/waiting.ts";
+import { readCounts, readGauges, readLedger, readUsed } from "../../target/control-planes.ts";
+import type { Target } from "../../target/target.ts";
+import { ROLE_POWERS } from "../../workload/callers/target-view.ts";
+import type { Deployment } from "../deployments/deployment.ts";
 import { readLedgerByCommand } from "./observers.ts";
 
 const DRAIN_DEADLINE_MS = 15_000;

@@ -1,18 +1,18 @@
 /** The body of `capacity`: the highest rate at which a deployment keeps its objectives, and whether that meets a demand. */
 import { readFile } from "node:fs/promises";
-import type { Found } from "../capacity/capacity-claims.ts";
-import { type Demand, demandOf } from "../capacity/demand.ts";
-import { POLICY, type SearchPolicy, SHORT_POLICY } from "../capacity/search.ts";
-import { type ShareObjective, shareObjective } from "../capacity/share-objective.ts";
-import { parseObjectives } from "../history/objectives.ts";
-import type { Target } from "../target/target.ts";
-import type { Arrivals } from "../workload/arrivals.ts";
-import { viewOf } from "../workload/callers/view-of-target.ts";
-import { STORIES } from "../workload/catalogue.ts";
+import type { Found } from "../../capacity/capacity-claims.ts";
+import { type Demand, demandOf } from "../../capacity/demand.ts";
+import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
+import { type ShareObjective, shareObjective } from "../../capacity/share-objective.ts";
+import { parseObjectives } from "../../history/objectives.ts";
+import type { Target } from "../../target/target.ts";
+import type { Arrivals } from "../../workload/arrivals.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { prepareTarget, readTarget } from "../prepare-target.ts";
+import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 import { playCapacity } from "./capacity-search.ts";
-import { prepareTarget, readTarget } from "./prepare-target.ts";
-import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
 /** What a user has to mend in what was asked for. */
 export class UsageError extends Error {

@@ -1,22 +1,22 @@
 /** Plays a capacity search to its end on a deployment, and writes down what was found as one stage of a run. */
-import type { Answer } from "../capacity/answer.ts";
-import { capacityClaims, capacityMeasurement, type Found } from "../capacity/capacity-claims.ts";
-import { advise, type Demand } from "../capacity/demand.ts";
-import { firstLimit } from "../capacity/first-limit.ts";
-import { generatorDoubt } from "../capacity/generator-limit.ts";
-import { answerSoFar, nextStep, type SearchPolicy } from "../capacity/search.ts";
-import type { ShareObjective } from "../capacity/share-objective.ts";
-import type { Line } from "../history/line.ts";
-import { measureStage } from "../history/measure.ts";
-import type { Claim } from "../history/run-document.ts";
-import { inOrder, ofCutOffStage } from "../invariants/judge-stage.ts";
-import { pause } from "../supervision/waiting.ts";
-import type { Arrivals } from "../workload/arrivals.ts";
-import { viewOf } from "../workload/callers/view-of-target.ts";
+import type { Answer } from "../../capacity/answer.ts";
+import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
+import { advise, type Demand } from "../../capacity/demand.ts";
+import { firstLimit } from "../../capacity/first-limit.ts";
+import { generatorDoubt } from "../../capacity/generator-limit.ts";
+import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
+import type { ShareObjective } from "../../capacity/share-objective.ts";
+import type { Line } from "../../history/line.ts";
+import { measureStage } from "../../history/measure.ts";
+import type { Claim } from "../../history/run-document.ts";
+import { inOrder, ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { pause } from "../../supervision/waiting.ts";
+import type { Arrivals } from "../../workload/arrivals.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../run-context.ts";
+import { readWitnesses } from "../stages/witnesses.ts";
 import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe.ts";
-import type { Deployment } from "./deployments/deployment.ts";
-import { type RunContext, stoppedBy } from "./run-context.ts";
-import { readWitnesses } from "./witnesses.ts";
 
 /** Doubled with every further doubt in a row. */
 const AFTER_DOUBT_MS = 1_000;

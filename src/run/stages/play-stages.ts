@@ -1,8 +1,8 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
-import type { Deployment } from "./deployments/deployment.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../run-context.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { playLoadStage } from "./load-stage.ts";
-import { type RunContext, stoppedBy } from "./run-context.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
