@@ -104,9 +104,10 @@ const finish = async (
   const { folder, recorder, started, stop } = parts;
   const { replay } = request;
   const by = stop.stoppedBy();
-  if (by !== null) progress.doubts.push(doubt("run/completed", `stopped by ${by}`, WHOLE, replay));
-  const spentOut = stoppedBy(progress);
-  if (spentOut !== null) progress.doubts.push(doubt("run/completed", spentOut, WHOLE, replay));
+  const endedBy = by === null ? stoppedBy(progress) : `stopped by ${by}`;
+  // What broke off the body has said so already.
+  const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
+  if (endedBy !== null && !isSaid) progress.doubts.push(doubt("run/completed", endedBy, WHOLE, replay));
   const claims = [
     ...progress.doubts,
     ...recorder.stages.flatMap((stage) => stage.claims),
