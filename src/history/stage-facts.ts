@@ -60,6 +60,11 @@ export type StageFacts = {
   limits: Limits;
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
+  /**
+   * The stage is not made to bring about what each of its judges is about (nobody is meant to be refused, or a user chose the
+   * load): what does not come about is skipped, on the reference platform as well.
+   */
+  incidental?: true;
   /** Whether faults were injected in this stage. */
   faults: boolean;
   /** Whether the stage waited until nothing was in flight before counts and ledger were read. */

@@ -102,7 +102,8 @@ export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterab
     const judge = invariant.judge(facts);
     for (const line of lines) judge.see(line);
     const finding = judge.end();
-    if (finding.unseen !== true || facts.reference === true) return finding;
+    const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
+    if (finding.unseen !== true || isMadeToBeSeen) return finding;
     return skipped(`not seen on this target: ${finding.reason}`, finding.expected);
   } catch (error) {
     return inconclusive(

@@ -202,6 +202,7 @@ export const playLoadStage = async (
     shedding: target.shedding ?? "unknown",
     ...(deployment.reference ? { reference: true as const } : {}),
     exclusive: deployment.exclusive,
+    ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
     faults: plan.disturbance?.kind === "link-fault",
     ...(plan.disturbance?.kind === "link-fault"

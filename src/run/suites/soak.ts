@@ -18,6 +18,7 @@ export const soak: Suite = {
         name: `leaving-readers-${at + 1}`,
         story: "leaving-readers",
         durationS: 20,
+        objectives: true,
         judges: [...EVERYWHERE, ...STREAMS],
         reaches: ["200"],
       }),
