@@ -11,7 +11,7 @@ import type { Problem } from "../drivers/open-loop/job.ts";
 import type { Claim } from "../history/run-document.ts";
 import { NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
-import { openEmbedded } from "./deployments/embedded-deployment.ts";
+import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import type { RunContext } from "./run-context.ts";
@@ -133,9 +133,7 @@ export const runScript = async (request: ScriptRun): Promise<RunResult> => {
     targets.push(await prepareTarget(targetFile, owned, { load: true, faults: false, requests: 0 }));
   }
   return recordRun({ ...request, targets, canJudge: () => false }, async (context) => {
-    if (targetFile === undefined) context.opened(await openEmbedded(context));
-    const [deployment] = context.deployments;
-    if (deployment === undefined) throw new Error("no deployment was opened");
+    const deployment = await openDeployment(context);
     await playScript(context, deployment, request);
   });
 };

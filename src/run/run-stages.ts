@@ -1,5 +1,5 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
-import { openEmbedded } from "./deployments/embedded-deployment.ts";
+import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import { playStages } from "./stages/play-stages.ts";
@@ -13,9 +13,7 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
   const targets: PreparedTarget[] = [];
   if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, await intentOf(targetFile, wish)));
   return recordRun({ ...request, targets }, async (context) => {
-    if (targetFile === undefined) context.opened(await openEmbedded(context));
-    const [deployment] = context.deployments;
-    if (deployment === undefined) throw new Error("no deployment was opened");
+    const deployment = await openDeployment(context);
     await playStages(context, deployment, stagesFor(deployment, wish));
   });
 };

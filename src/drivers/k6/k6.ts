@@ -21,8 +21,8 @@ import { executorFor, k6ScheduleUs, restMs, vusFor } from "../../workload/k6-exe
 import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
+import { leaseShare } from "../lease-share.ts";
 import type { Problem } from "../open-loop/job.ts";
-import { leaseShare } from "../open-loop/lease-share.ts";
 import { followLines } from "./follow-lines.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { startK6 } from "./k6-process.ts";

@@ -2,7 +2,7 @@
 import { NOTHING_SPENT } from "../../workload/lease.ts";
 import type { Driver } from "../driver.ts";
 import { hostDoubts } from "../host-doubts.ts";
-import { leaseShare } from "./lease-share.ts";
+import { leaseShare } from "../lease-share.ts";
 import { startOpenLoop } from "./open-loop.ts";
 
 export const driveOpenLoop: Driver = async (drive, beside) => {

@@ -2,8 +2,8 @@
 
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
-import { openEmbedded } from "../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
+import { openDeployment } from "../deployments/open-deployment.ts";
 import { GuardError, type PreparedTarget, prepareTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { doubt } from "../run-claims.ts";
@@ -74,9 +74,7 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
   else targets.push(await prepare(request, targetFile));
   const required = (): string[] => requiredOf(request);
   return recordRun({ ...request, profile: "chaos", targets, required }, async (context) => {
-    if (targetFile === undefined) context.opened(await openEmbedded(context));
-    const [deployment] = context.deployments;
-    if (deployment === undefined) throw new Error("no deployment was opened");
+    const deployment = await openDeployment(context);
     // What an experiment has left broken is not broken further.
     const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
       if (left.length === 0) return false;

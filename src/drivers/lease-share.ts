@@ -1,5 +1,5 @@
 /** A lease divided among processes that share one schedule; together they never pass it. */
-import type { Lease } from "../../workload/lease.ts";
+import type { Lease } from "../workload/lease.ts";
 
 const COUNTED = ["requests", "map_loads", "analyses"] as const;
 

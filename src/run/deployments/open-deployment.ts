@@ -1,0 +1,12 @@
+/** The one deployment that a body works on: that of the target file, or the embedded one where none was given. */
+import type { RunContext } from "../run-context.ts";
+import type { Deployment } from "./deployment.ts";
+import { openEmbedded } from "./embedded-deployment.ts";
+
+export const openDeployment = async (context: RunContext): Promise<Deployment> => {
+  const [ofTarget] = context.deployments;
+  if (ofTarget !== undefined) return ofTarget;
+  const embedded = await openEmbedded(context);
+  context.opened(embedded);
+  return embedded;
+};
