@@ -27,8 +27,16 @@ export const createRecorder = (folder: RunFolder): Recorder => {
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();
   let draft: (() => RunDocument) | null = null;
-  /** Lines are written one after the other; a failure shows when the run is closed. */
+  /** A body that did not stop when told goes on beside the end of its run: what comes from it then is dropped. */
+  let isClosed = false;
+  /** One write after the other; a failure shows when the run is closed. */
   let writing: Promise<void> = Promise.resolve();
+  const write = (work: () => Promise<void>): Promise<void> => {
+    if (isClosed) return Promise.resolve();
+    writing = writing.then(work);
+    writing.catch(() => undefined);
+    return writing;
+  };
   return {
     stages,
     begin: async (makeDraft) => {
@@ -39,19 +47,20 @@ export const createRecorder = (folder: RunFolder): Recorder => {
     line: (line) => {
       const name = outcomeName(line);
       if (name !== null) seen.add(name);
-      writing = writing.then(() => history.write(JSON.stringify(line)));
-      writing.catch(() => undefined);
+      void write(() => history.write(JSON.stringify(line)));
     },
-    addStage: async ({ lines: _, facts, ...stage }) => {
-      const { ledger: charges, ...others } = facts;
-      for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
-      records.push({ facts: others, hasLedger: charges !== undefined });
-      await folder.writeJson("stages.json", records);
-      stages.push(stage);
-      if (draft !== null) await folder.writeJson("run.json", draft());
-    },
+    addStage: ({ lines: _, facts, ...stage }) =>
+      write(async () => {
+        const { ledger: charges, ...others } = facts;
+        for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
+        records.push({ facts: others, hasLedger: charges !== undefined });
+        await folder.writeJson("stages.json", records);
+        stages.push(stage);
+        if (draft !== null) await folder.writeJson("run.json", draft());
+      }),
     outcomesSeen: () => seen.size,
     close: async () => {
+      isClosed = true;
       await writing;
       await history.close();
       await ledger.close();
