@@ -11,7 +11,7 @@ beforeAll(async () => {
   for (const lifetimeS of [1, 1_800]) {
     servers.push({ api: await startRealApi({ sessionLifetimeS: lifetimeS }), lifetimeS });
   }
-}, 30_000);
+});
 afterAll(() => Promise.all(servers.map(({ api }) => api.close())));
 
 law(

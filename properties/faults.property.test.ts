@@ -52,7 +52,7 @@ const eachLinkThenBoth = async (api: RealApi, kinds: Record<string, Kind>, fault
 };
 
 // A deployment for each fault, side by side: most of the time is spent in waiting for budgets.
-test.concurrent.each(FAULTS)("P12 %s on the limiter, on the key service, on both", { timeout: 60_000 }, (fault) =>
+test.concurrent.each(FAULTS)("P12 %s on the limiter, on the key service, on both", (fault) =>
   withApi(HEALTHY, (api, kinds) => eachLinkThenBoth(api, kinds, fault)),
 );
 
@@ -61,12 +61,11 @@ describe(`P12 over a real toxiproxy${toxiproxy === null ? " (skipped: toxiproxy 
   let server: ToxiproxyServer;
   beforeAll(async () => {
     if (toxiproxy !== null) server = await startForTests(toxiproxy);
-  }, 30_000);
+  });
   afterAll(() => server?.stop());
 
   test.skipIf(toxiproxy === null).concurrent.each(TOXIPROXY_FAULTS.map(({ name }) => name))(
     "%s on the limiter, on the key service, on both",
-    { timeout: 60_000 },
     (fault) =>
       withApi(HEALTHY, (api, kinds) => eachLinkThenBoth(api, kinds, fault), toxicLinks(server.toxiproxy, fault)),
   );
@@ -77,7 +76,7 @@ let kinds: Record<string, Kind>;
 beforeAll(async () => {
   api = await startRealApi(FAULTS_OPTIONS, HEALTHY, { hangsMs: TIME_BUDGET_MS });
   kinds = await prepare(api);
-}, 30_000);
+});
 afterAll(() => api?.close());
 
 law(
@@ -108,7 +107,7 @@ test.concurrent.each<[string, Partial<Parts>]>([
     },
   ],
   ["keeps what a lost answer charged", { settlement: { refunds: () => false } }],
-])("P12 condemns a deployment that %s", { timeout: 60_000 }, (name, parts) =>
+])("P12 condemns a deployment that %s", (name, parts) =>
   withApi({ ...HEALTHY, ...parts }, async (spoilt, own) => {
     const state: State = { keys: name.includes("key service") ? "refused" : "none", limiter: "truncated-reply" };
     const property = fc.asyncProperty(fc.constant<State[]>([state]), (states) => judge(spoilt, own, states));

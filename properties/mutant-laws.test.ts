@@ -9,7 +9,6 @@ import { lawNumbered } from "./laws/law-numbers.ts";
 import { PART_LAWS, type PartLaw } from "./laws/part-laws.ts";
 import { lawsFor, tryLaw } from "./rigs/mutant-trial.ts";
 
-const LIMIT_MS = 60_000;
 const OPTIONS = { baseSeed: 20_261, runs: null };
 const mutantCalled = (name: string): Mutant => MUTANTS.find((mutant) => mutant.name === name) as Mutant;
 const lawCalled = (name: string): PartLaw => PART_LAWS.find((law) => law.name === name) as PartLaw;
@@ -50,7 +49,7 @@ describe("the laws that take parts", () => {
     expect(Object.keys(HEALTHY).filter((part) => !seen.has(part as keyof typeof HEALTHY))).toEqual([]);
   });
 
-  test.each(Object.entries(CONDEMNS))("%s condemns %s", { timeout: LIMIT_MS }, async (law, mutant) => {
+  test.each(Object.entries(CONDEMNS))("%s condemns %s", async (law, mutant) => {
     const told = await tryLaw(lawCalled(law), mutantCalled(mutant), OPTIONS);
     expect(told).toMatchObject({ law, mutant, verdict: "killed", path: expect.stringMatching(/^\d+$/) });
   });
@@ -99,9 +98,7 @@ const run = (...args: string[]): Promise<Ended> =>
   });
 
 describe("the command", { concurrent: true }, () => {
-  test("says a line for each mutant and law", {
-    timeout: LIMIT_MS,
-  }, async () => {
+  test("says a line for each mutant and law", async () => {
     const { code, lines } = await run("--json", "--runs", "20", "--law", "exchange", "mints-for-an-hour", "nobody");
     expect(code).toBe(0);
     // Whichever was done first.
@@ -128,7 +125,7 @@ describe("the command", { concurrent: true }, () => {
   test.each([
     ["a mutant that is not there", ["no-such-mutant"], "No mutant is called no-such-mutant"],
     ["a path without a seed", ["--path", "0", "nobody"], "needs --seed"],
-  ])("refuses %s in one sentence", { timeout: LIMIT_MS }, async (_, args, sentence) => {
+  ])("refuses %s in one sentence", async (_, args, sentence) => {
     const { code, lines, err } = await run(...args);
     expect([code, lines]).toEqual([2, []]);
     expect(err).toContain(sentence);

@@ -16,7 +16,7 @@ import { FORGETFUL, type RealApi, startRealApi } from "./rigs/real-api.ts";
 let api: RealApi;
 beforeAll(async () => {
   api = await startRealApi(MODEL_OPTIONS);
-}, 30_000);
+});
 afterAll(() => api?.close());
 
 law(
@@ -55,7 +55,7 @@ describe("the model condemns a server that", () => {
       },
     ],
   ];
-  test.each(spoilt)("%s", { timeout: 120_000 }, async (_, parts) => {
+  test.each(spoilt)("%s", async (_, parts) => {
     const server = await startRealApi(MODEL_OPTIONS, { ...FORGETFUL, ...parts });
     try {
       const property = serverAnswersAsModel(() => server);

@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const LIMIT_MS = 60_000;
 
 type Ended = { code: number; out: string; err: string };
 
@@ -31,7 +30,7 @@ describe("a law that fails", { concurrent: true }, () => {
   let first: Ended;
   beforeAll(async () => {
     first = await inShell("npm run properties -- --seed 41 properties/laws/planted.test.ts");
-  }, LIMIT_MS);
+  });
 
   test.each([
     ["alone", "every number is small", /^npm run properties -- --seed 41998 --path \d+(:\d+)*$/, /^\[1000,""\]$/],
@@ -43,7 +42,6 @@ describe("a law that fails", { concurrent: true }, () => {
     ],
   ])(
     "%s prints a line that fails again with the same counterexample, and runs nothing else",
-    { timeout: LIMIT_MS },
     async (_, name, shape, smallest) => {
       expect(first.code).toBe(1);
       const line = replayLinesIn(first.out + first.err).find((each) => shape.test(each)) ?? "";
@@ -72,7 +70,7 @@ describe("a wrong replay is refused in one sentence:", { concurrent: true }, () 
     ["commands without a path", "--seed 20261039 --commands AA:B", "belongs to a --path"],
     ["a path and a file", "--seed 20261001 --path 0 properties/order.property.test.ts", "leave out --only and files"],
     ["a path that the law never takes", "--seed 41998 --path 0:77777", "leads to no case of"],
-  ])("%s", { timeout: LIMIT_MS }, async (_, options, sentence) => {
+  ])("%s", async (_, options, sentence) => {
     const { code, out, err } = await inShell(`"${process.execPath}" properties/replay.ts ${options}`);
     expect([code, out]).toEqual([2, ""]);
     expect(err).toContain(sentence);
@@ -80,7 +78,7 @@ describe("a wrong replay is refused in one sentence:", { concurrent: true }, () 
   });
 });
 
-test("a case that holds by now is said to hold", { timeout: LIMIT_MS }, async () => {
+test("a case that holds by now is said to hold", async () => {
   const { code, out } = await inShell(`"${process.execPath}" properties/replay.ts --seed 20261025 --path 3`);
   expect(code).toBe(0);
   expect(out).toContain('The case at 3 holds now: "P9 what stands behind the first given source has no say".');

@@ -71,7 +71,7 @@ describe("the capacity search", () => {
       lossRate(MDCC, 0.01),
       { within10: 11, covers: 10 },
     ],
-  ])("%s", { timeout: 120_000 }, (_, server, objectives, truth, atLeast) => {
+  ])("%s", (_, server, objectives, truth, atLeast) => {
     const answers = SEEDS.map((seed) => search(server, objectives, seed, { playS: 200 }).answer);
     const within10 = answers.filter(({ ratePerS }) => Math.abs(ratePerS / truth - 1) <= 0.1).length;
     const covers = answers.filter(

@@ -31,7 +31,7 @@ const giveUpAllTheTime = (listen: string): (() => void) => {
   return () => clearInterval(timer);
 };
 
-describe.skipIf(path === null)("removing a toxic that holds replies back", { timeout: 60_000 }, () => {
+describe.skipIf(path === null)("removing a toxic that holds replies back", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
   beforeAll(async () => {

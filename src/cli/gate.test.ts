@@ -34,7 +34,7 @@ const gate = (...args: string[]): Promise<{ code: number; stdout: string; stderr
     );
   });
 
-describe("gate", { concurrent: true, timeout: 60_000 }, () => {
+describe("gate", { concurrent: true }, () => {
   test("shows what it would send, and sends nothing", async () => {
     const { code, stdout } = await gate("--base", base, "--head", head, "--dry-run");
     expect(code).toBe(0);

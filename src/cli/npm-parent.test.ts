@@ -25,7 +25,7 @@ const processesAbout = (folder: string): ProcessId[] =>
     return start === null ? [] : [{ pid: Number(name), start }];
   });
 
-test.skipIf(!canRun)("a run ends in order when the npm that started it is killed", { timeout: 90_000 }, async () => {
+test.skipIf(!canRun)("a run ends in order when the npm that started it is killed", async () => {
   const parent = await mkdtemp(join(tmpdir(), "floodgate-npm-"));
   const out = join(parent, "run");
   let seen: ProcessId[] = [];

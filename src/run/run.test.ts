@@ -95,7 +95,7 @@ const expectNothingLeft = async (): Promise<void> => {
   expect(folders()).toEqual([]);
 };
 
-describe.skipIf(!canRun)("a run", { timeout: 90_000 }, () => {
+describe.skipIf(!canRun)("a run", () => {
   test("that is told to stop once its folder is known ends with 130 and a report that says inconclusive", async () => {
     const runner = start(ENTRY, "run", "smoke", "--out", out);
     await until(runner, () => runner.said().includes("run folder: "));

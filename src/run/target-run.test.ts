@@ -42,7 +42,7 @@ const play = async (more: Partial<Target>, wish = {}): Promise<RunDocument> => {
 };
 const claimOf = (document: RunDocument, id: string) => document.claims.find((claim) => claim.id === id);
 
-describe("a run on a target file", { timeout: 60_000 }, () => {
+describe("a run on a target file", () => {
   test("sends exactly its budget, ends in order and says so", async () => {
     const document = await play({ budget: { requests: 25 } });
     expect(stub.asked).toHaveLength(25);

@@ -66,7 +66,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
 ];
 
 describe("a deployment with one defect in what it makes of a body or a query", () => {
-  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
+  test.concurrent.each(DEFECTS)("%s fails the rule %s", async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
   });
 });

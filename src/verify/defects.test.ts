@@ -144,7 +144,7 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
 ];
 
 describe("a deployment with one defect", () => {
-  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
+  test.concurrent.each(DEFECTS)("%s fails the rule %s", async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
   });
 });
@@ -156,22 +156,18 @@ describe.concurrent("a deployment whose caps are below its allowances", () => {
     ["fail", "checks-then-charges", [...CAPPED, "states-no-numbers"]],
     ["pass", [], CAPPED],
     ["pass", [], [...CAPPED, "states-no-numbers"]],
-  ] as const)(
-    "%ss where mints meet at the last unit: %s, %s",
-    { timeout: 60_000 },
-    async (verdict, defect, variants) => {
-      for (const rule of ["allowance-is-exact", "soft-band-and-hard-stop"]) {
-        const said = await verdictOf(defect, rule, variants);
-        expect(said.replace(/ .*/, "")).toBe(verdict);
-        // Where no cap is stated, it may be found only by mints that are shed at the edge.
-        if (!variants.some((name) => name === "states-no-numbers")) expect(said).not.toMatch(/one mint at a time/);
-      }
-    },
-  );
+  ] as const)("%ss where mints meet at the last unit: %s, %s", async (verdict, defect, variants) => {
+    for (const rule of ["allowance-is-exact", "soft-band-and-hard-stop"]) {
+      const said = await verdictOf(defect, rule, variants);
+      expect(said.replace(/ .*/, "")).toBe(verdict);
+      // Where no cap is stated, it may be found only by mints that are shed at the edge.
+      if (!variants.some((name) => name === "states-no-numbers")) expect(said).not.toMatch(/one mint at a time/);
+    }
+  });
 });
 
 describe.concurrent("a deployment with sessions that end soon", () => {
-  test("is caught when they do not end", { timeout: 60_000 }, async () => {
+  test("is caught when they do not end", async () => {
     for (const defects of [[], ["never-ends-sessions"]] as const) {
       const twin = await startTwin({ variants: ["short-sessions", "clock-leeway", "ended-session-detail"], defects });
       const { claims } = await runVerify({
@@ -192,7 +188,7 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
   test.each([
     ["fail", { defects: ["reuses-with-a-full-life"] }],
     ["pass", { variants: ["reuses-sessions"] }],
-  ] as const)("%ss by the lifetime that it reports then", { timeout: 60_000 }, async (verdict, parts) => {
+  ] as const)("%ss by the lifetime that it reports then", async (verdict, parts) => {
     const twin = await startTwin(parts);
     try {
       const { claims } = await runVerify({

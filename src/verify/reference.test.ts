@@ -26,9 +26,7 @@ const claimsThat = ({ claims }: VerifyResult, verdict: string): string[] =>
     .map(({ id, reason, got }) => `${id}: ${reason}; ${got}`);
 
 describe("the reference platform", () => {
-  test("passes every rule that can be judged, with everything allowed; a second run names what the first has spent", {
-    timeout: 120_000,
-  }, async () => {
+  test("passes every rule that can be judged, with everything allowed; a second run names what the first has spent", async () => {
     const everything = { allowWrites: true, allowQuotaBurn: true, allowLoad: true };
     const plan = planVerify(reference.target, RULES, { ...everything, ratePerS: 300 });
     const calls = new Map<string, number>();
@@ -80,7 +78,7 @@ describe("the reference platform", () => {
     expect(spent.join()).toMatch(/allowance of publishable_expendable_paid is spent/);
   });
 
-  test("is caught by a burst when its global cap is reported as an outage", { timeout: 60_000 }, async () => {
+  test("is caught by a burst when its global cap is reported as an outage", async () => {
     const spoilt = await startReference({}, shedsWithA503.spoil(HEALTHY));
     try {
       const { claims } = await verify({ target: spoilt.target, only: ["overload-is-no-outage"], allowLoad: true });

@@ -41,7 +41,6 @@ describe("a conforming deployment that is not ours", () => {
   // Most of a pass is waiting; each has a server of its own.
   test.concurrent.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
     "passes every must that can be judged: %s",
-    { timeout: 120_000 },
     async (_name, variants) => {
       const twin = await startTwin({ variants });
       const isSlow = variants.includes("busy") || variants.includes("strict-rate");
@@ -118,7 +117,7 @@ describe("a conforming deployment that is not ours", () => {
     }
   });
 
-  test("is waited for when it is away for some seconds, and every call is judged", { timeout: 60_000 }, async () => {
+  test("is waited for when it is away for some seconds, and every call is judged", async () => {
     const twin = await startTwin({ variants: ["is-away-for-a-while"] });
     try {
       const { claims } = await runVerify({
@@ -139,28 +138,24 @@ describe("a conforming deployment that is not ours", () => {
     "has-tenants",
     "few-connections",
     "has-small-caps",
-  ] as const)(
-    "is not blamed under load for what no limit has to do with: %s",
-    { timeout: 120_000 },
-    async (variant) => {
-      const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
-      try {
-        const { claims } = await runVerify({
-          ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
-          ...{ only: ["load"], allowLoad: true },
-        });
-        const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
-        expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
-        const overload = claims.find(({ id }) => id === "verify/overload-is-told");
-        if (variant === "few-connections")
-          expect(overload?.reason).toMatch(/5 streams at once; transport.connections is 6/);
-      } finally {
-        await twin.close();
-      }
-    },
-  );
+  ] as const)("is not blamed under load for what no limit has to do with: %s", async (variant) => {
+    const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
+    try {
+      const { claims } = await runVerify({
+        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
+        ...{ only: ["load"], allowLoad: true },
+      });
+      const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
+      expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
+      const overload = claims.find(({ id }) => id === "verify/overload-is-told");
+      if (variant === "few-connections")
+        expect(overload?.reason).toMatch(/5 streams at once; transport.connections is 6/);
+    } finally {
+      await twin.close();
+    }
+  });
 
-  test("under load as well, also where others fill the deployment now and then", { timeout: 90_000 }, async () => {
+  test("under load as well, also where others fill the deployment now and then", async () => {
     const twin = await startTwin({ variants: ["strays"] });
     try {
       const { claims } = await runVerify({

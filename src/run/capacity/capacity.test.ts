@@ -74,9 +74,7 @@ const runOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityRun> =
 });
 
 describe("capacity", () => {
-  test("finds no more than there is, the limit met first, and fails a demand beyond it", {
-    timeout: 240_000,
-  }, async () => {
+  test("finds no more than there is, the limit met first, and fails a demand beyond it", async () => {
     const demandFile = join(folder, "demand.json");
     await writeFile(demandFile, JSON.stringify({ peak_rps: 4 * MOST_PER_S }));
     const { document, found } = await findCapacity(await runOf({ demandFile }));
@@ -98,7 +96,7 @@ describe("capacity", () => {
     expect(kept.probes.length).toBeGreaterThan(2);
   });
 
-  test("a permitted rate is not passed, and is said to be the limit", { timeout: 240_000 }, async () => {
+  test("a permitted rate is not passed, and is said to be the limit", async () => {
     const targetFile = await targetWith({ load_max_rps: 200 });
     // Nothing is refused: what is permitted is all that bounds it.
     stub.instead = () => false;

@@ -59,130 +59,126 @@ const watchdogOf = (runner: Runner): number => {
   throw new Error("the runner has no watchdog");
 };
 
-describe.skipIf(toxiproxyPath === null || process.platform !== "linux")(
-  "chaos on somebody's deployment",
-  { timeout: 90_000 },
-  () => {
-    let folder: string;
-    let theirs: ForeignDeployment;
-    let untouched: ProxyState;
-    beforeAll(async () => {
-      folder = await mkdtemp(join(tmpdir(), "floodgate-chaos-test-"));
-      theirs = await startForeign(folder, toxiproxyPath as string);
-      untouched = await theirs.stranger();
-    }, 60_000);
-    afterAll(async () => {
-      await theirs?.stop();
-      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos on somebody's deployment", () => {
+  let folder: string;
+  let theirs: ForeignDeployment;
+  let untouched: ProxyState;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "floodgate-chaos-test-"));
+    theirs = await startForeign(folder, toxiproxyPath as string);
+    untouched = await theirs.stranger();
+  });
+  afterAll(async () => {
+    await theirs?.stop();
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  });
+
+  const expectWhole = async (proxy: string): Promise<void> => {
+    expect(await theirs.toxiproxy.proxy(proxy).read()).toMatchObject({ enabled: true, toxics: [] });
+    expect(await theirs.stranger()).toEqual(untouched);
+  };
+
+  test("killed while a link is broken: the watchdog mends it, and no other proxy is touched", async () => {
+    const out = join(folder, "killed");
+    const runner = chaos("keys-refused", "--target", theirs.targetFile("killed.json"), "--out", out);
+    await untilFault(runner, out);
+    expect((await theirs.toxiproxy.proxy("keys").read()).enabled).toBe(false);
+    runner.child.kill("SIGKILL");
+    await waitUntil(async () => openEffects(journalIn(out)).length === 0, { forMs: 10_000, pollMs: 50 });
+    expect(openEffects(journalIn(out))).toEqual([]);
+    expect(journalIn(out).findLast(({ kind }) => kind === "fault")).toMatchObject({
+      phase: "undone",
+      by: "watchdog",
     });
+    await expectWhole("keys");
+  });
 
-    const expectWhole = async (proxy: string): Promise<void> => {
-      expect(await theirs.toxiproxy.proxy(proxy).read()).toMatchObject({ enabled: true, toxics: [] });
-      expect(await theirs.stranger()).toEqual(untouched);
-    };
+  test("killed with its watchdog: the next run is refused and says how to heal, and healing heals ours alone", async () => {
+    const out = join(folder, "left");
+    const file = theirs.targetFile("left.json");
+    const runner = chaos("limiter-reply-lost", "--target", file, "--out", out);
+    await untilFault(runner, out);
+    process.kill(watchdogOf(runner), "SIGKILL");
+    runner.child.kill("SIGKILL");
+    await runner.code;
+    expect((await theirs.toxiproxy.proxy("limiter").read()).toxics).toHaveLength(1);
 
-    test("killed while a link is broken: the watchdog mends it, and no other proxy is touched", async () => {
-      const out = join(folder, "killed");
-      const runner = chaos("keys-refused", "--target", theirs.targetFile("killed.json"), "--out", out);
-      await untilFault(runner, out);
-      expect((await theirs.toxiproxy.proxy("keys").read()).enabled).toBe(false);
-      runner.child.kill("SIGKILL");
-      await waitUntil(async () => openEffects(journalIn(out)).length === 0, { forMs: 10_000, pollMs: 50 });
-      expect(openEffects(journalIn(out))).toEqual([]);
-      expect(journalIn(out).findLast(({ kind }) => kind === "fault")).toMatchObject({
-        phase: "undone",
-        by: "watchdog",
-      });
-      await expectWhole("keys");
+    const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
+    expect(await refused.code).toBe(5);
+    expect(refused.said()).toContain("chaos --heal --out DIR");
+    expect(existsSync(join(folder, "refused"))).toBe(false);
+
+    // Somebody else's toxic on the same proxy, meanwhile.
+    const limiter = theirs.toxiproxy.proxy("limiter");
+    await limiter.addToxic({
+      ...{ name: "a-colleague", type: "latency", stream: "downstream", attributes: { latency: 1, jitter: 0 } },
     });
+    const healing = chaos("--heal", "--out", out);
+    expect(await healing.code).toBe(0);
+    expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
+    expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
+    expect(await theirs.stranger()).toEqual(untouched);
 
-    test("killed with its watchdog: the next run is refused and says how to heal, and healing heals ours alone", async () => {
-      const out = join(folder, "left");
-      const file = theirs.targetFile("left.json");
-      const runner = chaos("limiter-reply-lost", "--target", file, "--out", out);
-      await untilFault(runner, out);
-      process.kill(watchdogOf(runner), "SIGKILL");
-      runner.child.kill("SIGKILL");
-      await runner.code;
-      expect((await theirs.toxiproxy.proxy("limiter").read()).toxics).toHaveLength(1);
+    const again = chaos("--heal", "--out", out);
+    expect(await again.code).toBe(0);
+    expect(again.said()).toContain("Nothing to heal");
 
-      const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
-      expect(await refused.code).toBe(5);
-      expect(refused.said()).toContain("chaos --heal --out DIR");
-      expect(existsSync(join(folder, "refused"))).toBe(false);
+    const theirsNow = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
+    expect(await theirsNow.code).toBe(5);
+    expect(theirsNow.said()).toContain("somebody else did that, so it is not touched");
+    await limiter.removeToxic("a-colleague");
+    await expectWhole("limiter");
+  });
 
-      // Somebody else's toxic on the same proxy, meanwhile.
-      const limiter = theirs.toxiproxy.proxy("limiter");
-      await limiter.addToxic({
-        ...{ name: "a-colleague", type: "latency", stream: "downstream", attributes: { latency: 1, jitter: 0 } },
-      });
-      const healing = chaos("--heal", "--out", out);
-      expect(await healing.code).toBe(0);
-      expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
-      expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
-      expect(await theirs.stranger()).toEqual(untouched);
-
-      const again = chaos("--heal", "--out", out);
-      expect(await again.code).toBe(0);
-      expect(again.said()).toContain("Nothing to heal");
-
-      const theirsNow = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
-      expect(await theirsNow.code).toBe(5);
-      expect(theirsNow.said()).toContain("somebody else did that, so it is not touched");
-      await limiter.removeToxic("a-colleague");
-      await expectWhole("limiter");
-    });
-
-    test("by the deployment's own commands: healed once before, seen by the callers, mended", async () => {
-      const out = join(folder, "commands");
-      const log = join(folder, "commands.log");
-      const pid = theirs.pidOf("limiter");
-      const proxy = `${theirs.toxiproxy.apiUrl}/proxies/keys`;
-      const patch = (enabled: boolean): string => `curl -sf -X PATCH -d '{"enabled":${enabled}}' ${proxy} >&2`;
-      const file = theirs.targetFile("commands.json", {
-        toxiproxy: undefined as never,
-        faults: {
-          "limiter.stopped": {
-            inject: [`echo inject >> ${log}; kill -STOP ${pid}`],
-            heal: [`echo heal >> ${log}`, `kill -CONT ${pid}`],
-          },
-          "keys.refused": { inject: [`exec:${patch(false)}`], heal: [`exec:${patch(true)}`] },
+  test("by the deployment's own commands: healed once before, seen by the callers, mended", async () => {
+    const out = join(folder, "commands");
+    const log = join(folder, "commands.log");
+    const pid = theirs.pidOf("limiter");
+    const proxy = `${theirs.toxiproxy.apiUrl}/proxies/keys`;
+    const patch = (enabled: boolean): string => `curl -sf -X PATCH -d '{"enabled":${enabled}}' ${proxy} >&2`;
+    const file = theirs.targetFile("commands.json", {
+      toxiproxy: undefined as never,
+      faults: {
+        "limiter.stopped": {
+          inject: [`echo inject >> ${log}; kill -STOP ${pid}`],
+          heal: [`echo heal >> ${log}`, `kill -CONT ${pid}`],
         },
-      });
-      const runner = chaos("--target", file, "--out", out, "--quiet");
-      expect(await runner.code, runner.said()).toBe(0);
-      expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n");
-      const { faults, stages } = documentIn(out);
-      expect(faults.map(({ experiment, took_effect }) => [experiment, took_effect])).toEqual([
-        ["keys-refused", true],
-        ["limiter-stopped", true],
-      ]);
-      expect(stages[0]?.by_outcome).toHaveProperty("503");
-      expect(stages[1]?.by_outcome).toHaveProperty("429 limiter_unavailable");
-      expect(openEffects(journalIn(out))).toEqual([]);
-      await expectWhole("keys");
+        "keys.refused": { inject: [`exec:${patch(false)}`], heal: [`exec:${patch(true)}`] },
+      },
     });
+    const runner = chaos("--target", file, "--out", out, "--quiet");
+    expect(await runner.code, runner.said()).toBe(0);
+    expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n");
+    const { faults, stages } = documentIn(out);
+    expect(faults.map(({ experiment, took_effect }) => [experiment, took_effect])).toEqual([
+      ["keys-refused", true],
+      ["limiter-stopped", true],
+    ]);
+    expect(stages[0]?.by_outcome).toHaveProperty("503");
+    expect(stages[1]?.by_outcome).toHaveProperty("429 limiter_unavailable");
+    expect(openEffects(journalIn(out))).toEqual([]);
+    await expectWhole("keys");
+  });
 
-    test("healing that does not work beforehand: nothing is injected", async () => {
-      const out = join(folder, "no-heal");
-      const injected = join(folder, "injected");
-      const file = theirs.targetFile("no-heal.json", {
-        toxiproxy: undefined as never,
-        faults: { "limiter.stopped": { inject: [`touch ${injected}`], heal: ["echo not here >&2; exit 3"] } },
-      });
-      const runner = chaos("--target", file, "--out", out, "--quiet");
-      expect(await runner.code).toBe(4);
-      expect(existsSync(injected)).toBe(false);
-      expect(documentIn(out).claims.find(({ id }) => id === "reached/limiter-stopped")?.reason).toContain("not here");
+  test("healing that does not work beforehand: nothing is injected", async () => {
+    const out = join(folder, "no-heal");
+    const injected = join(folder, "injected");
+    const file = theirs.targetFile("no-heal.json", {
+      toxiproxy: undefined as never,
+      faults: { "limiter.stopped": { inject: [`touch ${injected}`], heal: ["echo not here >&2; exit 3"] } },
     });
+    const runner = chaos("--target", file, "--out", out, "--quiet");
+    expect(await runner.code).toBe(4);
+    expect(existsSync(injected)).toBe(false);
+    expect(documentIn(out).claims.find(({ id }) => id === "reached/limiter-stopped")?.reason).toContain("not here");
+  });
 
-    test("without the permit, or with a toxiproxy elsewhere, nothing begins", async () => {
-      const unpermitted = chaos("--target", theirs.targetFile("no.json", { permits: { load_max_rps: 100 } }));
-      expect(await unpermitted.code).toBe(5);
-      const remote = { api_url: "http://proxy.example:8474", proxies: { limiter: "limiter" } };
-      const away = chaos("--target", theirs.targetFile("away.json", { toxiproxy: remote }), "--i-own", "proxy.example");
-      expect(await away.code).toBe(5);
-      expect(away.said()).toContain("--watchdog");
-    });
-  },
-);
+  test("without the permit, or with a toxiproxy elsewhere, nothing begins", async () => {
+    const unpermitted = chaos("--target", theirs.targetFile("no.json", { permits: { load_max_rps: 100 } }));
+    expect(await unpermitted.code).toBe(5);
+    const remote = { api_url: "http://proxy.example:8474", proxies: { limiter: "limiter" } };
+    const away = chaos("--target", theirs.targetFile("away.json", { toxiproxy: remote }), "--i-own", "proxy.example");
+    expect(await away.code).toBe(5);
+    expect(away.said()).toContain("--watchdog");
+  });
+});

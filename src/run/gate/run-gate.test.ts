@@ -78,7 +78,7 @@ const held = (side: Side, name: string, verdict: Claim["verdict"] = "pass"): Cla
   ...{ got: "", spec: [], evidence: [], replay: "" },
 });
 
-describe("a comparison of two targets", { timeout: 60_000 }, () => {
+describe("a comparison of two targets", () => {
   test("of one thing with itself passes, with a table and measurements", async () => {
     const { verdicts, table, measurements, played } = await run({
       claims: (side, name) => [held(side, name)],

@@ -60,13 +60,13 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
 ];
 
 describe("a deployment with one defect in the management of keys", () => {
-  test.concurrent.each(DEFECTS)("%s fails the rule %s", { timeout: 60_000 }, async (defects, rule) => {
+  test.concurrent.each(DEFECTS)("%s fails the rule %s", async (defects, rule) => {
     expect(await verdictOf(defects, rule)).toBe("fail");
   });
 });
 
 describe("a deployment whose keys are made badly", () => {
-  test("is not blamed for the change of a key when it was the creation", { timeout: 60_000 }, async () => {
+  test("is not blamed for the change of a key when it was the creation", async () => {
     expect(await verdictOf("forgets-products", "keys-widening-beyond-tier")).toMatch(/^pass .*does not keep/);
   });
 });

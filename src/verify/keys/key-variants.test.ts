@@ -59,7 +59,6 @@ const VARIANTS: readonly (readonly [variants: readonly Variant[], skipped: strin
 describe("a conforming deployment whose key management is not as it is written here", () => {
   test.concurrent.each(VARIANTS.map(([names, rule, why]) => [names.join(", "), rule, { names, why }] as const))(
     "%s: fails no must, leaves no key behind, and skips %s for it",
-    { timeout: 120_000 },
     async (_, rule, { names, why }) => {
       const result = await manage(names, ["management"]);
       expect(wrongIn(result)).toEqual([]);
@@ -72,9 +71,7 @@ describe("a conforming deployment whose key management is not as it is written h
     },
   );
 
-  test("names the key that it could not remove where no id is reported, and makes no more", {
-    timeout: 60_000,
-  }, async () => {
+  test("names the key that it could not remove where no id is reported, and makes no more", async () => {
     const result = await manage(["secret-alone"], ["management"]);
     expect(wrongIn(result)).toEqual([]);
     expect(result.liveAfter - result.liveBefore).toBe(1);
