@@ -1,9 +1,10 @@
 /**
  * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
  */
-import { renewAtMs } from "../client/session-renewal.ts";
+
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
+import { renewAtMs } from "../workload/session-renewal.ts";
 import { CannotJudge } from "./cannot-judge.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
