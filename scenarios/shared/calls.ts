@@ -1,7 +1,4 @@
-/**
- * Makes the calls of one iteration, one step after the other, with the retries that the story wishes. What an answer means
- * is decided by whoever is given it.
- */
+/** Makes the calls of one iteration. What an answer means is decided by whoever is given it. */
 import { sleep } from "k6";
 import exec from "k6/execution";
 import { readAnswer } from "../../src/contract/envelopes.ts";
@@ -9,9 +6,9 @@ import { routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../src/workload/request.ts";
-import { nextAttemptMs } from "../../src/workload/retry.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
+import { triesOf } from "../../src/workload/tries.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 import { hasAdditions, sendByExtension } from "./extension.ts";
 import { sendByStock } from "./stock.ts";
@@ -74,23 +71,16 @@ export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): st
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
   const i = handed.firstCall + exec.scenario.iterationInTest;
-  for (const [at, step] of story.plan(handed.seed, i, handed.view).entries()) {
-    for (let attempt = 0; ; attempt++) {
-      const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
-      if (answer.ended === "not_sent") {
-        calling.onUnsent(answer.error);
-        return;
-      }
-      calling.onAnswer({ i, step: at, attempt }, step, answer);
-      const outcome = outcomeOf(answer);
-      const refused = { outcome, retryAfter: answer.retryAfter, attempt, nowMs: Date.now() };
-      const waitMs = nextAttemptMs(step, handed.seed, i, refused);
-      if (waitMs === null) {
-        // A later step builds on this one.
-        if (!outcome.startsWith("2")) return;
-        break;
-      }
-      sleep(waitMs / 1000);
+  const tries = triesOf(story.plan(handed.seed, i, handed.view), handed.seed, i);
+  for (let next = tries.next(); !next.done; ) {
+    const { step, at, attempt, waitMs } = next.value;
+    if (waitMs !== null) sleep(waitMs / 1000);
+    const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
+    if (answer.ended === "not_sent") {
+      calling.onUnsent(answer.error);
+      return;
     }
+    calling.onAnswer({ i, step: at, attempt }, step, answer);
+    next = tries.next({ outcome: outcomeOf(answer), retryAfter: answer.retryAfter, nowMs: Date.now() });
   }
 };
