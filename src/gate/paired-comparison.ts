@@ -9,6 +9,7 @@
  *   inconclusive    neither
  *   not measured    no pair has it (a story without streams has no gaps between events)
  */
+import { median } from "../history/statistics.ts";
 import type { BlockValues } from "./block.ts";
 import { holm } from "./holm.ts";
 import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";
@@ -96,13 +97,6 @@ const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: 
   const improved = pBetter <= falseAlarm && worseBy <= 1 / margin;
   const how = improved ? "better" : "no worse than allowed";
   return found("no-regression", `${how}: typically ${times(worseBy)}, allowed ${times(margin)}`, improved);
-};
-
-const median = (values: readonly number[]): number | null => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  if (sorted.length === 0) return null;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 };
 
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
