@@ -2,6 +2,7 @@
 import { sleep } from "k6";
 import exec from "k6/execution";
 import { readAnswer } from "../../src/contract/envelopes.ts";
+import { countedAs, outcomeOfStream } from "../../src/contract/refusals.ts";
 import { routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
@@ -61,7 +62,7 @@ export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed"
 /** The outcome as a client sees it, which decides whether it tries again. */
 export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): string => {
   if (status === 0) return "indeterminate";
-  if (opened) return ended === "error_event" ? `${status} error` : String(status);
+  if (opened) return countedAs(outcomeOfStream(status, ended));
   // Half an answer is no answer: nobody can say what the other half was.
   if (ended !== "refused" && ended !== "eof") return "indeterminate";
   return isUnread && status !== 401 && status !== 503 ? `${status} unread` : readAnswer(status, body).outcome;

@@ -7,6 +7,7 @@ import autocannon from "autocannon";
 import { openApiClient } from "../client/api-client.ts";
 import { createRunClock } from "../client/clock.ts";
 import { readAnswer } from "../contract/envelopes.ts";
+import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
@@ -44,7 +45,7 @@ const TIMEOUT_S = 30;
 
 const outcomeOf = (status: number, body: string): string => {
   // A stream's end is not seen here, but that it said "error" is.
-  if (status === 200 && /^event: /m.test(body)) return /^event: error$/m.test(body) ? "200 error" : "200";
+  if (status === 200 && /^event: /m.test(body)) return /^event: error$/m.test(body) ? ERROR_IN_BODY : "200";
   return readAnswer(status, body).outcome;
 };
 

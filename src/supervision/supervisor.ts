@@ -12,6 +12,7 @@ import { type Journal, RUN_ITSELF } from "./journal.ts";
 import { birthOf, type Ended, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { startWatchdog, type Watchdog } from "./start-watchdog.ts";
+import { listenForStop } from "./stop-signals.ts";
 import { UndoStack } from "./undo-stack.ts";
 import { pause } from "./waiting.ts";
 
@@ -189,17 +190,11 @@ export class Supervisor {
    * listening.
    */
   onSignal(listener: SignalListener): () => void {
-    let times = 0;
-    const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-    const heard = (signal: NodeJS.Signals): void => {
-      times++;
+    const { release } = listenForStop((signal, times) => {
       this.#stopping.abort();
       listener(signal, times, this.pending());
-    };
-    for (const signal of signals) process.on(signal, heard);
-    return () => {
-      for (const signal of signals) process.off(signal, heard);
-    };
+    });
+    return release;
   }
 
   /** Runs the body and takes everything back after it, however it ends; one that does not stop when told is left. */
