@@ -17,7 +17,7 @@ import { sendByStock } from "./stock.ts";
 /** Which call of the run it was. */
 export type CallMade = { i: number; step: number; attempt: number };
 
-export type Calling = {
+type Calling = {
   handed: HandOver;
   /** Session tokens by `credentialName`, where they are not handed over. */
   sessionOf(name: string): string | undefined;

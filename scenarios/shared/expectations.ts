@@ -68,7 +68,7 @@ const CHECKS = {
 const couldBe = (outcome: string, other: string): boolean =>
   outcome === other || (outcome.endsWith(" unread") && other.startsWith(outcome.slice(0, 4)));
 
-export type Bounds = {
+type Bounds = {
   /** Iterations for which k6 may lack a VU; more of them put the load in doubt. */
   droppedMax: number;
   /** Share of errors that ends the run, where no lease looks after it. */
@@ -104,7 +104,7 @@ export const thresholdsOf = (
 /** Only the first answers of each kind of surprise are written out, by each VU. */
 const WARNED_MAX = 2;
 
-export type Counting = {
+type Counting = {
   count(step: Step, answer: Answer): void;
   fault(message: string): void;
 };

@@ -6,8 +6,8 @@ import type { KeySnapshot } from "../core/records.ts";
 import { fixedShedder } from "../core/shedding.ts";
 import { serveParent } from "./child-side.ts";
 
-export const DECISIONS = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
-export type Decision = (typeof DECISIONS)[number];
+const DECISIONS = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
+type Decision = (typeof DECISIONS)[number];
 export type DecisionQuestion = { decision: Decision; durationMs: number };
 
 const ORIGIN = "https://app.example";

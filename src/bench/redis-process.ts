@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../supervision/free-port.ts";
 
-export type RedisProcess = { url: string; pid: number; end(): Promise<void> };
+type RedisProcess = { url: string; pid: number; end(): Promise<void> };
 
 const START_MS = 10_000;
 

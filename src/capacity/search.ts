@@ -32,7 +32,7 @@ export const POLICY: Omit<SearchPolicy, "maxPerS"> = {
 };
 export const SHORT_POLICY: typeof POLICY = { ...POLICY, tolerance: 0.08, playS: 90, narrowS: 10, confirmS: 12 };
 
-export type Step = { probe: ProbePlan } | { answer: Answer };
+type Step = { probe: ProbePlan } | { answer: Answer };
 
 const LOWEST_PER_S = 0.25;
 /** A bracket's probe is lengthened until it expects this many calls. */

@@ -6,7 +6,7 @@
 import type { Fault } from "./fault.ts";
 import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "./link-probe.ts";
 
-export type LinkWatch = {
+type LinkWatch = {
   speaks: "http" | "redis" | "something else";
   /** False where the link looks like that already when it is whole. */
   canShow(fault: Fault): boolean;

@@ -12,7 +12,7 @@ import { pause } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
 /** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
-export type ServerCommand = {
+type ServerCommand = {
   name: string;
   command: string;
   args: string[];
@@ -20,7 +20,7 @@ export type ServerCommand = {
   ends: "by-signal";
   endLast: boolean;
 };
-export type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
+type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
 export type StartChild = (command: ServerCommand) => Promise<ServerChild>;
 
 export type ToxiproxyServer = {
@@ -33,7 +33,7 @@ export type ToxiproxyServer = {
   stop: () => Promise<void>;
 };
 
-export type ServerOptions = {
+type ServerOptions = {
   /** Path of `toxiproxy-server`. */
   path: string;
   start: StartChild;

@@ -19,7 +19,7 @@ export class CredentialMissingError extends Error {
   }
 }
 
-export type Minted = { token: string; expiresInS: number };
+type Minted = { token: string; expiresInS: number };
 
 export type CredentialBook = {
   /** What is sent for somebody's credential, if it is known already. */

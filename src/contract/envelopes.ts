@@ -28,7 +28,7 @@ export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?
   return errors === undefined ? { detail: subcode } : { detail: subcode, errors };
 };
 
-export type AnswerRead = {
+type AnswerRead = {
   /** As counted in `by_outcome` (interface.md section 3). */
   outcome: string;
   subcode: string | null;

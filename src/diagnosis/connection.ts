@@ -9,7 +9,7 @@ import { networkAdvice } from "./network-errors.ts";
 import { type Answered, headerOf, isAdmitted, type SingleCalls } from "./single-calls.ts";
 import { lookAtTls } from "./tls-look.ts";
 
-export const LATENCY_CALLS = 10;
+const LATENCY_CALLS = 10;
 const SKEW_MS_MAX = 1_000;
 const DAYS_LEFT_MIN = 14;
 const DAY_MS = 24 * 3_600_000;

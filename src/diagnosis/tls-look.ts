@@ -6,7 +6,7 @@ import type { Target } from "../target/target.ts";
 
 const WAIT_MS = 5_000;
 
-export type TlsSeen = {
+type TlsSeen = {
   /** `h2` or `http/1.1`; `null` where the deployment does not negotiate. */
   alpn: string | null;
   /** Such as `TLSv1.3`. */

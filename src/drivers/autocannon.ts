@@ -29,7 +29,7 @@ export type AutocannonOptions = {
   epochUs: number;
 };
 
-export type AutocannonResult = {
+type AutocannonResult = {
   /** Answers by outcome; calls without an answer stand under `indeterminate`. */
   byOutcome: Record<string, number>;
   /** Answers per second, refusals among them. */

@@ -19,7 +19,7 @@ export const GATE_MEASUREMENTS: readonly GateMeasurement[] = [
   ...(["shed_share", "error_share", "refusal_ms_p50", "goodput"] as const),
 ];
 
-export type MeasurementFacts = {
+type MeasurementFacts = {
   unit: "ms" | "1/s" | "share";
   /** One sentence for a reader of the report. */
   about: string;

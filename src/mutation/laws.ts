@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { nobody } from "../mutants/mutant.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
 
-export type LawLine = {
+type LawLine = {
   mutant: string;
   law: string;
   verdict: "killed" | "survived" | "undecided";
@@ -18,7 +18,7 @@ export type LawLine = {
   path?: string | null;
 };
 
-export type LawsOptions = {
+type LawsOptions = {
   mutants: readonly string[];
   onTrial?(trial: Trial): void;
   signal?: AbortSignal;

@@ -5,7 +5,7 @@ import { oneLine } from "./escape.ts";
 
 export type ReasonGroup = { reason: string; ids: string[] };
 
-export type NotJudged = {
+type NotJudged = {
   /** Skipped claims by what was missing, the largest group first. */
   skipped: ReasonGroup[];
   /** Claims that were tried and could not be decided. */

@@ -25,7 +25,7 @@ export const verdictOf = (
   };
 };
 
-export type RunFacts = {
+type RunFacts = {
   id: string;
   profile: string;
   seed: number;

@@ -18,7 +18,7 @@ import type { RunContext } from "./run-context.ts";
 import type { StageOutcome } from "./stages/stage-outcome.ts";
 import type { DeploymentWish } from "./stages/stages-for.ts";
 
-export type ScriptRun = Omit<RunRequest, "targets"> &
+type ScriptRun = Omit<RunRequest, "targets"> &
   DeploymentWish & {
     script: string;
     /** For k6, passed on unread. */

@@ -20,7 +20,7 @@ export type VerifyWishes = {
   allowLoad: boolean;
 };
 
-export type VerifyRun = Omit<RunRequest, "targets" | "profile" | "required"> &
+type VerifyRun = Omit<RunRequest, "targets" | "profile" | "required"> &
   VerifyWishes & {
     targetFile: string;
     owned: readonly string[];

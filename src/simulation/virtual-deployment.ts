@@ -7,10 +7,10 @@ import type { CallLine } from "../history/line.ts";
 import { exponential, saltOf, uniform } from "../workload/random.ts";
 
 /** What a call takes beside its service: on average, and now and then. */
-export type HostNoise = { overheadMs: number; hiccupMs: number; hiccupShare: number };
+type HostNoise = { overheadMs: number; hiccupMs: number; hiccupShare: number };
 
 /** Like two busy cores. */
-export const BUSY_HOST: HostNoise = { overheadMs: 2, hiccupMs: 15, hiccupShare: 0.01 };
+const BUSY_HOST: HostNoise = { overheadMs: 2, hiccupMs: 15, hiccupShare: 0.01 };
 
 export type VirtualDeployment = {
   /** Makes its noise its own. */

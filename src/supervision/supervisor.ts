@@ -27,7 +27,7 @@ export type Child = Omit<Started, "group"> & {
   stop: () => Promise<Ended>;
 };
 
-export type SupervisorOptions = {
+type SupervisorOptions = {
   journal: Journal;
   redactor?: Redactor;
   /** The watchdog's process (`WATCHDOG_PROCESS` in chaos/); null only for tests of what is below: a run has one. */
@@ -36,7 +36,7 @@ export type SupervisorOptions = {
   stopMs?: number;
 };
 
-export type SignalListener = (signal: NodeJS.Signals, times: number, pending: string[]) => void;
+type SignalListener = (signal: NodeJS.Signals, times: number, pending: string[]) => void;
 
 export class Supervisor {
   readonly #journal: Journal;

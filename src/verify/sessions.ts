@@ -13,7 +13,7 @@ import { OutOfBudget, type Shortage } from "./shortage.ts";
 
 const LIFE_UNSTATED_MS = 900_000;
 
-export type Sessions = {
+type Sessions = {
   /** The answer of the exchange, kept. */
   mint(of: KeyRole, product: Product): Promise<Answer>;
   /** Throws where no session could be minted. */

@@ -6,7 +6,7 @@
 import { nextAttemptMs, type Refused } from "./retry.ts";
 import type { Step } from "./step.ts";
 
-export type Try = {
+type Try = {
   readonly step: Step;
   /** Number of the step within its call, and of the attempt within its step. */
   readonly at: number;
@@ -15,7 +15,7 @@ export type Try = {
   readonly waitMs: number | null;
 };
 
-export type CameOfTry = Pick<Refused, "outcome" | "retryAfter" | "nowMs">;
+type CameOfTry = Pick<Refused, "outcome" | "retryAfter" | "nowMs">;
 
 /** `seed` and `i` give the jitter. Ends at the first step that was not answered with success: a later one builds on it. */
 export function* triesOf(steps: readonly Step[], seed: number, i: number): Generator<Try, void, CameOfTry> {

@@ -6,7 +6,7 @@ import { hostDoubts } from "../host-doubts.ts";
 import { watchHost } from "../host-notes.ts";
 import { runK6 } from "./k6.ts";
 
-export type K6Setup = {
+type K6Setup = {
   /** Path of the binary. */
   k6Path: string;
   /** The scenario file. */

@@ -61,7 +61,7 @@ export type K6Options = {
   onFolder?(path: string): void;
 };
 
-export type K6Result = {
+type K6Result = {
   problems: Problem[];
   /** Iterations that k6 began, and those for which it had no VU, by its own count; `null` without a summary. */
   iterations: number | null;

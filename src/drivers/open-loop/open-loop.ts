@@ -23,7 +23,7 @@ export type OpenLoopResult = {
   problems: Problem[];
 };
 
-export type OpenLoopOptions = {
+type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
   onLine(line: ObservedLine): void;

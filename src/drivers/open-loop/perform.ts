@@ -7,7 +7,7 @@ import { callId } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
 import { triesOf } from "../../workload/tries.ts";
 
-export type Performance = {
+type Performance = {
   stage: string;
   driver: string;
   idPrefix: string;

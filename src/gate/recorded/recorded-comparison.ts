@@ -41,7 +41,7 @@ const RULES: readonly Rule[] = [
   { matches: /_worse_by$/, worse: "higher", margin: 1.05, added: 0 },
 ];
 
-export type RecordedRow = {
+type RecordedRow = {
   /** Stage and name. */
   measurement: string;
   /** Medians. */

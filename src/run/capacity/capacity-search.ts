@@ -21,9 +21,9 @@ import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe
 /** Doubled with every further doubt in a row. */
 const AFTER_DOUBT_MS = 1_000;
 const DOUBT_MOST_MS = 15_000;
-export const CAPACITY_STAGE = "capacity";
+const CAPACITY_STAGE = "capacity";
 
-export type CapacityWish = {
+type CapacityWish = {
   story: string;
   arrivals: Arrivals;
   objectives: readonly ShareObjective[];

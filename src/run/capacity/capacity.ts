@@ -130,7 +130,7 @@ export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan
   };
 };
 
-export type CapacityResult = RunResult & { found: Found | null };
+type CapacityResult = RunResult & { found: Found | null };
 
 /** Throws what a user has to mend before anything is sent. */
 export const findCapacity = async (request: CapacityRun): Promise<CapacityResult> => {

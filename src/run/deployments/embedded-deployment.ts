@@ -20,7 +20,7 @@ export const EMBEDDED_SETTINGS: EmbeddedSettings = {
 };
 const LOAD_TENANTS = 12;
 
-export const embeddedTenants = () => [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
+const embeddedTenants = () => [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
 
 /** What is known of it before it is started: enough for a plan. */
 export const plannedEmbedded = (): Target => ({

@@ -13,7 +13,7 @@ import { gateSideOf, type PlayedBlock, stageOf } from "./play-block.ts";
 import { GATE_STAGE, GATE_STORIES, gateSpends, runGate } from "./run-gate.ts";
 
 /** A mistake of the user, for exit code 2. */
-export class UsageError extends Error {
+class UsageError extends Error {
   override name = "UsageError";
 }
 
@@ -26,9 +26,9 @@ export type GateWishes = {
   ratePerS?: number;
 };
 
-export type GateRequest = Omit<RunRequest, "targets" | "profile" | "required"> & GateWishes;
+type GateRequest = Omit<RunRequest, "targets" | "profile" | "required"> & GateWishes;
 
-export type GateDryRun = {
+type GateDryRun = {
   scenario: string;
   base: string;
   head: string;

@@ -31,7 +31,7 @@ export const GATE_STAGE = "gate";
 /** The scenario's name of the outside, and the story that is played for it. */
 export const GATE_STORIES: Readonly<Record<string, string>> = { "chat-past-capacity": "chat-beside-noisy" };
 
-export type GatePlan = {
+type GatePlan = {
   scenario: string;
   story: Story;
   seed: number;
@@ -41,12 +41,12 @@ export type GatePlan = {
 };
 
 /** The lower of what both targets permit, in calls a second. */
-export const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
+const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
   Math.min(...SIDES.map((side) => targets[side].deployment.target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY));
 
-export type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
+type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
-export type GateResult = {
+type GateResult = {
   claims: Claim[];
   measurements: Measurement[];
   table: string[];

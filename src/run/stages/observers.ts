@@ -8,7 +8,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
 
-export type Observed = Readonly<Record<string, number>>;
+type Observed = Readonly<Record<string, number>>;
 
 type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
 
@@ -23,7 +23,7 @@ const ask = async (url: string, query: string): Promise<number | null> => {
   return values.length === 0 ? null : values.reduce((sum, one) => sum + one, 0);
 };
 
-export type Observing = { values: Observed; troubles: string[] };
+type Observing = { values: Observed; troubles: string[] };
 
 /** One look at every query. What cannot be read is a note, never a guess. */
 export const observe = async ({ target }: Pick<Deployment, "target">): Promise<Observing> => {

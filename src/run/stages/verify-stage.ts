@@ -18,7 +18,7 @@ const effectJournal = (journal: Journal): EffectJournal => ({
   undone: (id, detail) => journal.undone(id, detail),
 });
 
-export type VerifyWish = Omit<
+type VerifyWish = Omit<
   VerifyOptions,
   "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "lease"
 >;

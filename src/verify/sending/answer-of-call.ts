@@ -37,7 +37,7 @@ const lineFor = (testCall: TestCall, named: Named, line: ObservedLine): Observed
   return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
 };
 
-export type Called = {
+type Called = {
   testCall: TestCall;
   step: Parameters<typeof lineOf>[0];
   request: Answer["request"];

@@ -7,7 +7,7 @@ import { type Step, type StepWish, stepOf } from "../step.ts";
 import type { SessionWanted } from "../story.ts";
 import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";
 
-export type KeyKind = "publishable" | "server";
+type KeyKind = "publishable" | "server";
 
 export type Caller = {
   readonly name: CallerName;
@@ -98,7 +98,7 @@ export const areOfTwoOrganizations = (one: Caller, other: Caller): boolean => {
 const PRODUCT_OF: Readonly<Partial<Record<Scope, Product>>> = { ai: "chat", design: "editor", maps: "tile" };
 
 /** The product whose session may call a route (item 82, A16). */
-export const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
+const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
 
 /** A runtime call as this caller makes it: with its server key, or with a session from its own page. */
 export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step =>

@@ -5,7 +5,7 @@
 import type { RouteName } from "../../../contract/routes.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 
-export type OddValue = {
+type OddValue = {
   readonly route: RouteName;
   readonly what: string;
   readonly body: NonNullable<TestCall["body"]>;
