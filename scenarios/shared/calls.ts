@@ -49,7 +49,11 @@ export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed"
     throw new Error("k6 can leave a stream after events, not after a time");
   }
   const outgoing: Outgoing = {
-    ...{ method: step.method, url: urlOf(handed.places, step), headers, body: step.body, name: step.route },
+    method: step.method,
+    url: urlOf(handed.places, step),
+    headers,
+    body: step.body,
+    name: step.route,
     stream: kind === undefined ? undefined : { done: VOCABULARIES[kind].done, error: ERROR_EVENT },
     charges: meter === "design_analyses" ? "analyses" : meter,
     timeouts: handed.timeouts,

@@ -17,13 +17,26 @@ const DEPLOYMENT: Deployment = { sessions: "enabled", rate: { perS: 50, burst: 1
 const snapshot = (kind: "server" | "publishable"): KeySnapshot =>
   ({
     key: {
-      ...{ id: "key_bench", org_id: "org_bench", kind, env: "live", name: "bench", status: "valid", expires_at: null },
-      ...{ scopes: ["ai", "design", "maps"], products: [], vendor_acknowledged: true },
-      ...{ allowed_origins: kind === "publishable" ? [ORIGIN] : [], allowed_ips: [] },
+      id: "key_bench",
+      org_id: "org_bench",
+      kind,
+      env: "live",
+      name: "bench",
+      status: "valid",
+      expires_at: null,
+      scopes: ["ai", "design", "maps"],
+      products: [],
+      vendor_acknowledged: true,
+      allowed_origins: kind === "publishable" ? [ORIGIN] : [],
+      allowed_ips: [],
     },
     org: {
-      ...{ id: "org_bench", tier: "Pro", map_load_allowance: 100_000, key_limit: null },
-      ...{ basemap_style_id: null, in_flight_cap: null },
+      id: "org_bench",
+      tier: "Pro",
+      map_load_allowance: 100_000,
+      key_limit: null,
+      basemap_style_id: null,
+      in_flight_cap: null,
     },
   }) as unknown as KeySnapshot;
 

@@ -27,8 +27,13 @@ export type SearchPolicy = {
 };
 
 export const POLICY: Omit<SearchPolicy, "maxPerS"> = {
-  ...{ startPerS: 4, tolerance: 0.05, playS: 240 },
-  ...{ warmUpS: 1.5, bracketS: 3, narrowS: 15, confirmS: 20 },
+  startPerS: 4,
+  tolerance: 0.05,
+  playS: 240,
+  warmUpS: 1.5,
+  bracketS: 3,
+  narrowS: 15,
+  confirmS: 20,
 };
 export const SHORT_POLICY: typeof POLICY = { ...POLICY, tolerance: 0.08, playS: 90, narrowS: 10, confirmS: 12 };
 

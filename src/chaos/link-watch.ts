@@ -21,7 +21,9 @@ const PING = "*1\r\n$4\r\nPING\r\n";
 const redisPings = (link: string, giveUpMs: number): LinkProbe => {
   const { host, port } = httpProbe(link, "/", giveUpMs);
   return {
-    ...{ host, port, giveUpMs },
+    host,
+    port,
+    giveUpMs,
     request: PING.repeat(PINGS),
     isComplete: (received) => {
       const text = received.toString("latin1");

@@ -79,7 +79,8 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
 export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
   const asServer = mayUseKey && target.credentials?.server !== undefined;
   const step = stepOf(calls.view, 0, {
-    ...{ route: "design.styles", via: "authorization" },
+    route: "design.styles",
+    via: "authorization",
     credential: asServer ? { as: "server", of: "role:server" } : { as: "none" },
   });
   const tookMs: number[] = [];

@@ -29,7 +29,9 @@ export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSe
     ...(await read(ca, "ca")),
     ...(await read(cert, "cert")),
     ...(await read(key, "key")),
-    ...{ host, port: url.port === "" ? 443 : Number(url.port), ALPNProtocols: ["h2", "http/1.1"] },
+    host,
+    port: url.port === "" ? 443 : Number(url.port),
+    ALPNProtocols: ["h2", "http/1.1"],
     ...(isIP(host) === 0 ? { servername: host } : {}),
     // Only looked at: nothing is sent over this connection.
     rejectUnauthorized: false,

@@ -92,7 +92,12 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     const { origin } = new URL(target.base_url);
     const { connections, durationS: duration } = options;
     const ran = await autocannon({
-      ...{ url: origin, connections, duration, requests, idReplacement: true, timeout: TIMEOUT_S },
+      url: origin,
+      connections,
+      duration,
+      requests,
+      idReplacement: true,
+      timeout: TIMEOUT_S,
     });
     if (ran.errors > 0) count("indeterminate", ran.errors);
     const answered = ran["1xx"] + ran["2xx"] + ran["3xx"] + ran["4xx"] + ran["5xx"];

@@ -121,8 +121,20 @@ const isAbsent = (pairs: readonly Pair[], measurement: GateMeasurement): boolean
   pairs.length > 0 && pairs.every(({ base, head }) => base[measurement] === null && head[measurement] === null);
 
 const absent = (measurement: GateMeasurement, margin: number): Comparison => ({
-  ...{ measurement, margin, verdict: "not-measured", improved: false, pairs: 0, pWorse: 1, pInside: 1 },
-  ...{ base: null, head: null, worseBy: null, low: null, high: null, differences: [], tail: 0 },
+  measurement,
+  margin,
+  verdict: "not-measured",
+  improved: false,
+  pairs: 0,
+  pWorse: 1,
+  pInside: 1,
+  base: null,
+  head: null,
+  worseBy: null,
+  low: null,
+  high: null,
+  differences: [],
+  tail: 0,
   reason: "no block has enough calls of the kind to measure it by",
 });
 
@@ -143,11 +155,16 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
     const limit = Math.log(margin);
     const interval = typicalInterval(differences);
     const tested: Tested = {
-      ...{ measurement, margin, pairs: differences.length, base: median(base), head: median(head) },
+      measurement,
+      margin,
+      pairs: differences.length,
+      base: median(base),
+      head: median(head),
       worseBy: exp(typicalDifference(differences)),
       low: exp(interval?.low),
       high: exp(interval?.high),
-      ...{ differences, tail: alone },
+      differences,
+      tail: alone,
       pWorse: pWorse[at]!,
       pBetter: pBetter[at]!,
       pInside: signedRankP(differences.map((difference) => limit - difference)),

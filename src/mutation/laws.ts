@@ -41,11 +41,16 @@ const trialOf = ({ mutant, law, verdict, told, seed, path }: LawLine, durationMs
   const healthy = mutant === nobody.name;
   const replay = seed === undefined ? "" : ` (seed ${seed}${path ? `, path ${path}` : ""})`;
   return {
-    ...{ mutant, column: "properties", stage: law, own: healthy, intended: healthy && law !== NO_LAW ? [law] : [] },
+    mutant,
+    column: "properties",
+    stage: law,
+    own: healthy,
+    intended: healthy && law !== NO_LAW ? [law] : [],
     by: verdict === "killed" ? [law] : [],
     verdict: VERDICTS[verdict][healthy ? "healthy" : "spoilt"],
     told: verdict === "survived" ? [] : [`${law}: ${verdict}: ${told}${replay}`],
-    ...{ attempts: 1, durationMs },
+    attempts: 1,
+    durationMs,
   };
 };
 

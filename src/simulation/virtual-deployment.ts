@@ -46,8 +46,17 @@ export const openVirtualDeployment = (deployment: VirtualDeployment) => {
         if (leaksEvery !== undefined && served % leaksEvery === 0) leaked += 1;
       }
       return {
-        ...{ type: "call", id: `${name}-${n}`, stage, driver: "virtual", org: "org_t1", route: "chat.control" },
-        ...{ intended_us: atUs, sent_us: atUs, first_us: null, done_us: doneUs, clock_error_us: 0 },
+        type: "call",
+        id: `${name}-${n}`,
+        stage,
+        driver: "virtual",
+        org: "org_t1",
+        route: "chat.control",
+        intended_us: atUs,
+        sent_us: atUs,
+        first_us: null,
+        done_us: doneUs,
+        clock_error_us: 0,
         outcome: isShed ? "429 b2b_overloaded" : "200",
       };
     });

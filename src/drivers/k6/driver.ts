@@ -28,8 +28,20 @@ export const driveK6 =
     try {
       const { idPrefix, stage, seed, profile, target, view, epochUs } = job;
       const running = runK6({
-        ...{ binary: k6Path, script: scenario, story, keepIn, secrets, lease },
-        ...{ idPrefix, stage, seed, profile, target, view, epochUs, onLine: drive.onLine },
+        binary: k6Path,
+        script: scenario,
+        story,
+        keepIn,
+        secrets,
+        lease,
+        idPrefix,
+        stage,
+        seed,
+        profile,
+        target,
+        view,
+        epochUs,
+        onLine: drive.onLine,
         signal: ending.signal,
         ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),

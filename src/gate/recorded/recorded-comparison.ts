@@ -18,7 +18,8 @@ export type RunFigures = {
 };
 
 export const figuresOf = ({ id, profile, environment, measurements, claims }: RunDocument): RunFigures => ({
-  ...{ id, profile },
+  id,
+  profile,
   environment: { os: environment.os, cores: environment.cores, cpu: environment.cpu, node: environment.node },
   measurements: measurements.map(({ stage, name, value, unit }) => ({ stage, name, value, unit })),
   claims: claims.map(({ id: claim, level, verdict }) => ({ id: claim, level, verdict })),
@@ -132,7 +133,10 @@ const judge = (series: readonly Series[]): RecordedRow[] => {
 
 export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]): RecordedComparison => {
   const open = (reason: string, broken: string[] = []): RecordedComparison => ({
-    ...{ verdict: "inconclusive", reasons: [reason], broken, rows: [] },
+    verdict: "inconclusive",
+    reasons: [reason],
+    broken,
+    rows: [],
   });
   if (before.length === 0 || after.length === 0) return open("no runs on one side: nothing to compare with");
   const kinds = [...new Set([...before, ...after].map(inside))];

@@ -117,7 +117,9 @@ export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan
       base_url: target.base_url,
       budget: { ...target.budget } as Record<string, number>,
     },
-    ...{ story: wishes.story, arrivals: wishes.arrivals, objectives: objectives.map(({ text }) => text) },
+    story: wishes.story,
+    arrivals: wishes.arrivals,
+    objectives: objectives.map(({ text }) => text),
     max_per_s: Number.isFinite(maxPerS) ? maxPerS : null,
     rates: [
       ...doubled.filter((rate) => rate < maxPerS),

@@ -73,7 +73,12 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   const all = dropped.length + pairs.length;
   const enough = isWhole && dropped.length * 3 <= all;
   return {
-    ...{ id: "gate/pairs", stage: GATE_STAGE, level: "must", spec: [], evidence: [], replay },
+    id: "gate/pairs",
+    stage: GATE_STAGE,
+    level: "must",
+    spec: [],
+    evidence: [],
+    replay,
     verdict: enough ? "pass" : "inconclusive",
     reason: enough
       ? "the generator played the pairs as planned"
@@ -113,16 +118,16 @@ export const runGate = async (
   };
   const open = (reason: string): GateResult => {
     const claim: Claim = {
-      ...{
-        id: "gate/pairs",
-        stage: GATE_STAGE,
-        level: "must",
-        verdict: "inconclusive",
-        reason,
-        spec: [],
-        evidence: [],
-      },
-      ...{ expected: "a base that can be measured", got: reason, replay: room.replay },
+      id: "gate/pairs",
+      stage: GATE_STAGE,
+      level: "must",
+      verdict: "inconclusive",
+      reason,
+      spec: [],
+      evidence: [],
+      expected: "a base that can be measured",
+      got: reason,
+      replay: room.replay,
     };
     return { claims: [claim], measurements: [], table: [], blocks, notes };
   };
@@ -161,7 +166,11 @@ export const runGate = async (
   const looks = looksFrom(plan.pairs);
   events.step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({
-    ...{ seed: plan.seed, load, looks, sloMs, isOver },
+    seed: plan.seed,
+    load,
+    looks,
+    sloMs,
+    isOver,
     noisy: { base: targets.base.noisy, head: targets.head.noisy },
     play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => events.progress(`pair ${pair} of ${of}`),

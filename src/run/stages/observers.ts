@@ -52,7 +52,13 @@ export const observedStage = (
   after: Observing,
 ): { measurements: Measurement[]; notes: string[] } => ({
   measurements: Object.entries(after.values).map(([name, value]) => ({
-    ...{ name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 },
+    name: `observed_${name}`,
+    stage,
+    value,
+    unit: "1",
+    low: null,
+    high: null,
+    n: 1,
   })),
   notes: [
     ...after.troubles.map((trouble) => `${stage}: ${trouble}`),
@@ -73,7 +79,8 @@ export const readLedgerByCommand = async (
   if (command === undefined) return null;
   let printed = "";
   await runShellCommand(command, {
-    ...{ what: "command of observers.ledger", cwd: folder },
+    what: "command of observers.ledger",
+    cwd: folder,
     signal: AbortSignal.any([signal, AbortSignal.timeout(LEDGER_MS)]),
     onOutput: (text, from) => {
       if (from === "output") printed += text;

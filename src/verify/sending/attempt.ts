@@ -175,7 +175,11 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     const step = stepOfTestCall(view, n, testCall);
     const origin = parts.originOf(testCall);
     const built = buildRequest(target, withRunId(testCall, parts.idPrefix), {
-      ...{ step, id, secret, origin, shared: parts.sharedHeaders },
+      step,
+      id,
+      secret,
+      origin,
+      shared: parts.sharedHeaders,
     });
     const stream = testCall.route === "-" ? undefined : routeOf(testCall.route).stream;
     const chunks: Chunk[] = [];

@@ -36,7 +36,9 @@ export const roleCaller = (view: TargetView, role: string, kind: KeyKind): Calle
   const name: CallerName = `role:${role}`;
   const { org, powers } = callerOf(view, name, kind);
   return {
-    ...{ name, org, kind },
+    name,
+    org,
+    kind,
     ...(powers.tier === undefined ? {} : { tier: powers.tier }),
     ...(found.allowance === undefined ? {} : { allowance: found.allowance }),
     ...(found.used === undefined ? {} : { used: found.used }),
@@ -48,7 +50,9 @@ const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>
     .filter((tenant) => tenant[kind])
     .map(({ org, publishable: _publishable, server: _server, ...more }) => ({
       ...more,
-      ...{ name: `tenant:${org}` as const, org, kind },
+      name: `tenant:${org}` as const,
+      org,
+      kind,
     }));
 
 const fromRoles = (view: TargetView, kind: KeyKind): Caller[] =>
