@@ -221,7 +221,13 @@ const ALONE: Foreign = { ...SHARED, hiddenPerS: 0 };
 /** Long streams and few of them: how late a slot may be given back hardly matters. */
 const CALM: World = {
   ...BUSY,
-  ...{ globalCap: 24, orgCap: 24, slots: 24, serviceMs: 1_000, callsPerS: 25, lostShare: 0, leavingShare: 0 },
+  globalCap: 24,
+  orgCap: 24,
+  slots: 24,
+  serviceMs: 1_000,
+  callsPerS: 25,
+  lostShare: 0,
+  leavingShare: 0,
 };
 const FOREIGN_CASES: typeof CASES = [
   [

@@ -36,7 +36,7 @@ export class NoSuchCase extends Error {
 /** For a POSIX shell. */
 const quoted = (text: string): string => (/^[\w:+/=.,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-export const replayLine = ({ seed, path, commands }: Pick<Finding, "seed" | "path" | "commands">): string =>
+const replayLine = ({ seed, path, commands }: Pick<Finding, "seed" | "path" | "commands">): string =>
   `npm run properties -- --seed ${seed} --path ${path}${commands === undefined ? "" : ` --commands ${quoted(commands)}`}`;
 
 /** Model-based runs print the path through their commands. */

@@ -11,12 +11,12 @@ import type { KeyDecisions } from "../../src/platform/keys/table-keys.ts";
 import { keyArb, NOW_MS, ORIGINS, organizationArb, productsArb, scopesArb } from "../model/arbitraries.ts";
 
 /** Mostly words of the specification, sometimes one that is not. */
-export const withStranger = <T extends string>(known: fc.Arbitrary<T[]>): fc.Arbitrary<string[]> =>
+const withStranger = <T extends string>(known: fc.Arbitrary<T[]>): fc.Arbitrary<string[]> =>
   fc.oneof(
     { weight: 6, arbitrary: known },
     known.map((words) => [...words, "traffic"]),
   );
-export const originsArb = fc.subarray([...ORIGINS]);
+const originsArb = fc.subarray([...ORIGINS]);
 
 export const creationArb: fc.Arbitrary<KeyCreation> = fc.record(
   {

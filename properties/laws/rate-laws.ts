@@ -24,7 +24,7 @@ export const anyRateArb: fc.Arbitrary<Rate> = fc.record({
   burst: fc.integer({ min: 1, max: 200 }),
 });
 
-export type Taken = { atMs: number; take: RateTake };
+type Taken = { atMs: number; take: RateTake };
 export const takeAll = (rate: Rate, timesMs: number[], decide: typeof takeRate = takeRate): Taken[] => {
   let tatMs: number | undefined;
   return timesMs.map((atMs) => {

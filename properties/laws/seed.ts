@@ -17,7 +17,7 @@ export type Replay = {
   /** Where to write what became of the case. */
   verdictTo?: string;
 };
-export type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null; replay: Replay | null };
+type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null; replay: Replay | null };
 
 /** Cases of one property in each profile. */
 export type Runs = { quick: number; nightly: number };

@@ -26,7 +26,7 @@ export const organizationArb: fc.Arbitrary<Organization> = fc.record({
 });
 
 export const ORIGINS = ["https://app.example", "https://app.example:8443", "http://localhost:5173"] as const;
-export const ADDRESSES = ["127.0.0.1", "10.1.2.3", "192.0.2.77", "2001:db8::1"] as const;
+const ADDRESSES = ["127.0.0.1", "10.1.2.3", "192.0.2.77", "2001:db8::1"] as const;
 
 export const keyArb: fc.Arbitrary<KeyRecord> = fc.record({
   id: fc.constantFrom("key_1", "key_2"),
@@ -56,11 +56,11 @@ const text = (alphabet: string, minLength: number, maxLength: number): fc.Arbitr
 
 const segmentArb = text(`${BASE62}_-`, 8, 60);
 /** A header segment of a JWT always begins with `eyJ`: it is the base64url of `{"`. */
-export const jwtArb = fc.tuple(segmentArb, segmentArb, segmentArb).map(([h, p, s]) => `eyJ${h}.${p}.${s}`);
+const jwtArb = fc.tuple(segmentArb, segmentArb, segmentArb).map(([h, p, s]) => `eyJ${h}.${p}.${s}`);
 
 const envArb = fc.constantFrom("live_", "test_", "");
 /** Keys as this project makes them, and as another deployment might: base64 with its signs. */
-export const keySecretArb = fc
+const keySecretArb = fc
   .tuple(
     fc.constantFrom("svc_pk_", "svc_sk_"),
     envArb,
@@ -69,7 +69,7 @@ export const keySecretArb = fc
   .map((parts) => parts.join(""))
   // Three dots are how a mask is known; no issuer puts them into a secret.
   .filter((secret) => !secret.includes("..."));
-export const sessionTokenArb = fc
+const sessionTokenArb = fc
   .tuple(fc.constantFrom("live", "test", "canary"), jwtArb)
   .map(([env, jwt]) => `svc_sess_${env}_${jwt}`);
 export const credentialArb = fc.oneof(keySecretArb, sessionTokenArb, jwtArb);

@@ -10,7 +10,7 @@ import type { KeyRecord, Tier } from "../../src/core/records.ts";
 import { type Caps, fixedShedder, type Shedder } from "../../src/core/shedding.ts";
 import { NOW_MS, productArb, productsArb, scopesArb, tierArb } from "./arbitraries.ts";
 
-export type CallRoute = Exclude<RouteName, `keys.${string}`>;
+type CallRoute = Exclude<RouteName, `keys.${string}`>;
 
 export type Facts = {
   route: CallRoute;
@@ -179,7 +179,7 @@ const keyOf = (facts: Facts): KeyRecord => ({
   last4: "cdef",
 });
 
-export const callOf = (facts: Facts, makeShedder: (caps: Caps) => Shedder = fixedShedder): Call => {
+const callOf = (facts: Facts, makeShedder: (caps: Caps) => Shedder = fixedShedder): Call => {
   const shedder = makeShedder({ globalInFlight: facts.replicaFull ? 0 : 1, orgInFlight: facts.orgFull ? 0 : 1 });
   const deployment = {
     sessions: facts.sessions,
@@ -221,7 +221,7 @@ const answer = (call: Call, ask: Ask, facts: Facts): void => {
   }
 };
 
-export type Decided = {
+type Decided = {
   /** `null`: admitted. */
   refusal: Refuse | null;
   name: string | null;

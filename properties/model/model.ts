@@ -14,12 +14,12 @@ import { type Caps, fixedShedder } from "../../src/core/shedding.ts";
 import type { Fault, Link } from "../rigs/real-api.ts";
 
 export type KnownKey = { key: KeyRecord; secret: string };
-export type KnownToken = { token: string; session: Session };
+type KnownToken = { token: string; session: Session };
 
 /** `failing`: well-formed, but the work behind the checks cannot be done. */
 export type BodyKind = "fine" | "failing" | "malformed";
 
-export type ModelCall = {
+type ModelCall = {
   route: RouteName;
   credential: string | null;
   origin: string | null;

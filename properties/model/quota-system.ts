@@ -38,9 +38,9 @@ export type QuotaPlan = {
   oneRequestId: boolean;
 };
 
-export type MintEnd = "admitted" | "left" | "over_cap" | "rate_limited" | "unavailable";
+type MintEnd = "admitted" | "left" | "over_cap" | "rate_limited" | "unavailable";
 
-export type QuotaRun = {
+type QuotaRun = {
   ends: Map<string, MintEnd>;
   /** What was wrong at some step; empty for a healthy store. */
   complaints: string[];

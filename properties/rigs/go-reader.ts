@@ -12,8 +12,8 @@ import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
-export type GoEvent = { id: string; ownId: string | null; name: string; data: string; comment: string };
-export type GoRead = { events: GoEvent[]; retries: string[]; comments: string[]; error: string };
+type GoEvent = { id: string; ownId: string | null; name: string; data: string; comment: string };
+type GoRead = { events: GoEvent[]; retries: string[]; comments: string[]; error: string };
 
 export type GoReader = { read(chunks: Uint8Array[]): Promise<GoRead>; close(): Promise<void> };
 

@@ -14,7 +14,7 @@ export type Fault = LinkFault | "refused";
 export const FAULTS: readonly Exclude<Fault, "none">[] = ["refused", ...LINK_FAULTS];
 
 /** The API's two links, and how they are broken. */
-export type BreakableLinks = {
+type BreakableLinks = {
   urls: Record<Link, string>;
   /** `none` heals. */
   setFault(link: Link, fault: string): Promise<void>;
@@ -85,7 +85,7 @@ const jsonOf = (text: string): unknown => {
 /** Nothing is remembered, so that a change shows at once. */
 export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFlight: true } };
 
-export type Surroundings = { openLinks?: OpenLinks; hangsMs?: number };
+type Surroundings = { openLinks?: OpenLinks; hangsMs?: number };
 
 export const startRealApi = async (
   options: RoleOptions = {},

@@ -1,17 +1,15 @@
-/**
- * Makes the calls of one iteration, one step after the other, with the retries that the story wishes. What an answer means
- * is decided by whoever is given it.
- */
+/** Makes the calls of one iteration. What an answer means is decided by whoever is given it. */
 import { sleep } from "k6";
 import exec from "k6/execution";
 import { readAnswer } from "../../src/contract/envelopes.ts";
+import { countedAs, outcomeOfStream } from "../../src/contract/refusals.ts";
 import { routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../src/workload/request.ts";
-import { nextAttemptMs } from "../../src/workload/retry.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
+import { triesOf } from "../../src/workload/tries.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 import { hasAdditions, sendByExtension } from "./extension.ts";
 import { sendByStock } from "./stock.ts";
@@ -19,7 +17,7 @@ import { sendByStock } from "./stock.ts";
 /** Which call of the run it was. */
 export type CallMade = { i: number; step: number; attempt: number };
 
-export type Calling = {
+type Calling = {
   handed: HandOver;
   /** Session tokens by `credentialName`, where they are not handed over. */
   sessionOf(name: string): string | undefined;
@@ -51,7 +49,11 @@ export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed"
     throw new Error("k6 can leave a stream after events, not after a time");
   }
   const outgoing: Outgoing = {
-    ...{ method: step.method, url: urlOf(handed.places, step), headers, body: step.body, name: step.route },
+    method: step.method,
+    url: urlOf(handed.places, step),
+    headers,
+    body: step.body,
+    name: step.route,
     stream: kind === undefined ? undefined : { done: VOCABULARIES[kind].done, error: ERROR_EVENT },
     charges: meter === "design_analyses" ? "analyses" : meter,
     timeouts: handed.timeouts,
@@ -64,7 +66,7 @@ export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed"
 /** The outcome as a client sees it, which decides whether it tries again. */
 export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): string => {
   if (status === 0) return "indeterminate";
-  if (opened) return ended === "error_event" ? `${status} error` : String(status);
+  if (opened) return countedAs(outcomeOfStream(status, ended));
   // Half an answer is no answer: nobody can say what the other half was.
   if (ended !== "refused" && ended !== "eof") return "indeterminate";
   return isUnread && status !== 401 && status !== 503 ? `${status} unread` : readAnswer(status, body).outcome;
@@ -74,23 +76,16 @@ export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): st
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
   const i = handed.firstCall + exec.scenario.iterationInTest;
-  for (const [at, step] of story.plan(handed.seed, i, handed.view).entries()) {
-    for (let attempt = 0; ; attempt++) {
-      const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
-      if (answer.ended === "not_sent") {
-        calling.onUnsent(answer.error);
-        return;
-      }
-      calling.onAnswer({ i, step: at, attempt }, step, answer);
-      const outcome = outcomeOf(answer);
-      const refused = { outcome, retryAfter: answer.retryAfter, attempt, nowMs: Date.now() };
-      const waitMs = nextAttemptMs(step, handed.seed, i, refused);
-      if (waitMs === null) {
-        // A later step builds on this one.
-        if (!outcome.startsWith("2")) return;
-        break;
-      }
-      sleep(waitMs / 1000);
+  const tries = triesOf(story.plan(handed.seed, i, handed.view), handed.seed, i);
+  for (let next = tries.next(); !next.done; ) {
+    const { step, at, attempt, waitMs } = next.value;
+    if (waitMs !== null) sleep(waitMs / 1000);
+    const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
+    if (answer.ended === "not_sent") {
+      calling.onUnsent(answer.error);
+      return;
     }
+    calling.onAnswer({ i, step: at, attempt }, step, answer);
+    next = tries.next({ outcome: outcomeOf(answer), retryAfter: answer.retryAfter, nowMs: Date.now() });
   }
 };

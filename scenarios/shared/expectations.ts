@@ -35,7 +35,9 @@ export const expectedOn = ({ all, oneOf }: Reach, { allowed }: Expectations): Ex
 const named = (outcomes: readonly string[]): string => outcomes.join(" or ");
 
 const LEGAL = new Set([
-  ...["200", "201", "204", "200 error"],
+  "200",
+  "201",
+  "204",
   ...OUTCOMES,
   ...(Object.keys(GAP_REFUSALS) as GapRefusalName[]).map(outcomeNamed),
 ]);
@@ -66,7 +68,7 @@ const CHECKS = {
 const couldBe = (outcome: string, other: string): boolean =>
   outcome === other || (outcome.endsWith(" unread") && other.startsWith(outcome.slice(0, 4)));
 
-export type Bounds = {
+type Bounds = {
   /** Iterations for which k6 may lack a VU; more of them put the load in doubt. */
   droppedMax: number;
   /** Share of errors that ends the run, where no lease looks after it. */
@@ -102,7 +104,7 @@ export const thresholdsOf = (
 /** Only the first answers of each kind of surprise are written out, by each VU. */
 const WARNED_MAX = 2;
 
-export type Counting = {
+type Counting = {
   count(step: Step, answer: Answer): void;
   fault(message: string): void;
 };

@@ -1,6 +1,7 @@
 /** Sessions of a scenario that runs by itself: minted in setup(), and again by a VU for itself before they end. */
 import type { HandOver } from "../../src/workload/handover.ts";
 import { credentialName } from "../../src/workload/request.ts";
+import { renewAtMs } from "../../src/workload/session-renewal.ts";
 import { exchangeStep } from "../../src/workload/step.ts";
 import type { SessionWanted, Story } from "../../src/workload/story.ts";
 import { outcomeOf, sendStep } from "./calls.ts";
@@ -8,9 +9,6 @@ import { settled } from "./lease.ts";
 import { Refusal } from "./stated-target.ts";
 
 export type Sessions = Record<string, { token: string; renewAtMs: number }>;
-
-/** A session is minted again when this share of its life has gone. */
-const RENEW_AT = 0.75;
 
 const nameOf = (wanted: SessionWanted): string => credentialName({ as: "session", ...wanted });
 
@@ -27,7 +25,7 @@ const mint = (wanted: SessionWanted, handed: HandOver, id: string): Sessions[str
   const { session_token: token, expires_in } = JSON.parse(answer.body) as Record<string, unknown>;
   if (typeof token !== "string") throw new Refusal(`${what}: the answer has no session_token`);
   const lifeS = typeof expires_in === "number" && expires_in > 0 ? expires_in : 60;
-  return { token, renewAtMs: Date.now() + lifeS * 1000 * RENEW_AT };
+  return { token, renewAtMs: renewAtMs(Date.now(), lifeS * 1000) };
 };
 
 export const mintSessions = (story: Story, handed: HandOver): Sessions =>

@@ -11,7 +11,7 @@ import type { StatedBounds } from "../../src/workload/stated-lease.ts";
 /** What is wrong in what the user gave, as a sentence for him. */
 export class Refusal extends Error {}
 
-export type TargetFile = StatedTarget &
+type TargetFile = StatedTarget &
   StatedKeys &
   StatedBounds & {
     readonly name?: string;
@@ -27,7 +27,7 @@ export type TargetFile = StatedTarget &
     };
   };
 
-export type TargetRead = {
+type TargetRead = {
   file: TargetFile;
   /** The value behind a reference; `what` names the field for a message. */
   read(value: string, what: string): string;

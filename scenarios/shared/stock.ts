@@ -25,12 +25,18 @@ const sendPlain = ({ method, url, headers, body, name, timeouts }: Outgoing): An
     body: text,
     headers: got,
   } = http.request(method, url, body ?? null, {
-    ...{ headers, redirects: 0, responseType: "text" },
-    ...{ timeout: timeouts.callMs, tags: { name } },
+    headers,
+    redirects: 0,
+    responseType: "text",
+    timeout: timeouts.callMs,
+    tags: { name },
   });
   return {
     ...NOTHING,
-    ...{ sentUs, doneUs: nowUs(), status, error: status === 0 ? error : "" },
+    sentUs,
+    doneUs: nowUs(),
+    status,
+    error: status === 0 ? error : "",
     body: typeof text === "string" ? text : "",
     ended: status === 0 ? brokenBy(error) : "refused",
     retryAfter: got["Retry-After"],
@@ -84,8 +90,17 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
   const error = answer.error || (opened || status === 0 ? broken : "");
   const came = aborted ? "closed_by_client" : error === "" ? "eof" : brokenBy(error);
   return {
-    ...{ sentUs, firstUs: opened ? firstUs : null, doneUs: terminalUs ?? nowUs(), status, opened },
-    ...{ events: opened ? events : 0, late, names, error, body: "", aborted: aborted && ended === null },
+    sentUs,
+    firstUs: opened ? firstUs : null,
+    doneUs: terminalUs ?? nowUs(),
+    status,
+    opened,
+    events: opened ? events : 0,
+    late,
+    names,
+    error,
+    body: "",
+    aborted: aborted && ended === null,
     ended: status !== 0 && !opened ? "refused" : (ended ?? came),
     retryAfter: answer.headers?.["Retry-After"],
     isUnread: status !== 0 && !opened,

@@ -10,7 +10,7 @@ export type SummaryData = {
   state?: { testRunDurationMs?: number };
 };
 
-export type Ran = { story: Story; target: string; notes: readonly string[]; handed: HandOver };
+type Ran = { story: Story; target: string; notes: readonly string[]; handed: HandOver };
 
 const ms = (value: number | undefined): string => (value === undefined ? "-" : `${value.toFixed(1)} ms`);
 

@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { FromChild, ToChild } from "./child-side.ts";
 
-export type Usage = {
+type Usage = {
   /** CPU time since the process began, in microseconds. */
   cpuUs: number;
   rssBytes: number;

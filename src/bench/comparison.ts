@@ -2,6 +2,7 @@
  * Two sides measured in turn, A B A B …, in short blocks: what the machine does meanwhile meets both alike, so each pair
  * gives a ratio, and the median of the ratios is the figure. Absolute figures of a shared machine decide nothing.
  */
+import { median } from "../history/statistics.ts";
 
 /** One block. Higher is better, unless the row says otherwise. */
 export type Block = {
@@ -40,12 +41,8 @@ export type Row = {
   doubts: string[];
 };
 
-export const median = (values: readonly number[]): number => {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const upper = sorted[middle] ?? Number.NaN;
-  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
-};
+/** Not a number of nothing: a row without a pair reaches no target. */
+const typical = (values: readonly number[]): number => median(values) ?? Number.NaN;
 
 const reaches = (target: Target, ratio: number): boolean =>
   "atLeast" in target ? ratio >= target.atLeast : ratio <= target.atMost;
@@ -67,7 +64,7 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
   const clean = measured.filter(isClean);
   const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
-  const ratio = median(ratios);
+  const ratio = typical(ratios);
   const { target } = about;
   return {
     ...about,
@@ -76,8 +73,8 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
     ratioMax: Math.max(...ratios),
     rounds: pairs.length,
     leftOut: measured.length - pairs.length,
-    ours: median(pairs.map(({ ours }) => ours.value)),
-    against: median(pairs.map(({ against }) => against.value)),
+    ours: typical(pairs.map(({ ours }) => ours.value)),
+    against: typical(pairs.map(({ against }) => against.value)),
     verdict: target === null ? "told" : reaches(target, ratio) ? "reached" : "missed",
     pairs: measured,
     // What others did to a pair that is left out does no harm; what went wrong on our side is told in any case.

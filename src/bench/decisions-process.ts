@@ -6,8 +6,8 @@ import type { KeySnapshot } from "../core/records.ts";
 import { fixedShedder } from "../core/shedding.ts";
 import { serveParent } from "./child-side.ts";
 
-export const DECISIONS = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
-export type Decision = (typeof DECISIONS)[number];
+const DECISIONS = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
+type Decision = (typeof DECISIONS)[number];
 export type DecisionQuestion = { decision: Decision; durationMs: number };
 
 const ORIGIN = "https://app.example";
@@ -17,13 +17,26 @@ const DEPLOYMENT: Deployment = { sessions: "enabled", rate: { perS: 50, burst: 1
 const snapshot = (kind: "server" | "publishable"): KeySnapshot =>
   ({
     key: {
-      ...{ id: "key_bench", org_id: "org_bench", kind, env: "live", name: "bench", status: "valid", expires_at: null },
-      ...{ scopes: ["ai", "design", "maps"], products: [], vendor_acknowledged: true },
-      ...{ allowed_origins: kind === "publishable" ? [ORIGIN] : [], allowed_ips: [] },
+      id: "key_bench",
+      org_id: "org_bench",
+      kind,
+      env: "live",
+      name: "bench",
+      status: "valid",
+      expires_at: null,
+      scopes: ["ai", "design", "maps"],
+      products: [],
+      vendor_acknowledged: true,
+      allowed_origins: kind === "publishable" ? [ORIGIN] : [],
+      allowed_ips: [],
     },
     org: {
-      ...{ id: "org_bench", tier: "Pro", map_load_allowance: 100_000, key_limit: null },
-      ...{ basemap_style_id: null, in_flight_cap: null },
+      id: "org_bench",
+      tier: "Pro",
+      map_load_allowance: 100_000,
+      key_limit: null,
+      basemap_style_id: null,
+      in_flight_cap: null,
     },
   }) as unknown as KeySnapshot;
 

@@ -22,7 +22,7 @@ const readStat = (): { busyS: number; stolenS: number; totalS: number } | null =
 };
 
 /** CPU time of a process that is not a child of ours in the narrow sense, in microseconds; 0 when it cannot be told. */
-export const cpuUsOf = (pid: number | undefined): number => {
+const cpuUsOf = (pid: number | undefined): number => {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
     return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_S) * 1e6;

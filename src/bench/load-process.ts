@@ -28,7 +28,12 @@ serveParent(() => ({
   answer: async ({ url, method, headers, body, connections, durationS }: Load): Promise<LoadResult> => {
     const cpu = process.cpuUsage();
     const ran = await autocannon({
-      ...{ url, method, headers, connections, duration: durationS, sampleInt: SAMPLE_MS },
+      url,
+      method,
+      headers,
+      connections,
+      duration: durationS,
+      sampleInt: SAMPLE_MS,
       ...(body === undefined ? {} : { body }),
     });
     const { user, system } = process.cpuUsage(cpu);

@@ -1,22 +1,14 @@
 /** A Redis of our own on a free loopback port, as durable as the platform asks for; gone with its folder at the end. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../supervision/free-port.ts";
 
-export type RedisProcess = { url: string; pid: number; end(): Promise<void> };
+type RedisProcess = { url: string; pid: number; end(): Promise<void> };
 
 const START_MS = 10_000;
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 
 const answers = (port: number): Promise<boolean> =>
   new Promise((resolve) => {

@@ -5,9 +5,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { median } from "../history/statistics.ts";
 import type { Bench, Settings } from "./bench.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { type Block, compare, median, type Row } from "./comparison.ts";
+import { type Block, compare, type Row } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
 import type { Load, LoadResult } from "./load-process.ts";
 
@@ -78,7 +79,7 @@ export const soak: Bench = {
           samples.flatMap(({ calls, rssBytes }) =>
             calls > last * from && calls <= last * to ? [(rssBytes[name] ?? 0) / MIB] : [],
           ),
-        );
+        ) ?? Number.NaN;
       return Object.keys(processes).map((name): Row => {
         const block = (value: number): Block => ({ value, cpuUsEach: null, doubts, disturbances: [] });
         const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));

@@ -61,7 +61,12 @@ const startBare = async (frames: string[], durationMs: number, nodeArguments: st
 };
 
 const opening = ({ url, headers }: Side, streams: number, rampMs: number): StreamQuestion => ({
-  ...{ do: "open", url, headers, body: BODY, streams, rampMs },
+  do: "open",
+  url,
+  headers,
+  body: BODY,
+  streams,
+  rampMs,
 });
 
 const countEvents = async (client: Child, side: Side, durationMs: number): Promise<Block> => {

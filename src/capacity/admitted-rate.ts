@@ -14,7 +14,7 @@ export const CALLS_MIN = 4;
 
 export const isAdmitted = ({ outcome }: CallLine): boolean => classOf(outcome) === "answered";
 
-export type AdmittedRate = { perS: number; n: number; atMostPerS: number };
+type AdmittedRate = { perS: number; n: number; atMostPerS: number };
 
 /** The most of these calls that were under way at once. */
 const mostAtOnce = (calls: readonly CallLine[]): number => {

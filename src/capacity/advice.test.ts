@@ -11,14 +11,23 @@ const probe = (ratePerS: number, outcomes: Record<string, number>, bad = 0, lagM
   const calls = Object.values(outcomes).reduce((sum, n) => sum + n, 0);
   return {
     plan: { purpose: "narrow", ratePerS, warmUpS: 1, playS: 10, mayStopEarly: false, dispersions: [1] },
-    ...{ playedS: 10, calls, outcomes, latencyMsP50: 200 },
+    playedS: 10,
+    calls,
+    outcomes,
+    latencyMsP50: 200,
     tallies: [{ bad, n: calls, blocks: [] }],
     generator: { lagMsP99, dropped: 0, queued: 0, unmade: 0, cpuShare: 0.1, stealShare: 0, notes: [] },
   };
 };
 
 const answerOf = (more: Partial<Answer> = {}): Answer => ({
-  ...{ kind: "found", ratePerS: 44, low: 40, high: 48, binding: 0, reason: "confirmed", generator: "on schedule" },
+  kind: "found",
+  ratePerS: 44,
+  low: 40,
+  high: 48,
+  binding: 0,
+  reason: "confirmed",
+  generator: "on schedule",
   ...more,
 });
 
@@ -103,7 +112,11 @@ describe("a demand", () => {
 
 describe("claims", () => {
   const foundOf = (more: Partial<Answer>, demand: Found["demand"] = null): Found => ({
-    ...{ answer: answerOf(more), limit: limitBy("429 b2b_overloaded"), advice: [], demand, calls: 9 },
+    answer: answerOf(more),
+    limit: limitBy("429 b2b_overloaded"),
+    advice: [],
+    demand,
+    calls: 9,
     objectives: ["refusals<=1%", "p99<=300ms"],
   });
   const verdicts = (found: Found) =>

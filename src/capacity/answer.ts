@@ -101,7 +101,10 @@ export const answerInterval = (
       : `${perS(low)}, the safe end of the interval, was not confirmed`;
   return {
     kind: isNarrow && isConfirmed ? "found" : "unknown",
-    ...{ ratePerS: middle, low, high, reason },
+    ratePerS: middle,
+    low,
+    high,
+    reason,
     binding: medians.indexOf(Math.min(...medians)),
     generator: generatorEvidence(results, middle),
   };

@@ -70,7 +70,12 @@ export const capacityMeasurement = ({ answer, calls }: Found, stage: string): Me
     ? []
     : [
         {
-          ...{ name: "capacity_rps", stage, unit: "1/s", n: calls },
-          ...{ value: answer.ratePerS, low: answer.low, high: answer.high },
+          name: "capacity_rps",
+          stage,
+          unit: "1/s",
+          n: calls,
+          value: answer.ratePerS,
+          low: answer.low,
+          high: answer.high,
         },
       ];

@@ -46,7 +46,7 @@ export const demandVerdict = (answer: Answer, demand: Demand): "pass" | "fail" |
   return "inconclusive";
 };
 
-export type Setting = {
+type Setting = {
   /** `limits.replicas` of the target file. */
   readonly replicas: number | null;
   /** Organizations that the load came from. */

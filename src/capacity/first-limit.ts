@@ -2,7 +2,7 @@
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import type { ProbeResult } from "./probe.ts";
 
-export type LimitOwner =
+type LimitOwner =
   | "deployment"
   | "organization"
   | "key"

@@ -11,7 +11,7 @@ import type { Profile } from "../workload/load-profiles.ts";
 import { admittedRate, CALLS_MIN, isAdmitted, LATENCY } from "./admitted-rate.ts";
 import { steppedCalls } from "./ramp-steps.ts";
 
-export type Knee =
+type Knee =
   /** Calls per second with a 95 % interval; `by`: the outcome that ended it, or `latency`. */
   | {
       readonly found: true;
@@ -136,20 +136,4 @@ export const kneeOfRamp = (lines: readonly CallLine[], ramp: Profile, startUs?: 
 export const rateFoundOf = (knee: Knee): RateFound | null => {
   if (knee.found) return { perS: knee.capacityPerS, by: knee.by };
   return knee.atLeastPerS > 0 ? { perS: knee.atLeastPerS, by: null } : null;
-};
-
-/** Whether the ramp may end: so many steps, the last ones, are past the knee and over. */
-export const isPastKnee = (lines: readonly CallLine[], ramp: Profile, nowUs: number, startUs?: number): boolean => {
-  const calls = lines.filter(({ route }) => route !== "sdk.sessions");
-  const steps = steppedCalls(calls, ramp, startUs).filter(({ toUs }) => toUs <= nowUs);
-  const calm = calmStayUs(steps);
-  const last = steps.slice(-ENOUGH_STEPS);
-  return (
-    last.length === ENOUGH_STEPS &&
-    last.every((step) => {
-      // A stream that goes on has no line yet, a refusal has: the schedule says how many there are of both.
-      const scheduled = (step.ratePerS * (step.toUs - step.fromUs)) / 1e6;
-      return look(step, calm, Math.max(scheduled, step.calls.length)).isPast;
-    })
-  );
 };

@@ -13,10 +13,10 @@ const cut = (text: string, width: number): string => (text.length <= width ? tex
 
 const rate = (perS: number): string => (perS < 100 ? perS.toFixed(1) : perS.toFixed(0));
 
-export const verdictOf = (result: ProbeResult, limits: readonly number[]): ProbeVerdict | "left out" =>
+const verdictOf = (result: ProbeResult, limits: readonly number[]): ProbeVerdict | "left out" =>
   generatorDoubt(result) !== null ? "left out" : judgeTallies(result.tallies, limits, result.plan.dispersions);
 
-export type TableObjective = { text: string; limit: number };
+type TableObjective = { text: string; limit: number };
 
 export const probeTable = (
   results: readonly (ProbeResult & { shown: readonly string[] })[],

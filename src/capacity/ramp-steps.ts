@@ -2,7 +2,7 @@
 import type { CallLine } from "../history/line.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 
-export type RampStep = {
+type RampStep = {
   readonly fromUs: number;
   readonly toUs: number;
   readonly ratePerS: number;

@@ -27,12 +27,17 @@ export type SearchPolicy = {
 };
 
 export const POLICY: Omit<SearchPolicy, "maxPerS"> = {
-  ...{ startPerS: 4, tolerance: 0.05, playS: 240 },
-  ...{ warmUpS: 1.5, bracketS: 3, narrowS: 15, confirmS: 20 },
+  startPerS: 4,
+  tolerance: 0.05,
+  playS: 240,
+  warmUpS: 1.5,
+  bracketS: 3,
+  narrowS: 15,
+  confirmS: 20,
 };
 export const SHORT_POLICY: typeof POLICY = { ...POLICY, tolerance: 0.08, playS: 90, narrowS: 10, confirmS: 12 };
 
-export type Step = { probe: ProbePlan } | { answer: Answer };
+type Step = { probe: ProbePlan } | { answer: Answer };
 
 const LOWEST_PER_S = 0.25;
 /** A bracket's probe is lengthened until it expects this many calls. */

@@ -8,7 +8,7 @@ import type { ObjectiveTally, ProbeVerdict, Tally } from "./probe.ts";
 /** Where refusals grow as the seventh power of the rate, as with 16 slots, 1.5 is a rate 6 % away. */
 const ODDS_RATIO = 1.5;
 /** Either error at most this often: for where to look next, and for what the answer may be built on. */
-export const LIKELY = 0.05;
+const LIKELY = 0.05;
 export const SURE = 0.01;
 /** No finite number of calls shows that a share is nothing. A limit of 0 is judged as one call in a thousand. */
 const SMALLEST_LIMIT = 0.001;

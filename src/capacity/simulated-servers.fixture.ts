@@ -80,7 +80,17 @@ export const playRamp = (server: Server, ramp: Profile, seed: number, startUs = 
     const { doneUs, outcome } = server(atUs, i);
     const done_us = Math.round(doneUs);
     return {
-      ...{ type: "call", id: `r-${i}`, stage: "find-knee", driver: "simulated", org: "org_a", route: "chat.control" },
-      ...{ intended_us: atUs, sent_us: atUs, first_us: done_us, done_us, outcome, clock_error_us: 0 },
+      type: "call",
+      id: `r-${i}`,
+      stage: "find-knee",
+      driver: "simulated",
+      org: "org_a",
+      route: "chat.control",
+      intended_us: atUs,
+      sent_us: atUs,
+      first_us: done_us,
+      done_us,
+      outcome,
+      clock_error_us: 0,
     };
   });

@@ -5,7 +5,7 @@ import type { ObjectiveTally, Tally } from "./probe.ts";
 import type { ShareObjective } from "./share-objective.ts";
 
 /** Run time in microseconds, from inclusive, to exclusive. */
-export type Span = { fromUs: number; toUs: number };
+type Span = { fromUs: number; toUs: number };
 
 /** A block of a probe lasts this many times as long as a call, so that two blocks have little to do with each other. */
 const BLOCK_LATENCIES = 5;

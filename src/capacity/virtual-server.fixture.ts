@@ -86,7 +86,9 @@ export const playVirtually = (
   }
   const latencies = calls.flatMap(({ latencyS }) => latencyS ?? []).sort((a, b) => a - b);
   return {
-    ...{ plan, playedS, calls: counted },
+    plan,
+    playedS,
+    calls: counted,
     tallies: tallies.map(({ bad, n, blocks }) => ({ bad, n, blocks: blocks.filter((block) => block !== undefined) })),
     outcomes: { "200": counted - refused, ...(refused > 0 ? { "429 b2b_overloaded": refused } : {}) },
     latencyMsP50: latencies.length === 0 ? null : 1000 * (latencies[latencies.length >> 1] as number),

@@ -3,9 +3,9 @@ import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Undo } from "../supervision/undo.ts";
 import type { ExperimentSteps } from "./experiment.ts";
 
-export type FaultCommands = { inject: readonly string[]; heal: readonly string[] };
+type FaultCommands = { inject: readonly string[]; heal: readonly string[] };
 
-export type CommandFault = FaultCommands & {
+type CommandFault = FaultCommands & {
   /** The folder that the commands run in. */
   cwd: string;
   /** For supervision: an inject command that outlives the runner could break what was healed already. */

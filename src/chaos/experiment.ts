@@ -41,7 +41,7 @@ export type ExperimentPlan = {
   pollMs?: number;
 };
 
-export type Surroundings = {
+type Surroundings = {
   /** The run's clock, microseconds. */
   nowUs: () => number;
   journal: SideEffects;

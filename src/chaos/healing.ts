@@ -8,7 +8,7 @@ import { takeToxicAway } from "./take-toxic-away.ts";
 import type { ProxyState, Toxiproxy } from "./toxiproxy.ts";
 import { type CallOptions, ToxiproxyError } from "./toxiproxy-transport.ts";
 
-export type HealOptions = CallOptions & {
+type HealOptions = CallOptions & {
   /**
    * `/reset` touches every proxy of the server. False where the server is shared with others: then only toxics of ours are
    * removed as well, and what somebody else put on the proxy stays.
@@ -24,7 +24,7 @@ export type HealOptions = CallOptions & {
  * `did` names each rung that was climbed, none when the link was whole; `trouble` what failed on the way. `gone`: there
  * is no such proxy or no server any more, so no fault either, and no link.
  */
-export type Healing = { proxy: string; healed: boolean; gone: boolean; did: string[]; trouble: string[] };
+type Healing = { proxy: string; healed: boolean; gone: boolean; did: string[]; trouble: string[] };
 
 const isGone = (error: unknown): boolean =>
   error instanceof ToxiproxyError && (error.status === 404 || error.code === "ECONNREFUSED");
@@ -85,15 +85,4 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
     state = await read();
   }
   return { proxy: name, healed: state !== null && isWhole(state), gone, did, trouble };
-};
-
-/** Heals every proxy of a server, or those named; what `chaos --heal` and the watchdog do. */
-export const healAll = async (
-  toxiproxy: Toxiproxy,
-  names: string[] | "all",
-  options: HealOptions = {},
-): Promise<Healing[]> => {
-  const { mayReset: _, mayEnable: __, restart: ___, ...call } = options;
-  const which = names === "all" ? (await toxiproxy.list(call)).map((state) => state.name) : names;
-  return await Promise.all(which.map((name) => heal(toxiproxy, name, options)));
 };

@@ -6,7 +6,7 @@
 import { connect, isIP } from "node:net";
 
 /** How the exchange ended, as the client sees it. `silent`: neither answer nor end within `giveUpMs`. */
-export type LinkEnd = "complete" | "refused" | "reset" | "closed" | "silent";
+type LinkEnd = "complete" | "refused" | "reset" | "closed" | "silent";
 
 export type LinkSeen = {
   ended: LinkEnd;

@@ -7,7 +7,7 @@ import { heal } from "./healing.ts";
 import { type LinkProbe, observeLink } from "./link-probe.ts";
 import type { Toxiproxy } from "./toxiproxy.ts";
 
-export type BrokenLink = {
+type BrokenLink = {
   toxiproxy: Toxiproxy;
   proxy: string;
   fault: Fault;

@@ -6,7 +6,7 @@
 import type { Fault } from "./fault.ts";
 import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "./link-probe.ts";
 
-export type LinkWatch = {
+type LinkWatch = {
   speaks: "http" | "redis" | "something else";
   /** False where the link looks like that already when it is whole. */
   canShow(fault: Fault): boolean;
@@ -21,7 +21,9 @@ const PING = "*1\r\n$4\r\nPING\r\n";
 const redisPings = (link: string, giveUpMs: number): LinkProbe => {
   const { host, port } = httpProbe(link, "/", giveUpMs);
   return {
-    ...{ host, port, giveUpMs },
+    host,
+    port,
+    giveUpMs,
     request: PING.repeat(PINGS),
     isComplete: (received) => {
       const text = received.toString("latin1");

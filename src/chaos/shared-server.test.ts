@@ -26,7 +26,10 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
     const proxy = server.toxiproxy.proxy(name);
     await makeFault(fault, { budgetMs: 100 }).put(proxy);
     await proxy.addToxic({
-      ...{ name: "theirs", type: "latency", stream: "downstream", attributes: { latency: 1, jitter: 0 } },
+      name: "theirs",
+      type: "latency",
+      stream: "downstream",
+      attributes: { latency: 1, jitter: 0 },
     });
     return proxy;
   };

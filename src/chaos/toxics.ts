@@ -23,7 +23,7 @@ export type ToxicShape =
   /** Counted per connection, from when the toxic was added. */
   | { type: "limit_data"; attributes: { bytes: number } };
 
-export type ToxicType = ToxicShape["type"];
+type ToxicType = ToxicShape["type"];
 
 /** `toxicity` is always 1: it is rolled per connection with a generator that cannot be seeded. */
 export type Toxic = ToxicShape & { name: string; stream: ToxicStream };

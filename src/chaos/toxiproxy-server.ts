@@ -5,14 +5,14 @@
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../supervision/free-port.ts";
 import { pause } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
 /** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
-export type ServerCommand = {
+type ServerCommand = {
   name: string;
   command: string;
   args: string[];
@@ -20,7 +20,7 @@ export type ServerCommand = {
   ends: "by-signal";
   endLast: boolean;
 };
-export type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
+type ServerChild = { readonly pid: number; readonly exited: Promise<unknown>; stop: () => Promise<unknown> };
 export type StartChild = (command: ServerCommand) => Promise<ServerChild>;
 
 export type ToxiproxyServer = {
@@ -33,7 +33,7 @@ export type ToxiproxyServer = {
   stop: () => Promise<void>;
 };
 
-export type ServerOptions = {
+type ServerOptions = {
   /** Path of `toxiproxy-server`. */
   path: string;
   start: StartChild;
@@ -41,17 +41,6 @@ export type ServerOptions = {
   readyMs?: number;
   tries?: number;
 };
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      const port = typeof address === "object" && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 
 /** Resolves to the version once the server answers and knows the mark; throws a sentence when it does not in time. */
 const waitUntilOurs = async (

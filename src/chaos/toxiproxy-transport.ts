@@ -5,7 +5,7 @@
  */
 import { Agent, request } from "undici";
 
-export const CONTROL_CALL_MS = 5_000;
+const CONTROL_CALL_MS = 5_000;
 
 /** A control call that failed. `status` is the server's, or `null` when no answer came. */
 export class ToxiproxyError extends Error {
@@ -46,7 +46,7 @@ const whyNoAnswer = (error: unknown, callMs: number, outer: AbortSignal | undefi
   return code ?? message ?? String(error);
 };
 
-export type Transport = {
+type Transport = {
   /** The parsed answer (text where it is not JSON, `undefined` where it is empty). Throws `ToxiproxyError`. */
   call: (
     method: "GET" | "POST" | "PATCH" | "DELETE",

@@ -87,7 +87,12 @@ export const capacityCommand = (): Command =>
     const common = runOptions(options);
     const short = options.short === true;
     const wishes: CapacityWishes = {
-      ...{ targetFile, slo, arrivals, demandFile, short, owned: common.owned },
+      targetFile,
+      slo,
+      arrivals,
+      demandFile,
+      short,
+      owned: common.owned,
       story: scenario,
     };
     if (options.dryRun === true) return showPlan(await planCapacity(wishes), options.json === true);

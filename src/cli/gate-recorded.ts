@@ -23,7 +23,9 @@ const EXIT_OF: Record<RecordedComparison["verdict"], number> = {
 };
 
 const WORDS: Record<RecordedComparison["verdict"], string> = {
-  ...{ regression: "WORSE", "no-regression": "ok", inconclusive: "open" },
+  regression: "WORSE",
+  "no-regression": "ok",
+  inconclusive: "open",
 };
 
 const figure = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3));

@@ -63,7 +63,10 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
     throw new CommandError(EXIT.usage, "gate needs --base FILE and --head FILE, the target files of two deployments");
   }
   const wishes: GateWishes = {
-    ...{ baseFile: base, headFile: head, owned: options.iOwn ?? [], scenario },
+    baseFile: base,
+    headFile: head,
+    owned: options.iOwn ?? [],
+    scenario,
     ...(rate === undefined ? {} : { ratePerS: rate }),
     ...(pairs === undefined ? {} : { pairs }),
   };
@@ -74,7 +77,9 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
   if (pairs !== undefined) words.push("--pairs", `${pairs}`);
   const say = narrator({ quiet: options.quiet === true, title: "gate", seed: common.seed });
   const result = await gateTargets({
-    ...{ ...common, ...wishes, events: say },
+    ...common,
+    ...wishes,
+    events: say,
     replay: commandLine(words, options, common.seed),
   }).finally(say.end);
   if (result.table.length > 0) process.stderr.write(`\n${result.table.join("\n")}\n\n`);

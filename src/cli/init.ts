@@ -114,7 +114,10 @@ const init = async (options: InitOptions): Promise<void> => {
   }
   const has = keysHere();
   const proposal = proposeTarget({
-    ...{ baseUrl: probed?.baseUrl ?? given, seen: probed !== null, has, keyManagement: probed?.keyManagement ?? true },
+    baseUrl: probed?.baseUrl ?? given,
+    seen: probed !== null,
+    has,
+    keyManagement: probed?.keyManagement ?? true,
     ...(probed?.tileUrl === undefined ? {} : { tileUrl: probed.tileUrl }),
     ...(options.origin === undefined ? {} : { origin: options.origin.replace(/\/+$/, "") }),
     ...(ca === undefined ? {} : { ca }),

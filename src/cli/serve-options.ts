@@ -184,7 +184,11 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
   // Fair shares take the place of the organization's cap where the limit adapts.
   const orgInFlight = options.orgInFlight ?? (shedding === "adaptive" ? globalInFlight : undefined);
   return {
-    ...{ host, port, shedding, logLevel, globalInFlight },
+    host,
+    port,
+    shedding,
+    logLevel,
+    globalInFlight,
     inference: {
       slots,
       serviceMs: options.serviceMs,

@@ -23,7 +23,9 @@ type VerifyCommandOptions = TargetOptions & {
 };
 
 const wishesOf = (options: VerifyCommandOptions): VerifyWishes => ({
-  ...{ only: options.only, skip: options.skip, ratePerS: options.rate },
+  only: options.only,
+  skip: options.skip,
+  ratePerS: options.rate,
   allowWrites: options.allowWrites === true,
   allowQuotaBurn: options.allowQuotaBurn === true,
   allowLoad: options.allowLoad === true,
@@ -50,7 +52,8 @@ const SHOWN_LACKS = 3;
 const showVerifyPlan = async (targetFile: string, options: VerifyCommandOptions): Promise<void> => {
   const { plan, refusedByGuard } = await planOfTarget({
     ...wishesOf(options),
-    ...{ targetFile, owned: options.iOwn ?? [] },
+    targetFile,
+    owned: options.iOwn ?? [],
   });
   if (options.json === true) {
     process.stdout.write(`${JSON.stringify({ ...plan, refused_by_guard: refusedByGuard }, null, 2)}\n`);
@@ -139,7 +142,9 @@ export const verifyCommand = (): Command =>
     const result = await verifyTarget({
       ...common,
       ...wishesOf(options),
-      ...{ targetFile, requireAll: options.requireAll === true, onProgress: narration.progress },
+      targetFile,
+      requireAll: options.requireAll === true,
+      onProgress: narration.progress,
       replay: commandLine(["verify"], options, common.seed),
       events: { ...say, step: () => undefined, stage: () => undefined },
     }).finally(() => {

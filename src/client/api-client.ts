@@ -32,7 +32,7 @@ export class NotSentError extends Error {
   override name = "NotSentError";
 }
 
-export type ApiClientOptions = {
+type ApiClientOptions = {
   target: Target;
   secrets: Secrets;
   view: TargetView;
@@ -68,7 +68,7 @@ const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: str
   return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
 };
 
-export const addressOf = (target: Target, step: Step): { origin: string; path: string } => {
+const addressOf = (target: Target, step: Step): { origin: string; path: string } => {
   const { origin, pathname, search } = new URL(urlOf(target, step));
   return { origin, path: pathname + search };
 };

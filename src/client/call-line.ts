@@ -1,5 +1,6 @@
 /** From an exchange to a line of the history: the outcome by its name, and what a judge may want of the answer. */
 import { readAnswer } from "../contract/envelopes.ts";
+import { countedAs, ERROR_IN_BODY, outcomeOfStream } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { Step } from "../workload/step.ts";
 import type { ObservedLine } from "./observed-line.ts";
@@ -26,12 +27,12 @@ const answerFields = (step: Step, seen: Received): Partial<ObservedLine> & { out
   const error = seen.error === undefined ? {} : { error: seen.error };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
-    return { outcome: seen.ended === "error_event" ? "200 error" : `${seen.status}`, ...error };
+    return { outcome: countedAs(outcomeOfStream(seen.status, seen.ended)), ...error };
   }
   if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.error ?? seen.ended };
   const answer = readAnswer(seen.status, seen.text);
   const fields: Partial<ObservedLine> & { outcome: string } = { outcome: answer.outcome };
-  if (answer.outcome === "200 error" || seen.status >= 300) fields.envelope = answer.envelope;
+  if (answer.outcome === ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
   if (answer.quota !== undefined) fields.quota = answer.quota;
   const retryAfter = headerText(seen.headers["retry-after"]);
   if (retryAfter !== undefined) fields.retry_after = retryAfter;

@@ -8,9 +8,9 @@ import type { Secrets } from "../target/secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";
 import type { CallerName } from "../workload/callers/target-view.ts";
 import { credentialName } from "../workload/request.ts";
+import { renewAtMs } from "../workload/session-renewal.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
-import { renewAtMs } from "./session-renewal.ts";
 
 export class CredentialMissingError extends Error {
   constructor(of: string, expected: string) {
@@ -19,7 +19,7 @@ export class CredentialMissingError extends Error {
   }
 }
 
-export type Minted = { token: string; expiresInS: number };
+type Minted = { token: string; expiresInS: number };
 
 export type CredentialBook = {
   /** What is sent for somebody's credential, if it is known already. */

@@ -4,7 +4,7 @@ import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 
 /** Enough that calls do not wait for a connection unless the target file bounds them. */
-export const CONNECTIONS_DEFAULT = 2048;
+const CONNECTIONS_DEFAULT = 2048;
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /** What one HTTP/2 connection carries side by side: the client's own bound. A server may allow fewer. */
@@ -17,7 +17,7 @@ export const inFlightMax = ({ transport, base_url }: Pick<Target, "transport" | 
   return shared ? connections * STREAMS_PER_CONNECTION : connections;
 };
 
-export type OpenTransport = {
+type OpenTransport = {
   dispatcher: Dispatcher;
   /** Names in lower case; sent with every call. */
   headers: Readonly<Record<string, string>>;

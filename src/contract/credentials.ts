@@ -6,9 +6,9 @@
 export type CredentialKind = "publishable" | "server" | "session" | "unknown";
 
 /** Keys longer than this, or with other than visible ASCII, are refused without a look-up (item 58). */
-export const CREDENTIAL_MAX_CHARS = 4096;
-export const KEY_MIN_CHARS = 8;
-export const KEY_MAX_CHARS = 256;
+const CREDENTIAL_MAX_CHARS = 4096;
+const KEY_MIN_CHARS = 8;
+const KEY_MAX_CHARS = 256;
 
 export const credentialKind = (credential: string): CredentialKind => {
   if (!/^[\x21-\x7e]+$/.test(credential)) return "unknown";

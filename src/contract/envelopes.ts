@@ -2,7 +2,15 @@
  * The bodies of refusals, written and read in one place (specification section 7.1, items 182-189). Reading never throws:
  * what is not a body of the contract is called `edge`, because a balancer or a firewall wrote it, not the API.
  */
-import { type AnyRefusalName, GAP_REFUSALS, LEGACY_SUBCODES, REFUSALS, type Refusal, refusalOf } from "./refusals.ts";
+import {
+  type AnyRefusalName,
+  ERROR_IN_BODY,
+  GAP_REFUSALS,
+  LEGACY_SUBCODES,
+  REFUSALS,
+  type Refusal,
+  refusalOf,
+} from "./refusals.ts";
 
 /** What `map_load_quota_exceeded` adds to its flat body (item 184). */
 export type QuotaFields = { meter: string; limit: number; used: number };
@@ -20,7 +28,7 @@ export const writeEnvelope = (name: AnyRefusalName, quota?: QuotaFields, errors?
   return errors === undefined ? { detail: subcode } : { detail: subcode, errors };
 };
 
-export type AnswerRead = {
+type AnswerRead = {
   /** As counted in `by_outcome` (interface.md section 3). */
   outcome: string;
   subcode: string | null;
@@ -76,7 +84,7 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     return answer;
   };
   if (status >= 200 && status < 300) {
-    return "error" in fields ? read("200 error", null) : read(`${status}`, null);
+    return "error" in fields ? read(ERROR_IN_BODY, null) : read(`${status}`, null);
   }
   if (said !== null) {
     const subcode = LEGACY.get(said) ?? said;

@@ -90,12 +90,23 @@ export const outcomeOf = (name: AnyRefusalName): string => {
   return subcode === null ? `${status}` : `${status} ${subcode}`;
 };
 
+/** The two failures that travel under status 200: an `error` key in the body, and an `error` event in a stream. */
+export const ERROR_IN_BODY = "200 error";
+export const ERROR_IN_STREAM = "200 error event";
+
+/** What came of a call that was answered with a stream, by how the stream ended. */
+export const outcomeOfStream = (status: number, ended: string): string =>
+  ended === "error_event" ? ERROR_IN_STREAM : `${status}`;
+
+/** `by_outcome` and the lines of a history have one name for both failures; how the stream ended separates them. */
+export const countedAs = (outcome: string): string => (outcome === ERROR_IN_STREAM ? ERROR_IN_BODY : outcome);
+
 /**
  * The 30 distinct outcomes that a run can see (spec-checklist.md part D): 28 refusals and the two failures that travel
  * under status 200. `coverage.outcomes_seen` counts these.
  */
 export const OUTCOMES: readonly string[] = [
   ...(Object.keys(REFUSALS) as RefusalName[]).map(outcomeOf),
-  "200 error",
-  "200 error event",
+  ERROR_IN_BODY,
+  ERROR_IN_STREAM,
 ];

@@ -4,7 +4,7 @@
  */
 import type { Stream } from "./routes.ts";
 
-export type Vocabulary = {
+type Vocabulary = {
   /** Events that carry content, in any number. */
   readonly content: readonly string[];
   /** The event that ends a successful stream. */

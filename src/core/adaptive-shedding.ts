@@ -15,7 +15,7 @@
  */
 import { type Caps, InFlight, type Shedder } from "./shedding.ts";
 
-export type AdaptiveOptions = Caps & {
+type AdaptiveOptions = Caps & {
   /** T: the p90 queue wait, in milliseconds, at which the limit neither grows nor shrinks but for the headroom. */
   toleratedWaitMs: number;
   windowMs?: number;

@@ -5,7 +5,7 @@
 import { PRODUCT_SCOPE, type Product, type Scope } from "../contract/routes.ts";
 import { type KeyRecord, type KeySnapshot, TIER_ADMITS } from "./records.ts";
 
-export type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_capability_not_allowed";
+type AdmissionRefusal = "insufficient_scope" | "product_not_allowed" | "tier_capability_not_allowed";
 
 /** An empty restriction list restricts nothing but `viewer`, which must be named (item 57, A7). */
 export const storedProduct = (key: KeyRecord, product: Product): boolean =>

@@ -79,8 +79,17 @@ describe("a creation", () => {
 
   test("of which little was said stores a live key without a name and without restrictions", () => {
     expect(decideCreation(org(), 0, { kind: "server" })).toEqual({
-      ...{ org_id: "org_1", kind: "server", env: "live", name: "", scopes: [], products: [] },
-      ...{ allowed_origins: [], allowed_ips: [], vendor_acknowledged: false, status: "valid", expires_at: null },
+      org_id: "org_1",
+      kind: "server",
+      env: "live",
+      name: "",
+      scopes: [],
+      products: [],
+      allowed_origins: [],
+      allowed_ips: [],
+      vendor_acknowledged: false,
+      status: "valid",
+      expires_at: null,
     });
   });
 

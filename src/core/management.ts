@@ -101,7 +101,7 @@ const keyLimitHasRoom: ManagementCheck = ({ org, before, liveKeys }) =>
   before === null && liveKeys >= org.key_limit ? "key_limit_reached" : null;
 
 /** B5, after 401, role and a well-formed body, which are the API's. */
-export const MANAGEMENT_ORDER: Readonly<Record<string, ManagementCheck>> = {
+const MANAGEMENT_ORDER: Readonly<Record<string, ManagementCheck>> = {
   planIsRecognized,
   scopesAreKnown,
   productsAreKnown,

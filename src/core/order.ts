@@ -106,7 +106,7 @@ const organizationHasRoom: Check = (call) => {
 };
 
 /** What an admitted call is charged: a tile mint is a map load (A9), other mints are free (item 80). */
-export const meterOf = (call: Call): MeterTake | null => {
+const meterOf = (call: Call): MeterTake | null => {
   const name = call.route.surface === "exchange" ? (call.product === "tile" ? "map_loads" : null) : call.route.meter;
   if (name === null || name === undefined) return null;
   const cap = name === "map_loads" ? mapLoadCap(call.snapshot.org) : call.deployment.designCap;

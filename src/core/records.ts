@@ -20,7 +20,7 @@ export type Organization = {
 };
 
 export type KeyKind = "publishable" | "server";
-export type KeyStatus = "valid" | "revoked" | "expired";
+type KeyStatus = "valid" | "revoked" | "expired";
 
 export type KeyRecord = {
   id: string;

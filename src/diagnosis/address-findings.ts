@@ -13,7 +13,7 @@ const SEARCH_CALLS = 6;
  * `yes`: the API is there. `one`: some deployments say 404 to whoever has no credential, so one role decides. `no`: keys
  * are not sent there.
  */
-export type AddressFound = { readonly found: Finding; readonly goOn: "yes" | "one" | "no" };
+type AddressFound = { readonly found: Finding; readonly goOn: "yes" | "one" | "no" };
 
 const elsewhere = async (target: Target, folder: string, calls: SingleCalls): Promise<string | null> => {
   calls.take(SEARCH_CALLS);

@@ -19,7 +19,9 @@ const listStep = (calls: SingleCalls, credential: CredentialRef): Step => {
 
 const changeStep = (calls: SingleCalls, credential: CredentialRef): Step =>
   stepOf(calls.view, 0, {
-    ...{ route: "keys.update", credential, via: "authorization" },
+    route: "keys.update",
+    credential,
+    via: "authorization",
     path: `/shared-api/api-keys/${NOBODYS_KEY}`,
     body: { text: JSON.stringify({ products: ["tile"] }), is: "ok" },
   });

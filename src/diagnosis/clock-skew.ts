@@ -6,7 +6,7 @@
 export type DatedAnswer = { readonly sentMs: number; readonly heardMs: number; readonly date: string | undefined };
 
 /** `offsetMs`: theirs minus ours; `null` where no answer has a date, or where the answers contradict each other. */
-export type ClockSkew =
+type ClockSkew =
   | { readonly offsetMs: number; readonly errorMs: number }
   | { readonly offsetMs: null; readonly why: "no date" | "contradicting" };
 

@@ -1,4 +1,5 @@
 /** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
+import { median } from "../history/statistics.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { stepOf } from "../workload/step.ts";
@@ -8,7 +9,7 @@ import { networkAdvice } from "./network-errors.ts";
 import { type Answered, headerOf, isAdmitted, type SingleCalls } from "./single-calls.ts";
 import { lookAtTls } from "./tls-look.ts";
 
-export const LATENCY_CALLS = 10;
+const LATENCY_CALLS = 10;
 const SKEW_MS_MAX = 1_000;
 const DAYS_LEFT_MIN = 14;
 const DAY_MS = 24 * 3_600_000;
@@ -74,18 +75,12 @@ export const echoFinding = (answers: readonly Answered[]): Finding => {
   return finding("info", "X-Request-Id", `${text}: its logs cannot be matched to our calls by it`);
 };
 
-const median = (sorted: readonly number[]): number => {
-  const half = sorted.length >> 1;
-  return sorted.length % 2 === 1
-    ? (sorted[half] as number)
-    : ((sorted[half - 1] as number) + (sorted[half] as number)) / 2;
-};
-
 /** Ten times the style catalog, one call after the other: by the server key, or without one where there is none. */
 export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
   const asServer = mayUseKey && target.credentials?.server !== undefined;
   const step = stepOf(calls.view, 0, {
-    ...{ route: "design.styles", via: "authorization" },
+    route: "design.styles",
+    via: "authorization",
     credential: asServer ? { as: "server", of: "role:server" } : { as: "none" },
   });
   const tookMs: number[] = [];
@@ -95,9 +90,9 @@ export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseK
     outcomes.add(sent.line.outcome);
     if (sent.answer.status !== null) tookMs.push(sent.tookMs);
   }
-  if (tookMs.length === 0) return finding("skipped", "latency", "no call was left for it, or none was answered");
-  const sorted = tookMs.toSorted((a, b) => a - b);
+  const typical = median(tookMs);
+  if (typical === null) return finding("skipped", "latency", "no call was left for it, or none was answered");
   const of = [...outcomes].every(isAdmitted) ? "" : ` (the answers were ${[...outcomes].join(", ")})`;
-  const text = `median ${median(sorted).toFixed(1)} ms, min ${(sorted[0] as number).toFixed(1)} ms of ${sorted.length} GETs of the style catalog${of}`;
+  const text = `median ${typical.toFixed(1)} ms, min ${Math.min(...tookMs).toFixed(1)} ms of ${tookMs.length} GETs of the style catalog${of}`;
   return finding("ok", "latency", text);
 };

@@ -11,7 +11,7 @@ import { askWhatAnswers, type WhatAnswers } from "./what-answers.ts";
 
 export type Tried = { readonly url: string; readonly what: WhatAnswers };
 
-export type BaseUrlFound = {
+type BaseUrlFound = {
   /** Best first; `null` where nothing at any of them is the API. */
   readonly found: Tried | null;
   readonly tried: readonly Tried[];

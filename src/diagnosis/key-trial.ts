@@ -29,7 +29,7 @@ const stepFor = ({ of, expected }: KeyTrial, calls: SingleCalls, via: Step["via"
   return stepOf(calls.view, 0, { route: "sdk.sessions", credential, origin: "listed", product: "chat", via });
 };
 
-export const fits = (outcome: string, accepts: readonly string[]): boolean =>
+const fits = (outcome: string, accepts: readonly string[]): boolean =>
   accepts.some((one) => (one === ADMITTED ? isAdmitted(outcome) : one === outcome));
 
 const inWords = (accepts: readonly string[], via: Expectation["via"]): string =>
@@ -76,7 +76,7 @@ export const failedTrial = (name: string, where: string, error: unknown): Findin
   throw error;
 };
 
-export type KeyTried = { readonly finding: Finding; readonly sent?: Answered };
+type KeyTried = { readonly finding: Finding; readonly sent?: Answered };
 
 /** Two calls at the most: a deployment may look into one header alone (items 22, 143). */
 export const tryKey = async (trial: KeyTrial, calls: SingleCalls): Promise<KeyTried> => {

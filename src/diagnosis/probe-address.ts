@@ -47,7 +47,10 @@ const notFound = (tried: readonly Tried[]): Probed => {
       : { todo: "is this the API's own address, and not that of its documentation or console?" };
   return {
     findings: [finding(silent ? "silent" : "wrong", "base_url", text, todo)],
-    ...{ baseUrl: null, tileUrl: undefined, keyManagement: false, silent },
+    baseUrl: null,
+    tileUrl: undefined,
+    keyManagement: false,
+    silent,
   };
 };
 

@@ -74,7 +74,10 @@ const tryQuota = async (
   }
   try {
     const step = stepOf(calls.view, 0, {
-      ...{ route: "sdk.sessions", origin: "listed", product: "tile", via: "authorization" },
+      route: "sdk.sessions",
+      origin: "listed",
+      product: "tile",
+      via: "authorization",
       credential: { as: "publishable", of: `role:${role}` },
     });
     const sent = await calls.call(step);

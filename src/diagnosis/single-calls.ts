@@ -64,8 +64,15 @@ export const openSingleCalls = async (parts: {
   // Counted from 1970, so that an answer's `Date` can be held against it.
   const clock = createRunClock(0);
   const client = await openApiClient({
-    ...{ target, secrets, view, clock, timeouts: PATIENCE, idPrefix: prefix },
-    ...{ stage: "doctor", driver: "doctor", onLine: () => undefined },
+    target,
+    secrets,
+    view,
+    clock,
+    timeouts: PATIENCE,
+    idPrefix: prefix,
+    stage: "doctor",
+    driver: "doctor",
+    onLine: () => undefined,
   });
   const left = (): number => Math.min(callsMax - made, budget.left("requests"));
   const take = (calls: number): void => {
@@ -85,7 +92,9 @@ export const openSingleCalls = async (parts: {
       take(1);
       const id = `${prefix}.${made}`;
       const sent = await client.send(step, {
-        ...{ id, stage: "doctor", driver: "doctor" },
+        id,
+        stage: "doctor",
+        driver: "doctor",
         intendedUs: clock.nowUs(),
       });
       const answered = { ...sent, id, tookMs: (sent.answer.doneUs - sent.answer.sentUs) / 1000 };

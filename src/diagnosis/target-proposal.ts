@@ -12,7 +12,7 @@ export const KEY_VARIABLES = {
 /** An origin that nobody has: `doctor` says that it has to be replaced. */
 export const ORIGIN_TO_REPLACE = "https://your-app.example";
 
-export type ProposalParts = {
+type ProposalParts = {
   baseUrl: string;
   /** Whether an answer of the API was seen there. */
   seen: boolean;

@@ -15,7 +15,10 @@ const trialsOf = ({ tenants = [] }: Target): KeyTrial[] =>
     const of = `tenant:${org}` as const;
     const means = `a full key of a ${tier ?? "Free or Pro"} organization`;
     const trial = (kind: "publishable" | "server", origin: string | undefined): KeyTrial => ({
-      ...{ name: `${org}, ${kind}`, of, where: `tenants[${at}].${kind}`, origin },
+      name: `${org}, ${kind}`,
+      of,
+      where: `tenants[${at}].${kind}`,
+      origin,
       expected: { via: kind === "server" ? "catalog" : "exchange", accepts, means },
     });
     return [

@@ -6,7 +6,7 @@ import type { Target } from "../target/target.ts";
 
 const WAIT_MS = 5_000;
 
-export type TlsSeen = {
+type TlsSeen = {
   /** `h2` or `http/1.1`; `null` where the deployment does not negotiate. */
   alpn: string | null;
   /** Such as `TLSv1.3`. */
@@ -29,7 +29,9 @@ export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSe
     ...(await read(ca, "ca")),
     ...(await read(cert, "cert")),
     ...(await read(key, "key")),
-    ...{ host, port: url.port === "" ? 443 : Number(url.port), ALPNProtocols: ["h2", "http/1.1"] },
+    host,
+    port: url.port === "" ? 443 : Number(url.port),
+    ALPNProtocols: ["h2", "http/1.1"],
     ...(isIP(host) === 0 ? { servername: host } : {}),
     // Only looked at: nothing is sent over this connection.
     rejectUnauthorized: false,

@@ -14,7 +14,7 @@ export type WhatAnswers =
   | { readonly is: "moved"; readonly first: Answered; readonly to: string }
   | { readonly is: "silent"; readonly first: Answered; readonly code: string };
 
-export const NO_SUCH_PATH = "/floodgate-no-such-path";
+const NO_SUCH_PATH = "/floodgate-no-such-path";
 
 export const plainGet = (view: TargetView, path: string): Step => ({
   ...stepOf(view, 0, { route: "design.styles", credential: { as: "none" }, path }),

@@ -7,6 +7,7 @@ import autocannon from "autocannon";
 import { openApiClient } from "../client/api-client.ts";
 import { createRunClock } from "../client/clock.ts";
 import { readAnswer } from "../contract/envelopes.ts";
+import { ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
@@ -28,7 +29,7 @@ export type AutocannonOptions = {
   epochUs: number;
 };
 
-export type AutocannonResult = {
+type AutocannonResult = {
   /** Answers by outcome; calls without an answer stand under `indeterminate`. */
   byOutcome: Record<string, number>;
   /** Answers per second, refusals among them. */
@@ -44,7 +45,7 @@ const TIMEOUT_S = 30;
 
 const outcomeOf = (status: number, body: string): string => {
   // A stream's end is not seen here, but that it said "error" is.
-  if (status === 200 && /^event: /m.test(body)) return /^event: error$/m.test(body) ? "200 error" : "200";
+  if (status === 200 && /^event: /m.test(body)) return /^event: error$/m.test(body) ? ERROR_IN_BODY : "200";
   return readAnswer(status, body).outcome;
 };
 
@@ -91,7 +92,12 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     const { origin } = new URL(target.base_url);
     const { connections, durationS: duration } = options;
     const ran = await autocannon({
-      ...{ url: origin, connections, duration, requests, idReplacement: true, timeout: TIMEOUT_S },
+      url: origin,
+      connections,
+      duration,
+      requests,
+      idReplacement: true,
+      timeout: TIMEOUT_S,
     });
     if (ran.errors > 0) count("indeterminate", ran.errors);
     const answered = ran["1xx"] + ran["2xx"] + ran["3xx"] + ran["4xx"] + ran["5xx"];

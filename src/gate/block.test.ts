@@ -9,9 +9,20 @@ const PLAN: BlockPlan = {
 };
 
 const call = (intendedS: number, latencyMs: number, more: Partial<CallLine> = {}): CallLine => ({
-  ...{ type: "call", id: "c", stage: "gate", driver: "open-loop", org: "org_a", route: "chat.control" },
-  ...{ intended_us: intendedS * 1e6, sent_us: intendedS * 1e6 + 500, first_us: null },
-  ...{ done_us: intendedS * 1e6 + latencyMs * 1000, outcome: "200", clock_error_us: 0, ended: "done", ...more },
+  type: "call",
+  id: "c",
+  stage: "gate",
+  driver: "open-loop",
+  org: "org_a",
+  route: "chat.control",
+  intended_us: intendedS * 1e6,
+  sent_us: intendedS * 1e6 + 500,
+  first_us: null,
+  done_us: intendedS * 1e6 + latencyMs * 1000,
+  outcome: "200",
+  clock_error_us: 0,
+  ended: "done",
+  ...more,
 });
 
 describe("a block", () => {
@@ -46,7 +57,11 @@ describe("a block", () => {
       call(2.6, 10, { org }),
     ];
     expect(measureBlock(lines, { ...PLAN, noisy: new Set([org]) })).toMatchObject({
-      ...{ latency_ms_p50: 10, shed_share: 0, error_share: 0, refusal_ms_p50: 4, goodput: 0.5 },
+      latency_ms_p50: 10,
+      shed_share: 0,
+      error_share: 0,
+      refusal_ms_p50: 4,
+      goodput: 0.5,
     });
     expect(measureBlock(lines, PLAN).shed_share).toBeCloseTo(1 / 3, 9);
   });
@@ -69,8 +84,14 @@ describe("a block", () => {
 
   test("has no latency without answers, and a goodput of zero", () => {
     expect(measureBlock([], PLAN)).toEqual({
-      ...{ latency_ms_p50: null, latency_ms_p99: null, ttfe_ms_p50: null, event_gap_ms_p50: null },
-      ...{ shed_share: null, error_share: null, refusal_ms_p50: null, goodput: 0 },
+      latency_ms_p50: null,
+      latency_ms_p99: null,
+      ttfe_ms_p50: null,
+      event_gap_ms_p50: null,
+      shed_share: null,
+      error_share: null,
+      refusal_ms_p50: null,
+      goodput: 0,
     });
   });
 });

@@ -4,10 +4,19 @@ import type { Side } from "./block-plan.ts";
 import { type BlockFinding, invariantsClaim } from "./broken-invariants.ts";
 
 const finding = (side: Side, pair: number, id: string, verdict: Claim["verdict"], level: Claim["level"] = "must") => ({
-  ...{ side, pair },
+  side,
+  pair,
   claim: {
-    ...{ id: `${id}/${side}${pair}`, stage: `${side}${pair}`, level, verdict, reason: `${id} says so`, expected: "" },
-    ...{ got: "what came", spec: [], evidence: [`call-${pair}`], replay: "" },
+    id: `${id}/${side}${pair}`,
+    stage: `${side}${pair}`,
+    level,
+    verdict,
+    reason: `${id} says so`,
+    expected: "",
+    got: "what came",
+    spec: [],
+    evidence: [`call-${pair}`],
+    replay: "",
   },
 });
 const judged = (...findings: BlockFinding[]) => invariantsClaim(findings, "gate", "again");

@@ -42,19 +42,27 @@ export const invariantsClaim = (findings: readonly BlockFinding[], stage: string
   );
   const known = onBoth.length === 0 ? "" : `; broken on both, so not new: ${listed(onBoth)}`;
   const claim = {
-    ...{ id: "gate/invariants", stage, level: "must" as const, spec: [], replay },
+    id: "gate/invariants",
+    stage,
+    level: "must" as const,
+    spec: [],
+    replay,
     expected: "no invariant fails on the head that holds on the base",
   };
   if (onlyHead.length > 0) {
     return {
-      ...{ ...claim, verdict: "fail", reason: `broken on the head alone: ${listed(onlyHead)}${known}` },
+      ...claim,
+      verdict: "fail",
+      reason: `broken on the head alone: ${listed(onlyHead)}${known}`,
       got: onlyHead.map(({ id, first }) => `${id}: ${first.reason}: ${first.got}`).join("; "),
       evidence: onlyHead.flatMap(({ first }) => first.evidence).slice(0, 10),
     };
   }
   const isJudged = passed.size > 0 || onBoth.length > 0;
   return {
-    ...{ ...claim, verdict: isJudged ? "pass" : "inconclusive", evidence: [] },
+    ...claim,
+    verdict: isJudged ? "pass" : "inconclusive",
+    evidence: [],
     reason: isJudged
       ? `${passed.size} invariants held on the head${known}`
       : "no block could be judged by any invariant",

@@ -5,8 +5,19 @@ import { constant } from "../workload/load-profiles.ts";
 import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "./capacity-probes.ts";
 
 const call = (atUs: number, outcome: string): CallLine => ({
-  ...{ type: "call", id: "c", stage: "probe", driver: "open-loop", org: "org_a", route: "chat.control", outcome },
-  ...{ intended_us: atUs, sent_us: atUs, first_us: null, done_us: atUs + 100, clock_error_us: 0, ended: "done" },
+  type: "call",
+  id: "c",
+  stage: "probe",
+  driver: "open-loop",
+  org: "org_a",
+  route: "chat.control",
+  outcome,
+  intended_us: atUs,
+  sent_us: atUs,
+  first_us: null,
+  done_us: atUs + 100,
+  clock_error_us: 0,
+  ended: "done",
 });
 
 /** A deployment that serves so many calls a second and refuses the rest, whatever comes. */

@@ -24,14 +24,23 @@ const gotOf = (found: Comparison): string => {
 
 export const gateClaims = (comparisons: readonly Comparison[], stage: string, replay: string): Claim[] =>
   comparisons.map((comparison) => ({
-    ...{ id: `gate/${comparison.measurement}`, stage, level: "must", verdict: VERDICTS[comparison.verdict] },
+    id: `gate/${comparison.measurement}`,
+    stage,
+    level: "must",
+    verdict: VERDICTS[comparison.verdict],
     reason: comparison.verdict === "not-measured" ? `skipped: ${comparison.reason}` : comparison.reason,
     expected: `the head's ${comparison.measurement} at most ${comparison.margin} times as bad as the base's (${MEASUREMENT_FACTS[comparison.measurement].about})`,
-    ...{ got: gotOf(comparison), spec: [], evidence: [], replay },
+    got: gotOf(comparison),
+    spec: [],
+    evidence: [],
+    replay,
   }));
 
 const SINKING: Record<Sinking["verdict"], Claim["verdict"]> = {
-  ...{ sinks: "fail", holds: "pass", "too-few": "inconclusive", nothing: "inconclusive" },
+  sinks: "fail",
+  holds: "pass",
+  "too-few": "inconclusive",
+  nothing: "inconclusive",
 };
 
 const SAID: Record<Sinking["verdict"], string> = {
@@ -43,7 +52,13 @@ const SAID: Record<Sinking["verdict"], string> = {
 
 /** `gate/goodput_kept`: that the head carries in the last pairs what it carried in the first. */
 export const sinkingClaim = ({ verdict, pairs, lostBy, p }: Sinking, stage: string, replay: string): Claim => ({
-  ...{ id: "gate/goodput_kept", stage, level: "must", verdict: SINKING[verdict], spec: [], evidence: [], replay },
+  id: "gate/goodput_kept",
+  stage,
+  level: "must",
+  verdict: SINKING[verdict],
+  spec: [],
+  evidence: [],
+  replay,
   reason: verdict === "too-few" ? `${SAID[verdict]}: ${pairs}` : SAID[verdict],
   expected: "the head's goodput beside the base's does not fall while the run goes on",
   got:
@@ -58,8 +73,13 @@ export const gateMeasurements = (comparisons: readonly Comparison[], stage: stri
     if (base === null || head === null || worseBy === null) return [];
     const { unit } = MEASUREMENT_FACTS[measurement];
     const side = (name: string, value: number): Measurement => ({
-      ...{ name: measurement, stage: `${stage}.${name}`, value, unit: unit === "share" ? "ratio" : unit },
-      ...{ low: null, high: null, n },
+      name: measurement,
+      stage: `${stage}.${name}`,
+      value,
+      unit: unit === "share" ? "ratio" : unit,
+      low: null,
+      high: null,
+      n,
     });
     const compared: Measurement = {
       name: `${measurement}_worse_by`,

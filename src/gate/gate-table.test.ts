@@ -6,8 +6,14 @@ import { comparePairs, type Pair } from "./paired-comparison.ts";
 import { sinkingOf } from "./sinking.ts";
 
 const block = (times: number): BlockValues => ({
-  ...{ latency_ms_p50: 12_345.6 * times, latency_ms_p99: 98_765.4, ttfe_ms_p50: 0.4, event_gap_ms_p50: null },
-  ...{ shed_share: 0.5, error_share: 0, refusal_ms_p50: 3, goodput: times > 1 ? 0 : 12_345 },
+  latency_ms_p50: 12_345.6 * times,
+  latency_ms_p99: 98_765.4,
+  ttfe_ms_p50: 0.4,
+  event_gap_ms_p50: null,
+  shed_share: 0.5,
+  error_share: 0,
+  refusal_ms_p50: 3,
+  goodput: times > 1 ? 0 : 12_345,
 });
 
 describe("the table", () => {

@@ -19,7 +19,7 @@ export const GATE_MEASUREMENTS: readonly GateMeasurement[] = [
   ...(["shed_share", "error_share", "refusal_ms_p50", "goodput"] as const),
 ];
 
-export type MeasurementFacts = {
+type MeasurementFacts = {
   unit: "ms" | "1/s" | "share";
   /** One sentence for a reader of the report. */
   about: string;
@@ -37,37 +37,61 @@ export type MeasurementFacts = {
  */
 export const MEASUREMENT_FACTS: Readonly<Record<GateMeasurement, MeasurementFacts>> = {
   latency_ms_p50: {
-    ...{ unit: "ms", worse: "higher", margin: 1.05, added: 1 },
+    unit: "ms",
+    worse: "higher",
+    margin: 1.05,
+    added: 1,
     about:
       "median time of an admitted call of a quiet organization, from the moment it should have left, below capacity",
   },
   latency_ms_p99: {
-    ...{ unit: "ms", worse: "higher", margin: 1.2, added: 5 },
+    unit: "ms",
+    worse: "higher",
+    margin: 1.2,
+    added: 5,
     about: "the same for the slowest call in a hundred",
   },
   ttfe_ms_p50: {
-    ...{ unit: "ms", worse: "higher", margin: 1.15, added: 5 },
+    unit: "ms",
+    worse: "higher",
+    margin: 1.15,
+    added: 5,
     about: "median time to the first event of a stream, from the moment the call should have left, below capacity",
   },
   event_gap_ms_p50: {
-    ...{ unit: "ms", worse: "higher", margin: 1.05, added: 0.5 },
+    unit: "ms",
+    worse: "higher",
+    margin: 1.05,
+    added: 0.5,
     about: "median over streams of the mean time between two events, below capacity",
   },
   shed_share: {
-    ...{ unit: "share", worse: "share", margin: 1.02, added: 0 },
+    unit: "share",
+    worse: "share",
+    margin: 1.02,
+    added: 0,
     about: "part of the quiet organizations' calls that is shed or limited below capacity",
   },
   error_share: {
-    ...{ unit: "share", worse: "share", margin: 1.005, added: 0 },
+    unit: "share",
+    worse: "share",
+    margin: 1.005,
+    added: 0,
     about:
       "part of all calls that is neither served whole nor refused for a limit: errors, no answer, streams that end badly",
   },
   refusal_ms_p50: {
-    ...{ unit: "ms", worse: "higher", margin: 1.3, added: 5 },
+    unit: "ms",
+    worse: "higher",
+    margin: 1.3,
+    added: 5,
     about: "median time to a refusal for a limit at overload, from the moment the call should have left",
   },
   goodput: {
-    ...{ unit: "1/s", worse: "lower", margin: 1.05, added: 0 },
+    unit: "1/s",
+    worse: "lower",
+    margin: 1.05,
+    added: 0,
     about: "calls a second at overload that are served whole and in time",
   },
 };

@@ -40,7 +40,7 @@ const SLO_MS = 2 * SERVICE_MS;
 const WARM_UP_S = 0.5;
 const SEED = 1;
 
-export type GateBlock = { pair: number; side: Side; startS: number };
+type GateBlock = { pair: number; side: Side; startS: number };
 
 export const gateBlocks = (pairs: number): GateBlock[] =>
   Array.from({ length: pairs * 2 }, (_, at) => {

@@ -19,8 +19,14 @@ type Truth = Partial<Record<GateMeasurement, number>>;
 
 const BASE = { latency_ms_p50: 80, latency_ms_p99: 90, goodput: 400 };
 const NOTHING: BlockValues = {
-  ...{ latency_ms_p50: null, latency_ms_p99: null, ttfe_ms_p50: null, event_gap_ms_p50: null },
-  ...{ shed_share: null, error_share: null, refusal_ms_p50: null, goodput: null },
+  latency_ms_p50: null,
+  latency_ms_p99: null,
+  ttfe_ms_p50: null,
+  event_gap_ms_p50: null,
+  shed_share: null,
+  error_share: null,
+  refusal_ms_p50: null,
+  goodput: null,
 };
 const THREE: GatePolicy = {
   ...GATE_POLICY,

@@ -9,6 +9,7 @@
  *   inconclusive    neither
  *   not measured    no pair has it (a story without streams has no gaps between events)
  */
+import { median } from "../history/statistics.ts";
 import type { BlockValues } from "./block.ts";
 import { holm } from "./holm.ts";
 import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";
@@ -98,13 +99,6 @@ const judge = ({ pBetter, ...tested }: Tested, policy: GatePolicy, pairsNeeded: 
   return found("no-regression", `${how}: typically ${times(worseBy)}, allowed ${times(margin)}`, improved);
 };
 
-const median = (values: readonly number[]): number | null => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  if (sorted.length === 0) return null;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-};
-
 const exp = (ln: number | null | undefined): number | null => (ln === null || ln === undefined ? null : Math.exp(ln));
 
 type Seen = { measurement: GateMeasurement; base: number[]; head: number[]; differences: number[] };
@@ -127,8 +121,20 @@ const isAbsent = (pairs: readonly Pair[], measurement: GateMeasurement): boolean
   pairs.length > 0 && pairs.every(({ base, head }) => base[measurement] === null && head[measurement] === null);
 
 const absent = (measurement: GateMeasurement, margin: number): Comparison => ({
-  ...{ measurement, margin, verdict: "not-measured", improved: false, pairs: 0, pWorse: 1, pInside: 1 },
-  ...{ base: null, head: null, worseBy: null, low: null, high: null, differences: [], tail: 0 },
+  measurement,
+  margin,
+  verdict: "not-measured",
+  improved: false,
+  pairs: 0,
+  pWorse: 1,
+  pInside: 1,
+  base: null,
+  head: null,
+  worseBy: null,
+  low: null,
+  high: null,
+  differences: [],
+  tail: 0,
   reason: "no block has enough calls of the kind to measure it by",
 });
 
@@ -149,11 +155,16 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
     const limit = Math.log(margin);
     const interval = typicalInterval(differences);
     const tested: Tested = {
-      ...{ measurement, margin, pairs: differences.length, base: median(base), head: median(head) },
+      measurement,
+      margin,
+      pairs: differences.length,
+      base: median(base),
+      head: median(head),
       worseBy: exp(typicalDifference(differences)),
       low: exp(interval?.low),
       high: exp(interval?.high),
-      ...{ differences, tail: alone },
+      differences,
+      tail: alone,
       pWorse: pWorse[at]!,
       pBetter: pBetter[at]!,
       pInside: signedRankP(differences.map((difference) => limit - difference)),

@@ -32,7 +32,7 @@ const edgesOf = (bucket: number): { low: number; high: number } => {
 };
 
 /** JSON form. `counts` lists `[bucket, count]` of the buckets that are not empty, ascending. */
-export type HistogramJson = {
+type HistogramJson = {
   schema: "floodgate/histogram@1";
   unit: "us";
   n: number;

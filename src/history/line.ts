@@ -119,7 +119,7 @@ export type LedgerLine = {
   at: number;
 };
 
-export type CallClass = "answered" | "refused" | "indeterminate";
+type CallClass = "answered" | "refused" | "indeterminate";
 
 /** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, it may have happened (design.md "Outcomes"). */
 export const classOf = (outcome: string): CallClass => {

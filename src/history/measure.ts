@@ -7,7 +7,7 @@ import { type CallLine, classOf, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
 import { jainIndex, quantileRanks } from "./statistics.ts";
 
-export type StageMeasureOptions = {
+type StageMeasureOptions = {
   /** Lines of other stages are passed over. */
   stage: string;
   /** Calls per second that the schedule offered, on average; without it there is no `rate_error`. */
@@ -18,7 +18,7 @@ export type StageMeasureOptions = {
   durationMs?: number;
 };
 
-export type StageMeasured = { summary: StageSummary; measurements: Measurement[] };
+type StageMeasured = { summary: StageSummary; measurements: Measurement[] };
 
 /** Streams whose answer came to an end of its own; the others were cut, and when they would have ended is unknown. */
 const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
@@ -26,7 +26,7 @@ const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
 const QUANTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
 
 /** A fold: `see` every line of the run or of the stage in any order, then `end` once. */
-export class StageMeasure {
+class StageMeasure {
   readonly #options: StageMeasureOptions;
   readonly #drivers = new Set<string>();
   readonly #outcomes = new Map<string, number>();

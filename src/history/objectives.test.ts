@@ -7,8 +7,13 @@ describe("parseObjectives", () => {
   test("reads metrics, operators, limits and units", () => {
     expect(parseObjectives("ttfe_p99<=800ms, refusals <= 1%,p999<1.5s,max<=2s,errors<.5%")).toEqual([
       {
-        ...{ text: "ttfe_p99<=800ms", operator: "<=", kind: "time", metric: "ttfe_p99", of: "first event" },
-        ...{ quantile: 0.99, limit: 800 },
+        text: "ttfe_p99<=800ms",
+        operator: "<=",
+        kind: "time",
+        metric: "ttfe_p99",
+        of: "first event",
+        quantile: 0.99,
+        limit: 800,
       },
       { text: "refusals<=1%", operator: "<=", kind: "share", metric: "refusals", limit: 0.01 },
       { text: "p999<1.5s", operator: "<", kind: "time", metric: "p999", of: "answer", quantile: 0.999, limit: 1500 },
@@ -39,10 +44,16 @@ describe("parseObjectives", () => {
 const call = (more: Partial<CallLine> & { tookMs?: number } = {}): CallLine => {
   const { tookMs = 1, ...line } = more;
   return {
-    ...{ type: "call", id: "1", stage: "s", driver: "d", org: "a", route: "design.styles" },
+    type: "call",
+    id: "1",
+    stage: "s",
+    driver: "d",
+    org: "a",
+    route: "design.styles",
     // It left 5 ms late, which is the caller's own time to wait as well.
     ...{ intended_us: 0, sent_us: 5_000, first_us: tookMs * 1000, done_us: tookMs * 1000 },
-    ...{ outcome: "200", clock_error_us: 0 },
+    outcome: "200",
+    clock_error_us: 0,
     ...line,
   };
 };
@@ -143,7 +154,9 @@ describe("the claim", () => {
 
   test("is a should that fails by one miss, and passes by nothing but all", () => {
     expect(claim("p50<=10ms,refusals<=5%", times(400))).toMatchObject({
-      ...{ id: "slo/chat/chat-past-capacity", level: "should", verdict: "pass" },
+      id: "slo/chat/chat-past-capacity",
+      level: "should",
+      verdict: "pass",
       expected: "p50<=10ms, refusals<=5%",
       got: "p50 1 ms (400 calls, 1 ms to 1 ms); refusals 0 % (400 calls, 0 % to 0.95 %)",
     });

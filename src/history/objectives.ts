@@ -17,8 +17,8 @@ const TIMES = {
 /** Shares of all calls: definite refusals of the platform; 5xx, answers of a gateway and calls without an answer. */
 const SHARES = ["refusals", "errors"] as const;
 
-export type TimeMetric = keyof typeof TIMES;
-export type ShareMetric = (typeof SHARES)[number];
+type TimeMetric = keyof typeof TIMES;
+type ShareMetric = (typeof SHARES)[number];
 
 export type Objective = {
   /** As it was stated, without spaces. */

@@ -52,9 +52,9 @@ export type FaultRecord = {
   took_effect: boolean;
 };
 
-export type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
+type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
 
-export type Spending = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
+type Spending = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
 
 export type RunDocument = {
   schema: "floodgate/run@1";

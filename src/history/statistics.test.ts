@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { jainIndex, mean, quantile, quantileInterval, quantileRanks, wilsonInterval } from "./statistics.ts";
+import { jainIndex, mean, median, quantile, quantileInterval, quantileRanks, wilsonInterval } from "./statistics.ts";
 
 describe("quantile", () => {
   test("is R's type 7", () => {
@@ -17,6 +17,14 @@ describe("quantile", () => {
 
   test("refuses a percentage in place of a share", () => {
     expect(() => quantile([1, 2], 99)).toThrow(RangeError);
+  });
+});
+
+describe("median", () => {
+  test("is the one in the middle of values in any order, or lies between the two in the middle", () => {
+    expect(median([4, 1, 3, 2])).toBe(2.5);
+    expect(median([3, 1, 2])).toBe(2);
+    expect(median([])).toBeNull();
   });
 });
 

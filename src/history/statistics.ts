@@ -38,6 +38,13 @@ export const quantile = (sorted: readonly number[], p: number): number | null =>
   return low + (at - below) * (high - low);
 };
 
+/** Of values in any order; `null` of nothing. */
+export const median = (values: readonly number[]): number | null =>
+  quantile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  );
+
 /**
  * The smallest k with P(Bin(n, p) <= k) >= each of `shares` (ascending). Terms are taken relative to the largest one and
  * divided by their own sum, so that no factorial is needed and n may be in the millions.

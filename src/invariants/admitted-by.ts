@@ -11,7 +11,7 @@ const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
 /** For each of the three refusals of capability, whether the call has earned it; `undefined`: the facts do not tell. */
-export type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
+type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
 
 const productMissing = (facts: CallFacts, product: Product | undefined): boolean | undefined => {
   if (product === undefined || facts.products === undefined) return undefined;

@@ -14,7 +14,7 @@ import { isUnnamed } from "./shared-deployment.ts";
 /** Items 205, 225. */
 const HARD_STOP_FACTOR = 5;
 
-export const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
+const QUOTA_REFUSALS = new Set(["429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
 /** Certainly a map load, perhaps one, or none. */
 const isMapLoad = (call: CallLine): boolean | undefined => {
@@ -23,14 +23,14 @@ const isMapLoad = (call: CallLine): boolean | undefined => {
 };
 
 /** A9: a tile session is one load to the reference platform; to others the loads may lie elsewhere. */
-export const isMint = (call: CallLine): boolean => call.route === "sdk.sessions";
+const isMint = (call: CallLine): boolean => call.route === "sdk.sessions";
 
-export const certainlyCharged = (call: CallLine): boolean =>
+const certainlyCharged = (call: CallLine): boolean =>
   call.outcome.startsWith("2") && isMapLoad(call) === true && call.outcome !== "200 error";
 
 const isUnsettled = (call: CallLine): boolean => !isDefinite(call) || call.outcome === "429 limiter_unavailable";
 
-export const perhapsCharged = (call: CallLine): boolean =>
+const perhapsCharged = (call: CallLine): boolean =>
   isMapLoad(call) !== false && (isAdmitted(call) || isUnsettled(call));
 
 /** The caps of an organization: the smallest and the largest that may be meant. `null`: not known. */

@@ -13,7 +13,7 @@ import { meterOf } from "./metered.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
 
-export type Charged = {
+type Charged = {
   /** Charges less refunds, by meter. */
   net: Map<Meter, number>;
   /** Calls seen under the id: charged for certain, by meter; perhaps charged; certainly not. */
@@ -29,13 +29,13 @@ const add = (sums: Map<Meter, number>, meter: Meter, amount: number): void => {
   sums.set(meter, (sums.get(meter) ?? 0) + amount);
 };
 
-export type ChargeClass = { owes: Meter | null } | "open" | "refused";
+type ChargeClass = { owes: Meter | null } | "open" | "refused";
 
 /**
  * Whether a call must, may or may not be charged, by the reference's reading. `settled`: refunds had the time to arrive. A refusal by an unreachable
  * limiter may be charged until its refund has arrived; a balancer's answer hides what the platform did.
  */
-export const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
+const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
   if (!isDefinite(call)) return "open";
   if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
   const meter = meterOf(call);

@@ -5,7 +5,7 @@
 import type { CallLine, FaultLine } from "../history/line.ts";
 import { decidedByUs, earliestUs } from "./moments.ts";
 
-export type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
+type FaultWindow = { link: string; fault: string; fromUs: number; toUs: number; tookEffect: boolean };
 
 /**
  * Faults that let no answer of the dependency through while they last. The others (slow within the budget, flapping,

@@ -18,7 +18,7 @@ export type Finding = {
   unseen?: true;
 };
 
-export type Judge = {
+type Judge = {
   /** Lines arrive in the order of `lineTimeUs`. */
   see(line: Line): void;
   end(): Finding;

@@ -18,7 +18,7 @@ const CAPABILITY = [O("insufficient_scope"), O("product_not_allowed"), O("tier_c
 const SESSIONS_OFF = [O("sessions_not_configured"), O("sessions_disabled")];
 const QUOTA = { free: O("map_load_quota_exceeded"), paid: O("map_load_hard_stop") };
 
-export type Reading = {
+type Reading = {
   ours: boolean;
   /** A change of the credential's state may not have reached every replica yet. */
   stateUnsettled: boolean;

@@ -5,7 +5,7 @@ import type { Refuse } from "../core/call.ts";
 import { type Answer, jsonHeaders } from "../platform/api/answer.ts";
 import type { Parts } from "../platform/parts.ts";
 
-export type Body = Record<string, unknown>;
+type Body = Record<string, unknown>;
 
 /** The same answer with another body; headers that tell of the body follow it. */
 export const withBody = ({ status, headers }: Answer, body: Body): Answer => {

@@ -1,7 +1,7 @@
 /** Ways to spoil the two orders of checks: a check left out, put elsewhere, or replaced. Checks are meant by their names. */
 import { type Check, EXCHANGE_ORDER, type Orders, RUNTIME_ORDER } from "../core/order.ts";
 
-export type OrderName = keyof Orders;
+type OrderName = keyof Orders;
 
 const checkOf = (order: OrderName, name: string): Check => {
   const check = (order === "exchange" ? EXCHANGE_ORDER : RUNTIME_ORDER)[name];

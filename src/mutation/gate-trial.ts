@@ -30,7 +30,7 @@ const SEED = 1;
 const LEAD_US = 150_000;
 
 /** Pairs as measured. Rejects when a deployment or a driver could not be had. */
-export const measurePairs = async (base: Parts, head: Parts, count: number = PAIRS): Promise<Pair[]> => {
+const measurePairs = async (base: Parts, head: Parts, count: number = PAIRS): Promise<Pair[]> => {
   const blocks = gateBlocks(count);
   const parts: Record<Side, Parts> = { base, head };
   const lines: Record<Side, CallLine[]> = { base: [], head: [] };

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { nobody } from "../mutants/mutant.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
 
-export type LawLine = {
+type LawLine = {
   mutant: string;
   law: string;
   verdict: "killed" | "survived" | "undecided";
@@ -18,7 +18,7 @@ export type LawLine = {
   path?: string | null;
 };
 
-export type LawsOptions = {
+type LawsOptions = {
   mutants: readonly string[];
   onTrial?(trial: Trial): void;
   signal?: AbortSignal;
@@ -41,11 +41,16 @@ const trialOf = ({ mutant, law, verdict, told, seed, path }: LawLine, durationMs
   const healthy = mutant === nobody.name;
   const replay = seed === undefined ? "" : ` (seed ${seed}${path ? `, path ${path}` : ""})`;
   return {
-    ...{ mutant, column: "properties", stage: law, own: healthy, intended: healthy && law !== NO_LAW ? [law] : [] },
+    mutant,
+    column: "properties",
+    stage: law,
+    own: healthy,
+    intended: healthy && law !== NO_LAW ? [law] : [],
     by: verdict === "killed" ? [law] : [],
     verdict: VERDICTS[verdict][healthy ? "healthy" : "spoilt"],
     told: verdict === "survived" ? [] : [`${law}: ${verdict}: ${told}${replay}`],
-    ...{ attempts: 1, durationMs },
+    attempts: 1,
+    durationMs,
   };
 };
 

@@ -10,7 +10,7 @@ import { waitUntil } from "../supervision/waiting.ts";
 import { LIMITER_BUDGET_MS } from "./deployment.ts";
 import type { Bench } from "./stage-bench.ts";
 
-export type BrokenLink = "refused" | "reply-lost";
+type BrokenLink = "refused" | "reply-lost";
 
 const PROBE_MS = 300;
 const DEADLINE_MS = 5_000;

@@ -5,7 +5,7 @@ import type { Trial, TrialVerdict } from "./trials.ts";
 
 export type CellVerdict = TrialVerdict | "not-tried";
 
-export type Cell = {
+type Cell = {
   verdict: CellVerdict;
   /** Whether the mutant has to be caught in this column. */
   must: boolean;

@@ -4,9 +4,9 @@ import { CHEAPEST, COLUMNS, type Column, columnOf, SEEN_UNDER_LOAD } from "./col
 import { MINI_STAGE_NAMES } from "./stages.ts";
 import { type Trial, tryOn } from "./trials.ts";
 
-export type Attempt = { mutant: Mutant; stage: MutantStage; own: boolean };
+type Attempt = { mutant: Mutant; stage: MutantStage; own: boolean };
 
-export type PlanOptions = {
+type PlanOptions = {
   columns?: readonly Column[];
   /** Each mutant on every small stage, the gate included. */
   everywhere?: boolean;

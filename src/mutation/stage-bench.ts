@@ -131,7 +131,12 @@ const benchOf = (
   };
 
   return {
-    ...{ stage, view, clock, links, claims, send },
+    stage,
+    view,
+    clock,
+    links,
+    claims,
+    send,
     target: targets[0] as Target,
     running: apis[0] as Running,
     lookups: deployment.lookups,
@@ -169,7 +174,13 @@ const benchOf = (
       const witnesses = await readWitnesses();
       await deployment.close();
       const facts: StageFacts = {
-        ...{ stage, limits, tenants, shedding: "fixed", faults: false, reference: true, exclusive: true },
+        stage,
+        limits,
+        tenants,
+        shedding: "fixed",
+        faults: false,
+        reference: true,
+        exclusive: true,
         started_at_ms: epochUs / 1000,
         recovery_deadline_ms: RECOVERY_DEADLINE_MS,
         texts: [{ name: "the platform's log", text: deployment.log() }],

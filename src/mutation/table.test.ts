@@ -9,8 +9,16 @@ import { isRight, isWrong, type Trial } from "./trials.ts";
 const TAIL = MUTANTS.filter(({ name }) => name === "slows-the-tail");
 
 const trial = (more: Partial<Trial>): Trial => ({
-  ...{ mutant: "slows-the-tail", column: "gate", stage: "gate", own: true, intended: ["gate/latency_ms_p99"] },
-  ...{ by: [], verdict: "survived", told: [], attempts: 1, durationMs: 1 },
+  mutant: "slows-the-tail",
+  column: "gate",
+  stage: "gate",
+  own: true,
+  intended: ["gate/latency_ms_p99"],
+  by: [],
+  verdict: "survived",
+  told: [],
+  attempts: 1,
+  durationMs: 1,
   ...more,
 });
 

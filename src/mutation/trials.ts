@@ -43,7 +43,7 @@ export type Trial = {
   durationMs: number;
 };
 
-export type Judged = Pick<Trial, "verdict" | "by" | "told">;
+type Judged = Pick<Trial, "verdict" | "by" | "told">;
 
 const ATTEMPTS = 3;
 /** The gate measures on by itself where it cannot tell. */

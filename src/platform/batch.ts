@@ -4,7 +4,7 @@
  */
 import { startDeadline } from "./deadline.ts";
 
-export type BatchSettings<Item, Answer> = {
+type BatchSettings<Item, Answer> = {
   /** Sends one batch; resolves to what came for each item, in order. `signal` tells that nobody waits any more. */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly unknown[]>;
   /** Reads one answer; throws when it is nonsense. */
@@ -16,7 +16,7 @@ export type BatchSettings<Item, Answer> = {
   maxInFlight: number;
 };
 
-export type Batcher<Item, Answer> = {
+type Batcher<Item, Answer> = {
   /** Rejects with the settings' `unavailable` error. */
   ask(item: Item, budgetMs: number): Promise<Answer>;
   /** Rejects what waits and refuses what comes. */

@@ -5,7 +5,7 @@
 import { connect as connectSocket } from "node:net";
 import { type Dispatcher, Pool } from "undici";
 
-export type JsonClient = {
+type JsonClient = {
   /** Rejects unless the answer is 2xx and JSON. */
   request(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown>;
   /** NDJSON, line by line. */

@@ -9,7 +9,7 @@ import { RequestError, readBody, sendJson, sendLines } from "./http-message.ts";
 
 export { RequestError };
 
-export type ServiceRequest = { params: Record<string, string>; query: URLSearchParams; body: unknown };
+type ServiceRequest = { params: Record<string, string>; query: URLSearchParams; body: unknown };
 /** `lines` streams NDJSON; otherwise `body` goes out as JSON. */
 export type ServiceReply = { status: number; body?: unknown; lines?: Iterable<unknown> | AsyncIterable<unknown> };
 export type ServiceRoute = {

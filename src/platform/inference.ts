@@ -12,10 +12,10 @@
  * Service times are a function of (seed, number of the call), so two runs with one seed simulate the same.
  */
 
-export type Distribution = "constant" | "exponential" | "lognormal";
+type Distribution = "constant" | "exponential" | "lognormal";
 
 /** A change of capacity at a set time after the start: slots, or a factor on every service time that starts from then on. */
-export type CapacityChange = { atMs: number; slots?: number; serviceFactor?: number };
+type CapacityChange = { atMs: number; slots?: number; serviceFactor?: number };
 
 export type InferenceOptions = {
   /** C: calls served at once. */

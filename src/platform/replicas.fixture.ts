@@ -10,11 +10,11 @@ import type { KeyRecord, Organization } from "../core/records.ts";
 import { type RedisServer, startRedisServer } from "./limiter/redis-server.fixture.ts";
 import { type ServeProcess, startServe } from "./serve-process.fixture.ts";
 
-export const ORIGIN = "https://app.example";
+const ORIGIN = "https://app.example";
 
 /** `null`: no answer; the call may have happened. */
 export type Heard = { status: number; subcode: string; json: Record<string, unknown> } | null;
-export type LedgerLine = { charge_id: string; request_id: string; org: string; kind: "charge" | "refund" };
+type LedgerLine = { charge_id: string; request_id: string; org: string; kind: "charge" | "refund" };
 
 export type Replicas = {
   keys: ServeProcess;

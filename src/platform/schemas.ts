@@ -14,13 +14,13 @@ const AnyObject = Type.Object({}, chosen);
 // ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Items 65-67, 88-89. */
-export const SessionRequest = Type.Object({
+const SessionRequest = Type.Object({
   product: Type.Enum([...PRODUCTS]),
   map_id: Type.Optional(Type.String()),
 });
 
 /** Items 90-91, 102-103. */
-export const ControlRequest = Type.Object({
+const ControlRequest = Type.Object({
   messages: Type.Array(Type.Object({ role: Type.String(), content: Type.String() }), { minItems: 1 }),
   location: Type.Optional(Anything),
   map_zoom: Type.Optional(Anything),
@@ -31,16 +31,16 @@ export const ControlRequest = Type.Object({
 });
 
 /** Items 93, 104. */
-export const SummaryRequest = Type.Object({ type: Type.Enum(["poi", "building"]) });
+const SummaryRequest = Type.Object({ type: Type.Enum(["poi", "building"]) });
 
 /** Item 105: any object. */
-export const ButtonRequest = AnyObject;
+const ButtonRequest = AnyObject;
 
 /** Item 96: all three are required; the types of the last two are not shown. */
-export const RouteRequest = Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything });
+const RouteRequest = Type.Object({ places: Type.Array(Anything), profile: Anything, raw_query: Anything });
 
 /** Items 99, 109. Numbers come as text in a query; they are read before they are checked. */
-export const PoiQuery = Type.Object({
+const PoiQuery = Type.Object({
   lat: Type.Number({ minimum: -90, maximum: 90 }),
   lon: Type.Number({ minimum: -180, maximum: 180 }),
   name: Type.String({ minLength: 1 }),
@@ -52,20 +52,20 @@ export const PoiQuery = Type.Object({
 });
 
 /** Items 112, 118-119. */
-export const AnalyzeRequest = Type.Object({
+const AnalyzeRequest = Type.Object({
   dataset: Type.Object({ sample_rows: Type.Array(Anything) }),
   prompt: Type.Optional(Anything),
   options: Type.Optional(Anything),
 });
 
 /** Item 113: the structure is not shown. */
-export const ApplyRequest = AnyObject;
+const ApplyRequest = AnyObject;
 
 /** Extension: nothing is asked of the body. */
-export const LoadRequest = Anything;
+const LoadRequest = Anything;
 
 /** Extension: the address of a tile. */
-export const TileParams = Type.Object({
+const TileParams = Type.Object({
   z: Type.Integer({ minimum: 0, maximum: 22 }),
   x: Type.Integer({ minimum: 0 }),
   y: Type.Integer({ minimum: 0 }),
@@ -94,7 +94,7 @@ const AnyText = keyFields({
 });
 
 /** Items 48-50, 126, 138. */
-export const KeyCreateRequest = Type.Object(
+const KeyCreateRequest = Type.Object(
   {
     kind: Type.Enum(["publishable", "server"]),
     env: Type.Optional(Type.Enum(["live", "test"])),
@@ -103,7 +103,7 @@ export const KeyCreateRequest = Type.Object(
   chosen,
 );
 
-export const KeyUpdateRequest = Type.Object(AnyText, chosen);
+const KeyUpdateRequest = Type.Object(AnyText, chosen);
 
 // What passes every check that looks at the body alone, for the description of the API.
 const Origin = Type.String({
@@ -143,7 +143,7 @@ export const DESCRIBED: { readonly [name in RouteName]?: TSchema } = {
 // ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Items 31-34. */
-export const SessionAnswer = Type.Object({
+const SessionAnswer = Type.Object({
   session_token: Type.String({ pattern: "^svc_sess_[a-z]+_[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+$" }),
   expires_in: Type.Number({ exclusiveMinimum: 0, maximum: 1800 }),
   product: Type.Enum([...PRODUCTS]),
@@ -153,7 +153,7 @@ export const SessionAnswer = Type.Object({
 const Failure = Type.Object({ error: Type.String() });
 
 /** Items 97, 106: on success there is never an `error`. */
-export const RouteAnswer = Type.Union([
+const RouteAnswer = Type.Union([
   Type.Object(
     {
       route: Type.Object({
@@ -173,7 +173,7 @@ export const RouteAnswer = Type.Union([
 ]);
 
 /** Item 109. */
-export const PoiAnswer = Type.Object(
+const PoiAnswer = Type.Object(
   {
     poi: Type.Object({
       name: Type.String(),
@@ -189,7 +189,7 @@ export const PoiAnswer = Type.Object(
 );
 
 /** Item 119. */
-export const AnalyzeAnswer = Type.Union([
+const AnalyzeAnswer = Type.Union([
   Type.Object(
     {
       recommendation: Type.Object({
@@ -204,7 +204,7 @@ export const AnalyzeAnswer = Type.Union([
 ]);
 
 /** Item 113: a partial MapSpec. */
-export const ApplyAnswer = Type.Object(
+const ApplyAnswer = Type.Object(
   { map_spec: Type.Object({ style_id: Type.String(), layers: Type.Array(AnyObject) }) },
   chosen,
 );
@@ -212,16 +212,16 @@ export const ApplyAnswer = Type.Object(
 /** Item 120. */
 const catalog = (name: string): TSchema =>
   Type.Object({ [name]: Type.Array(Type.Object({ id: Type.String(), name: Type.String() })) }, chosen);
-export const StylesAnswer = catalog("styles");
-export const SamplesAnswer = catalog("samples");
-export const ThemesAnswer = catalog("themes");
+const StylesAnswer = catalog("styles");
+const SamplesAnswer = catalog("samples");
+const ThemesAnswer = catalog("themes");
 
-export const LoadAnswer = Type.Object(
+const LoadAnswer = Type.Object(
   { meter: Type.Literal("map_loads"), limit: Type.Integer(), used: Type.Integer() },
   chosen,
 );
 
-export const TileAnswer = Type.Object({ z: Type.Integer(), x: Type.Integer(), y: Type.Integer() }, chosen);
+const TileAnswer = Type.Object({ z: Type.Integer(), x: Type.Integer(), y: Type.Integer() }, chosen);
 
 /** Item 50: a key record; the secret (`key`) is in the answer to its creation only. */
 export const KeyAnswer = Type.Object(

@@ -8,8 +8,8 @@ import type { Organization } from "../core/records.ts";
 import type { KeyAdministration, KeyInput } from "./keys.ts";
 import type { Limiter } from "./limiter.ts";
 
-export type SeedOrganization = Partial<Organization> & Pick<Organization, "id" | "tier"> & { map_loads_used: number };
-export type SeedKey = KeyInput & { id: string; secret: string };
+type SeedOrganization = Partial<Organization> & Pick<Organization, "id" | "tier"> & { map_loads_used: number };
+type SeedKey = KeyInput & { id: string; secret: string };
 
 export type SeedCredential = {
   key: string;
@@ -21,7 +21,7 @@ export type SeedCredential = {
 };
 
 /** `tenants` and `credentials` of a target file, as in interface.md section 2. */
-export type SeedTarget = {
+type SeedTarget = {
   tenants: {
     org: string;
     tier: "Free" | "Pro";
@@ -34,7 +34,7 @@ export type SeedTarget = {
 
 export type Seed = { organizations: SeedOrganization[]; keys: SeedKey[]; target: SeedTarget };
 
-export type SeedSources = {
+type SeedSources = {
   /** A new secret for a key, for instance `makeSecret` of `keys/secret.ts`. */
   makeSecret(key: { kind: KeyInput["kind"]; env: "live" }): string;
   /** A token of the organization's admin. */

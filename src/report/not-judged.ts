@@ -1,11 +1,11 @@
 /** What a run does not say, and why. A report that shows only what was judged reads as if all had been. */
-import { OUTCOMES } from "../contract/refusals.ts";
+import { countedAs, OUTCOMES } from "../contract/refusals.ts";
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { oneLine } from "./escape.ts";
 
 export type ReasonGroup = { reason: string; ids: string[] };
 
-export type NotJudged = {
+type NotJudged = {
   /** Skipped claims by what was missing, the largest group first. */
   skipped: ReasonGroup[];
   /** Claims that were tried and could not be decided. */
@@ -30,8 +30,6 @@ export const notJudged = (run: RunDocument): NotJudged => {
   return {
     skipped: byReason(run.claims, "skipped"),
     inconclusive: byReason(run.claims, "inconclusive"),
-    unseen: OUTCOMES.filter(
-      (outcome) => !seen.has(outcome) && !(outcome === "200 error event" && seen.has("200 error")),
-    ),
+    unseen: OUTCOMES.filter((outcome) => !seen.has(countedAs(outcome))),
   };
 };

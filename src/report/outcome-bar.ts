@@ -23,7 +23,7 @@ const filled = (kind: OutcomeKind, x: string, width: string, height: number): Ma
   return html`<rect class="kind-${kind}" x="${x}" width="${width}" height="${height}"/>${over}`;
 };
 
-export type OutcomeBar = { svg: Markup /** Whether a segment is drawn wider than its share. */; widened: boolean };
+type OutcomeBar = { svg: Markup /** Whether a segment is drawn wider than its share. */; widened: boolean };
 
 export const outcomeBar = (rows: readonly OutcomeRow[], label: string): OutcomeBar => {
   const total = rows.reduce((sum, row) => sum + row.n, 0);

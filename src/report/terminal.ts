@@ -11,7 +11,7 @@ import { whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
 
-export type TerminalOptions = {
+type TerminalOptions = {
   /** Path of the run folder, as the user may type it. */
   folder: string;
   /** Adds ANSI colours to the verdict words; they say nothing that the words do not. */

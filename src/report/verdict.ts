@@ -4,7 +4,7 @@
  */
 import type { Claim, RunDocument, Verdict } from "../history/run-document.ts";
 
-export type MergedVerdict = {
+type MergedVerdict = {
   verdict: Verdict;
   /** As in interface.md section 1. */
   exit_code: 0 | 1 | 4;

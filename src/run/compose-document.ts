@@ -25,7 +25,7 @@ export const verdictOf = (
   };
 };
 
-export type RunFacts = {
+type RunFacts = {
   id: string;
   profile: string;
   seed: number;
@@ -61,7 +61,10 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
   const [first] = deployments;
   return {
     schema: "floodgate/run@1",
-    ...{ id, profile, seed, commit },
+    id,
+    profile,
+    seed,
+    commit,
     started_at: started.toISOString(),
     finished_at: finished.toISOString(),
     duration_ms: finished.getTime() - started.getTime(),

@@ -27,7 +27,8 @@ export const prepareFixtures = async (context: RunContext, { file, target }: Pre
       const { signal } = context;
       let said = "";
       await runShellCommand(command, {
-        ...{ what: `command of fixtures.${name}`, cwd: dirname(file) },
+        what: `command of fixtures.${name}`,
+        cwd: dirname(file),
         signal: AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]),
         onOutput: (text) => {
           said += text;

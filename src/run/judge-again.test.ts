@@ -21,9 +21,19 @@ afterEach(() => {
 });
 
 const call = (n: number, outcome: string): CallLine => ({
-  ...{ type: "call", id: `r.s.c-${n}`, stage: "s", driver: "open-loop", org: "-", route: "design.styles" },
-  ...{ intended_us: n * 1_000, sent_us: n * 1_000, first_us: n * 1_000 + 300, done_us: n * 1_000 + 400 },
-  ...{ outcome, clock_error_us: 50, envelope: "none" },
+  type: "call",
+  id: `r.s.c-${n}`,
+  stage: "s",
+  driver: "open-loop",
+  org: "-",
+  route: "design.styles",
+  intended_us: n * 1_000,
+  sent_us: n * 1_000,
+  first_us: n * 1_000 + 300,
+  done_us: n * 1_000 + 400,
+  outcome,
+  clock_error_us: 50,
+  envelope: "none",
   facts: { credential: "none", origin: "none", body: "none" },
 });
 
@@ -34,16 +44,14 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
   const folder = openRunFolder(path);
   const lines = outcomes.map((outcome, n) => call(n, outcome));
   const facts: StageFacts = {
-    ...{
-      stage: "s",
-      limits: {},
-      shedding: "unknown",
-      exclusive: false,
-      tenants: {},
-      faults: false,
-      drained: false,
-      ledger: [],
-    },
+    stage: "s",
+    limits: {},
+    shedding: "unknown",
+    exclusive: false,
+    tenants: {},
+    faults: false,
+    drained: false,
+    ledger: [],
   };
   const judges = INVARIANTS.filter(({ id }) => id === "first-failing-check-decides" || id === "envelope-fits-subcode");
   const { summary, measurements } = measureStage(lines, { stage: "s" });
@@ -55,9 +63,19 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
   await recorder.close();
   const all = [...claims, ...judgeSecrets(path, "npx floodgate run smoke --seed 1")];
   const about = {
-    ...{ id: "r", profile: "smoke", seed: 1, commit: null, started: new Date(0), finished: new Date(1_000) },
-    ...{ deployments: [], stages: recorder.stages, outcomesSeen: recorder.outcomesSeen(), measurements: [] },
-    ...{ claims: all, required: [], exitCode: null },
+    id: "r",
+    profile: "smoke",
+    seed: 1,
+    commit: null,
+    started: new Date(0),
+    finished: new Date(1_000),
+    deployments: [],
+    stages: recorder.stages,
+    outcomesSeen: recorder.outcomesSeen(),
+    measurements: [],
+    claims: all,
+    required: [],
+    exitCode: null,
     environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
   };
   await writeReports(folder, composeDocument(about));

@@ -31,7 +31,7 @@ const linesOf = <T>(text: string): T[] => {
     .map((line) => JSON.parse(line) as T);
 };
 
-export type JudgedAgain = {
+type JudgedAgain = {
   document: RunDocument;
   /** Claims whose verdict or wording is not what the run itself wrote. */
   changed: { id: string; was: Claim | null; is: Claim }[];

@@ -18,7 +18,7 @@ import type { RunContext } from "./run-context.ts";
 import type { StageOutcome } from "./stages/stage-outcome.ts";
 import type { DeploymentWish } from "./stages/stages-for.ts";
 
-export type ScriptRun = Omit<RunRequest, "targets"> &
+type ScriptRun = Omit<RunRequest, "targets"> &
   DeploymentWish & {
     script: string;
     /** For k6, passed on unread. */
@@ -40,12 +40,16 @@ const claimOf = (problems: readonly Problem[], summary: K6Summary | null, replay
   const isOpen = problems.length > 0 || summary === null;
   const reasons = [...problems.map(({ reason }) => reason), ...(summary === null ? ["k6 wrote no summary"] : [])];
   return {
-    ...{ id: `thresholds/${STAGE}`, stage: STAGE, level: "must" },
+    id: `thresholds/${STAGE}`,
+    stage: STAGE,
+    level: "must",
     verdict: isFailed ? "fail" : isOpen ? "inconclusive" : "pass",
     reason: reasons.join("; ") || "k6 ended with code 0: no threshold of the script was crossed",
     expected: "the script ends by itself and every threshold of it holds",
     got: reasons[0] ?? "as expected",
-    ...{ spec: [], evidence: [], replay },
+    spec: [],
+    evidence: [],
+    replay,
   };
 };
 
@@ -59,22 +63,22 @@ const outcomeOf = (
   const failed = summary?.failed ?? 0;
   return {
     summary: {
-      ...{ name: STAGE, driver: "k6 (own script)", duration_ms: Math.round(durationMs) },
+      name: STAGE,
+      driver: "k6 (own script)",
+      duration_ms: Math.round(durationMs),
       calls: { sent, answered: sent - failed, refused: failed, indeterminate: 0 },
       // k6's summary has no statuses: what its http_req_failed calls failed stands in one row.
       by_outcome: { "not failed": sent - failed, ...(failed > 0 ? { http_req_failed: failed } : {}) },
     },
     lines: [],
     facts: {
-      ...{
-        stage: STAGE,
-        limits: {},
-        shedding: "unknown",
-        exclusive: false,
-        tenants: {},
-        faults: false,
-        drained: false,
-      },
+      stage: STAGE,
+      limits: {},
+      shedding: "unknown",
+      exclusive: false,
+      tenants: {},
+      faults: false,
+      drained: false,
     },
     claims: [claimOf(problems, summary, replay)],
     measurements: summary === null ? [] : measurementsOf(summary, STAGE),
@@ -96,7 +100,8 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
   let forgetChild: (() => void) | undefined;
   try {
     const problems = await runK6Script({
-      ...{ binary: k6, script: resolve(request.script) },
+      binary: k6,
+      script: resolve(request.script),
       args: [
         "--new-machine-readable-summary",
         `--summary-export=${file}`,

@@ -35,7 +35,10 @@ export const readTarget = async (file: string, owned: readonly string[], intent:
   checkObjectives(target);
   const guard = guardTarget(target, owned, intent);
   return {
-    ...{ file, target, warnings, lease: keeperOfTarget(target) },
+    file,
+    target,
+    warnings,
+    lease: keeperOfTarget(target),
     secrets: createSecrets(folder),
     refusals: guard.ok ? [] : guard.reasons,
   };

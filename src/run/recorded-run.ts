@@ -76,7 +76,14 @@ const makeContext = (
     return path;
   };
   return {
-    ...{ seed, replay, events, epochUs, signal, supervisor, folder: parts.folder, journal: parts.journal },
+    seed,
+    replay,
+    events,
+    epochUs,
+    signal,
+    supervisor,
+    folder: parts.folder,
+    journal: parts.journal,
     run: randomBytes(3).toString("hex"),
     nowUs: () => wallUs() - epochUs,
     deployments: progress.deployments,
@@ -116,8 +123,15 @@ const finish = async (
   ];
   const targets = progress.deployments.map(({ target }) => target);
   const document = composeDocument({
-    ...{ id: folder.id, profile: request.profile, seed: request.seed, commit: await commitOf(REPOSITORY) },
-    ...{ started, finished: new Date(), deployments: progress.deployments, claims, stages: recorder.stages },
+    id: folder.id,
+    profile: request.profile,
+    seed: request.seed,
+    commit: await commitOf(REPOSITORY),
+    started,
+    finished: new Date(),
+    deployments: progress.deployments,
+    claims,
+    stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
     measurements: progress.measurements,
     required: [
@@ -154,7 +168,11 @@ export const recordRun = async (
     events.folder(folder.path);
     for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
     const progress: Progress = {
-      ...{ doubts: [], claims: [], measurements: [], deployments: [], exitCode: null },
+      doubts: [],
+      claims: [],
+      measurements: [],
+      deployments: [],
+      exitCode: null,
       tools: { k6: null, toxiproxy: null },
     };
     const note = (id: string, reason: string): void => {
@@ -165,7 +183,8 @@ export const recordRun = async (
     await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));
     try {
       const open = await Supervisor.open({
-        ...{ journal, watchdog: WATCHDOG_PROCESS },
+        journal,
+        watchdog: WATCHDOG_PROCESS,
         ...(request.stopMs === undefined ? {} : { stopMs: request.stopMs }),
       });
       supervisor = open;
@@ -204,10 +223,19 @@ const draftOf = (
 ): RunDocument => {
   const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
   return composeDocument({
-    ...{ id: folder.id, profile: request.profile, seed: request.seed, commit: null, started, finished: new Date() },
+    id: folder.id,
+    profile: request.profile,
+    seed: request.seed,
+    commit: null,
+    started,
+    finished: new Date(),
     deployments: request.targets.map(({ target, lease }) => ({ target, lease, embedded: false })),
     claims: [unfinished, ...recorder.stages.flatMap((stage) => stage.claims), ...claims],
-    ...{ stages: recorder.stages, outcomesSeen: recorder.outcomesSeen(), measurements, required: [], exitCode: null },
+    stages: recorder.stages,
+    outcomesSeen: recorder.outcomesSeen(),
+    measurements,
+    required: [],
+    exitCode: null,
     environment: describeEnvironment(tools, []),
   });
 };

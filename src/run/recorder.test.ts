@@ -17,7 +17,10 @@ const STAGE: StageOutcome = {
   summary: madeRun().stages[0] as StageOutcome["summary"],
   facts: { stage: "late" } as StageOutcome["facts"],
   lines: [],
-  ...{ claims: [], measurements: [], faults: [], notes: [] },
+  claims: [],
+  measurements: [],
+  faults: [],
+  notes: [],
 };
 
 test("a stage that ends after its run was closed changes nothing that the run has reported", async () => {

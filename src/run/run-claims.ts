@@ -7,17 +7,15 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 
 export const doubt = (id: string, reason: string, expected: string, replay: string): Claim => ({
-  ...{
-    id,
-    stage: "run",
-    level: "must",
-    verdict: "inconclusive",
-    reason,
-    expected,
-    got: reason,
-    spec: [],
-    evidence: [],
-  },
+  id,
+  stage: "run",
+  level: "must",
+  verdict: "inconclusive",
+  reason,
+  expected,
+  got: reason,
+  spec: [],
+  evidence: [],
   replay,
 });
 
@@ -33,7 +31,13 @@ export const judgeSecrets = (folder: string, replay: string): Claim[] => {
     .filter((name) => existsSync(join(folder, name)))
     .map((name) => ({ name, text: readFileSync(join(folder, name), "utf8") }));
   const facts: StageFacts = {
-    ...{ stage: "run", limits: {}, shedding: "unknown", exclusive: false, tenants: {}, faults: true, drained: false },
+    stage: "run",
+    limits: {},
+    shedding: "unknown",
+    exclusive: false,
+    tenants: {},
+    faults: true,
+    drained: false,
     texts,
   };
   const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");

@@ -20,7 +20,7 @@ import { basename, dirname, isAbsolute, join, normalize, relative, resolve } fro
 import { finished } from "node:stream/promises";
 import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
 
-export type LineWriter = {
+type LineWriter = {
   /** One line without its end; resolves when more may be written. */
   write: (line: string) => Promise<void>;
   close: () => Promise<void>;
@@ -41,7 +41,7 @@ export type RunFolder = {
   openLines: (name: string) => LineWriter;
 };
 
-export type RunFolderOptions = {
+type RunFolderOptions = {
   profile: string;
   now: Date;
   /** The folder `reports`. */

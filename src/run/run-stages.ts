@@ -5,7 +5,7 @@ import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import { playStages } from "./stages/play-stages.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages/stages-for.ts";
 
-export type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & { stages: StagesWish };
+type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & { stages: StagesWish };
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {

@@ -9,7 +9,12 @@ const [out, ...names] = process.argv.slice(2) as [string, ...string[]];
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const { document } = await runStages({
-  ...{ profile: "part", seed: 1, reports: out, out, replay: "npx floodgate run smoke --seed 1", owned: [] },
+  profile: "part",
+  seed: 1,
+  reports: out,
+  out,
+  replay: "npx floodgate run smoke --seed 1",
+  owned: [],
   stages: { short: false, stages: (given) => smoke.stages(given).filter(({ name }) => names.includes(name)) },
   events: {
     folder: (path) => say(`folder ${path}`),

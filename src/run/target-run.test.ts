@@ -31,10 +31,21 @@ const play = async (more: Partial<Target>, wish = {}): Promise<RunDocument> => {
   if (stage === null) throw new Error("there is no such scenario");
   const quiet = (): void => undefined;
   const { document } = await runStages({
-    ...{ profile: "load-steady-mix", seed: 3, reports: folder, out: join(folder, "run"), replay: "-", owned: [] },
-    ...{ targetFile: file, stages: { stages: () => [stage], short: false } },
+    profile: "load-steady-mix",
+    seed: 3,
+    reports: folder,
+    out: join(folder, "run"),
+    replay: "-",
+    owned: [],
+    targetFile: file,
+    stages: { stages: () => [stage], short: false },
     events: {
-      ...{ folder: quiet, warning: quiet, step: quiet, progress: quiet, result: quiet, stage: quiet },
+      folder: quiet,
+      warning: quiet,
+      step: quiet,
+      progress: quiet,
+      result: quiet,
+      stage: quiet,
       signalled: quiet,
     },
   });

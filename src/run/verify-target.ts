@@ -20,7 +20,7 @@ export type VerifyWishes = {
   allowLoad: boolean;
 };
 
-export type VerifyRun = Omit<RunRequest, "targets" | "profile" | "required"> &
+type VerifyRun = Omit<RunRequest, "targets" | "profile" | "required"> &
   VerifyWishes & {
     targetFile: string;
     owned: readonly string[];
@@ -65,7 +65,10 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
       const [deployment] = context.deployments;
       if (deployment === undefined) throw new Error("no deployment was opened");
       const played = await playRules(context, deployment, {
-        ...{ allowWrites, allowQuotaBurn, allowLoad, onProgress },
+        allowWrites,
+        allowQuotaBurn,
+        allowLoad,
+        onProgress,
         ...(only === undefined ? {} : { only }),
         ...(skip === undefined ? {} : { skip }),
         ...(ratePerS === undefined ? {} : { ratePerS }),

@@ -7,10 +7,10 @@ import type { CallLine } from "../history/line.ts";
 import { exponential, saltOf, uniform } from "../workload/random.ts";
 
 /** What a call takes beside its service: on average, and now and then. */
-export type HostNoise = { overheadMs: number; hiccupMs: number; hiccupShare: number };
+type HostNoise = { overheadMs: number; hiccupMs: number; hiccupShare: number };
 
 /** Like two busy cores. */
-export const BUSY_HOST: HostNoise = { overheadMs: 2, hiccupMs: 15, hiccupShare: 0.01 };
+const BUSY_HOST: HostNoise = { overheadMs: 2, hiccupMs: 15, hiccupShare: 0.01 };
 
 export type VirtualDeployment = {
   /** Makes its noise its own. */
@@ -46,8 +46,17 @@ export const openVirtualDeployment = (deployment: VirtualDeployment) => {
         if (leaksEvery !== undefined && served % leaksEvery === 0) leaked += 1;
       }
       return {
-        ...{ type: "call", id: `${name}-${n}`, stage, driver: "virtual", org: "org_t1", route: "chat.control" },
-        ...{ intended_us: atUs, sent_us: atUs, first_us: null, done_us: doneUs, clock_error_us: 0 },
+        type: "call",
+        id: `${name}-${n}`,
+        stage,
+        driver: "virtual",
+        org: "org_t1",
+        route: "chat.control",
+        intended_us: atUs,
+        sent_us: atUs,
+        first_us: null,
+        done_us: doneUs,
+        clock_error_us: 0,
         outcome: isShed ? "429 b2b_overloaded" : "200",
       };
     });

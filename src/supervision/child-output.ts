@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import type { Redactor } from "./redaction.ts";
 
-export type Output = "stdout" | "stderr";
+type Output = "stdout" | "stderr";
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
 export type OutputSpec = {

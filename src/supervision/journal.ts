@@ -7,7 +7,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import type { Undo } from "./undo.ts";
 
-export type EffectKind = "proxy" | "fault" | "child" | "folder" | "signal" | "key" | "session" | "fixture";
+type EffectKind = "proxy" | "fault" | "child" | "folder" | "signal" | "key" | "session" | "fixture";
 
 /** `about`: will be done now. `done`: was done. `undone`: was taken back, or is over by itself. */
 export type JournalEntry = {

@@ -9,7 +9,7 @@ import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 /** Shorter values occur in ordinary text too often to be masked everywhere. */
 export const SECRET_MIN_CHARS = 6;
 /** A longer line of a child is cut, so that one without an end cannot fill the memory. */
-export const LINE_MAX_CHARS = 256 * 1024;
+const LINE_MAX_CHARS = 256 * 1024;
 
 const MASK = "[masked]";
 const escapeForRegExp = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");

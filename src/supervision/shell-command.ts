@@ -1,7 +1,7 @@
 /** A command of the target file's owner, run by the shell. */
 import { type ChildProcess, spawn } from "node:child_process";
 
-export type ShellCommand = {
+type ShellCommand = {
   /** For the sentence when it fails: `heal command`. */
   what: string;
   /** The folder that it runs in (default: the runner's). */

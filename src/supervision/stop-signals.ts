@@ -9,7 +9,8 @@ export type StopSignals = {
   release(): void;
 };
 
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** What ends a run: Ctrl-C, a request to end, a closed terminal. */
+export const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) => void): StopSignals => {
   const stopping = new AbortController();
@@ -21,12 +22,12 @@ export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) 
     stopping.abort();
     onSignal(signal, times);
   };
-  for (const signal of SIGNALS) process.on(signal, heard);
+  for (const signal of STOP_SIGNALS) process.on(signal, heard);
   return {
     signal: stopping.signal,
     stoppedBy: () => first,
     release: () => {
-      for (const signal of SIGNALS) process.off(signal, heard);
+      for (const signal of STOP_SIGNALS) process.off(signal, heard);
     },
   };
 };

@@ -12,6 +12,7 @@ import { type Journal, RUN_ITSELF } from "./journal.ts";
 import { birthOf, type Ended, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
 import { startWatchdog, type Watchdog } from "./start-watchdog.ts";
+import { listenForStop } from "./stop-signals.ts";
 import { UndoStack } from "./undo-stack.ts";
 import { pause } from "./waiting.ts";
 
@@ -26,7 +27,7 @@ export type Child = Omit<Started, "group"> & {
   stop: () => Promise<Ended>;
 };
 
-export type SupervisorOptions = {
+type SupervisorOptions = {
   journal: Journal;
   redactor?: Redactor;
   /** The watchdog's process (`WATCHDOG_PROCESS` in chaos/); null only for tests of what is below: a run has one. */
@@ -35,7 +36,7 @@ export type SupervisorOptions = {
   stopMs?: number;
 };
 
-export type SignalListener = (signal: NodeJS.Signals, times: number, pending: string[]) => void;
+type SignalListener = (signal: NodeJS.Signals, times: number, pending: string[]) => void;
 
 export class Supervisor {
   readonly #journal: Journal;
@@ -189,17 +190,11 @@ export class Supervisor {
    * listening.
    */
   onSignal(listener: SignalListener): () => void {
-    let times = 0;
-    const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-    const heard = (signal: NodeJS.Signals): void => {
-      times++;
+    const { release } = listenForStop((signal, times) => {
       this.#stopping.abort();
       listener(signal, times, this.pending());
-    };
-    for (const signal of signals) process.on(signal, heard);
-    return () => {
-      for (const signal of signals) process.off(signal, heard);
-    };
+    });
+    return release;
   }
 
   /** Runs the body and takes everything back after it, however it ends; one that does not stop when told is left. */

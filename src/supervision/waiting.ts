@@ -1,6 +1,6 @@
 /** Waits for a condition with a deadline: asks, pauses, asks again. No fixed sleep stands for "it must be done by now". */
 
-export type Waiting = { forMs: number; pollMs: number; signal?: AbortSignal };
+type Waiting = { forMs: number; pollMs: number; signal?: AbortSignal };
 
 const NEVER = new AbortController().signal;
 

@@ -9,6 +9,7 @@ import { rmSync } from "node:fs";
 import type { TakeBackProxy } from "./carry-out.ts";
 import { openEffects, readJournal } from "./journal.ts";
 import { markedProcesses, signalGroup, signalProcess } from "./processes.ts";
+import { STOP_SIGNALS } from "./stop-signals.ts";
 import { takeBackAll } from "./take-back.ts";
 import { pause } from "./waiting.ts";
 
@@ -68,7 +69,7 @@ export const guardRunner = (journalPath: string, mark: string, takeBackProxy: Ta
   };
 
   // What ends the runner (a closed terminal, a stopped job) must not end this one first.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+  for (const signal of STOP_SIGNALS) process.on(signal, () => {});
   let heard = "";
   process.stdin.on("data", (chunk: Buffer) => {
     heard += chunk.toString("latin1");

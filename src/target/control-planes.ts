@@ -10,7 +10,7 @@ import { redactor } from "../supervision/redaction.ts";
 
 const DEADLINE_MS = 5_000;
 
-export class ControlError extends Error {
+class ControlError extends Error {
   constructor(url: string, what: string) {
     super(`the control plane at ${url} did not answer as expected: ${what}`);
     this.name = "ControlError";

@@ -20,7 +20,7 @@ export class TargetFileError extends Error {
   }
 }
 
-export type TargetRead = {
+type TargetRead = {
   target: Target;
   /** Where relative paths of references start. */
   folder: string;

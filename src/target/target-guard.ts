@@ -5,7 +5,7 @@
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "./target.ts";
 
-export type GuardVerdict = { ok: true } | { ok: false; reasons: string[] };
+type GuardVerdict = { ok: true } | { ok: false; reasons: string[] };
 
 const urlsOf = (target: Target): { name: string; url: string }[] => {
   const found: { name: string; url: string | null | undefined }[] = [

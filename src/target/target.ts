@@ -5,7 +5,7 @@
 import type { Limits } from "../history/stage-facts.ts";
 
 /** A value that may be a reference: `env:NAME`, `file:PATH` or `exec:COMMAND`, read when needed (interface.md section 2). */
-export type SecretRef = string;
+type SecretRef = string;
 
 export type Transport = {
   ca?: string | null;
@@ -51,9 +51,9 @@ export type KeyRole = (typeof KEY_ROLES)[number];
 export const ADMIN_ROLES = ["admin_pro", "admin_free", "admin_no_plan", "admin_key_limit"] as const;
 export type AdminRole = (typeof ADMIN_ROLES)[number];
 
-export type Credentials = { [role in KeyRole]?: KeyCredential } & { [role in AdminRole]?: AdminCredential };
+type Credentials = { [role in KeyRole]?: KeyCredential } & { [role in AdminRole]?: AdminCredential };
 
-export type Tenant = {
+type Tenant = {
   org: string;
   tier?: "Free" | "Pro";
   /** Monthly allowance of map loads. */

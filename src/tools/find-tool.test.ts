@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { buildTools, findTool, k6Environment, ToolError, type ToolOptions } from "./find-tool.ts";
+import { buildTools, findTool, ToolError, type ToolOptions } from "./find-tool.ts";
 
 // A clone with a little source, and a `go` that notes what it was asked and writes a shell script instead of a program: the order of
 // builds, stamps and locks is what is tested here, and it does not need the minutes of a real compiler.
@@ -245,16 +245,6 @@ describe("a tool that has to be built", () => {
     const tools = await buildTools((line) => lines.push(line), options({ FLOODGATE_K6: "/bin/true" }));
     expect(tools.k6).toEqual({ path: join(root, ".tools/k6"), version: "2.2.0" });
     expect(tools.toxiproxy).toEqual({ path: join(root, ".tools/toxiproxy"), version: "2.12.0" });
-  });
-});
-
-test("a k6 child gets a clean environment", () => {
-  const dirty = { PATH: "/bin", HOME: "/h", K6_VUS: "9", K6_OUT: "cloud", HTTP_PROXY: "http://p", FLOODGATE_X: "1" };
-  expect(k6Environment(dirty)).toEqual({
-    PATH: "/bin",
-    HOME: "/h",
-    K6_AUTO_EXTENSION_RESOLUTION: "false",
-    K6_NO_USAGE_REPORT: "true",
   });
 });
 

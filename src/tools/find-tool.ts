@@ -6,7 +6,7 @@ import { isAbsolute, resolve, sep } from "node:path";
 import { builtTool, lookForBuilt } from "./tool-build.ts";
 import { askVersion, TOOL_RECIPES, type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
-export { type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
+export { ToolError, type ToolOptions } from "./tool-recipe.ts";
 
 /**
  * The tool, ready to run: the one that FLOODGATE_K6 or FLOODGATE_TOXIPROXY names, or the one in `.tools/`, built first if need be.
@@ -29,7 +29,7 @@ export const findTool = async (name: ToolName, options: ToolOptions = {}): Promi
   return { path, version: answer.version };
 };
 
-export type ToolSeen = {
+type ToolSeen = {
   /** Ready to run; `null` when it has to be built first or cannot be had. */
   tool: Tool | null;
   /** Why the one that the variable names is not taken. */
@@ -65,14 +65,3 @@ export const buildTools = async (
 };
 
 const rootOf = (options: ToolOptions): string => options.root ?? resolve(import.meta.dirname, "..", "..");
-
-/**
- * The whole environment of a k6 child. K6_* variables of the user's shell would change options behind the run's back, proxies would send
- * load elsewhere, and a missing extension is to fail here instead of being fetched.
- */
-export const k6Environment = (env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => {
-  const clean: NodeJS.ProcessEnv = { K6_AUTO_EXTENSION_RESOLUTION: "false", K6_NO_USAGE_REPORT: "true" };
-  if (env.PATH !== undefined) clean.PATH = env.PATH;
-  if (env.HOME !== undefined) clean.HOME = env.HOME;
-  return clean;
-};

@@ -5,6 +5,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { STOP_SIGNALS } from "../supervision/stop-signals.ts";
 import { ToolError, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 /** The user's environment without what would change the binary. */
@@ -64,8 +65,6 @@ export const goBuild = async (
   }
 };
 
-const END_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-
 /** Ends the child's group when this process is told to end or the work is aborted; returns how to call that off. */
 const endWithUs = (child: ChildProcess, signal: AbortSignal | undefined): (() => void) => {
   const endGroup = () => {
@@ -76,7 +75,7 @@ const endWithUs = (child: ChildProcess, signal: AbortSignal | undefined): (() =>
     }
   };
   const release = () => {
-    for (const name of END_SIGNALS) process.off(name, onSignal);
+    for (const name of STOP_SIGNALS) process.off(name, onSignal);
     process.off("exit", endGroup);
     signal?.removeEventListener("abort", endGroup);
   };
@@ -86,7 +85,7 @@ const endWithUs = (child: ChildProcess, signal: AbortSignal | undefined): (() =>
     // Listening took the signal's own effect away; where nobody else listens it is given back.
     if (process.listenerCount(name) === 0) process.kill(process.pid, name);
   };
-  for (const name of END_SIGNALS) process.on(name, onSignal);
+  for (const name of STOP_SIGNALS) process.on(name, onSignal);
   process.on("exit", endGroup);
   signal?.addEventListener("abort", endGroup);
   return release;

@@ -9,7 +9,7 @@ const STALE_MS = 60_000;
 const TOUCH_MS = 10_000;
 const POLL_MS = 200;
 
-export interface LockWait {
+interface LockWait {
   /** Told the holder's process id (0 when it is not known yet) when waiting begins and every `reminderMs`. */
   waiting: (pid: number) => void;
   reminderMs: number;

@@ -7,14 +7,7 @@ import type { Product, RouteName } from "../contract/routes.ts";
 import type { Budget, Spending } from "../target/budget.ts";
 import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
 import type { Secrets } from "../target/secrets.ts";
-import {
-  ADMIN_ROLES,
-  type AdminRole,
-  KEY_ROLES,
-  type KeyCredential,
-  type KeyRole,
-  type Target,
-} from "../target/target.ts";
+import { ADMIN_ROLES, type AdminRole, type KeyCredential, type KeyRole, type Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
@@ -64,7 +57,7 @@ export type Context = {
   forget(): void;
 };
 
-export type ContextParts = {
+type ContextParts = {
   target: Target;
   view: TargetView;
   secrets: Secrets;
@@ -200,9 +193,6 @@ export const createContext = (parts: ContextParts): Context => {
     },
   };
 };
-
-export const hasEvery = (context: Context, names: readonly Role[]): boolean => names.every(context.has);
-export const PUBLISHABLE_ROLES: readonly KeyRole[] = KEY_ROLES.filter((name) => name.startsWith("publishable"));
 
 /** Whoever may call the runtime routes: a session of the full-scope key from its origin, and the server key. */
 export const callersOf = (

@@ -2,7 +2,7 @@
 import type { Target } from "../target/target.ts";
 import type { Cost, Rule } from "./rule.ts";
 
-export type FullCost = Required<Omit<Cost, "shared">> & Pick<Cost, "shared">;
+type FullCost = Required<Omit<Cost, "shared">> & Pick<Cost, "shared">;
 
 const full = (cost: Cost): FullCost => ({ map_loads: 0, analyses: 0, keys: 0, ...cost });
 

@@ -11,7 +11,7 @@ import type { SentRequest } from "./sending/test-call.ts";
 
 export const CRASH_SCHEMA = "floodgate/crash@1";
 
-export type CrashStep = SentRequest & {
+type CrashStep = SentRequest & {
   /** What came, in short. */
   got: string;
   /** Variables that later steps use, and the field of this answer that each is read from. */
@@ -74,7 +74,7 @@ const argument = (text: string): string =>
 /** Headers that only say who sends. */
 const NOISE = new Set(["user-agent", "x-request-id"]);
 
-export const curlOf = ({ method, url, headers, body }: SentRequest): string => {
+const curlOf = ({ method, url, headers, body }: SentRequest): string => {
   const head = Object.entries(headers)
     .filter(([name]) => !NOISE.has(name))
     .map(([name, value]) => `-H ${argument(`${name}: ${value}`)}`);

@@ -192,7 +192,9 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
     const twin = await startTwin(parts);
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7 },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
         // Slow enough that seconds pass between the first time and the last.
         ...{ ratePerS: 20, only: ["exchange-mints", "mixed-calls", "allowance-is-per-organization", LAST] },
       });

@@ -31,7 +31,11 @@ describe.concurrent("a deployment whose Retry-After is a date that has passed", 
     const twin = await startTwin(parts);
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        allowLoad: true,
         only: ["rate-limit-is-told", "retry-after-is-readable"],
       });
       expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
@@ -46,8 +50,12 @@ describe.concurrent("a deployment that loses slots", () => {
     const twin = await startTwin(parts);
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
-        ...{ only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"], patienceMs: 5_000 },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"],
+        patienceMs: 5_000,
       });
       return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
     } finally {
@@ -71,7 +79,11 @@ describe.concurrent("a deployment that many organizations fill together", () => 
     const twin = await startTwin({ defects: ["blames-an-organization"], variants: ["has-tenants"], streamMs: 400 });
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        allowLoad: true,
         only: ["overload-is-no-outage"],
       });
       expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
@@ -86,7 +98,11 @@ describe.concurrent("a deployment whose caps are not what it states", () => {
     const twin = await startTwin(parts);
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        allowLoad: true,
         only,
       });
       return claims.map(({ verdict }) => verdict).join();
@@ -122,8 +138,13 @@ describe.concurrent("a deployment that limits a key", () => {
     const twin = await startTwin({ defects });
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowLoad: true },
-        ...{ only: ["rate-limit-ends"], patienceMs: 5_000 },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        allowLoad: true,
+        only: ["rate-limit-ends"],
+        patienceMs: 5_000,
       });
       expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
     } finally {

@@ -34,7 +34,7 @@ export const NOBODIES: readonly Nobody[] = [
   },
 ];
 
-export type Forgery = {
+type Forgery = {
   what: string;
   value: string;
   /** One of several for the same weakness: one route is enough for each. */

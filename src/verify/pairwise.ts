@@ -4,8 +4,8 @@
  * Greedy, without chance: the same factors give the same rows.
  */
 
-export type Factors = Readonly<Record<string, readonly unknown[]>>;
-export type RowOf<F extends Factors> = { [K in keyof F]: F[K][number] };
+type Factors = Readonly<Record<string, readonly unknown[]>>;
+type RowOf<F extends Factors> = { [K in keyof F]: F[K][number] };
 
 const product = <F extends Factors>(factors: F): RowOf<F>[] =>
   Object.entries(factors).reduce<Record<string, unknown>[]>(

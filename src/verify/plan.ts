@@ -9,7 +9,7 @@ import { type Asked, lackOf, permitsOf } from "./lacks.ts";
 import type { Phase, Rule } from "./rule.ts";
 import type { Shortage } from "./shortage.ts";
 
-export type PlannedRule = {
+type PlannedRule = {
   id: string;
   level: Level;
   phase: Phase;

@@ -9,7 +9,7 @@ import { ruleOf } from "./catalogue.ts";
 import { CRASH_SCHEMA, type Crash } from "./crash.ts";
 import { runVerify } from "./run-verify.ts";
 
-export type Replayed = {
+type Replayed = {
   verdict: "fixed" | "failing" | "unclear";
   reason: string;
   expected: string;

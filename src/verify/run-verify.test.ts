@@ -265,7 +265,9 @@ describe("a run of verify", () => {
 
   test("sends ids that begin with the run's own, also where a rule has one in mind", async () => {
     const { lines } = await verify({
-      ...{ only: ["allowance-is-exact"], allowQuotaBurn: true, idPrefix: "abc123.verify.c" },
+      only: ["allowance-is-exact"],
+      allowQuotaBurn: true,
+      idPrefix: "abc123.verify.c",
     });
     expect(new Set(lines.map(({ id }) => id)).size).toBe(lines.length);
     const own = twin.requestIds();

@@ -106,14 +106,15 @@ const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
     ),
   ];
   return {
-    ...{ id: "verify/budget", stage, level: "must", verdict: "inconclusive" },
+    id: "verify/budget",
+    stage,
+    level: "must",
+    verdict: "inconclusive",
     reason: `${reasons.join("; ")}, so ${of} could not be tried, or not to the end`,
-    ...{
-      expected: "a budget that lasts for every rule that it allows",
-      got: `${of} left open`,
-      evidence: [],
-      spec: [],
-    },
+    expected: "a budget that lasts for every rule that it allows",
+    got: `${of} left open`,
+    evidence: [],
+    spec: [],
     replay: "floodgate verify --target FILE --dry-run",
   };
 };

@@ -1,9 +1,10 @@
 /**
  * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
  */
-import { renewAtMs } from "../client/session-renewal.ts";
+
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
+import { renewAtMs } from "../workload/session-renewal.ts";
 import { CannotJudge } from "./cannot-judge.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
@@ -12,7 +13,7 @@ import { OutOfBudget, type Shortage } from "./shortage.ts";
 
 const LIFE_UNSTATED_MS = 900_000;
 
-export type Sessions = {
+type Sessions = {
   /** The answer of the exchange, kept. */
   mint(of: KeyRole, product: Product): Promise<Answer>;
   /** Throws where no session could be minted. */

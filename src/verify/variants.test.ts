@@ -72,8 +72,12 @@ describe("a conforming deployment that is not ours", () => {
       const twin = await startTwin({ variants: [variant] });
       try {
         const { claims } = await runVerify({
-          ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, allowQuotaBurn: true },
-          ...{ only: ["exchange-mints", "meters", "organizations", "quota-burn"] },
+          target: twin.target,
+          secrets: createSecrets("."),
+          seed: 7,
+          ratePerS: 400,
+          allowQuotaBurn: true,
+          only: ["exchange-mints", "meters", "organizations", "quota-burn"],
         });
         expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
         expect(claims.map(({ reason }) => reason).join()).toMatch(/seem to be spent|may have been used before/);
@@ -90,8 +94,13 @@ describe("a conforming deployment that is not ours", () => {
       const twin = await startTwin({ variants: ["new-month-after-a-stop"] });
       const verify = (wallMs: () => number): Promise<VerifyResult> =>
         runVerify({
-          ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, wallMs },
-          ...{ only: [phase], allowQuotaBurn: true },
+          target: twin.target,
+          secrets: createSecrets("."),
+          seed: 7,
+          ratePerS: 400,
+          wallMs,
+          only: [phase],
+          allowQuotaBurn: true,
         });
       try {
         const { claims } = await verify(() => EDGE_MS + (twin.inNewMonth() ? 60_000 : -60_000));
@@ -108,8 +117,12 @@ describe("a conforming deployment that is not ours", () => {
     const twin = await startTwin({ variants: ["new-month-after-a-stop"] });
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
-        ...{ wallMs: () => EDGE_MS - 400 * 3_600_000, only: ["meters"] },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        wallMs: () => EDGE_MS - 400 * 3_600_000,
+        only: ["meters"],
       });
       expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id)).toContain("verify/quota-exceeded");
     } finally {
@@ -121,8 +134,11 @@ describe("a conforming deployment that is not ours", () => {
     const twin = await startTwin({ variants: ["is-away-for-a-while"] });
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
-        ...{ only: ["either-header", "mixed-calls", "hostile-input"] },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        only: ["either-header", "mixed-calls", "hostile-input"],
       });
       expect(claims.filter(({ verdict }) => verdict !== "pass").map(({ id, reason }) => `${id}: ${reason}`)).toEqual(
         [],
@@ -142,8 +158,12 @@ describe("a conforming deployment that is not ours", () => {
     const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
     try {
       const { claims } = await runVerify({
-        ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400 },
-        ...{ only: ["load"], allowLoad: true },
+        target: twin.target,
+        secrets: createSecrets("."),
+        seed: 7,
+        ratePerS: 400,
+        only: ["load"],
+        allowLoad: true,
       });
       const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
       expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);

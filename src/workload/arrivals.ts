@@ -21,7 +21,7 @@ const secondsUntil = (wanted: number, from: number, to: number, durationS: numbe
   return (2 * wanted) / (from + Math.sqrt(Math.max(0, from * from + 2 * slope * wanted)));
 };
 
-export type Schedule = {
+type Schedule = {
   /** Microseconds after the start of the next arrival, `null` after the last one. */
   next(): number | null;
 };

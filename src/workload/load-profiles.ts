@@ -40,7 +40,7 @@ export const steps = (levels: readonly number[], durationS: number): Profile => 
 });
 
 /** Levels from half the capacity to three times the capacity, so that a knee lies inside. */
-export const stepsPastCapacity = (
+const stepsPastCapacity = (
   capacityPerS: number,
   durationS: number,
   levels: readonly number[] = [0.5, 0.8, 1, 1.5, 2, 3],

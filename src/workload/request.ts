@@ -13,7 +13,7 @@ export const UNKNOWN_KEYS = {
   server: "svc_sk_live_nobodyhaseverissuedthis0",
 };
 /** An origin that stands in nobody's allowlist. */
-export const FOREIGN_ORIGIN = "https://foreign.example";
+const FOREIGN_ORIGIN = "https://foreign.example";
 
 /** One text for one secret, so that a book of them can be a record: `server role:server`, `session tenant:org_a chat`. */
 export const credentialName = (ref: CredentialRef): string =>
@@ -48,7 +48,7 @@ export const urlOf = (places: Places, step: Step): string => {
   return withoutSlash(manages ? (places.key_management_url as string) : places.base_url) + step.path;
 };
 
-export type RequestParts = {
+type RequestParts = {
   readonly id: string;
   /** `null`: none is sent. */
   readonly credential: string | null;

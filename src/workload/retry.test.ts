@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { nextAttemptMs, retryAfterMs } from "./retry.ts";
 import { type Step, stepOf } from "./step.ts";
+import { triesOf } from "./tries.ts";
 
 const view = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
 const stepThat = (honours: boolean): Step =>
@@ -36,5 +37,33 @@ describe("the next attempt", () => {
     expect(withMore({ outcome: "indeterminate" })).toBeNull();
     expect(withMore({ retryAfter: "3600" })).toBeNull();
     expect(withMore({ outcome: "503" })).not.toBeNull();
+  });
+});
+
+describe("the tries of a call", () => {
+  /** What is tried, as `step/attempt`, when the outcomes come in this order. */
+  const triedWith = (outcomes: readonly string[], honours = true): string[] => {
+    const tries = triesOf([stepThat(honours), stepThat(honours)], 1, 0);
+    const tried: string[] = [];
+    for (let next = tries.next(); !next.done; ) {
+      const { at, attempt, waitMs } = next.value;
+      expect(waitMs === null).toBe(attempt === 0);
+      tried.push(`${at}/${attempt}`);
+      next = tries.next({ outcome: outcomes[tried.length - 1] ?? "200", retryAfter: "1", nowMs: 0 });
+    }
+    return tried;
+  };
+
+  test("go on to the next step after success, and end after anything else", () => {
+    expect(triedWith(["200", "200 error"])).toEqual(["0/0", "1/0"]);
+    expect(triedWith(["401"])).toEqual(["0/0"]);
+    expect(triedWith(["indeterminate"])).toEqual(["0/0"]);
+  });
+
+  test("repeat a step that was refused for now, as often as its client does", () => {
+    const shed = "429 b2b_overloaded";
+    expect(triedWith([shed, "200"])).toEqual(["0/0", "0/1", "1/0"]);
+    expect(triedWith([shed, shed, shed])).toEqual(["0/0", "0/1", "0/2"]);
+    expect(triedWith(["200", shed, "200"], false)).toEqual(["0/0", "1/0", "1/1"]);
   });
 });

@@ -8,8 +8,11 @@ const roles = Object.fromEntries(
 );
 const careful: TargetView = {
   tenants: Array.from({ length: 8 }, (_, k) => ({
-    ...{ org: `org_${k}`, tier: k < 2 ? ("Free" as const) : ("Pro" as const), allowance: 20 },
-    ...{ publishable: true, server: true },
+    org: `org_${k}`,
+    tier: k < 2 ? ("Free" as const) : ("Pro" as const),
+    allowance: 20,
+    publishable: true,
+    server: true,
   })),
   roles,
   limits: { slots: 32, service_ms: 200, global_in_flight: 32, org_in_flight: 8, rate_per_s: 50, burst: 100 },
@@ -76,7 +79,10 @@ describe("tile-quota-stampede with the permit", () => {
   const story = STORIES.get("tile-quota-stampede")!;
   const burning: TargetView = { ...careful, permits: { writes: false, quotaBurn: true } };
   const tenant = (org: string, tier: "Free" | "Pro", more: Partial<TenantInView> = {}): TenantInView => ({
-    ...{ org, tier, publishable: true, server: tier === "Pro" },
+    org,
+    tier,
+    publishable: true,
+    server: tier === "Pro",
     ...more,
   });
 

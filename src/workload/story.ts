@@ -49,7 +49,7 @@ export type Story = {
   noisy(view: TargetView): string[];
 };
 
-export const ANSWERED: Reach = { all: ["200"], oneOf: [], beyond: [] };
+const ANSWERED: Reach = { all: ["200"], oneOf: [], beyond: [] };
 
 /** The ramp that finds each capacity. */
 export const RAMPS = { chat: "find-knee", reads: "find-read-knee" } as const;

@@ -6,7 +6,7 @@ import { hostDoubts } from "../host-doubts.ts";
 import { watchHost } from "../host-notes.ts";
 import { runK6 } from "./k6.ts";
 
-export type K6Setup = {
+type K6Setup = {
   /** Path of the binary. */
   k6Path: string;
   /** The scenario file. */
@@ -28,8 +28,20 @@ export const driveK6 =
     try {
       const { idPrefix, stage, seed, profile, target, view, epochUs } = job;
       const running = runK6({
-        ...{ binary: k6Path, script: scenario, story, keepIn, secrets, lease },
-        ...{ idPrefix, stage, seed, profile, target, view, epochUs, onLine: drive.onLine },
+        binary: k6Path,
+        script: scenario,
+        story,
+        keepIn,
+        secrets,
+        lease,
+        idPrefix,
+        stage,
+        seed,
+        profile,
+        target,
+        view,
+        epochUs,
+        onLine: drive.onLine,
         signal: ending.signal,
         ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),

@@ -6,7 +6,7 @@ import { StringDecoder } from "node:string_decoder";
 const LOOK_EVERY_MS = 50;
 const CHUNK_BYTES = 1 << 18;
 
-export type Following = {
+type Following = {
   /** To be called when nothing is written any more: reads what is left, and ends with the last line. */
   finish(): Promise<void>;
 };

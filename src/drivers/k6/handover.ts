@@ -15,7 +15,7 @@ import { credentialName, type Places } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 
-export type Gathering = {
+type Gathering = {
   story: Story;
   stage: string;
   idPrefix: string;

@@ -49,7 +49,7 @@ export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null =>
 
 type Logged = { level?: string; msg?: string; time?: string };
 
-export type K6Process = {
+type K6Process = {
   child: ChildProcess;
   exited: Promise<K6Exit>;
   /** When it first lacked a VU, milliseconds since 1970, rounded down to a second; `null` while it did not. */

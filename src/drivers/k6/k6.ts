@@ -61,7 +61,7 @@ export type K6Options = {
   onFolder?(path: string): void;
 };
 
-export type K6Result = {
+type K6Result = {
   problems: Problem[];
   /** Iterations that k6 began, and those for which it had no VU, by its own count; `null` without a summary. */
   iterations: number | null;
@@ -97,8 +97,13 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     } catch (error) {
       const reason = `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
       return {
-        ...{ problems: [{ verdict: "inconclusive", reason }], iterations: null, dropped: null, lines, warnings: [] },
-        ...{ unsent: 0, stopped: lease.stopped },
+        problems: [{ verdict: "inconclusive", reason }],
+        iterations: null,
+        dropped: null,
+        lines,
+        warnings: [],
+        unsent: 0,
+        stopped: lease.stopped,
       };
     }
     const { handOver, environment } = collected;
@@ -126,7 +131,9 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     options.signal?.addEventListener("abort", stop, { once: true });
     if (options.signal?.aborted === true) stop();
     const reading: Reading = {
-      ...{ ...options, firstCall, schedule: of === 1 ? k6ScheduleUs(profile) : null },
+      ...options,
+      firstCall,
+      schedule: of === 1 ? k6ScheduleUs(profile) : null,
       droppedSinceUs: () => {
         const lackedMs = k6.lackedVusMs();
         return lackedMs === null ? null : lackedMs * 1000;

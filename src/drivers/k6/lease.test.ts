@@ -27,15 +27,19 @@ const run = async (story: string, ratePerS: number, lease: Lease, more: Partial<
   const target = stub.target();
   const keeper = createLease(lease);
   const result = await runK6({
-    ...{ binary, script: join(root, `scenarios/${story}.ts`), story: STORIES.get(story)! },
-    ...{ stage: story, idPrefix: `run1-${story}`, seed: 1, profile: constant(ratePerS, 2), target },
-    ...{
-      view: viewOf(target),
-      secrets: createSecrets("."),
-      epochUs: wallUs(),
-      timeouts: { callMs: 5000 },
-      lease: keeper,
-    },
+    binary,
+    script: join(root, `scenarios/${story}.ts`),
+    story: STORIES.get(story)!,
+    stage: story,
+    idPrefix: `run1-${story}`,
+    seed: 1,
+    profile: constant(ratePerS, 2),
+    target,
+    view: viewOf(target),
+    secrets: createSecrets("."),
+    epochUs: wallUs(),
+    timeouts: { callMs: 5000 },
+    lease: keeper,
     onLine: (line) => lines.push(line),
     ...more,
   });

@@ -69,7 +69,7 @@ const receivedOf = (step: Step, printed: Printed, epochUs: number): Received => 
 };
 
 /** Go's sentences by the words that our own driver uses, as far as they have one. */
-export const transportWord = (text: string): string => {
+const transportWord = (text: string): string => {
   const after = text.startsWith("after the terminal event: ") ? "after the terminal event: " : "";
   const words: [RegExp, string][] = [
     [/connection refused/, "ECONNREFUSED"],

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Problem } from "../open-loop/job.ts";
 import { exitProblem } from "./k6-process.ts";
 
-export type K6ScriptOptions = {
+type K6ScriptOptions = {
   binary: string;
   script: string;
   /** The user's arguments, passed on unread. */

@@ -24,7 +24,7 @@ export const readSummary = async (path: string): Promise<{ iterations: number; d
   }
 };
 
-export type Seen = {
+type Seen = {
   lines: number;
   calls: Set<number>;
   faults: PrintedFault[];

@@ -23,7 +23,7 @@ export type OpenLoopResult = {
   problems: Problem[];
 };
 
-export type OpenLoopOptions = {
+type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
   onLine(line: ObservedLine): void;
@@ -61,8 +61,12 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   // A process that died is reported by `result`, not by its pipe.
   child.stdin.on("error", () => undefined);
   const result: OpenLoopResult = {
-    ...{ end: null, host: null, clockErrorUs: 0, problems: [] },
-    ...{ spent: { ...NOTHING_SPENT }, stopped: null },
+    end: null,
+    host: null,
+    clockErrorUs: 0,
+    problems: [],
+    spent: { ...NOTHING_SPENT },
+    stopped: null,
   };
   const ready = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<OpenLoopResult>();

@@ -8,7 +8,7 @@ import type { RunClock } from "../../client/clock.ts";
 /** Turn the loop when the next moment is nearer than this. */
 const SPIN_US = 300;
 
-export type Pacer = { finished: Promise<void>; stop(): void };
+type Pacer = { finished: Promise<void>; stop(): void };
 
 /**
  * `next` gives the following moment in run time, `null` after the last; `fire` is called at it or as soon after as can

@@ -1,16 +1,13 @@
-/**
- * Performs the steps of one call of a story, one after the other, and what its client does about a refusal that says "try
- * again": each attempt is a call of its own with an id of its own.
- */
+/** Performs the tries of one call of a story, waiting in between as its client does. */
 
 import type { ApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import { callId } from "../../workload/request.ts";
-import { nextAttemptMs } from "../../workload/retry.ts";
 import type { Step } from "../../workload/step.ts";
+import { triesOf } from "../../workload/tries.ts";
 
-export type Performance = {
+type Performance = {
   stage: string;
   driver: string;
   idPrefix: string;
@@ -28,23 +25,20 @@ export const perform = async (
   intendedUs: number,
   how: Performance,
 ): Promise<void> => {
-  const { stage, driver, seed, clock } = how;
+  const { stage, driver, idPrefix, seed, clock } = how;
+  const tries = triesOf(steps, seed, i);
   let dueUs = intendedUs;
-  for (const [at, step] of steps.entries()) {
-    for (let attempt = 0; ; attempt++) {
-      const id = callId(how.idPrefix, i, at, attempt);
-      const { line } = await client.send(step, { id, stage, driver, intendedUs: dueUs });
-      how.onLine(line);
-      const { outcome, retry_after: retryAfter } = line;
-      const waitMs = nextAttemptMs(step, seed, i, { outcome, retryAfter, attempt, nowMs: Date.now() });
-      if (waitMs !== null && (await how.wait(waitMs))) {
-        dueUs = clock.nowUs();
-        continue;
-      }
-      // A later step builds on this one.
-      if (!outcome.startsWith("2")) return;
-      break;
-    }
-    dueUs = clock.nowUs();
+  for (let next = tries.next(); !next.done; ) {
+    const { step, at, attempt, waitMs } = next.value;
+    if (waitMs !== null && !(await how.wait(waitMs))) return;
+    if (at > 0 || attempt > 0) dueUs = clock.nowUs();
+    const { line } = await client.send(step, {
+      id: callId(idPrefix, i, at, attempt),
+      stage,
+      driver,
+      intendedUs: dueUs,
+    });
+    how.onLine(line);
+    next = tries.next({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() });
   }
 };

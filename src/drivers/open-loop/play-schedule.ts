@@ -18,7 +18,7 @@ const MAX_OUTSTANDING = 4096;
 const STOPPED_DRAIN_MS = 1_000;
 const LAG_CELLS = 10_000;
 
-export type Pressing = {
+type Pressing = {
   /** Counts so far, `outstanding` and `done` among them. */
   now(): { offered: number; started: number; outstanding: number; done: number };
   /** No further arrivals. */

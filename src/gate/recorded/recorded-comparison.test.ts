@@ -3,7 +3,8 @@ import { uniform } from "../../workload/random.ts";
 import { compareRecorded, type RunFigures } from "./recorded-comparison.ts";
 
 const run = (seed: number, times = 1, more: Partial<RunFigures> = {}): RunFigures => ({
-  ...{ id: `run-${seed}`, profile: "smoke" },
+  id: `run-${seed}`,
+  profile: "smoke",
   environment: { os: "Linux", cores: 2, cpu: "some", node: "26.1.0" },
   measurements: [
     { stage: "load", name: "latency_ms_p50", value: times * (200 + 4 * uniform(seed, 0, 1)), unit: "ms" },

@@ -4,6 +4,7 @@
  * exact on any machine comes first: a claim that must hold, held before and fails now, is a regression of one run.
  */
 import type { Claim, RunDocument } from "../../history/run-document.ts";
+import { median } from "../../history/statistics.ts";
 import { holm } from "../holm.ts";
 import { rankSumP, smallestRankSumP } from "./rank-sum.ts";
 
@@ -17,7 +18,8 @@ export type RunFigures = {
 };
 
 export const figuresOf = ({ id, profile, environment, measurements, claims }: RunDocument): RunFigures => ({
-  ...{ id, profile },
+  id,
+  profile,
   environment: { os: environment.os, cores: environment.cores, cpu: environment.cpu, node: environment.node },
   measurements: measurements.map(({ stage, name, value, unit }) => ({ stage, name, value, unit })),
   claims: claims.map(({ id: claim, level, verdict }) => ({ id: claim, level, verdict })),
@@ -40,7 +42,7 @@ const RULES: readonly Rule[] = [
   { matches: /_worse_by$/, worse: "higher", margin: 1.05, added: 0 },
 ];
 
-export type RecordedRow = {
+type RecordedRow = {
   /** Stage and name. */
   measurement: string;
   /** Medians. */
@@ -62,12 +64,6 @@ export type RecordedComparison = {
 
 const FALSE_ALARM = 0.05;
 const MISSED = 0.05;
-
-const median = (values: readonly number[]): number => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-};
 
 const inside = ({ environment: { os, cores, cpu, node }, profile }: RunFigures): string =>
   `${profile} on ${cores} cores of ${cpu}, ${os}, Node ${node}`;
@@ -116,7 +112,7 @@ const judge = (series: readonly Series[]): RecordedRow[] => {
   const worse = holm(ln.map(({ before, after }) => rankSumP(before, after)));
   return series.map(({ measurement, rule, before, after }, at) => {
     const { before: was, after: is } = ln[at] as (typeof ln)[number];
-    const shift = median(is.flatMap((one) => was.map((other) => one - other)));
+    const shift = median(is.flatMap((one) => was.map((other) => one - other))) as number;
     const limit = Math.log(rule.margin);
     const within = rankSumP(
       is.map((one) => one - limit),
@@ -124,14 +120,23 @@ const judge = (series: readonly Series[]): RecordedRow[] => {
     );
     const isWorse = worse[at]! <= FALSE_ALARM && shift >= limit;
     const verdict = isWorse ? "regression" : within <= MISSED ? "no-regression" : "inconclusive";
-    const typical = { before: median(before), after: median(after), worseBy: Math.exp(shift), margin: rule.margin };
-    return { measurement, ...typical, verdict };
+    return {
+      measurement,
+      before: median(before) as number,
+      after: median(after) as number,
+      worseBy: Math.exp(shift),
+      margin: rule.margin,
+      verdict,
+    };
   });
 };
 
 export const compareRecorded = (before: readonly RunFigures[], after: readonly RunFigures[]): RecordedComparison => {
   const open = (reason: string, broken: string[] = []): RecordedComparison => ({
-    ...{ verdict: "inconclusive", reasons: [reason], broken, rows: [] },
+    verdict: "inconclusive",
+    reasons: [reason],
+    broken,
+    rows: [],
   });
   if (before.length === 0 || after.length === 0) return open("no runs on one side: nothing to compare with");
   const kinds = [...new Set([...before, ...after].map(inside))];

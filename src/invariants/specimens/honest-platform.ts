@@ -69,7 +69,7 @@ export type Spoils = {
 };
 
 /** mulberry32: a small seeded generator, uniform in [0, 1). */
-export const seeded = (seed: number): (() => number) => {
+const seeded = (seed: number): (() => number) => {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -6,8 +6,8 @@ import type { CallFacts, CallLine, FaultLine, LedgerLine, Line, MarkLine } from 
 import type { Counts, StageFacts } from "../../history/stage-facts.ts";
 
 export type Specimen = { name: string; facts?: Partial<StageFacts>; lines: Line[] };
-export type Bad = Specimen & { says: RegExp };
-export type Thin = Specimen & { verdict: "inconclusive" | "skipped"; says: RegExp };
+type Bad = Specimen & { says: RegExp };
+type Thin = Specimen & { verdict: "inconclusive" | "skipped"; says: RegExp };
 export type Specimens = { good: Specimen[]; bad: Bad[]; thin: Thin[] };
 
 /** A small deployment of ours: two slots for each organization, four in all. */

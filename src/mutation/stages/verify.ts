@@ -17,8 +17,13 @@ const A_STREAM_RULE = "verify/stream-content-type";
 /** `part` keeps the calls of two runs on one deployment apart: a ledger knows them by their ids. */
 const judge = async ({ target, clock, stage }: Bench, part: string, more: Partial<VerifyOptions>): Promise<Claim[]> => {
   const { claims } = await runVerify({
-    ...{ target, secrets: createSecrets("."), seed: SEED, clock, ratePerS: RATE_PER_S },
-    ...{ idPrefix: `mutants.${stage}.${part}`, ...more },
+    target,
+    secrets: createSecrets("."),
+    seed: SEED,
+    clock,
+    ratePerS: RATE_PER_S,
+    idPrefix: `mutants.${stage}.${part}`,
+    ...more,
   });
   return claims;
 };
@@ -47,8 +52,12 @@ export const verifyLoad: MiniStage = {
   proves: ["verify/rate-limit-is-told", "verify/overload-is-told", "verify/overload-names-the-cap"],
   rulesAlone: true,
   options: {
-    ...{ tenants: paid(2), globalInFlight: 24, orgInFlight: 12 },
-    ...{ serviceMs: 300, tokens: 4, rate: { perS: 40, burst: 60 } },
+    tenants: paid(2),
+    globalInFlight: 24,
+    orgInFlight: 12,
+    serviceMs: 300,
+    tokens: 4,
+    rate: { perS: 40, burst: 60 },
   },
   play: async (bench) => {
     const target = { ...bench.target, permits: { ...bench.target.permits, load_max_rps: LOAD_MAX_RPS } };

@@ -20,8 +20,7 @@ export const jsonHeaders = (body: string): string[] => [
 ];
 
 /** Seconds for `Retry-After`, `null` for none (item 218). */
-export const retryAfterS = (refuse: Refuse): number | null =>
-  refuse.retryAfterS ?? refusalOf(refuse.refuse).retryAfterS;
+const retryAfterS = (refuse: Refuse): number | null => refuse.retryAfterS ?? refusalOf(refuse.refuse).retryAfterS;
 
 const render = (refuse: Refuse, retry: number | null): Answer => {
   const { status } = refusalOf(refuse.refuse);

@@ -56,7 +56,7 @@ export type Deployment = {
 };
 
 /** A client that writes bytes and keeps what came. */
-export type RawClient = {
+type RawClient = {
   socket: Socket;
   send(text: string | Buffer): void;
   heard(): string;
@@ -85,7 +85,7 @@ export const until = async (what: string, holds: () => boolean | Promise<boolean
   }
 };
 
-export const rawClient = async (url: string): Promise<RawClient> => {
+const rawClient = async (url: string): Promise<RawClient> => {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
   let heard = "";

@@ -23,7 +23,7 @@ export const credentialOf = (headers: IncomingHttpHeaders): string | null => {
 };
 
 /** Both headers came and name different credentials (item 144: counted). */
-export const credentialsConflict = (headers: IncomingHttpHeaders): boolean =>
+const credentialsConflict = (headers: IncomingHttpHeaders): boolean =>
   headers.authorization !== undefined &&
   headers["x-api-key"] !== undefined &&
   credentialOf(headers) !== headers["x-api-key"];
@@ -40,11 +40,7 @@ export const requestIdOf = (headers: IncomingHttpHeaders): string | null => {
  * The caller's address: the socket's, unless that is a proxy we were told to trust; then the last address in
  * `X-Forwarded-For` that is not such a proxy (item 56).
  */
-export const addressOf = (
-  socketAddress: string,
-  headers: IncomingHttpHeaders,
-  trustedProxies: readonly string[],
-): string => {
+const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedProxies: readonly string[]): string => {
   if (trustedProxies.length === 0) return socketAddress;
   const trusted = (address: string): boolean => trustedProxies.some((block) => inBlock(address, block));
   const forwarded = headers["x-forwarded-for"];

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-export type Watcher = { clientLeft(): void };
+type Watcher = { clientLeft(): void };
 
 const OWNER = Symbol("the call of a response");
 const WAITING = Symbol("pipelined calls of a connection");

@@ -7,7 +7,7 @@
  * count only in the sum over all runs (no `run` given).
  */
 
-export type Counts = Record<string, Record<string, number>>;
+type Counts = Record<string, Record<string, number>>;
 
 type Row = Map<string, Map<string, number>>;
 

@@ -33,7 +33,7 @@ export const eventNames = (kind: Stream): string[] => {
 };
 
 /** The data of one event, parsed. */
-export const eventData = (name: string): TSchema =>
+const eventData = (name: string): TSchema =>
   Type.Object({ type: Type.Literal(name), ...FIELDS[name] }, name === ERROR_EVENT ? {} : { "x-harness-choice": true });
 
 /** In OpenAPI 3.1 the schema of an event stream is that of one event: its name, and its data as text. */

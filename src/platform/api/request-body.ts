@@ -59,7 +59,7 @@ const readFields = (validator: Validator, place: string, fields: Record<string, 
 };
 
 /** How the parts of a request are read for one route. */
-export type RequestReader =
+type RequestReader =
   | { from: "body"; read(body: Buffer): BodyRead }
   | { from: "head"; read(query: unknown, params: unknown): BodyRead };
 

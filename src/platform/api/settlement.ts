@@ -6,7 +6,7 @@
 import type { Limiter, Refund, Take } from "../limiter.ts";
 
 /** Why a charge is to be undone. */
-export type RefundReason = "answer-lost" | "client-left" | "work-failed";
+type RefundReason = "answer-lost" | "client-left" | "work-failed";
 
 export type RefundPolicy = {
   /** Whether a charge is undone for this reason. */

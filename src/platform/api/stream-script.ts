@@ -9,7 +9,7 @@ import { ERROR_EVENT, type ErrorEvent, VOCABULARIES, writeEvent } from "../../co
 /** `text` is what the frame adds to the words said so far (`partial_text` of an error). */
 export type Frame = { readonly wire: string; readonly text: string };
 
-export type StreamRequest = {
+type StreamRequest = {
   kind: Stream;
   /** Content events. */
   tokens: number;
@@ -67,7 +67,7 @@ const terminalFrame = ({ kind, sessionId, body }: StreamRequest): Frame => {
 const SHARED = new Map<string, readonly Frame[]>();
 
 /** `quota` comes in the middle of a control stream, an action first, where the caller asked for actions. */
-export const streamScript = (request: StreamRequest): readonly Frame[] => {
+const streamScript = (request: StreamRequest): readonly Frame[] => {
   const { kind, tokens, body, quota } = request;
   const terminal = terminalFrame(request);
   if (kind !== "control") {

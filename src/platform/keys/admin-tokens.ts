@@ -5,9 +5,9 @@
 import { randomUUID } from "node:crypto";
 import { createSigner, createVerifier } from "fast-jwt";
 
-export const ADMIN_ISSUER = "floodgate-identity";
-export const ADMIN_AUDIENCE = "floodgate-key-management";
-export const ADMIN_ROLE = "org_admin";
+const ADMIN_ISSUER = "floodgate-identity";
+const ADMIN_AUDIENCE = "floodgate-key-management";
+const ADMIN_ROLE = "org_admin";
 const DEFAULT_LIFETIME_S = 3_600;
 
 export type AdminClaims = { iss: string; aud: string; sub: string; org_id: string; role: string; exp: number };

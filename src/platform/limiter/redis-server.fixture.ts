@@ -1,11 +1,10 @@
 /** A Redis of our own for tests: Debian's `redis-server` as a child on a free loopback port, everything on disk at once. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
+import { freePort } from "../../supervision/free-port.ts";
 
 export const hasRedisServer = spawnSync("redis-server", ["--version"]).status === 0;
 
@@ -21,16 +20,6 @@ export type RedisServer = {
   restartSlowly(): Promise<void>;
   stop(): Promise<void>;
 };
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer()
-      .once("error", reject)
-      .listen(0, "127.0.0.1", () => {
-        const { port } = server.address() as AddressInfo;
-        server.close(() => resolve(port));
-      });
-  });
 
 export const startRedisServer = async (): Promise<RedisServer> => {
   const folder = mkdtempSync(join(tmpdir(), "floodgate-redis-"));

@@ -5,7 +5,6 @@
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Refund, Take, TakeAnswer } from "../limiter.ts";
-import type { StoreAnswer } from "./store.ts";
 
 const MeterName = Type.Union([Type.Literal("map_loads"), Type.Literal("design_analyses")]);
 const Named = { charge_id: Type.String(), request_id: Type.String(), org: Type.String(), key: Type.String() };
@@ -40,8 +39,6 @@ export const refundsBody = Compile(
 export const meterBody = Compile(
   Type.Object({ org: Type.String(), meter: MeterName, used: Type.Integer({ minimum: 0 }) }),
 );
-
-export type WireAnswer = StoreAnswer & { charge_id: string };
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);

@@ -78,12 +78,10 @@ export const playProbe = async (
   const loop: OpenLoop = startOpenLoop({
     job: {
       ...job,
-      ...{
-        stage,
-        epochUs,
-        seed: (seed + number * SEED_STEP) % 2 ** 31,
-        idPrefix: `${context.run}.${stage}.p${number}.c`,
-      },
+      stage,
+      epochUs,
+      seed: (seed + number * SEED_STEP) % 2 ** 31,
+      idPrefix: `${context.run}.${stage}.p${number}.c`,
       profile: constant(plan.ratePerS, plan.warmUpS + plan.playS),
       lease: lease.left(),
     },
@@ -120,7 +118,9 @@ export const playProbe = async (
     const tallied: CallsTallied = tallyCalls(lines, objectives, { fromUs, toUs });
     return {
       ...tallied,
-      ...{ plan, lines, playedS: Math.max(0, (toUs - fromUs) / 1e6) },
+      plan,
+      lines,
+      playedS: Math.max(0, (toUs - fromUs) / 1e6),
       generator: generatorFacts(result, stage),
       failure: result.end === null ? (result.problems[0]?.reason ?? "the driver did not end its schedule") : null,
     };

@@ -21,9 +21,9 @@ import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe
 /** Doubled with every further doubt in a row. */
 const AFTER_DOUBT_MS = 1_000;
 const DOUBT_MOST_MS = 15_000;
-export const CAPACITY_STAGE = "capacity";
+const CAPACITY_STAGE = "capacity";
 
-export type CapacityWish = {
+type CapacityWish = {
   story: string;
   arrivals: Arrivals;
   objectives: readonly ShareObjective[];
@@ -74,7 +74,10 @@ const foundOf = ({ answer, probes }: Searched, deployment: Deployment, wish: Cap
     organizations: Math.max(1, ...probes.map(({ organizations }) => organizations)),
   };
   return {
-    ...{ answer, limit, demand, advice: advise(answer, limit, setting, demand) },
+    answer,
+    limit,
+    demand,
+    advice: advise(answer, limit, setting, demand),
     objectives: objectives.map(({ text }) => text),
     calls: probes.reduce((sum, { calls }) => sum + calls, 0),
   };
@@ -108,8 +111,13 @@ export const playCapacity = async (
     summary: { ...summary, driver: "open-loop" },
     lines,
     facts: {
-      ...{ stage: CAPACITY_STAGE, started_at_ms: context.epochUs / 1000, exclusive: deployment.exclusive },
-      ...{ limits: target.limits ?? {}, shedding: target.shedding ?? "unknown", tenants: {}, faults: false },
+      stage: CAPACITY_STAGE,
+      started_at_ms: context.epochUs / 1000,
+      exclusive: deployment.exclusive,
+      limits: target.limits ?? {},
+      shedding: target.shedding ?? "unknown",
+      tenants: {},
+      faults: false,
       ...(await readWitnesses(deployment, `${context.run}.${CAPACITY_STAGE}`, context.signal)),
     },
     claims,

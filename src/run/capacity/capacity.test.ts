@@ -48,28 +48,33 @@ const targetWith = async (permits = {}): Promise<string> => {
 };
 
 const wishesOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityWishes> => ({
-  ...{
-    targetFile: more.targetFile ?? (await targetWith()),
-    owned: [],
-    story: "catalog-reads",
-    arrivals: "uniform",
-    slo: "refusals<=1%",
-  },
-  ...{
-    demandFile: undefined,
-    short: true,
-    policy: { startPerS: 20, tolerance: 0.2, playS: 12, warmUpS: 0.5, bracketS: 1, narrowS: 2, confirmS: 2 },
-  },
+  targetFile: more.targetFile ?? (await targetWith()),
+  owned: [],
+  story: "catalog-reads",
+  arrivals: "uniform",
+  slo: "refusals<=1%",
+  demandFile: undefined,
+  short: true,
+  policy: { startPerS: 20, tolerance: 0.2, playS: 12, warmUpS: 0.5, bracketS: 1, narrowS: 2, confirmS: 2 },
   ...more,
 });
 
 const runOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityRun> => ({
   ...(await wishesOf(more)),
-  ...{ seed: 1, reports: folder, out: join(folder, "run"), replay: "npx floodgate capacity" },
-  ...{ onObjectives: () => undefined, onProbe: () => undefined },
+  seed: 1,
+  reports: folder,
+  out: join(folder, "run"),
+  replay: "npx floodgate capacity",
+  onObjectives: () => undefined,
+  onProbe: () => undefined,
   events: {
-    ...{ folder: () => undefined, warning: () => undefined, step: () => undefined, progress: () => undefined },
-    ...{ result: () => undefined, stage: () => undefined, signalled: () => undefined },
+    folder: () => undefined,
+    warning: () => undefined,
+    step: () => undefined,
+    progress: () => undefined,
+    result: () => undefined,
+    stage: () => undefined,
+    signalled: () => undefined,
   },
 });
 

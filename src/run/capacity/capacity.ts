@@ -117,7 +117,9 @@ export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan
       base_url: target.base_url,
       budget: { ...target.budget } as Record<string, number>,
     },
-    ...{ story: wishes.story, arrivals: wishes.arrivals, objectives: objectives.map(({ text }) => text) },
+    story: wishes.story,
+    arrivals: wishes.arrivals,
+    objectives: objectives.map(({ text }) => text),
     max_per_s: Number.isFinite(maxPerS) ? maxPerS : null,
     rates: [
       ...doubled.filter((rate) => rate < maxPerS),
@@ -130,7 +132,7 @@ export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan
   };
 };
 
-export type CapacityResult = RunResult & { found: Found | null };
+type CapacityResult = RunResult & { found: Found | null };
 
 /** Throws what a user has to mend before anything is sent. */
 export const findCapacity = async (request: CapacityRun): Promise<CapacityResult> => {

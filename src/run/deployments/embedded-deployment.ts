@@ -20,7 +20,7 @@ export const EMBEDDED_SETTINGS: EmbeddedSettings = {
 };
 const LOAD_TENANTS = 12;
 
-export const embeddedTenants = () => [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
+const embeddedTenants = () => [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
 
 /** What is known of it before it is started: enough for a plan. */
 export const plannedEmbedded = (): Target => ({
@@ -43,11 +43,23 @@ export const openEmbedded = async (context: RunContext): Promise<Deployment> => 
   const settings = EMBEDDED_SETTINGS;
   const tenants = embeddedTenants();
   const { target, toxiproxy, links } = await startEmbedded({
-    ...{ supervisor, redactor, folder, toxiproxyPath, settings, tenants, seed },
+    supervisor,
+    redactor,
+    folder,
+    toxiproxyPath,
+    settings,
+    tenants,
+    seed,
   });
   return {
-    ...{ target, secrets: createSecrets(folder.path), folder: folder.path, lease: createLease({}) },
-    ...{ embedded: true, reference: true, exclusive: true, found: {} },
+    target,
+    secrets: createSecrets(folder.path),
+    folder: folder.path,
+    lease: createLease({}),
+    embedded: true,
+    reference: true,
+    exclusive: true,
+    found: {},
     faults: {
       toxiproxy: toxiproxy.toxiproxy,
       links: {

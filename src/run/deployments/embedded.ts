@@ -22,7 +22,7 @@ export type EmbeddedSettings = Required<
   Pick<Limits, "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst">
 >;
 
-export type Embedded = {
+type Embedded = {
   target: Target;
   toxiproxy: ToxiproxyServer;
   /** `host:port` of the API's side of each link, for a probe. */

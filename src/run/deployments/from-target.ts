@@ -57,15 +57,13 @@ export const fromTarget = async (context: RunContext, prepared: PreparedTarget):
     context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
   }
   return {
-    ...{
-      target,
-      secrets,
-      lease,
-      folder: dirname(resolve(file)),
-      embedded: false,
-      reference: false,
-      exclusive: target.exclusive === true,
-    },
+    target,
+    secrets,
+    lease,
+    folder: dirname(resolve(file)),
+    embedded: false,
+    reference: false,
+    exclusive: target.exclusive === true,
     found: {},
     faults: "proxies" in opened ? opened.proxies : null,
     faultsMissing: "missing" in opened ? opened.missing : "",

@@ -46,7 +46,11 @@ const throughProxy = async (
   const fault = makeFault(disturbance.fault, { budgetMs });
   const probe = httpProbe(link.listen, "/health", giveUpMs);
   const broken = {
-    ...{ toxiproxy: faults.toxiproxy, proxy: link.proxy, fault, probe, mayReset: faults.mayReset },
+    toxiproxy: faults.toxiproxy,
+    proxy: link.proxy,
+    fault,
+    probe,
+    mayReset: faults.mayReset,
     ...(faults.restart === undefined ? {} : { restart: faults.restart }),
   };
   const { inject, heal } = linkSteps(broken);
@@ -86,7 +90,12 @@ const byCommands = async (
   });
   const { inject, heal } = commandSteps(own);
   return {
-    ...{ inject, heal, undo: undoByCommand(own), stream: "both", showsOnLink: null, ...BY_COMMAND },
+    inject,
+    heal,
+    undo: undoByCommand(own),
+    stream: "both",
+    showsOnLink: null,
+    ...BY_COMMAND,
     notes: ["injected by commands: the effect is judged by the callers"],
   };
 };

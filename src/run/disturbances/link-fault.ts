@@ -74,13 +74,24 @@ export const breakLink = async (disturbance: LinkFault, beside: DisturbanceConte
   };
   const { outcome } = await runExperiment(
     {
-      ...{ stage, experiment: disturbance.name, link: disturbance.link, fault: disturbance.fault },
-      ...{ stream: breaker.stream, undo: breaker.undo, steps: stepsOf(breaker, recent, moments, pace) },
-      ...{ injectMs: breaker.injectMs, effectMs: breaker.effectMs, healMs: breaker.healMs },
-      ...{ steadyMs: pace.steadyMs, holdMs: pace.holdMs, recoveryMs: pace.recoveryMs },
+      stage,
+      experiment: disturbance.name,
+      link: disturbance.link,
+      fault: disturbance.fault,
+      stream: breaker.stream,
+      undo: breaker.undo,
+      steps: stepsOf(breaker, recent, moments, pace),
+      injectMs: breaker.injectMs,
+      effectMs: breaker.effectMs,
+      healMs: breaker.healMs,
+      steadyMs: pace.steadyMs,
+      holdMs: pace.holdMs,
+      recoveryMs: pace.recoveryMs,
     },
     {
-      ...{ nowUs: context.nowUs, journal: context.journal, signal },
+      nowUs: context.nowUs,
+      journal: context.journal,
+      signal,
       keepUndo: (name, undo) => context.supervisor.registerUndo(name, undo),
       onLine: (line) => {
         if (line.phase === "injecting") moments.askedUs = line.at_us;

@@ -111,7 +111,10 @@ describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos o
     // Somebody else's toxic on the same proxy, meanwhile.
     const limiter = theirs.toxiproxy.proxy("limiter");
     await limiter.addToxic({
-      ...{ name: "a-colleague", type: "latency", stream: "downstream", attributes: { latency: 1, jitter: 0 } },
+      name: "a-colleague",
+      type: "latency",
+      stream: "downstream",
+      attributes: { latency: 1, jitter: 0 },
     });
     const healing = chaos("--heal", "--out", out);
     expect(await healing.code).toBe(0);

@@ -4,7 +4,8 @@ import type { Target } from "../../target/target.ts";
 import { chosenExperiments } from "./chosen.ts";
 
 const target = (more: Partial<Target>): Target => ({
-  ...{ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1" },
+  schema: "floodgate/target@1",
+  base_url: "http://127.0.0.1:1/v1",
   ...more,
 });
 const names = (more: Partial<Target> | null, asked: string[] = [], short = false): string[] =>

@@ -24,7 +24,10 @@ const byCommands = ({ faults = {} }: Target): LinkExperiment[] =>
     const known = EXPERIMENTS.get(`${link}-${fault}`);
     return (
       known ?? {
-        ...{ name: `${link}-${fault}`, link: link as LinkExperiment["link"], fault, refuses: "some" },
+        name: `${link}-${fault}`,
+        link: link as LinkExperiment["link"],
+        fault,
+        refuses: "some",
         holds: "what is refused because of it is refused as the contract says, and what is admitted is charged once",
       }
     );

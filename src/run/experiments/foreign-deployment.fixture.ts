@@ -32,13 +32,21 @@ export const startForeign = async (folder: string, toxiproxyPath: string): Promi
   const journal = new Journal(run.pathOf("journal.ndjson"), redactor);
   const supervisor = await Supervisor.open({ journal, watchdog: null });
   const { target, toxiproxy, links } = await startEmbedded({
-    ...{ supervisor, redactor, folder: run, toxiproxyPath, settings: EMBEDDED_SETTINGS, seed: 1 },
+    supervisor,
+    redactor,
+    folder: run,
+    toxiproxyPath,
+    settings: EMBEDDED_SETTINGS,
+    seed: 1,
     tenants: loadTenants(12),
   });
   const control = toxiproxy.toxiproxy;
   await control.createProxy({ name: "stranger", listen: "127.0.0.1:0", upstream: links.limiter });
   await control.proxy("stranger").addToxic({
-    ...{ name: "theirs", type: "latency", stream: "downstream", attributes: { latency: 7, jitter: 0 } },
+    name: "theirs",
+    type: "latency",
+    stream: "downstream",
+    attributes: { latency: 7, jitter: 0 },
   });
   await control.proxy("stranger").setEnabled(false);
   const { control: _control, exclusive: _exclusive, ...stated } = target;

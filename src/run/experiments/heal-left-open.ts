@@ -16,7 +16,7 @@ export type HealedRun = {
   taken: readonly TakenBack[];
 };
 
-export type Healed = { looked: number; runs: HealedRun[]; isWhole: boolean };
+type Healed = { looked: number; runs: HealedRun[]; isWhole: boolean };
 
 const isOpen = (journal: string): boolean =>
   openEffects(readJournal(journal).entries).some(({ kind, undo }) => undo.how !== "nothing" || kind === "child");

@@ -18,7 +18,7 @@ export const journalsIn = (reports: string, out?: string): string[] => {
     .filter((path) => existsSync(path));
 };
 
-export type LeftOpen = { journal: string; faults: OpenEffect[]; isRunning: boolean };
+type LeftOpen = { journal: string; faults: OpenEffect[]; isRunning: boolean };
 
 /** Faults that a journal has open. */
 export const leftOpenIn = (journal: string): LeftOpen => {

@@ -15,13 +15,13 @@ import { brokenLink } from "../suites/parts.ts";
 import { chosenExperiments } from "./chosen.ts";
 import { requireWholeProxies } from "./proxies-are-whole.ts";
 
-export type ChaosWish = DeploymentWish & {
+type ChaosWish = DeploymentWish & {
   /** Empty: all that the deployment can have. */
   names: readonly string[];
   short: boolean;
 };
 
-export type ChaosRun = Omit<RunRequest, "targets" | "profile" | "required"> & ChaosWish;
+type ChaosRun = Omit<RunRequest, "targets" | "profile" | "required"> & ChaosWish;
 
 /** The same for a plan and for a run. */
 export const chaosStages = ({ names, short }: Pick<ChaosWish, "names" | "short">): StagesWish => ({

@@ -57,7 +57,8 @@ describe("the gate on recorded runs", () => {
     const file = join(folder, "baselines", "smoke.json");
     await saveBaseline(file, many("kept", 100), "the first release");
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({
-      ...{ schema: "floodgate/baseline@1", reason: "the first release" },
+      schema: "floodgate/baseline@1",
+      reason: "the first release",
     });
     expect(compareWithBaseline(file, many("later", 100)).verdict).toBe("no-regression");
     expect(compareWithBaseline(file, many("slower", 120)).verdict).toBe("regression");

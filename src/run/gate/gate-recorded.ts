@@ -57,7 +57,10 @@ export const compareWithBaseline = (file: string, runs: readonly string[]): Reco
 /** Replaces the file in one step. */
 export const saveBaseline = async (file: string, runs: readonly string[], reason: string): Promise<Baseline> => {
   const baseline: Baseline = {
-    ...{ schema: BASELINE_SCHEMA, reason, saved_at: new Date().toISOString(), commit: await commitOf(REPOSITORY) },
+    schema: BASELINE_SCHEMA,
+    reason,
+    saved_at: new Date().toISOString(),
+    commit: await commitOf(REPOSITORY),
     runs: runs.map(readFigures),
   };
   mkdirSync(dirname(file), { recursive: true });

@@ -13,7 +13,7 @@ import { gateSideOf, type PlayedBlock, stageOf } from "./play-block.ts";
 import { GATE_STAGE, GATE_STORIES, gateSpends, runGate } from "./run-gate.ts";
 
 /** A mistake of the user, for exit code 2. */
-export class UsageError extends Error {
+class UsageError extends Error {
   override name = "UsageError";
 }
 
@@ -26,9 +26,9 @@ export type GateWishes = {
   ratePerS?: number;
 };
 
-export type GateRequest = Omit<RunRequest, "targets" | "profile" | "required"> & GateWishes;
+type GateRequest = Omit<RunRequest, "targets" | "profile" | "required"> & GateWishes;
 
-export type GateDryRun = {
+type GateDryRun = {
   scenario: string;
   base: string;
   head: string;
@@ -74,10 +74,18 @@ const prepare = async (wishes: GateWishes): Promise<Prepared> => {
   const spends = load === null ? null : gateSpends(load, pairs);
   const targets = { base: await read("base", spends?.calls ?? 1), head: await read("head", spends?.calls ?? 1) };
   const plan: GateDryRun = {
-    ...{ scenario, base: targets.base.target.base_url, head: targets.head.target.base_url, pairs, lacks, load },
-    ...{ pairs_at_most: PAIRS_MOST, capacity_per_s: capacity },
-    ...{ calls_each: spends?.calls ?? null, calls_each_at_most: spends?.callsMost ?? null },
-    ...{ seconds: spends?.s ?? null, seconds_at_most: spends?.sMost ?? null },
+    scenario,
+    base: targets.base.target.base_url,
+    head: targets.head.target.base_url,
+    pairs,
+    lacks,
+    load,
+    pairs_at_most: PAIRS_MOST,
+    capacity_per_s: capacity,
+    calls_each: spends?.calls ?? null,
+    calls_each_at_most: spends?.callsMost ?? null,
+    seconds: spends?.s ?? null,
+    seconds_at_most: spends?.sMost ?? null,
     refused_by_guard: SIDES.flatMap((side) => targets[side].refusals.map((reason) => `${side}: ${reason}`)),
   };
   if (targets.base.target.base_url === targets.head.target.base_url) {

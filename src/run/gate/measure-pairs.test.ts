@@ -41,14 +41,12 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
   const sides: Record<Side, ReturnType<typeof open>> = { base: open("base", {}), head: open("head", more) };
   let atUs = 0;
   return measurePairs({
-    ...{
-      seed,
-      load: LOAD,
-      looks: looksFrom(PAIRS_DEFAULT),
-      sloMs: 2 * SERVICE_MS,
-      noisy: { base: NOBODY, head: NOBODY },
-      isOver,
-    },
+    seed,
+    load: LOAD,
+    looks: looksFrom(PAIRS_DEFAULT),
+    sloMs: 2 * SERVICE_MS,
+    noisy: { base: NOBODY, head: NOBODY },
+    isOver,
     play: async (side, pair): Promise<Played> => {
       atUs += BETWEEN_US;
       return {

@@ -35,7 +35,7 @@ export type GateMeasured = {
   isWhole: boolean;
 };
 
-export type GatePairsPlan = {
+type GatePairsPlan = {
   seed: number;
   load: BlockLoad;
   /** Ascending numbers of pairs. */

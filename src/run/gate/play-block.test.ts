@@ -26,13 +26,25 @@ const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock;
     const side = await gateSideOf(
       "head",
       {
-        ...{ target, secrets: createSecrets("."), lease: keeperOfTarget(target), found: {}, faults: null },
-        ...{ embedded: false, reference: true, exclusive: true, folder: ".", faultsMissing: "" },
+        target,
+        secrets: createSecrets("."),
+        lease: keeperOfTarget(target),
+        found: {},
+        faults: null,
+        embedded: false,
+        reference: true,
+        exclusive: true,
+        folder: ".",
+        faultsMissing: "",
       },
       story,
     );
     const room: GateRoom = {
-      ...{ run: "abc123", seed: 1, epochUs: wallUs(), replay: "again", signal: new AbortController().signal },
+      run: "abc123",
+      seed: 1,
+      epochUs: wallUs(),
+      replay: "again",
+      signal: new AbortController().signal,
       supervisor: { adopt: () => () => undefined } as unknown as GateRoom["supervisor"],
       line: () => undefined,
     };

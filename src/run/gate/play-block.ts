@@ -79,9 +79,19 @@ export const playBlock = async (
   try {
     const { problems, notes, startUs } = await driveOpenLoop({
       job: {
-        ...{ stage, idPrefix: `${idRun}.c`, story, seed, profile, arrivals: "uniform", target, view, epochUs },
+        stage,
+        idPrefix: `${idRun}.c`,
+        story,
+        seed,
+        profile,
+        arrivals: "uniform",
+        target,
+        view,
+        epochUs,
       },
-      ...{ secrets, lease, signal: room.signal },
+      secrets,
+      lease,
+      signal: room.signal,
       onLine: (line) => {
         lines.push(line);
         room.line(line);
@@ -92,7 +102,11 @@ export const playBlock = async (
     });
     await pause(REST_MS);
     const facts: StageFacts = {
-      ...{ stage, started_at_ms: epochUs / 1000, limits: target.limits ?? {}, tenants, faults: false },
+      stage,
+      started_at_ms: epochUs / 1000,
+      limits: target.limits ?? {},
+      tenants,
+      faults: false,
       shedding: target.shedding ?? "unknown",
       ...(deployment.reference ? { reference: true as const } : {}),
       exclusive: deployment.exclusive,

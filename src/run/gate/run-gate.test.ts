@@ -20,14 +20,28 @@ const LIMITS = { slots: SLOTS, service_ms: SERVICE_MS, global_in_flight: SLOTS, 
 
 const sideOf = (side: Side, more: Partial<Target>): GateSide => {
   const target: Target = {
-    ...{ schema: "floodgate/target@1", name: side, base_url: `http://127.0.0.1:1/${side}`, ...more },
+    schema: "floodgate/target@1",
+    name: side,
+    base_url: `http://127.0.0.1:1/${side}`,
+    ...more,
     credentials: { server: { key: "env:NOBODY", org: "org_a" } },
   };
   return {
-    ...{ side, view: viewOf(target), tenants: {}, noisy: new Set() },
+    side,
+    view: viewOf(target),
+    tenants: {},
+    noisy: new Set(),
     deployment: {
-      ...{ target, secrets: createSecrets("."), lease: keeperOfTarget(target), found: {}, faults: null },
-      ...{ embedded: false, reference: false, exclusive: false, folder: ".", faultsMissing: "" },
+      target,
+      secrets: createSecrets("."),
+      lease: keeperOfTarget(target),
+      found: {},
+      faults: null,
+      embedded: false,
+      reference: false,
+      exclusive: false,
+      folder: ".",
+      faultsMissing: "",
     },
   };
 };
@@ -57,13 +71,22 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
     );
     const facts = { stage: `gate.${side}`, limits: {}, shedding: "unknown", tenants: {}, faults: false } as const;
     return {
-      ...{ lines, startUs: atUs, claims: claims(side, name), problems: [], notes: [] },
+      lines,
+      startUs: atUs,
+      claims: claims(side, name),
+      problems: [],
+      notes: [],
       facts: { ...facts, drained: true, exclusive: false },
     };
   };
   const room = {
-    ...{ run: "abc", seed: 1, epochUs: 0, replay: "again", signal: new AbortController().signal },
-    ...{ supervisor: {}, line: () => undefined },
+    run: "abc",
+    seed: 1,
+    epochUs: 0,
+    replay: "again",
+    signal: new AbortController().signal,
+    supervisor: {},
+    line: () => undefined,
   } as unknown as GateRoom;
   const say = (text: string): void => void said.push(text);
   const plan = { scenario: "chat-past-capacity", story: STORY, seed: 1, pairs: 12 };
@@ -74,8 +97,16 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
 };
 
 const held = (side: Side, name: string, verdict: Claim["verdict"] = "pass"): Claim => ({
-  ...{ id: `streams-end-once/gate.${side}`, stage: `gate.${side}`, level: "must", verdict, reason: name, expected: "" },
-  ...{ got: "", spec: [], evidence: [], replay: "" },
+  id: `streams-end-once/gate.${side}`,
+  stage: `gate.${side}`,
+  level: "must",
+  verdict,
+  reason: name,
+  expected: "",
+  got: "",
+  spec: [],
+  evidence: [],
+  replay: "",
 });
 
 describe("a comparison of two targets", () => {

@@ -31,7 +31,7 @@ export const GATE_STAGE = "gate";
 /** The scenario's name of the outside, and the story that is played for it. */
 export const GATE_STORIES: Readonly<Record<string, string>> = { "chat-past-capacity": "chat-beside-noisy" };
 
-export type GatePlan = {
+type GatePlan = {
   scenario: string;
   story: Story;
   seed: number;
@@ -41,12 +41,12 @@ export type GatePlan = {
 };
 
 /** The lower of what both targets permit, in calls a second. */
-export const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
+const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
   Math.min(...SIDES.map((side) => targets[side].deployment.target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY));
 
-export type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
+type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
-export type GateResult = {
+type GateResult = {
   claims: Claim[];
   measurements: Measurement[];
   table: string[];
@@ -73,7 +73,12 @@ const droppedClaim = ({ dropped, pairs, isWhole }: GateMeasured, replay: string)
   const all = dropped.length + pairs.length;
   const enough = isWhole && dropped.length * 3 <= all;
   return {
-    ...{ id: "gate/pairs", stage: GATE_STAGE, level: "must", spec: [], evidence: [], replay },
+    id: "gate/pairs",
+    stage: GATE_STAGE,
+    level: "must",
+    spec: [],
+    evidence: [],
+    replay,
     verdict: enough ? "pass" : "inconclusive",
     reason: enough
       ? "the generator played the pairs as planned"
@@ -113,16 +118,16 @@ export const runGate = async (
   };
   const open = (reason: string): GateResult => {
     const claim: Claim = {
-      ...{
-        id: "gate/pairs",
-        stage: GATE_STAGE,
-        level: "must",
-        verdict: "inconclusive",
-        reason,
-        spec: [],
-        evidence: [],
-      },
-      ...{ expected: "a base that can be measured", got: reason, replay: room.replay },
+      id: "gate/pairs",
+      stage: GATE_STAGE,
+      level: "must",
+      verdict: "inconclusive",
+      reason,
+      spec: [],
+      evidence: [],
+      expected: "a base that can be measured",
+      got: reason,
+      replay: room.replay,
     };
     return { claims: [claim], measurements: [], table: [], blocks, notes };
   };
@@ -161,7 +166,11 @@ export const runGate = async (
   const looks = looksFrom(plan.pairs);
   events.step(`${looks[0]} pairs of blocks, about ${Math.ceil((pairTakesS(load) * (looks[0] as number)) / 60)} min`);
   const measured = await measurePairs({
-    ...{ seed: plan.seed, load, looks, sloMs, isOver },
+    seed: plan.seed,
+    load,
+    looks,
+    sloMs,
+    isOver,
     noisy: { base: targets.base.noisy, head: targets.head.noisy },
     play: (side, pair) => play(side, profileOfBlock(load), `p${String(pair + 1).padStart(2, "0")}.${side}`),
     onPair: (pair, of) => events.progress(`pair ${pair} of ${of}`),

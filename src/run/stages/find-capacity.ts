@@ -25,7 +25,11 @@ export const findCapacity = async (context: RunContext, deployment: Deployment, 
   if (context.signal.aborted || stoppedBy(context) !== null) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {
-    ...{ kind: "load", driver: "open-loop", name: story, story, arrivals: "uniform" },
+    kind: "load",
+    driver: "open-loop",
+    name: story,
+    story,
+    arrivals: "uniform",
     judges: [...EVERYWHERE, ...(kind === "chat" ? STREAMS : [])],
   };
   context.events.step(`a ramp for the stages to come, because \`limits\` state no rate: ${story}`);
@@ -43,8 +47,16 @@ export const findCapacity = async (context: RunContext, deployment: Deployment, 
   const rate = rateFoundOf(knee);
   if (rate !== null) deployment.found[kind] = rate;
   const claim: Claim = {
-    ...{ id: `knee/${story}`, stage: story, level: "info", verdict: knee.found ? "pass" : "skipped", reason: said },
-    ...{ expected: "a limit inside permits.load_max_rps", got: said, spec: [], evidence: [], replay: context.replay },
+    id: `knee/${story}`,
+    stage: story,
+    level: "info",
+    verdict: knee.found ? "pass" : "skipped",
+    reason: said,
+    expected: "a limit inside permits.load_max_rps",
+    got: said,
+    spec: [],
+    evidence: [],
+    replay: context.replay,
   };
   context.addClaims([claim]);
 };

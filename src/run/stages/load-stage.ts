@@ -146,7 +146,8 @@ const measured = (
 ) => {
   const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
   return measureStage(ordered, {
-    ...{ stage: plan.name, durationMs },
+    stage: plan.name,
+    durationMs,
     ...(isWhole
       ? { offeredRatePerS: profileCalls(profile) / profileDurationS(profile), scheduledMs: driven.scheduledMs }
       : {}),
@@ -187,7 +188,15 @@ export const playLoadStage = async (
   const { profile, arrivals, reach } = planned;
   const idRun = `${context.run}.${plan.name}`;
   const job: Drive["job"] = {
-    ...{ stage: plan.name, idPrefix: `${idRun}.c`, story: plan.story, seed, profile, arrivals, target, view, epochUs },
+    stage: plan.name,
+    idPrefix: `${idRun}.c`,
+    story: plan.story,
+    seed,
+    profile,
+    arrivals,
+    target,
+    view,
+    epochUs,
   };
   const before = await observe(deployment);
   const began = performance.now();

@@ -8,7 +8,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
 
-export type Observed = Readonly<Record<string, number>>;
+type Observed = Readonly<Record<string, number>>;
 
 type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
 
@@ -23,7 +23,7 @@ const ask = async (url: string, query: string): Promise<number | null> => {
   return values.length === 0 ? null : values.reduce((sum, one) => sum + one, 0);
 };
 
-export type Observing = { values: Observed; troubles: string[] };
+type Observing = { values: Observed; troubles: string[] };
 
 /** One look at every query. What cannot be read is a note, never a guess. */
 export const observe = async ({ target }: Pick<Deployment, "target">): Promise<Observing> => {
@@ -52,7 +52,13 @@ export const observedStage = (
   after: Observing,
 ): { measurements: Measurement[]; notes: string[] } => ({
   measurements: Object.entries(after.values).map(([name, value]) => ({
-    ...{ name: `observed_${name}`, stage, value, unit: "1", low: null, high: null, n: 1 },
+    name: `observed_${name}`,
+    stage,
+    value,
+    unit: "1",
+    low: null,
+    high: null,
+    n: 1,
   })),
   notes: [
     ...after.troubles.map((trouble) => `${stage}: ${trouble}`),
@@ -73,7 +79,8 @@ export const readLedgerByCommand = async (
   if (command === undefined) return null;
   let printed = "";
   await runShellCommand(command, {
-    ...{ what: "command of observers.ledger", cwd: folder },
+    what: "command of observers.ledger",
+    cwd: folder,
     signal: AbortSignal.any([signal, AbortSignal.timeout(LEDGER_MS)]),
     onOutput: (text, from) => {
       if (from === "output") printed += text;

@@ -20,7 +20,7 @@ export type PlanRequest = DeploymentWish & {
   refusals?(target: Target): readonly string[];
 };
 
-export type StagesPlan = {
+type StagesPlan = {
   schema: "floodgate/plan@1";
   target: { name: string; base_url: string; budget: Record<string, number> };
   stages: PlannedStage[];

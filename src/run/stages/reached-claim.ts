@@ -7,7 +7,12 @@ import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 
 const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reason" | "expected" | "got"> => ({
-  ...{ id: `reached/${plan.name}`, stage: plan.name, level: "must", spec: [], evidence: [], replay },
+  id: `reached/${plan.name}`,
+  stage: plan.name,
+  level: "must",
+  spec: [],
+  evidence: [],
+  replay,
 });
 
 const neverReached = ({ by_outcome }: StageSummary, { all, oneOf }: Reach): string[] => {
@@ -45,7 +50,10 @@ export const reachedClaims = (
     ...reach.beyond.map(
       ({ outcome, reason }): Claim => ({
         ...claimOf(plan, replay),
-        ...{ id: `beyond/${plan.name}`, level: "info", verdict: "skipped", got },
+        id: `beyond/${plan.name}`,
+        level: "info",
+        verdict: "skipped",
+        got,
         reason: `skipped: ${outcome} is not reached on this target: ${reason}`,
         expected: outcome,
       }),
@@ -61,13 +69,21 @@ export const skippedStage = (
   replay: string,
 ): StageOutcome => ({
   summary: {
-    ...{ name: plan.name, driver: driverOf(plan), duration_ms: 0, by_outcome: {} },
+    name: plan.name,
+    driver: driverOf(plan),
+    duration_ms: 0,
+    by_outcome: {},
     calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
   },
   lines: [],
   facts: {
-    ...{ stage: plan.name, limits: target.limits ?? {}, shedding: target.shedding ?? "unknown" },
-    ...{ exclusive: false, tenants: {}, faults: false, drained: false },
+    stage: plan.name,
+    limits: target.limits ?? {},
+    shedding: target.shedding ?? "unknown",
+    exclusive: false,
+    tenants: {},
+    faults: false,
+    drained: false,
   },
   claims: [
     {

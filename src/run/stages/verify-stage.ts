@@ -18,7 +18,7 @@ const effectJournal = (journal: Journal): EffectJournal => ({
   undone: (id, detail) => journal.undone(id, detail),
 });
 
-export type VerifyWish = Omit<
+type VerifyWish = Omit<
   VerifyOptions,
   "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "lease"
 >;
@@ -33,7 +33,13 @@ export const playRules = async (
   const { target, secrets, lease } = deployment;
   const began = performance.now();
   const result = await runVerify({
-    ...{ target, secrets, lease, seed, signal, clock: createRunClock(epochUs), journal: effectJournal(journal) },
+    target,
+    secrets,
+    lease,
+    seed,
+    signal,
+    clock: createRunClock(epochUs),
+    journal: effectJournal(journal),
     idPrefix: `${run}.verify.c`,
     ...wish,
     onLine: context.line,
@@ -73,7 +79,11 @@ export const playVerifyStage = async (
 ): Promise<StageOutcome> => {
   const { ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
   const { outcome } = await playRules(context, deployment, {
-    ...{ ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad },
+    ratePerS,
+    skip,
+    allowWrites,
+    allowQuotaBurn,
+    allowLoad,
     onProgress: (progress) => {
       if (progress.at === "rule") context.events.progress(`verify: rule ${progress.number} of ${progress.of}`);
     },

@@ -25,7 +25,9 @@ export const verifyStage = ({ target, embedded }: SuiteFor): VerifyStage => {
   const { permits = {} } = target;
   const bound = permits.load_max_rps ?? Number.POSITIVE_INFINITY;
   return {
-    ...{ kind: "verify", name: "verify", skip: embedded ? COVERED_BY_STAGES : [] },
+    kind: "verify",
+    name: "verify",
+    skip: embedded ? COVERED_BY_STAGES : [],
     ratePerS: Math.max(1, Math.min(embedded ? RATE_EMBEDDED_PER_S : RATE_PER_S, 0.9 * bound)),
     allowWrites: permits.writes === true,
     allowQuotaBurn: permits.quota_burn === true,
@@ -119,7 +121,11 @@ export const brokenLink = (given: SuiteFor, experiment: LinkExperiment, holdMs =
   const { name, link, fault } = experiment;
   const ratePerS = rateBeside(link, given);
   return {
-    ...{ kind: "load", name, driver: "open-loop", story: "broken-dependency", durationS: 60 },
+    kind: "load",
+    name,
+    driver: "open-loop",
+    story: "broken-dependency",
+    durationS: 60,
     ...(ratePerS === undefined ? {} : { ratePerS }),
     judges: [
       ...["fails-closed", "recovers", "first-failing-check-decides", "counts-agree"],
@@ -128,7 +134,11 @@ export const brokenLink = (given: SuiteFor, experiment: LinkExperiment, holdMs =
       ...(experiment.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
     ],
     disturbance: {
-      ...{ kind: "link-fault", name, link, fault, holdMs },
+      kind: "link-fault",
+      name,
+      link,
+      fault,
+      holdMs,
       ...(EXPERIMENTS.has(name) ? {} : { onlyByCommand: true as const }),
     },
     reaches: reachesOf(experiment, given.embedded),

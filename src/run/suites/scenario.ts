@@ -40,7 +40,10 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
   if (!STORIES.has(name)) return null;
   const known = KNOWN.get(name);
   const { reaches: _, ...stage }: LoadStage = known ?? {
-    ...{ kind: "load", name, story: name, driver: "open-loop" },
+    kind: "load",
+    name,
+    story: name,
+    driver: "open-loop",
     judges: [...EVERYWHERE, ...(JUDGES[name] ?? STREAMS)],
     objectives: true,
   };

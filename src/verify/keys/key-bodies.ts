@@ -60,12 +60,16 @@ const LISTS: Readonly<Record<ListMember, { subcode: string; wrong: string; chat:
   const good: KeyBody = { kind: "publishable", env: "live", scopes: FULL_SCOPES, allowed_origins: [KEY_ORIGIN] };
   return {
     scopes: {
-      ...{ subcode: "unknown_scope", wrong: "floodgate-no-such-scope" },
-      ...{ chat: { ...good, scopes: ["ai"] }, editor: { ...good, scopes: ["design"] } },
+      subcode: "unknown_scope",
+      wrong: "floodgate-no-such-scope",
+      chat: { ...good, scopes: ["ai"] },
+      editor: { ...good, scopes: ["design"] },
     },
     products: {
-      ...{ subcode: "unknown_product", wrong: "floodgate-no-such-product" },
-      ...{ chat: { ...good, products: ["chat"] }, editor: { ...good, products: ["editor"] } },
+      subcode: "unknown_product",
+      wrong: "floodgate-no-such-product",
+      chat: { ...good, products: ["chat"] },
+      editor: { ...good, products: ["editor"] },
     },
   };
 })();

@@ -13,7 +13,12 @@ const manage = async (
   const liveBefore = twin.liveKeys();
   try {
     const result = await runVerify({
-      ...{ target: twin.target, secrets: createSecrets("."), seed: 7, ratePerS: 400, only, allowWrites: true },
+      target: twin.target,
+      secrets: createSecrets("."),
+      seed: 7,
+      ratePerS: 400,
+      only,
+      allowWrites: true,
       journal: {
         about: ({ name }) => `${journal.push(`about ${name}`)}`,
         done: (_id, detail) => void journal.push(`done ${detail}`),

@@ -52,7 +52,7 @@ const recordsIn = (value: unknown): Readonly<Record<string, unknown>>[] => {
   return [value, ...inner.flatMap(([, one]) => recordsIn(one))];
 };
 
-export type Made = {
+type Made = {
   /** Likeliest first; more than one where the answer has several. */
   ids: readonly string[];
   secret: string | null;

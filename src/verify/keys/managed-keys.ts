@@ -22,7 +22,7 @@ import {
 import { madeIn } from "./made-record.ts";
 
 /** `key`: only where the answer has id and secret; without a secret the key is removed all the same. */
-export type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
+type Creation = { answer: Answer; key: MadeKey | null; secret: string | null };
 
 /** A rule may have deleted it already; what a second deletion is answered is the deployment's affair. */
 const isGone = (context: Context, answer: Answer): boolean =>

@@ -15,7 +15,7 @@ import type { Key, Org, TwinState } from "./state.ts";
 export type Wish = { members: Readonly<Record<string, unknown>>; isBroken: boolean; product: unknown };
 export type Caller = { key: Key; of: Org; bySession: boolean };
 /** `reused`: the session that is given out again, if one is. */
-export type Attempt = Caller & { req: IncomingMessage; wish: Wish; reused: string | undefined };
+type Attempt = Caller & { req: IncomingMessage; wish: Wish; reused: string | undefined };
 
 type Check = (twin: TwinState, attempt: Attempt) => Reply | null | Promise<Reply | null>;
 

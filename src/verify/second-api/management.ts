@@ -79,7 +79,9 @@ const create = (twin: TwinState, of: Org, wanted: Wanted): Reply => {
   const addresses = has("forgets-addresses") ? [] : (body.allowed_ips ?? []);
   const isHere = addresses.length === 0;
   const made = addKey(twin, of.id, publishable ? "pk" : "sk", {
-    ...{ scopes, products: has("forgets-products") ? [] : products, origins },
+    scopes,
+    products: has("forgets-products") ? [] : products,
+    origins,
     ...(publishable ? {} : { ipOk: isHere && !is("server-keys-know-no-address") }),
   });
   if (isTest) made.secret = made.secret.replace("_live_", "_test_");

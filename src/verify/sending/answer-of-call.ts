@@ -5,6 +5,7 @@
 import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Received } from "../../client/send-request.ts";
+import { outcomeOfStream } from "../../contract/refusals.ts";
 import { type Answer, type Chunk, isObject, isTransient, type Named, nameAnswer, parseJson } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 
@@ -22,12 +23,7 @@ const nameOf = (received: Received): Named => {
   const { status, ended, seen, aborted, text } = received;
   if (status === null) return UNANSWERED;
   if (seen !== null) {
-    return {
-      outcome: ended === "error_event" ? "200 error event" : `${status}`,
-      subcode: null,
-      envelope: "none",
-      legacy: false,
-    };
+    return { ...UNANSWERED, outcome: outcomeOfStream(status, ended) };
   }
   if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
   return nameAnswer(status, text);
@@ -41,7 +37,7 @@ const lineFor = (testCall: TestCall, named: Named, line: ObservedLine): Observed
   return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
 };
 
-export type Called = {
+type Called = {
   testCall: TestCall;
   step: Parameters<typeof lineOf>[0];
   request: Answer["request"];

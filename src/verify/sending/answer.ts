@@ -9,7 +9,7 @@ import { LEGACY_SUBCODES, OUTCOMES } from "../../contract/refusals.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
 /** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. `both`: `detail` and `error` side by side. */
-export type EnvelopeFound = "detail" | "flat" | "none" | "both" | "wrapped" | "other";
+type EnvelopeFound = "detail" | "flat" | "none" | "both" | "wrapped" | "other";
 
 export type Named = {
   /** `"403 ip_not_allowed"`, `"200"`, `"200 error"`, `"401"`, `"422 malformed_body"`, `"edge 502"`, `"indeterminate"`. */

@@ -22,7 +22,7 @@ import { createLanes } from "./lanes.ts";
 import { buildRequest, stepOfTestCall, type TestCall } from "./test-call.ts";
 import { type Throttle, wait } from "./throttle.ts";
 
-export const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
+const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 
 /** So many calls one after the other without any answer: nobody is there any more. */
 const SILENCE_MAX = 12;
@@ -48,7 +48,7 @@ export type AttemptParts = {
   onLine(line: ObservedLine): void;
 };
 
-export type Attempts = {
+type Attempts = {
   /** `looking`: sent also where nobody answers, to see whether somebody does again. */
   attempt(testCall: TestCall, looking?: boolean): Promise<Answer>;
   /** Everything that came, in order. */
@@ -175,7 +175,11 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     const step = stepOfTestCall(view, n, testCall);
     const origin = parts.originOf(testCall);
     const built = buildRequest(target, withRunId(testCall, parts.idPrefix), {
-      ...{ step, id, secret, origin, shared: parts.sharedHeaders },
+      step,
+      id,
+      secret,
+      origin,
+      shared: parts.sharedHeaders,
     });
     const stream = testCall.route === "-" ? undefined : routeOf(testCall.route).stream;
     const chunks: Chunk[] = [];

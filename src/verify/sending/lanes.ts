@@ -2,7 +2,7 @@
  * No more calls under way than there are connections: one more would wait inside our own client, and the time that it waits
  * there would be taken for the deployment's.
  */
-export type Lanes = {
+type Lanes = {
   /** Resolves when a connection is free; what is given back frees it, once. */
   take(): Promise<() => void>;
 };

@@ -9,14 +9,14 @@ import type { TestCall } from "./test-call.ts";
 const LASTS_MAX_MS = 15_000;
 const LOOK_EVERY_MS = 1_000;
 
-export type Outages = {
+type Outages = {
   /** This call was admitted. */
   seenUp(testCall: TestCall): void;
   /** Whether this call is admitted again, within some seconds. */
   end(testCall: TestCall): Promise<boolean>;
 };
 
-export type OutageParts = {
+type OutageParts = {
   isUp(testCall: TestCall): Promise<boolean>;
   /** Whether so much patience was left; it is used up then. */
   rest(ms: number): Promise<boolean>;

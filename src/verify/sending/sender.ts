@@ -17,7 +17,7 @@ const CONFIRMATIONS = 2;
 /** So many outages one after the other are waited for, for one call. */
 const OUTAGES = 2;
 
-export type SenderParts = AttemptParts & {
+type SenderParts = AttemptParts & {
   /** All that a run waits for others' overload; beyond it, what cannot be judged stays so. */
   patienceMs: number;
   /** A call that is surely admitted and meets the same limits; `null` where there is none. */

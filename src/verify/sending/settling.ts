@@ -8,7 +8,7 @@ import { wait } from "./throttle.ts";
 
 /** For a deployment that does not say how old a key record may be. */
 const ARRIVES_WITHIN_MS = 30_000;
-export const MARGIN_MS = 5_000;
+const MARGIN_MS = 5_000;
 const LOOK_EVERY_MS = 400;
 
 export const deadlineMs = (context: Context): number => {

@@ -5,7 +5,7 @@
 import type { Chunk } from "./answer.ts";
 import { parseJson } from "./answer.ts";
 
-export type SseFrame = {
+type SseFrame = {
   /** `null`: the frame has no `event:` line. */
   event: string | null;
   data: string | null;

@@ -72,7 +72,7 @@ export type SentRequest = {
 export const role = <N extends string>(name: N): `role:${N}` => `role:${name}`;
 
 /** The environment-like name that stands for a credential: `$KEY_SERVER`, `$SESSION_PUBLISHABLE_CHAT`, `$TOKEN_ADMIN_PRO`. */
-export const variableOf = (ref: CredentialRef): string => {
+const variableOf = (ref: CredentialRef): string => {
   if (!("of" in ref)) return `$${ref.as.toUpperCase()}`;
   const name = ref.of
     .slice(ref.of.indexOf(":") + 1)
@@ -143,7 +143,7 @@ export const stepOfTestCall = (view: TargetView, n: number, testCall: TestCall):
   return { ...step, route, facts, org: known ? step.org : "-" };
 };
 
-export type Built = { request: OutgoingRequest; sent: SentRequest; path: string };
+type Built = { request: OutgoingRequest; sent: SentRequest; path: string };
 
 /** `secret`: `null` for a call without a credential. `shared`: headers of the target file, names in lower case. */
 export const buildRequest = (

@@ -7,7 +7,7 @@ import { type Step, type StepWish, stepOf } from "../step.ts";
 import type { SessionWanted } from "../story.ts";
 import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";
 
-export type KeyKind = "publishable" | "server";
+type KeyKind = "publishable" | "server";
 
 export type Caller = {
   readonly name: CallerName;
@@ -36,7 +36,9 @@ export const roleCaller = (view: TargetView, role: string, kind: KeyKind): Calle
   const name: CallerName = `role:${role}`;
   const { org, powers } = callerOf(view, name, kind);
   return {
-    ...{ name, org, kind },
+    name,
+    org,
+    kind,
     ...(powers.tier === undefined ? {} : { tier: powers.tier }),
     ...(found.allowance === undefined ? {} : { allowance: found.allowance }),
     ...(found.used === undefined ? {} : { used: found.used }),
@@ -48,7 +50,9 @@ const fromTenants = (view: TargetView, kind: KeyKind): Caller[] =>
     .filter((tenant) => tenant[kind])
     .map(({ org, publishable: _publishable, server: _server, ...more }) => ({
       ...more,
-      ...{ name: `tenant:${org}` as const, org, kind },
+      name: `tenant:${org}` as const,
+      org,
+      kind,
     }));
 
 const fromRoles = (view: TargetView, kind: KeyKind): Caller[] =>
@@ -98,7 +102,7 @@ export const areOfTwoOrganizations = (one: Caller, other: Caller): boolean => {
 const PRODUCT_OF: Readonly<Partial<Record<Scope, Product>>> = { ai: "chat", design: "editor", maps: "tile" };
 
 /** The product whose session may call a route (item 82, A16). */
-export const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
+const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
 
 /** A runtime call as this caller makes it: with its server key, or with a session from its own page. */
 export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step =>

@@ -140,7 +140,10 @@ test("tenants come before roles, and one that is on Free neither streams nor min
 test("no story goes above the permitted rate, and says what it then cannot show", () => {
   const limits = { slots: 32, service_ms: 200, global_in_flight: 32, org_in_flight: 16, rate_per_s: 50, burst: 100 };
   const tenants = Array.from({ length: 12 }, (_, k) => ({
-    ...{ org: `org_${k}`, tier: "Pro" as const, publishable: true, server: true },
+    org: `org_${k}`,
+    tier: "Pro" as const,
+    publishable: true,
+    server: true,
     ...(k < 2 ? { allowance: 4, used: 0 } : {}),
   }));
   const view: TargetView = { ...NOTHING, tenants, limits, permits: { writes: false, quotaBurn: true } };
@@ -169,7 +172,11 @@ test("no story goes above the permitted rate, and says what it then cannot show"
 
 test("a target with a thousand tenants: a call costs no more than with ten", () => {
   const tenants = Array.from({ length: 1000 }, (_, k) => ({
-    ...{ org: `org_${k}`, tier: "Pro" as const, publishable: true, server: true, weight: 1 + (k % 3) },
+    org: `org_${k}`,
+    tier: "Pro" as const,
+    publishable: true,
+    server: true,
+    weight: 1 + (k % 3),
   }));
   let reads = 0;
   // Whoever walks the tenants for each call would read them a hundred thousand times.

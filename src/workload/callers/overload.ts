@@ -13,7 +13,7 @@ import { evenly, turnsOf } from "./tenants.ts";
 export const GLOBAL = "429 b2b_overloaded";
 export const ORGANIZATION = "429 org_overloaded";
 export const KEY = "429 rate_limited";
-export const OVERLOADS: readonly string[] = [GLOBAL, ORGANIZATION, KEY];
+const OVERLOADS: readonly string[] = [GLOBAL, ORGANIZATION, KEY];
 
 /** Offered calls per admitted one from which refusals are certain, not a matter of chance. */
 const SURELY = 1.5;
@@ -34,7 +34,7 @@ export const streamsPerS = (view: TargetView): number | null => chatPerS(view, s
  * more than half of its own cap, and without any key being asked more often than two thirds of its rate. `null` when the
  * target file does not state what that takes.
  */
-export const organizationsNeeded = (view: TargetView): number | null => {
+const organizationsNeeded = (view: TargetView): number | null => {
   const capacity = capacityPerS(view.limits);
   const { all, org } = inFlightCaps(view);
   const { rate_per_s: rate } = view.limits;

@@ -16,7 +16,7 @@ export type StatedKeys = {
 
 type StatedCredential = { readonly key: string; readonly origin?: string } | { readonly token: string };
 
-export type KeyOfCaller = {
+type KeyOfCaller = {
   readonly ref: CredentialRef & { readonly of: CallerName };
   /** As the file has it: the secret, or `env:…`, `file:…`, `exec:…`. */
   readonly value: string;

@@ -65,7 +65,7 @@ export type TargetView = {
 };
 
 /** What a key may do, by what interface.md section 2 says of its role. Absent: not said, so not known. */
-export type KeyPowers = {
+type KeyPowers = {
   readonly kind: "publishable" | "server";
   readonly tier?: Tier;
   readonly scopes?: readonly Scope[];
@@ -118,12 +118,9 @@ export const oncePerView = <T>(compute: (view: TargetView) => T): ((view: Target
   };
 };
 
-export const tenantsWith = (view: TargetView, kind: "publishable" | "server"): TenantInView[] =>
-  view.tenants.filter((tenant) => tenant[kind]);
-
 const tenantsByOrg = oncePerView((view) => new Map(view.tenants.map((tenant) => [tenant.org, tenant])));
 
-export type CallerFound = { readonly org: string; readonly powers: KeyPowers };
+type CallerFound = { readonly org: string; readonly powers: KeyPowers };
 
 /**
  * Who a caller is. A role whose organization the target file does not name is told by its role's name, so that it is

@@ -5,7 +5,8 @@ import { chatBesideNoisy } from "./chat-beside-noisy.ts";
 const tenant = (org: string) => ({ org, tier: "Pro" as const, publishable: true, server: true });
 const view = (orgs: number, more: Partial<TargetView> = {}): TargetView => ({
   tenants: Array.from({ length: orgs }, (_, n) => tenant(`org_t${n + 1}`)),
-  ...{ roles: {}, permits: { writes: false, quotaBurn: false } },
+  roles: {},
+  permits: { writes: false, quotaBurn: false },
   limits: { slots: 24, service_ms: 300, global_in_flight: 24, org_in_flight: 8 },
   ...more,
 });
@@ -44,7 +45,8 @@ describe("chat-beside-noisy", () => {
     expect(chatBesideNoisy.missing(one)).toEqual([]);
     expect(chatBesideNoisy.sessions(one)).toEqual([{ of: "role:publishable", product: "chat" }]);
     expect(chatBesideNoisy.plan(1, 7, one)[0]).toMatchObject({
-      ...{ route: "chat.control", credential: { as: "session", of: "role:publishable", product: "chat" } },
+      route: "chat.control",
+      credential: { as: "session", of: "role:publishable", product: "chat" },
     });
   });
 

@@ -10,7 +10,7 @@ export type SmokeCase = { readonly wish: StepWish; readonly needs?: "writes" };
 
 export const role = (name: string): CallerName => `role:${name}`;
 
-export const rolesOf = (wish: StepWish): string[] =>
+const rolesOf = (wish: StepWish): string[] =>
   "of" in wish.credential ? [wish.credential.of.slice("role:".length)] : [];
 
 /** A tenant's keys may do what those of `server` and `publishable` may, so the first tenant stands in for them. */

@@ -136,7 +136,8 @@ export const smoke = storyOf({
     const map_loads = charged.mapLoads * rounds + tileSessions;
     return {
       ...costsOfPlan(plan, smoke.sessions(view).length, view, calls),
-      ...{ map_loads, analyses: charged.analyses * rounds },
+      map_loads,
+      analyses: charged.analyses * rounds,
     };
   },
   sessions: (view) => sessionsIn(programOf(view).first),

@@ -3,7 +3,7 @@ import { type Caller, callersWith, roleCaller } from "../callers/callers.ts";
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 
 /** More mints than this cannot be made in a stage, so such organizations would prove nothing. */
-export const REACHABLE = 600;
+const REACHABLE = 600;
 const OF_A_TIER = 4;
 
 const EXPENDABLE = ["publishable_expendable", "publishable_expendable_paid"] as const;

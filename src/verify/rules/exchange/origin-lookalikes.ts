@@ -10,7 +10,7 @@ import { exchangeCall, role } from "../../sending/test-call.ts";
 const MISMATCH = outcomeOf("session_origin_mismatch");
 
 /** Origins that only look like the listed one. No pattern could mean the strict ones; the rest is a matter of matching. */
-export const lookalikes = (listed: string): { strict: string[]; lenient: string[] } => {
+const lookalikes = (listed: string): { strict: string[]; lenient: string[] } => {
   const { protocol, hostname, port } = new URL(listed);
   const at = port === "" ? "" : `:${port}`;
   return {

@@ -6,7 +6,7 @@ import type { RouteName } from "../../../contract/routes.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 
 type Body = NonNullable<TestCall["body"]>;
-export type OddBody = { readonly what: string; readonly body: Body; readonly once?: true };
+type OddBody = { readonly what: string; readonly body: Body; readonly once?: true };
 
 /** A size that servers commonly stop at; barely more, so that the answer is not lost with the rest of the body. */
 const MIB = 1 << 20;

@@ -5,7 +5,7 @@
 import type { RouteName } from "../../../contract/routes.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 
-export type OddValue = {
+type OddValue = {
   readonly route: RouteName;
   readonly what: string;
   readonly body: NonNullable<TestCall["body"]>;
@@ -105,7 +105,8 @@ const DATASET = { columns: ["city", "people"], sample_rows: [{ city: "Berlin", p
 export const ODD_ANALYSES: readonly OddValue[] = [
   odd("design.analyze", "a dataset that is a list", { dataset: [] }),
   odd("design.analyze", "rows that are a text, and options that are a list", {
-    ...{ dataset: { columns: [], sample_rows: "text" }, options: [] },
+    dataset: { columns: [], sample_rows: "text" },
+    options: [],
   }),
   odd("design.analyze", "options that are a text", { dataset: DATASET, options: "x" }),
   odd("design.analyze", "rows that are none", { dataset: { columns: 7, sample_rows: [1, null] } }),

@@ -29,7 +29,9 @@ const testCallsOf = (context: Context): TestCall[] => {
       credential: { as: "unknown" },
       secret: { value: key + letter, variable: "$NON_ASCII_KEY" },
       ...(form === undefined ? {} : { form }),
-      ...{ what: `a key with ${what} at its end`, once: true, open: true },
+      what: `a key with ${what} at its end`,
+      once: true,
+      open: true,
     });
     return [
       { route: "design.styles", origin: "none", ...common(UNKNOWN_KEYS.server, forms[i]) },
@@ -37,7 +39,8 @@ const testCallsOf = (context: Context): TestCall[] => {
         route: "sdk.sessions",
         ...common(UNKNOWN_KEYS.publishable, forms[1 - i]),
         origin: "foreign",
-        ...{ originValue: context.keyRole("publishable")?.origin ?? "https://app.example", product: "chat" },
+        originValue: context.keyRole("publishable")?.origin ?? "https://app.example",
+        product: "chat",
       },
     ];
   });

@@ -7,7 +7,7 @@ import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 
 const MALFORMED = outcomeOf("malformed_body");
 
-export const wrong = (text: string): NonNullable<TestCall["body"]> => ({ text, is: "malformed" });
+const wrong = (text: string): NonNullable<TestCall["body"]> => ({ text, is: "malformed" });
 
 export const json = (value: unknown): NonNullable<TestCall["body"]> => wrong(JSON.stringify(value));
 

@@ -4,7 +4,7 @@
  * it (invariants/legal-answers.ts), every reading allowed. The seed of the run decides, so a replay makes the same calls.
  */
 
-import { outcomeOf } from "../../../contract/refusals.ts";
+import { countedAs, outcomeOf } from "../../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../../contract/routes.ts";
 import { legalAnswers } from "../../../invariants/legal-answers.ts";
 import type { KeyRole } from "../../../target/target.ts";
@@ -97,7 +97,7 @@ const isOpen = ({ testCall, outcome, status }: Answer): boolean =>
 const judge = (checks: Checks, answer: Answer): void => {
   const legal = legalAnswers(answer.line, { ours: false, stateUnsettled: false });
   if (legal === null || isSessionsOff(answer) || isAnonymousViewer(answer)) return;
-  const outcome = answer.outcome === "200 error event" ? "200 error" : answer.outcome;
+  const outcome = countedAs(answer.outcome);
   if (legal.has(outcome) || (legal.has("200") && isAdmitted(answer)) || isOpen(answer) || isNoKey(answer)) {
     if (answer.transient) checks.unclear(inWords(answer));
     else checks.fine();

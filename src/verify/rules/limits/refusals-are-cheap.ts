@@ -1,4 +1,5 @@
 /** Whether a call that is shed takes less time than one that is served (item 220). */
+import { median } from "../../../history/statistics.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { overload, SHED } from "../../load-burst.ts";
@@ -6,9 +7,6 @@ import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 import { loadRule, wavesCost } from "./load-rule.ts";
 import { capNotMet } from "./overload.ts";
-
-const median = (values: readonly number[]): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
 const firstByteMs = ({ received }: Answer): number => ((received.firstUs ?? received.doneUs) - received.sentUs) / 1000;
 
@@ -25,7 +23,7 @@ const wayMs = async (context: Context): Promise<number> => {
   await context.each(Array(QUICK_CALLS).fill(testCall), async (one: TestCall) => {
     took.push(firstByteMs(await context.send(one)));
   });
-  return median(took);
+  return median(took) ?? 0;
 };
 
 export const refusalsAreCheap = loadRule({
@@ -44,8 +42,8 @@ export const refusalsAreCheap = loadRule({
     const last = shed.at(-1);
     if (last === undefined || served.length === 0) return checks.result("nothing to compare");
     const quickMs = await wayMs(context);
-    const tookMs = median(shed.map(firstByteMs));
-    const mayMs = quickMs + Math.max(BURST_MS, (median(served.map(wholeMs)) - quickMs) / 2);
+    const tookMs = median(shed.map(firstByteMs)) as number;
+    const mayMs = quickMs + Math.max(BURST_MS, ((median(served.map(wholeMs)) as number) - quickMs) / 2);
     checks.require(
       tookMs <= mayMs,
       last,

@@ -125,7 +125,9 @@ const vendorAcknowledged = refused({
   })),
   // The acknowledgement is each key's own (item 47), not one for ever.
   evenAfter: (["vendor_acknowledged", "acknowledge_vendor"] as const).map((flag) => ({
-    ...{ ...publishable, scopes: ["maps", "vendor"], [flag]: true },
+    ...publishable,
+    scopes: ["maps", "vendor"],
+    [flag]: true,
   })),
 });
 

@@ -15,16 +15,22 @@ import { specimens } from "../streams/stream-specimens.ts";
 const LAT_LON = { lat: 52.52, lon: 13.37 };
 /** All that a place on the map could need, for whoever reads what it knows and leaves the rest. */
 const ANY_PLACE = {
-  ...{ center: [13.37, 52.52], coords: LAT_LON, position: LAT_LON },
-  ...{ ...LAT_LON, lng: 13.37, latitude: 52.52, longitude: 13.37, zoom: 14, accuracy: 10, name: "Harbour" },
-  ...{
-    label: "Harbour",
-    address: "Harbour 1",
-    city: "Berlin",
-    country: "DE",
-    type: "Point",
-    coordinates: [13.37, 52.52],
-  },
+  center: [13.37, 52.52],
+  coords: LAT_LON,
+  position: LAT_LON,
+  ...LAT_LON,
+  lng: 13.37,
+  latitude: 52.52,
+  longitude: 13.37,
+  zoom: 14,
+  accuracy: 10,
+  name: "Harbour",
+  label: "Harbour",
+  address: "Harbour 1",
+  city: "Berlin",
+  country: "DE",
+  type: "Point",
+  coordinates: [13.37, 52.52],
 };
 
 /** The likeliest first: those are sent together. `null` is last, for it may stand for a field that is not there. */

@@ -10,7 +10,7 @@ import { FORMS, role, type TestCall } from "../../sending/test-call.ts";
 
 const BROWSER = outcomeOf("server_key_in_browser");
 
-export const server = { as: "server", of: role("server") } as const;
+const server = { as: "server", of: role("server") } as const;
 
 const inBrowser = (route: RouteName, origin: TestCall["origin"], form: TestCall["form"] = "bearer"): Cell => ({
   testCall: { route, credential: server, origin, form },

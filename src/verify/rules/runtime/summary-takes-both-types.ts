@@ -14,8 +14,19 @@ const TYPES = ["poi", "building"] as const;
 type SummaryType = (typeof TYPES)[number] | "floodgate-no-such-type";
 /** Beside the type, all that such a summary could need. */
 const MUCH = {
-  ...{ name: "Harbour", lat: 52.52, lon: 13.37, id: "1", category: "cafe", address: "Harbour 1", lang: "en" },
-  ...{ location: { lat: 52.52, lon: 13.37 }, height: 12, levels: 4, osm_id: 1, properties: {}, tags: {} },
+  name: "Harbour",
+  lat: 52.52,
+  lon: 13.37,
+  id: "1",
+  category: "cafe",
+  address: "Harbour 1",
+  lang: "en",
+  location: { lat: 52.52, lon: 13.37 },
+  height: 12,
+  levels: 4,
+  osm_id: 1,
+  properties: {},
+  tags: {},
 };
 
 const summary = (caller: Pick<TestCall, "credential" | "origin">, type: SummaryType, more: object): TestCall => ({
