@@ -81,6 +81,25 @@ describe("mergeClaims", () => {
     expect(mergeClaims([claim("verified/s")], ["verify"]).verdict).toBe("inconclusive");
   });
 
+  test("of a required group something has to be judged; what the target lacks for the rest does not decide", () => {
+    const skipped = claim("verify/x", { verdict: "skipped", reason: "skipped: no revoked" });
+    expect(mergeClaims([claim("verify/y"), skipped], ["verify"]).verdict).toBe("pass");
+    expect(mergeClaims([claim("verify/y"), skipped], ["verify/x"])).toMatchObject({ exit_code: 4 });
+    expect(mergeClaims([claim("verify/y"), skipped], ["verify/x"]).reason).toContain("no revoked");
+  });
+
+  test("a required group of which nothing is judged is missing: skipped, undecided or only recorded", () => {
+    const others = [
+      claim("verify/x", { verdict: "skipped" }),
+      claim("verify/y", { level: "should", verdict: "inconclusive" }),
+      claim("verify/z", { level: "info" }),
+    ];
+    const merged = mergeClaims([claim("a/s"), ...others], ["verify"]);
+    expect(merged).toMatchObject({ verdict: "inconclusive", exit_code: 4 });
+    expect(merged.reason).toContain("verify (nothing of it judged: verify/x, verify/y, verify/z)");
+    expect(mergeClaims([claim("a/s"), others[0]!], ["verify"]).reason).toContain("verify (all of it skipped");
+  });
+
   test("in a required group a skipped should does not decide, unless nothing else is there", () => {
     const skipped = claim("verify/x", { level: "should", verdict: "skipped" });
     expect(mergeClaims([claim("verify/y"), skipped], ["verify"]).verdict).toBe("pass");

@@ -51,21 +51,21 @@ const playedClaim = (name: string, claims: readonly Claim[]): Claim | undefined 
   claims.find(({ id }) => id === `reached/${name.replace(COMMAND, "")}`);
 
 /**
- * What is missing of one required name, or `null`. A stage has to be played. In another group every `must` has to be judged
- * and at least one claim has to be there that was; a claim named by its own id has to be judged whatever its level.
+ * What is missing of one required name, or `null`. A claim named by its own id has to be judged whatever its level, a stage
+ * has to be played, and of any other group one claim has to be judged: what a deployment lacks for the others is skipped by
+ * name. `verify --require-all` names every claim.
  */
 const missing = (name: string, claims: readonly Claim[]): string | null => {
   const played = claims.some(({ id }) => id === name) ? undefined : playedClaim(name, claims);
   if (played !== undefined) return played.verdict === "skipped" ? `${name} (${played.reason})` : null;
   const meant = claims.filter((claim) => means(name, claim));
   if (meant.length === 0) return `${name} (absent: nothing of that name was judged)`;
-  const skipped = meant.filter((c) => c.verdict === "skipped" && (c.level === "must" || c.id === name));
-  if (skipped.length > 0) {
-    return skipped.length === 1 && skipped[0]!.id === name
-      ? `${name} (${skipped[0]!.reason})`
-      : `${name} (skipped in it: ${named(skipped.map((c) => c.id))})`;
-  }
-  return meant.every((c) => c.verdict === "skipped") ? `${name} (all of it skipped)` : null;
+  const own = meant.find(({ id, verdict }) => id === name && verdict === "skipped");
+  if (own !== undefined) return `${name} (${own.reason})`;
+  if (meant.some(({ id }) => id === name) || meant.some(isJudged)) return null;
+  const skipped = meant.filter(({ verdict }) => verdict === "skipped");
+  const which = skipped.length === meant.length ? "all of it skipped" : "nothing of it judged";
+  return `${name} (${which}: ${named(meant.map(({ id }) => id))})`;
 };
 
 /**
