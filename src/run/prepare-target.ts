@@ -29,11 +29,18 @@ export type PreparedTarget = {
   refusals: readonly string[];
 };
 
+/** What the guard is asked; a function where that follows from the target file, which is read only once. */
+export type IntentWish = Intent | ((target: Target) => Intent);
+
 /** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`, `ObjectiveError`. */
-export const readTarget = async (file: string, owned: readonly string[], intent: Intent): Promise<PreparedTarget> => {
+export const readTarget = async (
+  file: string,
+  owned: readonly string[],
+  intent: IntentWish,
+): Promise<PreparedTarget> => {
   const { target, folder, warnings } = await readTargetFile(file);
   checkObjectives(target);
-  const guard = guardTarget(target, owned, intent);
+  const guard = guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent);
   return {
     file,
     target,
@@ -48,7 +55,7 @@ export const readTarget = async (file: string, owned: readonly string[], intent:
 export const prepareTarget = async (
   file: string,
   owned: readonly string[],
-  intent: Intent,
+  intent: IntentWish,
 ): Promise<PreparedTarget> => {
   const prepared = await readTarget(file, owned, intent);
   if (prepared.refusals.length > 0) throw new GuardError(prepared.refusals);

@@ -11,7 +11,7 @@ type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & { stages: Stages
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
   const { targetFile, owned, stages: wish } = request;
   const targets: PreparedTarget[] = [];
-  if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, await intentOf(targetFile, wish)));
+  if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, intentOf(wish)));
   return recordRun({ ...request, targets }, async (context) => {
     const deployment = await openDeployment(context);
     await playStages(context, deployment, stagesFor(deployment, wish));

@@ -1,10 +1,9 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
 
 import type { Target } from "../../target/target.ts";
-import { readTargetFile } from "../../target/target-file.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
-import { GuardError, type PreparedTarget, prepareTarget } from "../prepare-target.ts";
+import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { doubt } from "../run-claims.ts";
 import { playStages } from "../stages/play-stages.ts";
@@ -44,12 +43,11 @@ export const chaosRefusals = (target: Target): string[] => {
 
 /** What must be in order before anything is sent; each throws a sentence. */
 const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedTarget> => {
-  const wish = chaosStages(request);
-  const { target } = await readTargetFile(targetFile);
+  const prepared = await readTarget(targetFile, request.owned, intentOf(chaosStages(request)));
+  const { target, refusals } = prepared;
   const chosen = chosenExperiments(target, request.names, request.short);
-  const refusals = chaosRefusals(target);
-  if (refusals.length > 0) throw new GuardError(refusals);
-  const prepared = await prepareTarget(targetFile, request.owned, await intentOf(targetFile, wish));
+  const all = [...chaosRefusals(target), ...refusals];
+  if (all.length > 0) throw new GuardError(all);
   await requireWholeProxies(target, new Set(chosen.map(({ link }) => link)), request.reports);
   return prepared;
 };

@@ -36,7 +36,7 @@ const faultsMissing = (target: Target): string | null => {
 
 export const planStages = async ({ targetFile, owned, stages: wish, refusals }: PlanRequest): Promise<StagesPlan> => {
   const embedded = targetFile === undefined;
-  const read = embedded ? null : await readTarget(targetFile, owned, await intentOf(targetFile, wish));
+  const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
   const target = read?.target ?? plannedEmbedded();
   const without = embedded ? null : faultsMissing(target);
   const isProxied = (link: LinkName): boolean =>

@@ -1,5 +1,5 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
-import { readTargetFile } from "../../target/target-file.ts";
+import type { Target } from "../../target/target.ts";
 import type { Intent } from "../../target/target-guard.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -67,19 +67,20 @@ export const planOfStage = (
 };
 
 /** What the safety guard is asked: only stages that could be played count. */
-export const intentOf = async (targetFile: string, wish: StagesWish): Promise<Intent> => {
-  const { target } = await readTargetFile(targetFile);
-  const given = { target, embedded: false };
-  const plans = stagesFor(given, wish);
-  const planned = plans.map((plan) => {
-    const story = plan.kind === "load" ? STORIES.get(plan.story) : undefined;
-    return planOfStage(plan, given, story?.missing(viewOf(target)) ?? []);
-  });
-  return {
-    load: plans.some(({ kind }) => kind === "load"),
-    faults:
-      target.permits?.chaos === true &&
-      plans.some((plan) => plan.kind === "load" && plan.disturbance?.kind === "link-fault"),
-    requests: planned.reduce((sum, { calls }) => sum + calls, 0),
+export const intentOf =
+  (wish: StagesWish) =>
+  (target: Target): Intent => {
+    const given = { target, embedded: false };
+    const plans = stagesFor(given, wish);
+    const planned = plans.map((plan) => {
+      const story = plan.kind === "load" ? STORIES.get(plan.story) : undefined;
+      return planOfStage(plan, given, story?.missing(viewOf(target)) ?? []);
+    });
+    return {
+      load: plans.some(({ kind }) => kind === "load"),
+      faults:
+        target.permits?.chaos === true &&
+        plans.some((plan) => plan.kind === "load" && plan.disturbance?.kind === "link-fault"),
+      requests: planned.reduce((sum, { calls }) => sum + calls, 0),
+    };
   };
-};
