@@ -6,7 +6,7 @@ import { routeOf } from "../contract/routes.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
-import type { LeaseKeeper, Taken } from "../workload/lease.ts";
+import type { Charging, LeaseKeeper, Taken } from "../workload/lease.ts";
 import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import { exchangeStep } from "../workload/step.ts";
@@ -95,17 +95,27 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
-  /** Waits for the call's turn in the permitted rate; throws when it must not leave. */
-  const leave = async ({ meter }: Step, stream: boolean): Promise<Taken | undefined> => {
-    if (lease === undefined) return undefined;
+  /** Waits until nothing in flight reserves what the call would be charged, and for its turn; throws when it must not leave. */
+  const leave = async ({ meter }: Step, stream: boolean): Promise<{ taken?: Taken; heldUs: number }> => {
+    if (lease === undefined) return { heldUs: 0 };
     const charge = meter === "design_analyses" ? "analyses" : meter;
-    const taken = lease.take(clock.nowUs(), { stream, ...(charge === undefined ? {} : { charge }) });
-    if (taken === null) throw new NotSentError(lease.stopped ?? "the lease is spent");
-    if (taken.waitUs > 0) await new Promise((resolve) => setTimeout(resolve, taken.waitUs / 1000));
-    if (lease.stopped === null) return taken;
+    const askedUs = clock.nowUs();
+    let leavesUs = askedUs;
+    const charging: Charging = { stream, ...(charge === undefined ? {} : { charge }) };
+    let taken = lease.take(askedUs, charging);
+    while (taken === null) {
+      if (lease.stopped !== null) throw new NotSentError(lease.stopped);
+      await lease.settled();
+      leavesUs = clock.nowUs();
+      taken = lease.take(leavesUs, charging);
+    }
+    const { waitUs } = taken;
+    const heldUs = leavesUs - askedUs + waitUs;
+    if (waitUs > 0) await new Promise((resolve) => setTimeout(resolve, waitUs / 1000));
+    if (taken.mayLeave()) return { taken, heldUs };
     const nowUs = clock.nowUs();
     taken.settle(nowUs, { outcome: "indeterminate", sent: false, sentUs: nowUs, doneUs: nowUs });
-    throw new NotSentError(lease.stopped);
+    throw new NotSentError(lease.stopped ?? "nothing more may be sent");
   };
 
   const send: ApiClient["send"] = async (step, context, { keepEvents } = {}) => {
@@ -121,9 +131,9 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     };
     const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
     if (stream !== undefined) request.stream = stream;
-    const taken = await leave(step, stream !== undefined);
-    // A call that the permitted rate held back was not due before it might leave.
-    const dueUs = context.intendedUs + (taken?.waitUs ?? 0);
+    const { taken, heldUs } = await leave(step, stream !== undefined);
+    // A call that the lease held back was not due before it might leave.
+    const dueUs = context.intendedUs + heldUs;
     const answer = await sendRequest(transport.dispatcher, request, clock, timeouts);
     const line = lineOf(step, answer, { ...context, intendedUs: dueUs }, clock.errorUs);
     taken?.settle(clock.nowUs(), { ...answer, outcome: line.outcome });

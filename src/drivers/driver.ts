@@ -6,7 +6,7 @@ import type { LeaseKeeper } from "../workload/lease.ts";
 import type { OpenLoopJob, Problem } from "./open-loop/job.ts";
 
 /** What is played, and on whom. */
-type DriveJob = Omit<OpenLoopJob, "lease" | "segment">;
+type DriveJob = Omit<OpenLoopJob, "lease" | "stated" | "segment">;
 
 export type Drive = {
   job: DriveJob;

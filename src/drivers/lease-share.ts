@@ -1,5 +1,5 @@
 /** A lease divided among processes that share one schedule; together they never pass it. */
-import type { Lease } from "../workload/lease.ts";
+import { isOfBudget, type Lease } from "../workload/lease.ts";
 
 const COUNTED = ["requests", "map_loads", "analyses"] as const;
 
@@ -15,3 +15,6 @@ export const leaseShare = (lease: Lease, index: number, of: number): Lease => {
   if (lease.maxPerS !== undefined) share.maxPerS = lease.maxPerS / of;
   return share;
 };
+
+/** Whether a process that stopped for this reason ends the load of the others: a share that is spent does not. */
+export const endsAll = (stopped: string | null): boolean => stopped !== null && !isOfBudget(stopped);

@@ -29,9 +29,57 @@ describe("a lease", () => {
     refused?.settle(...at(1, { outcome: "429 rate_limited" }));
     lost?.settle(...at(1, { outcome: "indeterminate" }));
     expect(lease.spent().map_loads).toBe(1);
-    expect(lease.take(2, { charge: "map_loads" })).not.toBeNull();
-    expect(lease.take(3, { charge: "map_loads" })).toBeNull();
+    lease.take(2, { charge: "map_loads" })?.settle(...at(3));
+    expect(lease.take(4, { charge: "map_loads" })).toBeNull();
     expect(lease.stopped).toContain("budget.map_loads");
+  });
+
+  test("what calls in flight reserve stops nothing: it is waited for, and comes back where nothing was charged", async () => {
+    const lease = createLease({ map_loads: 2 });
+    const inFlight = [0, 1].map((us) => lease.take(us, { charge: "map_loads" }));
+    expect(lease.take(2, { charge: "map_loads" })).toBeNull();
+    expect(lease.stopped).toBeNull();
+    expect(lease.take(2)).not.toBeNull();
+    const again = lease.settled().then(() => lease.take(4, { charge: "map_loads" }));
+    inFlight[0]?.settle(...at(3, { outcome: "429 map_load_quota_exceeded" }));
+    const third = await again;
+    expect(third).not.toBeNull();
+    inFlight[1]?.settle(...at(5));
+    expect(lease.take(6, { charge: "map_loads" })).toBeNull();
+    expect(lease.stopped).toBeNull();
+    third?.settle(...at(7));
+    expect(lease.spent().map_loads).toBe(2);
+    expect(lease.take(8, { charge: "map_loads" })).toBeNull();
+    expect(lease.stopped).toBe("budget.map_loads of the target file (2) is spent");
+  });
+
+  test("what a budget had room for may leave after it is spent; errors keep back what has not left", () => {
+    const lease = createLease({ requests: 2, maxPerS: 1, stopErrorRate: 0.2 });
+    const [first, second] = [lease.take(0), lease.take(0)];
+    expect(second?.waitUs).toBeGreaterThan(0);
+    expect(lease.take(0)).toBeNull();
+    expect([first?.mayLeave(), second?.mayLeave()]).toEqual([true, true]);
+    const failing = createLease({ stopErrorRate: 0.2 });
+    const waiting = failing.take(0);
+    for (let i = 0; i < 10; i++) failing.take(0)?.settle(...at(i, { outcome: "500" }));
+    expect(waiting?.mayLeave()).toBe(false);
+  });
+
+  test("whoever waits is woken when nothing is sent any more", async () => {
+    const lease = createLease({ map_loads: 1, requests: 2 });
+    lease.take(0, { charge: "map_loads" });
+    const woken = lease.settled();
+    lease.take(1);
+    expect(lease.take(2)).toBeNull();
+    await woken;
+    expect(lease.stopped).toContain("budget.requests");
+  });
+
+  test("a share of a budget names the whole when it is spent", () => {
+    const lease = createLease({ requests: 0 }, { requests: 200 });
+    expect(lease.take(0)).toBeNull();
+    expect(lease.stopped).toBe("budget.requests of the target file (200) is spent");
+    expect(lease.stated).toEqual({ requests: 200 });
   });
 
   test("counts the seconds of streams that are still open", () => {

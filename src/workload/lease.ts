@@ -38,6 +38,8 @@ export type Charging = { readonly charge?: "map_loads" | "analyses"; readonly st
 export type Taken = {
   /** Microseconds to wait before the call leaves, for the rate. */
   readonly waitUs: number;
+  /** Whether it may still leave after the wait: a budget that later calls found spent includes this one, errors end it. */
+  mayLeave(): boolean;
   /** To be called once, when it is known what became of the call. */
   settle(nowUs: number, became: Became): void;
 };
@@ -52,13 +54,20 @@ export type Became = {
 };
 
 export type LeaseKeeper = {
-  /** `null`: it must not be sent; `stopped` says why. */
+  /**
+   * `null`: it must not be sent; `stopped` says why. Where `stopped` is `null` as well, all that is left is reserved by calls
+   * in flight: ask again when `settled` resolves.
+   */
   take(nowUs: number, charging?: Charging): Taken | null;
+  /** Resolves when it is known of one more call what became of it, or nothing is sent any more. */
+  settled(): Promise<void>;
   /** Adds what another process spent of the same lease. */
   absorb(spent: Spent, stopped: string | null): void;
   spent(): Spent;
   /** What is left of the lease. */
   left(): Lease;
+  /** The whole of what was stated, of which this may be a share or a rest. */
+  readonly stated: Lease;
   /** Why nothing is sent any more, as a sentence. */
   readonly stopped: string | null;
 };
@@ -71,7 +80,7 @@ const WINDOW_US = 1_000_000;
 const WINDOW_CALLS = 10;
 
 /** No answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer. */
-const isError = (outcome: string, tolerated: readonly string[]): boolean =>
+export const isError = (outcome: string, tolerated: readonly string[]): boolean =>
   /^(?:indeterminate|edge |5\d\d)/.test(outcome) && !tolerated.some((one) => outcome.startsWith(one));
 
 /** Spaces calls by the generic cell rate algorithm (ITU-T I.371): evenly, with a burst of a twentieth of a second's calls. */
@@ -88,13 +97,12 @@ const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number)
   };
 };
 
-/** Share of errors among the newest calls, as far as they are enough to speak of. */
-const createErrorWatch = (limit: number | undefined, tolerated: readonly string[]) => {
+/** Share of errors among the newest calls, as far as they are enough to speak of: a sentence where it is above the limit. */
+export const createErrorWatch = (limit: number | undefined) => {
   const ended: { atUs: number; isError: boolean }[] = [];
   let errors = 0;
-  return (nowUs: number, outcome: string): string | null => {
+  return (nowUs: number, wrong: boolean): string | null => {
     if (limit === undefined) return null;
-    const wrong = isError(outcome, tolerated);
     ended.push({ atUs: nowUs, isError: wrong });
     if (wrong) errors += 1;
     while (ended.length > WINDOW_CALLS && (ended[0]?.atUs ?? nowUs) < nowUs - WINDOW_US) {
@@ -107,21 +115,40 @@ const createErrorWatch = (limit: number | undefined, tolerated: readonly string[
 
 const UNITS = ["requests", "map_loads", "analyses", "stream_seconds"] as const;
 
+type Unit = (typeof UNITS)[number];
+
+export const isUnit = (name: string | undefined): name is Unit => UNITS.some((unit) => unit === name);
+
+/** The sentence of a budget that is spent: it names what the target file states, whoever had which share of it. */
+export const spentSentence = (unit: Unit, stated: Lease): string =>
+  `budget.${unit} of the target file (${stated[unit]}) is spent`;
+
+/** Whether a lease stopped because a budget is spent, and not because of errors or from outside. */
+export const isOfBudget = (stopped: string): boolean => stopped.startsWith("budget.");
+
 /** `stated`: the whole budget as the target file has it, for the sentence. */
 export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper => {
   const spent: Spent = { ...NOTHING_SPENT };
   const spacing = createSpacing(lease.maxPerS);
-  const watch = createErrorWatch(lease.stopErrorRate, lease.tolerated ?? []);
+  const watch = createErrorWatch(lease.stopErrorRate);
   /** When each open stream began, and all of them added up, so that seconds that run are counted too. */
   let openStreams = 0;
   let beganSumUs = 0;
   let stopped: string | null = null;
+  /** Charges of calls in flight; they are among `spent` until the answer says that nothing was charged. */
+  const reserved = { map_loads: 0, analyses: 0 };
+  let waiting: (() => void)[] = [];
+  const wake = (): void => {
+    const all = waiting;
+    waiting = [];
+    for (const resume of all) resume();
+  };
 
   const streamSecondsAt = (nowUs: number): number =>
     spent.stream_seconds + Math.max(0, openStreams * nowUs - beganSumUs) / 1e6;
 
   /** The unit of which there is not enough for one more. */
-  const lacking = (nowUs: number, { charge, stream }: Charging): (typeof UNITS)[number] | null => {
+  const lacking = (nowUs: number, { charge, stream }: Charging): Unit | null => {
     if (spent.requests + 1 > (lease.requests ?? Number.POSITIVE_INFINITY)) return "requests";
     if (charge !== undefined && spent[charge] + 1 > (lease[charge] ?? Number.POSITIVE_INFINITY)) return charge;
     const seconds = lease.stream_seconds ?? Number.POSITIVE_INFINITY;
@@ -133,14 +160,20 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
     take: (nowUs, charging = {}) => {
       if (stopped !== null) return null;
       const unit = lacking(nowUs, charging);
+      const { charge, stream } = charging;
       if (unit !== null) {
-        stopped = `budget.${unit} of the target file (${stated[unit]}) is spent`;
+        // Calls in flight may turn out to be charged for nothing.
+        if (unit === charge && spent[charge] - reserved[charge] < (lease[charge] ?? 0)) return null;
+        stopped = spentSentence(unit, stated);
+        wake();
         return null;
       }
-      const { charge, stream } = charging;
       spent.requests += 1;
       // Taken before it is sent, so that calls side by side never pass the budget; given back when it is refused.
-      if (charge !== undefined) spent[charge] += 1;
+      if (charge !== undefined) {
+        spent[charge] += 1;
+        reserved[charge] += 1;
+      }
       const waitUs = spacing(nowUs);
       const beganUs = nowUs + waitUs;
       if (stream === true) {
@@ -150,6 +183,7 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
       let settled = false;
       return {
         waitUs,
+        mayLeave: () => stopped === null || isOfBudget(stopped),
         settle: (atUs, { outcome, sent, sentUs, doneUs }) => {
           if (settled) return;
           settled = true;
@@ -160,15 +194,20 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
           }
           if (!sent) spent.requests -= 1;
           const mayBeCharged = sent && (outcome.startsWith("2") || outcome === "indeterminate");
+          if (charge !== undefined) reserved[charge] -= 1;
           if (charge !== undefined && !mayBeCharged) spent[charge] -= 1;
-          stopped ??= watch(atUs, outcome);
+          stopped ??= watch(atUs, isError(outcome, lease.tolerated ?? []));
+          wake();
         },
       };
     },
     absorb: (more, why) => {
       Object.assign(spent, addSpent(spent, more));
       stopped ??= why;
+      wake();
     },
+    settled: () => new Promise((resolve) => void waiting.push(resolve)),
+    stated,
     spent: () => ({ ...spent }),
     left: () => {
       const left: { -readonly [unit in keyof Lease]: Lease[unit] } = { ...lease };

@@ -2,7 +2,7 @@
 import { NOTHING_SPENT } from "../../workload/lease.ts";
 import type { Driver } from "../driver.ts";
 import { hostDoubts } from "../host-doubts.ts";
-import { leaseShare } from "../lease-share.ts";
+import { endsAll, leaseShare } from "../lease-share.ts";
 import { startOpenLoop } from "./open-loop.ts";
 
 export const driveOpenLoop: Driver = async (drive, beside) => {
@@ -14,6 +14,7 @@ export const driveOpenLoop: Driver = async (drive, beside) => {
       job: {
         ...job,
         lease: leaseShare(all, index, segments),
+        stated: lease.stated,
         ...(segments === 1 ? {} : { segment: { index, of: segments } }),
       },
       secrets,
@@ -30,6 +31,11 @@ export const driveOpenLoop: Driver = async (drive, beside) => {
     for (const loop of loops) loop.stop();
   };
   signal.addEventListener("abort", stop, { once: true });
+  for (const { result } of loops) {
+    void result.then(({ stopped }) => {
+      if (endsAll(stopped)) stop();
+    });
+  }
   try {
     const ready = await Promise.all(loops.map((loop) => loop.ready)).then(
       () => true,

@@ -36,6 +36,8 @@ export type OpenLoopJob = {
   timeouts?: Partial<Timeouts>;
   /** What the process may spend and how fast; not bounded where absent. */
   lease?: Lease;
+  /** What the target file states, where `lease` is a share or a rest of it. */
+  stated?: Lease;
 };
 
 export type ToProcess =

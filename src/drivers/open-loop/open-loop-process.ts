@@ -43,7 +43,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { offsetUs, errorUs } = await measureClock();
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts } = job;
-  const lease = createLease(job.lease ?? {});
+  const lease = createLease(job.lease ?? {}, job.stated);
   const client = await openApiClient({
     lease,
     target,

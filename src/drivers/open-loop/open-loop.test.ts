@@ -211,4 +211,24 @@ describe("the open-loop driver", () => {
     const sent = stub.asked.map(({ headers }) => headers.authorization ?? headers["x-api-key"]);
     expect(sent.every((value) => String(value).endsWith("svc_sk_live_fromenvironment"))).toBe(true);
   });
+
+  test("a budget of map loads is used up to the last one, however many are in flight and refused", async () => {
+    let n = 0;
+    stub.instead = ({ path }, res) => {
+      if (!path.endsWith("/maps/loads")) return false;
+      const isRefused = n++ % 3 !== 0;
+      setTimeout(() => (isRefused ? res.writeHead(429).end('{"error":"org_overloaded"}') : res.end("{}")), 150);
+      return true;
+    };
+    const tenants = [{ org: "org_a", server: { key: "svc_sk_live_a" } }];
+    const target = stub.target({
+      ...{ tenants, permits: { quota_burn: true }, limits: {}, tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}` },
+    });
+    const lease = { map_loads: 7 };
+    const { lines, spent, stopped } = await run(jobOf("broken-dependency", constant(100, 5), { lease }, target));
+    const charged = lines.filter(({ meter, outcome }) => meter === "map_loads" && outcome === "200");
+    expect(charged).toHaveLength(7);
+    expect(spent.map_loads).toBe(7);
+    expect(stopped).toBe("budget.map_loads of the target file (7) is spent");
+  });
 });

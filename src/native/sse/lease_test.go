@@ -116,6 +116,90 @@ func TestASpentChargeStopsOnlyAtACallThatNeedsIt(t *testing.T) {
 	expect(t, "seen", seen.Load(), 2)
 }
 
+func TestWhatCallsInFlightReserveIsWaitedFor(t *testing.T) {
+	const vus, each, allowed = 6, 10, 7
+	var loads, charged atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := loads.Add(1)
+		time.Sleep(20 * time.Millisecond)
+		if n%3 != 0 {
+			w.WriteHeader(429)
+			_, _ = w.Write([]byte(`{"error":"org_overloaded"}`))
+			return
+		}
+		charged.Add(1)
+		_, _ = w.Write([]byte("{}"))
+	})
+	root := NewRootModule()
+	var together sync.WaitGroup
+	all := make([]*vu, vus)
+	for i := range all {
+		all[i] = newVUOf(t, root)
+		all[i].run(fmt.Sprintf(`sse.lease({ map_loads: %d })`, allowed))
+	}
+	for _, v := range all {
+		together.Add(1)
+		go func() {
+			defer together.Done()
+			for range each {
+				v.silent(url, `{ charges: "map_loads" }`)
+			}
+		}()
+	}
+	together.Wait()
+	expect(t, "charged", charged.Load(), allowed)
+	expect(t, "map loads", all[0].account()["map_loads"].(int64), allowed)
+	expect(t, "stopped", all[0].account()["stopped"].(string), "budget.map_loads of the target file is spent: 7 were left for this load")
+}
+
+func TestAReservationHoldsBackNoOtherCall(t *testing.T) {
+	root := NewRootModule()
+	hold := make(chan struct{})
+	slow := serve(t, func(w http.ResponseWriter, _ *http.Request) { <-hold })
+	url, _ := answering(t, 200, "{}")
+	first, second, third := newVUOf(t, root), newVUOf(t, root), newVUOf(t, root)
+	first.run(`sse.lease({ map_loads: 1 })`)
+	var together sync.WaitGroup
+	together.Add(2)
+	go func() {
+		defer together.Done()
+		first.silent(slow, `{ charges: "map_loads" }`)
+	}()
+	for root.ledger.account()["in_flight"].(int) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ended := make(chan string, 1)
+	go func() {
+		defer together.Done()
+		ended <- second.silent(url, `{ charges: "map_loads" }`).Ended
+	}()
+	expect(t, "a call without a charge", third.silent(url, `{}`).Ended, "refused")
+	close(hold)
+	together.Wait()
+	expect(t, "the one that waited", <-ended, "not_sent")
+}
+
+func TestOneVUSeesToWhatAllShare(t *testing.T) {
+	root := NewRootModule()
+	one, other := newVUOf(t, root), newVUOf(t, root)
+	read := func(v *vu, script string) any {
+		value, err := v.VU.Runtime().RunString(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value.Export()
+	}
+	expect(t, "nothing yet", read(one, `sse.recall("a")`), nil)
+	expect(t, "the first", read(one, `sse.claim("a", "10s")`), any(true))
+	expect(t, "the second", read(other, `sse.claim("a", "10s")`), any(false))
+	expect(t, "another name", read(other, `sse.claim("b", 1)`), any(true))
+	time.Sleep(2 * time.Millisecond)
+	expect(t, "a claim that ran out", read(one, `sse.claim("b", 1)`), any(true))
+	read(one, `sse.remember("a", "text")`)
+	expect(t, "remembered", read(other, `sse.recall("a")`), any("text"))
+	expect(t, "claimed anew", read(other, `sse.claim("a", "10s")`), any(true))
+}
+
 func TestStreamSecondsEndStreamsAndNothingElse(t *testing.T) {
 	v := newVU(t)
 	v.run(`sse.lease({ stream_seconds: 0.03 })`)

@@ -19,6 +19,8 @@ type ledger struct {
 	terms    *terms
 	pace     pace
 	spent    map[charge]int64 // requests under ""
+	reserved map[charge]int64 // of spent, what calls in flight may yet give back
+	freed    chan struct{}    // closed and made anew whenever it is known what came of a call
 	streams  openStreams
 	recent   recentCalls
 	unsent   int64
@@ -32,7 +34,10 @@ func newLedger() *ledger {
 		turn:    make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		drained: make(chan struct{}),
-		spent:   map[charge]int64{},
+		freed:   make(chan struct{}),
+
+		spent:    map[charge]int64{},
+		reserved: map[charge]int64{},
 	}
 }
 
@@ -54,21 +59,39 @@ func (l *ledger) lease(t *terms) error {
 	return nil
 }
 
-// take lets a call leave, waiting for its turn where there is a rate, or returns why it may not. What it may cost is taken at once.
+// take lets a call leave, waiting for its turn where there is a rate, or returns why it may not. What it may cost is taken at once; where
+// calls in flight have taken all that is left, it waits until one of them turns out to be charged for nothing, or all to be charged.
 func (l *ledger) take(ctx context.Context, kind charge, isStream bool) error {
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return l.refuse(context.Cause(ctx))
-	}
-	defer func() { <-l.turn }()
 	for {
-		wait, err := l.try(kind, isStream)
+		freed, err := l.inTurn(ctx, kind, isStream)
 		if err != nil {
 			return l.refuse(err)
 		}
-		if wait == 0 {
+		if freed == nil {
 			return nil
+		}
+		select {
+		case <-freed:
+		case <-l.ended:
+		case <-ctx.Done():
+			return l.refuse(context.Cause(ctx))
+		}
+	}
+}
+
+// inTurn takes the turn and the cost, waiting where there is a rate. What it returns is nil, or a channel to wait for before asking again:
+// others may go meanwhile.
+func (l *ledger) inTurn(ctx context.Context, kind charge, isStream bool) (<-chan struct{}, error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-l.turn }()
+	for {
+		wait, freed, err := l.try(kind, isStream)
+		if err != nil || wait == 0 {
+			return freed, err
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -78,31 +101,44 @@ func (l *ledger) take(ctx context.Context, kind charge, isStream bool) error {
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
-			return l.refuse(context.Cause(ctx))
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// try takes the call's turn and its cost now, or says how long its turn is still away.
-func (l *ledger) try(kind charge, isStream bool) (time.Duration, error) {
+// try takes the call's turn and its cost now, or says how long its turn is still away, or what to wait for.
+func (l *ledger) try(kind charge, isStream bool) (time.Duration, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if l.stopped == "" {
+		if l.isReserved(kind) {
+			return 0, l.freed, nil
+		}
 		l.stop(l.spentUp(kind, isStream, now))
 	}
 	if l.stopped != "" {
-		return 0, fmt.Errorf("%w: %s", errUnsent, l.stopped)
+		return 0, nil, fmt.Errorf("%w: %s", errUnsent, l.stopped)
 	}
 	if wait := l.pace.take(now); wait > 0 {
-		return wait, nil
+		return wait, nil, nil
 	}
 	l.spent[""]++
 	if kind != "" {
 		l.spent[kind]++
+		l.reserved[kind]++
 	}
 	l.inFlight++
-	return 0, nil
+	return 0, nil, nil
+}
+
+// isReserved says that nothing is left of a charge but what calls in flight may give back.
+func (l *ledger) isReserved(kind charge) bool {
+	if l.terms == nil || kind == "" {
+		return false
+	}
+	allowed, bounded := l.terms.budget[kind]
+	return bounded && l.spent[kind] >= allowed && l.spent[kind]-l.reserved[kind] < allowed
 }
 
 // spentUp names what a call would need and is used up, or gives "".
@@ -161,9 +197,14 @@ func (l *ledger) came(kind charge, came outcome) {
 	if !came.left {
 		l.spent[""]--
 	}
-	if kind != "" && !came.charged {
-		l.spent[kind]--
+	if kind != "" {
+		l.reserved[kind]--
+		if !came.charged {
+			l.spent[kind]--
+		}
 	}
+	close(l.freed)
+	l.freed = make(chan struct{})
 	if came.ours || l.terms == nil || l.terms.stopErrorRate == nil {
 		return
 	}

@@ -15,14 +15,15 @@ func init() {
 	modules.Register("k6/x/sse", NewRootModule())
 }
 
-// RootModule makes one ModuleInstance for each VU, all with the same ledger. Use NewRootModule.
+// RootModule makes one ModuleInstance for each VU, all with the same ledger and board. Use NewRootModule.
 type RootModule struct {
 	ledger *ledger
+	board  *board
 }
 
-// NewRootModule makes a module with a ledger of its own; a process has one.
+// NewRootModule makes a module with a ledger and a board of its own; a process has one.
 func NewRootModule() *RootModule {
-	return &RootModule{ledger: newLedger()}
+	return &RootModule{ledger: newLedger(), board: newBoard()}
 }
 
 // ModuleInstance is the module as one VU sees it.
@@ -30,6 +31,7 @@ type ModuleInstance struct {
 	vu        modules.VU
 	metrics   streamMetrics
 	ledger    *ledger
+	board     *board
 	unsettled int // calls of the VU that were let go, and of which the script may not have taken note
 }
 
@@ -44,12 +46,15 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	if err != nil {
 		common.Throw(vu.Runtime(), err)
 	}
-	return &ModuleInstance{vu: vu, metrics: metrics, ledger: r.ledger}
+	return &ModuleInstance{vu: vu, metrics: metrics, ledger: r.ledger, board: r.board}
 }
 
 // Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`.
 func (m *ModuleInstance) Exports() modules.Exports {
-	named := map[string]any{"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain}
+	named := map[string]any{
+		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain,
+		"recall": m.board.recall, "remember": m.board.remember, "claim": m.claim,
+	}
 	return modules.Exports{Default: named, Named: named}
 }
 

@@ -84,6 +84,7 @@ export const playProbe = async (
       idPrefix: `${context.run}.${stage}.p${number}.c`,
       profile: constant(plan.ratePerS, plan.warmUpS + plan.playS),
       lease: lease.left(),
+      stated: lease.stated,
     },
     secrets,
     onLine: (line) => {

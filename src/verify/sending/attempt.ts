@@ -131,7 +131,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     const stream = testCall.route !== "-" && routeOf(testCall.route).stream !== undefined;
     // Most calls to metered routes here must be refused: taken beforehand, a budget of none would end the run with the first.
     const taken = lease.take(clock.nowUs(), { stream });
-    // It let calls leave before: what ends them ends them for every rule that is left.
+    // Nothing is reserved here, so there is nothing to wait for. It let calls leave before: what ends them ends them for every rule that is left.
     if (taken === null)
       throw new OutOfBudget({ verdict: "inconclusive", reason: lease.stopped ?? "nothing more may be sent" });
     if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
