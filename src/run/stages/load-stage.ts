@@ -21,10 +21,10 @@ import type { Reach, Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
 import type { Disturbed } from "../disturbances/disturbance.ts";
+import { watchBesideFault } from "../disturbances/errors-beside-a-fault.ts";
 import { faultRecords } from "../disturbances/link-fault.ts";
 import { paceOf } from "../disturbances/pace.ts";
 import { createRecentCalls } from "../disturbances/recent-calls.ts";
-import { toleratingRefusals } from "../disturbances/tolerated.ts";
 import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { sloClaims } from "./objectives.ts";
@@ -89,14 +89,20 @@ const play = async (
     lines.push(line);
     context.line(line);
   };
+  const ratePerS = profilePeakPerS(job.profile);
+  const errors =
+    disturbance?.kind === "link-fault"
+      ? watchBesideFault(deployment.lease, paceOf(disturbance, ratePerS, deployment.target.limits).recoveryMs)
+      : undefined;
   const drive: Drive = {
     job,
     secrets: deployment.secrets,
-    lease: disturbance?.kind === "link-fault" ? toleratingRefusals(deployment.lease) : deployment.lease,
+    lease: errors?.lease ?? deployment.lease,
     ...(plan.segments === undefined ? {} : { segments: plan.segments }),
     onLine: (line) => {
       keep(line);
       recent.add(line);
+      errors?.call(line);
     },
     onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
     onSpawn: ({ pid }) => {
@@ -104,7 +110,7 @@ const play = async (
       if (pid !== undefined) forgets.push(context.supervisor.adopt(`the ${plan.driver} driver`, pid));
     },
     onFolder: (path) => void forgets.push(context.supervisor.ownFolder(`${plan.name}: what k6 is handed`, path)),
-    signal: context.signal,
+    signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
   };
   let disturbed: Disturbed = { problems: [], notes: [] };
   let besideOver: Promise<void> = Promise.resolve();
@@ -113,9 +119,9 @@ const play = async (
     const onLine = (line: FaultLine): void => {
       faults.push(line);
       keep(line);
+      errors?.fault(line);
     };
     const signal = AbortSignal.any([context.signal, loadOver.signal]);
-    const ratePerS = profilePeakPerS(job.profile);
     const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine };
     disturbed = await disturb(disturbance, about).catch(
       (error: Error): Disturbed => ({

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { createLease } from "../../workload/lease.ts";
+import { watchBesideFault } from "./errors-beside-a-fault.ts";
+
+const STATED = { requests: 1000, stopErrorRate: 0.2 };
+const RECOVERY_MS = 100;
+const MS = 1000;
+
+/** 20 calls of 1 ms, one each 2 ms from `fromMs` on. */
+const calls = (outcome: string, fromMs: number) =>
+  Array.from({ length: 20 }, (_, k) => {
+    const sentUs = (fromMs + 2 * k) * MS;
+    return { sent_us: sentUs, done_us: sentUs + MS, outcome };
+  });
+
+const watched = (phases: Partial<Record<"injecting" | "healed", number>>) => {
+  const lease = createLease(STATED);
+  const watch = watchBesideFault(lease, RECOVERY_MS);
+  for (const [phase, atMs] of Object.entries(phases)) watch.fault({ phase: phase as "healed", at_us: atMs * MS });
+  return { lease, watch };
+};
+
+describe("stop_when beside a fault", () => {
+  test.each([
+    ["before the fault", 1_000, {}, true],
+    ["before the fault, seen when it is already in", 1_000, { injecting: 2_000 }, true],
+    ["while it is in", 1_000, { injecting: 500 }, false],
+    ["until the deadline of recovery", 1_000, { injecting: 500, healed: 950 }, false],
+    ["after the deadline of recovery", 1_000, { injecting: 500, healed: 899 }, true],
+  ] as const)("503 %s", (_, fromMs, phases, ends) => {
+    const { lease, watch } = watched(phases);
+    for (const call of calls("503", fromMs)) watch.call(call);
+    expect(watch.signal.aborted).toBe(ends);
+    expect(lease.stopped !== null).toBe(ends);
+    if (ends) expect(lease.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded/);
+  });
+
+  test("what no fault brings about is an error throughout", () => {
+    const { watch } = watched({ injecting: 500 });
+    for (const call of calls("500", 1_000)) watch.call(call);
+    expect(watch.signal.aborted).toBe(true);
+  });
+
+  test("the driver lets the refusals of the fault pass, stops for anything else and spends from the lease", () => {
+    const { lease, watch } = watched({});
+    const play = (outcome: string): string | null => {
+      // As a driver's process has it: from what is left.
+      const own = createLease(watch.lease.left(), watch.lease.stated);
+      for (const { sent_us, done_us } of calls(outcome, 0)) {
+        own.take(sent_us)?.settle(done_us, { outcome, sent: true, sentUs: sent_us, doneUs: done_us });
+      }
+      watch.lease.absorb(own.spent(), null);
+      return own.stopped;
+    };
+    expect(play("503")).toBeNull();
+    expect(play("500")).toContain("stop_when");
+    expect(play("edge 502")).toContain("stop_when");
+    expect(lease.spent().requests).toBe(20 + 10 + 10);
+  });
+
+  test("without a stop condition nothing ends it", () => {
+    const lease = createLease({});
+    const watch = watchBesideFault(lease, RECOVERY_MS);
+    for (const call of calls("503", 0)) watch.call(call);
+    expect(lease.stopped).toBeNull();
+  });
+});

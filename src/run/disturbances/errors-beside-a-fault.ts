@@ -1,0 +1,47 @@
+/**
+ * `stop_when` in a stage with a fault. The refusals that the fault brings about are no errors while it is in and until the
+ * deadline of recovery; before and after that they are. The driver's process does not know when that is, so it lets them
+ * pass, and they are counted here, on lines as they come.
+ */
+import { REFUSAL_OF } from "../../chaos/experiments/link-experiment.ts";
+import type { CallLine, FaultLine } from "../../history/line.ts";
+import { createErrorWatch, isError, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
+
+const TOLERATED = Object.values(REFUSAL_OF);
+
+export type ErrorsBesideAFault = {
+  /** For the driver: spends from the same lease. */
+  lease: LeaseKeeper;
+  call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome">): void;
+  fault(line: Pick<FaultLine, "phase" | "at_us">): void;
+  /** Fires when there were too many errors; the lease says so then. */
+  signal: AbortSignal;
+};
+
+export const watchBesideFault = (lease: LeaseKeeper, recoveryMs: number): ErrorsBesideAFault => {
+  const watch = createErrorWatch(lease.stated.stopErrorRate);
+  const tooMany = new AbortController();
+  let fromUs = Number.POSITIVE_INFINITY;
+  let untilUs = Number.POSITIVE_INFINITY;
+  return {
+    lease: {
+      ...lease,
+      left: () => ({ ...lease.left(), tolerated: TOLERATED }),
+      get stopped() {
+        return lease.stopped;
+      },
+    },
+    call: ({ sent_us: sentUs, done_us: doneUs, outcome }) => {
+      const isDuring = doneUs >= fromUs && sentUs <= untilUs;
+      const reason = watch(doneUs, isError(outcome, isDuring ? TOLERATED : []));
+      if (reason === null || tooMany.signal.aborted) return;
+      lease.absorb(NOTHING_SPENT, reason);
+      tooMany.abort();
+    },
+    fault: ({ phase, at_us: atUs }) => {
+      if (phase === "injecting") fromUs = Math.min(fromUs, atUs);
+      if (phase === "healed") untilUs = atUs + recoveryMs * 1000;
+    },
+    signal: tooMany.signal,
+  };
+};
