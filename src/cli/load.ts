@@ -1,9 +1,13 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
 import { existsSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { runScript } from "../run/own-script.ts";
 import { runStages } from "../run/run-stages.ts";
+import { closedLoopRefusal } from "../run/stages/closed-loop-stage.ts";
+import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
+import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { wrapped } from "./findings-text.ts";
@@ -15,7 +19,7 @@ import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
 
 type LoadOptions = TargetOptions & {
-  driver?: "k6" | "open-loop";
+  driver?: "k6" | "open-loop" | "autocannon";
   rate?: number;
   duration?: number;
   arrivals?: "uniform" | "poisson";
@@ -86,18 +90,34 @@ const loadScript = async (script: string, args: readonly string[], options: Load
   showRun(result, options);
 };
 
+/** What a driver cannot do, before anything is started. */
+const checkDriver = (stage: LoadStage, options: LoadOptions): void => {
+  if (stage.driver !== "autocannon") return;
+  const { arrivals, profile, segments } = options;
+  const given = Object.entries({ arrivals, profile, segments }).filter(([, value]) => value !== undefined);
+  if (given.length > 0) {
+    const names = given.map(([name]) => `--${name}`).join(", ");
+    throw new CommandError(
+      EXIT.usage,
+      `autocannon is a closed loop without a schedule, so there is no ${names}; use --driver open-loop or --driver k6`,
+    );
+  }
+  const refusal = closedLoopRefusal(stage, plannedEmbedded());
+  if (refusal !== null) throw new CommandError(EXIT.usage, refusal);
+};
+
 export const loadCommand = (): Command =>
   withTargetOptions(
     new Command("load")
       .description("play one scenario, or a k6 script of your own")
       .argument("[scenario]", "its name; all are listed where none is given")
       .argument("[k6-arguments...]", "after --script FILE and --: for k6")
-      .addOption(new Option("--driver <name>", "who makes the calls").choices(["k6", "open-loop"]))
-      .option("--rate <n>", "calls per second, in place of the scenario's own", positive)
+      .addOption(new Option("--driver <name>", "who makes the calls").choices(["k6", "open-loop", "autocannon"]))
+      .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
       .option("--duration <length>", "such as 15s or 2m", seconds)
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
       .addOption(new Option("--profile <name>", "how the rate runs over time").choices(Object.keys(PROFILES)))
-      .option("--segments <n>", "how many processes the open-loop driver has", whole(1, 16))
+      .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
       .option("--short", "a fifth of the time, for a first look"),
   ).action(async (scenario: string | undefined, rest: string[], options: LoadOptions) => {
@@ -113,12 +133,17 @@ export const loadCommand = (): Command =>
     if (stage === null) {
       throw new CommandError(EXIT.usage, `there is no scenario "${scenario}"; expected one of\n${list()}`);
     }
-    if (stage.driver === "k6" && options.segments !== undefined) {
-      throw new CommandError(EXIT.usage, "--segments divides the open-loop driver; add --driver open-loop");
-    }
+    checkDriver(stage, options);
     const common = runOptions(options);
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
-    const stages = { stages: () => [stage], short: options.short === true };
+    const stages = {
+      stages: ({ target }: { target: Target }) => {
+        const refusal = closedLoopRefusal(stage, target);
+        if (refusal !== null) throw new CommandError(EXIT.usage, refusal);
+        return [stage];
+      },
+      short: options.short === true,
+    };
     if (options.dryRun === true) return showPlan({ ...common, ...deployment, stages }, options.json === true);
     const words = wordsOf(scenario, options);
     const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });

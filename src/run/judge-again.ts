@@ -53,6 +53,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const again = new Map<string, Claim>();
   for (const { facts: bare, hasLedger } of stages) {
     const { stage } = bare;
+    if (bare.totals_only === true) continue;
     const charges = ledger.filter((line) => line.stage === stage).map(({ stage: _, ...line }) => line);
     const facts: StageFacts = hasLedger ? { ...bare, ledger: charges } : bare;
     const ids = new Set(recorded.claims.filter((claim) => claim.stage === stage).map(({ id }) => id));
@@ -70,7 +71,9 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     const was = recorded.claims[at] ?? null;
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
   });
-  const follows = verdictOf(claims, outcomesSeen(history), recorded.required ?? []);
+  const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
+  const counted = recorded.stages.filter(({ name }) => totals.has(name));
+  const follows = verdictOf(claims, outcomesSeen(history, counted), recorded.required ?? []);
   const stopped = recorded.exit_code > 4;
   return {
     document: { ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code },

@@ -1,6 +1,7 @@
 /** Which of the specification's outcomes a run has seen (`coverage` in `run.json`). */
 import { ERROR_IN_STREAM, OUTCOMES } from "../contract/refusals.ts";
 import type { Line } from "../history/line.ts";
+import type { StageSummary } from "../history/run-document.ts";
 
 const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
 
@@ -11,8 +12,16 @@ export const outcomeName = (line: Line): string | null => {
   return KNOWN.has(name) ? name : null;
 };
 
-export const outcomesSeen = (lines: Iterable<Line>): number => {
-  const seen = new Set<string>();
+/** Those of a stage of which only totals are known. */
+export const outcomesCounted = ({ by_outcome }: Pick<StageSummary, "by_outcome">): string[] =>
+  Object.keys(by_outcome).filter((name) => KNOWN.has(name));
+
+/** `counted`: stages that have no lines. */
+export const outcomesSeen = (
+  lines: Iterable<Line>,
+  counted: readonly Pick<StageSummary, "by_outcome">[] = [],
+): number => {
+  const seen = new Set(counted.flatMap(outcomesCounted));
   for (const line of lines) {
     const name = outcomeName(line);
     if (name !== null) seen.add(name);

@@ -4,7 +4,7 @@
  */
 import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import { outcomeName } from "./outcomes-seen.ts";
+import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { RecordedStage, StageOutcome } from "./stages/stage-outcome.ts";
 import type { StageRecord } from "./write-reports.ts";
@@ -51,6 +51,7 @@ export const createRecorder = (folder: RunFolder): Recorder => {
     },
     addStage: ({ lines: _, facts, ...stage }) =>
       write(async () => {
+        if (facts.totals_only === true) for (const name of outcomesCounted(stage.summary)) seen.add(name);
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
         records.push({ facts: others, hasLedger: charges !== undefined });

@@ -1,11 +1,19 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
+import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { playLoadStage } from "./load-stage.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
+
+const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan): Promise<StageOutcome> => {
+  if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
+  if (plan.driver === "autocannon") return playClosedLoop(context, deployment, plan);
+  await findCapacity(context, deployment, plan);
+  return playLoadStage(context, deployment, plan);
+};
 
 export const playStages = async (
   context: RunContext,
@@ -17,11 +25,7 @@ export const playStages = async (
   for (const [at, plan] of plans.entries()) {
     if (context.signal.aborted || stoppedBy(context) !== null) return;
     context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
-    if (plan.kind === "load") await findCapacity(context, deployment, plan);
-    const outcome =
-      plan.kind === "verify"
-        ? await playVerifyStage(context, deployment, plan)
-        : await playLoadStage(context, deployment, plan);
+    const outcome = await playStage(context, deployment, plan);
     await context.addStage(outcome);
     if (isEnough(outcome, plans.slice(at + 1))) return;
   }

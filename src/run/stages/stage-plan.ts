@@ -8,16 +8,17 @@ import type { Disturbance } from "../disturbances/disturbance.ts";
 export type LoadStage = {
   kind: "load";
   name: string;
-  driver: "open-loop" | "k6";
+  /** autocannon is a closed loop without a schedule, for stories whose calls are plain requests. */
+  driver: "open-loop" | "k6" | "autocannon";
   /** A name of workload/catalogue.ts; k6 runs `scenarios/<story>.ts`. */
   story: string;
-  /** Calls per second and seconds, in place of the story's own. */
+  /** Calls per second (at the most, where the driver is a closed loop) and seconds, in place of the story's own. */
   ratePerS?: number;
   durationS?: number;
   /** A name of `PROFILES` in workload/load-profiles.ts, in place of the story's own. */
   loadProfile?: string;
   arrivals?: Arrivals;
-  /** How many processes of the open-loop driver share the schedule. */
+  /** How many processes of the driver share the schedule. */
   segments?: number;
   /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];

@@ -6,6 +6,7 @@ import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../../workload/load-profiles.ts";
 import type { SuiteFor } from "../suites/suite.ts";
 import { shortened } from "../suites/suite.ts";
+import { plannedClosedLoop } from "./closed-loop-stage.ts";
 import { plannedFor } from "./load-stage.ts";
 import type { StagePlan } from "./stage-plan.ts";
 
@@ -48,6 +49,7 @@ export const planOfStage = (
   }
   const { name, driver } = plan;
   if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
+  if (driver === "autocannon") return { name, driver, ...plannedClosedLoop(plan, target), lacks };
   const planned = plannedFor(plan, { target, embedded, found: {} });
   // A ramp finds the rate first; until then only the permitted one is known.
   if (planned === null) {
