@@ -6,6 +6,7 @@ import { viewOf } from "../../src/workload/callers/view-of-target.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
 import type { Lease } from "../../src/workload/lease.ts";
+import { leaseShare } from "../../src/workload/lease-share.ts";
 import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
 import { credentialName } from "../../src/workload/request.ts";
 import { leaseOfTarget } from "../../src/workload/stated-lease.ts";
@@ -98,6 +99,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const notes: string[] = [];
   const seed = Math.trunc(numberFrom("SEED") ?? 1);
   const lease = leaseOfTarget(file);
+  const segments = Math.trunc(numberFrom("SEGMENTS") ?? 1);
   const { profile, wish } = loadFor(story, view, seed, lease.maxPerS ?? Number.POSITIVE_INFINITY, notes);
   const reach = story.reaches(view, wish);
   for (const { outcome, reason } of reach.beyond) notes.push(`${outcome} will not be seen here: ${reason}`);
@@ -132,7 +134,8 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
         Object.entries(headers).map(([name, value]) => [name.toLowerCase(), read(value, `transport.headers.${name}`)]),
       ),
       timeouts: TIMEOUTS,
-      lease,
+      // Which of the parts it has is not known here: the smallest fits all.
+      lease: leaseShare(lease, segments - 1, segments),
       options: {
         systemTags: ["status", "method", "name", "scenario", "check"],
         summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],

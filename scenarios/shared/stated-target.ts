@@ -6,7 +6,7 @@
 import { hostOf, isLoopbackHost } from "../../src/contract/loopback.ts";
 import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
-import type { StatedBounds } from "../../src/workload/stated-lease.ts";
+import { PLACEHOLDER, type StatedBounds } from "../../src/workload/stated-lease.ts";
 
 /** What is wrong in what the user gave, as a sentence for him. */
 export class Refusal extends Error {}
@@ -75,7 +75,7 @@ const parse = (text: string, path: string): TargetFile => {
   return value as TargetFile;
 };
 
-const textBehind = (value: string, what: string, folder: string): string => {
+const textBehind = (value: string, what: string, folder: string | undefined): string => {
   const [, kind, rest = ""] = /^(env|file|exec):([\s\S]*)$/.exec(value) ?? [];
   if (kind === undefined) return value;
   if (kind === "exec") {
@@ -84,6 +84,9 @@ const textBehind = (value: string, what: string, folder: string): string => {
     );
   }
   const found = kind === "env" ? __ENV[rest] : openText(under(folder, rest), what);
+  if (found === PLACEHOLDER && __ENV.FLOODGATE_ARCHIVING !== "yes") {
+    throw new Refusal(`${what}: expected a value in ${rest}; the Secret of this run does not have it`);
+  }
   if (found === undefined || found.trim() === "") {
     throw new Refusal(
       `${what}: expected a value from ${value}; it is empty (k6 takes ${rest} from -e ${rest}=… as well)`,
@@ -123,7 +126,16 @@ const checkEnvironment = ({ transport = {}, base_url }: TargetFile): void => {
   }
 };
 
+/** A target file without secrets, as `load --operator` puts it into an archive, where no other file can be opened. */
+const readArchivedTarget = (text: string): TargetRead => {
+  const file = parse(text, "FLOODGATE_TARGET_JSON");
+  guard(file);
+  return { file, read: (value, what) => textBehind(value, what, undefined) };
+};
+
 export const readStatedTarget = (): TargetRead => {
+  const archived = __ENV.FLOODGATE_TARGET_JSON;
+  if (archived !== undefined && archived !== "") return readArchivedTarget(archived);
   const given = __ENV.FLOODGATE_TARGET;
   if (given === undefined || given === "") {
     throw new Refusal(

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
+import { writeOperator } from "../run/operator/write-operator.ts";
 import { runScript } from "../run/own-script.ts";
 import { runStages } from "../run/run-stages.ts";
 import { closedLoopRefusal } from "../run/stages/closed-loop-stage.ts";
@@ -27,6 +28,7 @@ type LoadOptions = TargetOptions & {
   segments?: number;
   script?: string;
   short?: boolean;
+  operator?: string;
 };
 
 /** `15s`, `2m`, `500ms`, or seconds alone. */
@@ -106,6 +108,37 @@ const checkDriver = (stage: LoadStage, options: LoadOptions): void => {
   if (refusal !== null) throw new CommandError(EXIT.usage, refusal);
 };
 
+/** `--operator DIR`: files for a cluster instead of a run. */
+const writeForOperator = async (stage: LoadStage, folder: string, options: LoadOptions): Promise<void> => {
+  const { target: targetFile, driver, arrivals, profile, short } = options;
+  const unfit = Object.entries({ arrivals, profile, short, driver: driver === "k6" ? undefined : driver });
+  const given = unfit.filter(([, value]) => value !== undefined).map(([name]) => `--${name}`);
+  if (given.length > 0) {
+    throw new CommandError(EXIT.usage, `a scenario that k6 runs by itself has no ${given.join(", ")}; leave it out`);
+  }
+  if (targetFile === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      "--operator needs --target FILE: a cluster cannot reach the embedded deployment",
+    );
+  }
+  const { seed, owned } = runOptions(options);
+  const { segments: parallelism = 1 } = options;
+  const progress = (line: string): void => void (options.quiet === true || process.stderr.write(`${line}\n`));
+  const written = await writeOperator({ stage, targetFile, owned, seed, parallelism, folder, progress });
+  for (const warning of written.warnings) process.stderr.write(`warning: ${warning}\n`);
+  if (options.json === true) {
+    process.stdout.write(`${JSON.stringify(written, null, 2)}\n`);
+    return;
+  }
+  const lines = [
+    `Nothing was sent. Written for ${parallelism} ${parallelism === 1 ? "runner" : "runners"} of the k6-operator, not run on a cluster:`,
+    ...written.files.map((file) => `  ${file}`),
+    `No secret is in them: fill in secret.env and make the Secret ${written.secret} from it (README.md).`,
+  ];
+  process.stdout.write(`${lines.join("\n")}\n`);
+};
+
 export const loadCommand = (): Command =>
   withTargetOptions(
     new Command("load")
@@ -118,6 +151,7 @@ export const loadCommand = (): Command =>
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
       .addOption(new Option("--profile <name>", "how the rate runs over time").choices(Object.keys(PROFILES)))
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
+      .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
       .option("--short", "a fifth of the time, for a first look"),
   ).action(async (scenario: string | undefined, rest: string[], options: LoadOptions) => {
@@ -134,6 +168,7 @@ export const loadCommand = (): Command =>
       throw new CommandError(EXIT.usage, `there is no scenario "${scenario}"; expected one of\n${list()}`);
     }
     checkDriver(stage, options);
+    if (options.operator !== undefined) return writeForOperator(stage, options.operator, options);
     const common = runOptions(options);
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
     const stages = {

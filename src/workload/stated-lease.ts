@@ -21,3 +21,6 @@ export const leaseOfTarget = ({ budget = {}, permits = {}, stop_when = {} }: Sta
   ...(permits.load_max_rps === undefined ? {} : { maxPerS: permits.load_max_rps }),
   ...(stop_when.error_rate === undefined ? {} : { stopErrorRate: stop_when.error_rate }),
 });
+
+/** In place of a secret where a scenario is only archived and sends nothing. */
+export const PLACEHOLDER = "floodgate-archived-without-secrets";

@@ -1,8 +1,8 @@
 /** The open-loop driver behind the port of all drivers: one process, or several that share the schedule. */
 import { NOTHING_SPENT } from "../../workload/lease.ts";
+import { endsAll, leaseShare } from "../../workload/lease-share.ts";
 import type { Driver } from "../driver.ts";
 import { hostDoubts } from "../host-doubts.ts";
-import { endsAll, leaseShare } from "../lease-share.ts";
 import { startOpenLoop } from "./open-loop.ts";
 
 export const driveOpenLoop: Driver = async (drive, beside) => {

@@ -1,5 +1,5 @@
 /** A lease divided among processes that share one schedule; together they never pass it. */
-import { isOfBudget, type Lease } from "../workload/lease.ts";
+import { isOfBudget, type Lease } from "./lease.ts";
 
 const COUNTED = ["requests", "map_loads", "analyses"] as const;
 

@@ -1,0 +1,154 @@
+/**
+ * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
+ * nothing. No credential stands in any file: the runners get them from a Secret that the user makes.
+ */
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { hostOf, isLoopbackHost } from "../../contract/loopback.ts";
+import type { Target } from "../../target/target.ts";
+import { findTool } from "../../tools/find-tool.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { PLACEHOLDER } from "../../workload/stated-lease.ts";
+import { REPOSITORY } from "../environment.ts";
+import { prepareTarget } from "../prepare-target.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
+import { intentOf } from "../stages/stages-for.ts";
+import {
+  ARCHIVE,
+  configMapYaml,
+  dockerfile,
+  type OperatorRun,
+  readme,
+  secretEnv,
+  secretName,
+  testRunYaml,
+} from "./manifests.ts";
+import { cannotBeHanded, withoutSecrets } from "./target-without-secrets.ts";
+
+export class OperatorError extends Error {
+  override name = "UsageError";
+}
+
+export type OperatorWish = {
+  stage: LoadStage;
+  targetFile: string;
+  owned: readonly string[];
+  seed: number;
+  /** Runners that share the schedule. */
+  parallelism: number;
+  /** Made where it is not there; it has to be empty. */
+  folder: string;
+  progress(line: string): void;
+};
+
+export type OperatorWritten = { files: string[]; secret: string; warnings: string[] };
+
+const IMAGE = "floodgate-k6:local";
+/** What Kubernetes takes of one ConfigMap, with room for its names. */
+const CONFIG_MAP_BYTES = 1_000_000;
+
+const emptyFolder = async (folder: string): Promise<string> => {
+  const path = resolve(folder);
+  await mkdir(path, { recursive: true });
+  if ((await readdir(path)).length > 0)
+    throw new OperatorError(`expected an empty folder, but ${path} has files in it`);
+  return path;
+};
+
+/** The sentence of what k6 logged, without its own frame. */
+const sentenceOf = (stderr: string): string => {
+  const said = stderr.split("\n").flatMap((line) => {
+    try {
+      return [(JSON.parse(line) as { msg?: string }).msg ?? ""];
+    } catch {
+      return line.trim() === "" ? [] : [line];
+    }
+  });
+  return (said.find((line) => line.trim() !== "") ?? "it said nothing").split("\n")[0] as string;
+};
+
+/** `variables` stand in the archive, and in k6's arguments: nothing secret is among them. */
+const archiveBy = async (k6: string, script: string, out: string, variables: Record<string, string>): Promise<void> => {
+  const home = await mkdtemp(join(tmpdir(), "floodgate-archive-"));
+  const given = Object.entries(variables).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
+  try {
+    await promisify(execFile)(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {
+      cwd: home,
+      env: { HOME: home, K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" },
+    });
+  } catch (error) {
+    throw new OperatorError(`k6 archive failed: ${sentenceOf((error as { stderr?: string }).stderr ?? String(error))}`);
+  } finally {
+    await rm(home, { recursive: true, force: true });
+  }
+};
+
+const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number): string[] => {
+  const host = hostOf(base_url);
+  const small = Object.entries(budget ?? {}).filter(([, most]) => most > 0 && most < parallelism);
+  return [
+    ...(host !== null && isLoopbackHost(host)
+      ? [`base_url is on ${host}: a runner in a cluster finds itself there, not your deployment`]
+      : []),
+    ...(permits?.load_max_rps === undefined || budget?.requests === undefined
+      ? ["the target file bounds neither requests nor rate as a whole: state budget.requests and permits.load_max_rps"]
+      : []),
+    ...small.map(([unit, most]) => `budget.${unit} (${most}) is less than one for each of ${parallelism} runners`),
+  ];
+};
+
+/** Throws `OperatorError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */
+export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten> => {
+  const { stage, targetFile, owned, parallelism } = wish;
+  const story = STORIES.get(stage.story);
+  if (story === undefined) throw new OperatorError(`there is no scenario "${stage.story}"`);
+  const { target } = await prepareTarget(targetFile, owned, intentOf({ stages: () => [stage], short: false }));
+  const unable = cannotBeHanded(target);
+  if (unable.length > 0) {
+    throw new OperatorError(
+      `${unable.join(", ")}: a runner takes these from its own image or environment, which --operator does not set up; leave them out and add them to testrun.yaml`,
+    );
+  }
+  const seed = Math.max(1, wish.seed);
+  const { stated, wanted } = withoutSecrets(target, story, seed);
+  const { path: k6, version } = await findTool("k6", { progress: wish.progress });
+  const folder = await emptyFolder(wish.folder);
+  const out = join(folder, ARCHIVE);
+  await archiveBy(k6, join(REPOSITORY, "scenarios", `${story.name}.ts`), out, {
+    FLOODGATE_TARGET_JSON: JSON.stringify(stated),
+    FLOODGATE_ARCHIVING: "yes",
+    SEGMENTS: `${parallelism}`,
+    SEED: `${seed}`,
+    ...(stage.ratePerS === undefined ? {} : { RATE: `${stage.ratePerS}` }),
+    ...(stage.durationS === undefined ? {} : { DURATION: `${stage.durationS}s` }),
+    ...(owned.length === 0 ? {} : { I_OWN: owned.join(",") }),
+    ...Object.fromEntries(wanted.map(({ variable }) => [variable, PLACEHOLDER])),
+  });
+  const archive = await readFile(out);
+  const warnings = warningsOf(target, parallelism);
+  const isSmall = archive.length * 1.34 < CONFIG_MAP_BYTES;
+  if (!isSmall) {
+    warnings.push(
+      `${ARCHIVE} has ${archive.length} bytes, too many for a ConfigMap: put it on a volume (script.volumeClaim)`,
+    );
+  }
+  const run: OperatorRun = {
+    ...{ name: `floodgate-${story.name}`, parallelism, image: IMAGE, k6Version: version, wanted, notes: warnings },
+  };
+  const texts: Record<string, string> = {
+    "testrun.yaml": testRunYaml(run),
+    ...(isSmall ? { "configmap.yaml": configMapYaml(run, archive) } : {}),
+    "secret.env": secretEnv(run),
+    Dockerfile: dockerfile(run),
+    "README.md": readme(run),
+  };
+  for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
+  return {
+    files: [ARCHIVE, ...Object.keys(texts)].map((name) => join(folder, name)),
+    secret: secretName(run),
+    warnings,
+  };
+};
