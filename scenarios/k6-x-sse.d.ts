@@ -161,12 +161,24 @@ declare module "k6/x/sse" {
    */
   export function drain(limit: Duration): boolean;
 
+  /** What a VU of the process last remembered under this name, or null. */
+  export function recall(name: string): string | null;
+
+  /** Keeps a text for all VUs of the process, and ends the claim on its name. */
+  export function remember(name: string, text: string): void;
+
+  /** True for the first VU that asks: it is to see to the name, and no other for so long, unless it remembers something before. */
+  export function claim(name: string, limit: Duration): boolean;
+
   const sse: {
     open: typeof open;
     lease: typeof lease;
     spent: typeof spent;
     settled: typeof settled;
     drain: typeof drain;
+    recall: typeof recall;
+    remember: typeof remember;
+    claim: typeof claim;
   };
   export default sse;
 }

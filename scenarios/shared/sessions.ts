@@ -1,22 +1,35 @@
-/** Sessions of a scenario that runs by itself: minted in setup(), and again by a VU for itself before they end. */
-import type { HandOver } from "../../src/workload/handover.ts";
+/**
+ * Sessions of a scenario: minted beforehand by the runner or in setup(), and again before they end, however long the test is.
+ * Our k6 lets one VU do that for all of them; on a k6 that shares nothing between VUs each does it for itself.
+ */
+import { sleep } from "k6";
+import exec from "k6/execution";
+import sse from "k6/x/sse";
+import type { HandOver, HeldSession } from "../../src/workload/handover.ts";
 import { credentialName } from "../../src/workload/request.ts";
 import { renewAtMs } from "../../src/workload/session-renewal.ts";
 import { exchangeStep } from "../../src/workload/step.ts";
 import type { SessionWanted, Story } from "../../src/workload/story.ts";
+import type { Answer } from "./answer.ts";
 import { outcomeOf, sendStep } from "./calls.ts";
+import { hasAdditions } from "./extension.ts";
 import { settled } from "./lease.ts";
 import { Refusal } from "./stated-target.ts";
 
-export type Sessions = Record<string, { token: string; renewAtMs: number }>;
+export type Sessions = Record<string, HeldSession>;
+
+export type SessionCall = SessionWanted & { id: string };
+
+/** Given each call that mints a session, when it is over. */
+export type OnMinted = (made: SessionCall, answer: Answer) => void;
+
+/** Nobody else tries to mint a session while one VU may still be at it. */
+const CLAIM_MS = 5_000;
+const LOOK_EVERY_S = 0.05;
 
 const nameOf = (wanted: SessionWanted): string => credentialName({ as: "session", ...wanted });
 
-const mint = (wanted: SessionWanted, handed: HandOver, id: string): Sessions[string] => {
-  const step = exchangeStep(handed.view, 0, wanted.of, wanted.product);
-  const answer = sendStep(step, id, { handed, sessionOf: () => undefined });
-  settled();
-  const what = `no session for ${wanted.of}, product ${wanted.product}`;
+const sessionFrom = (what: string, answer: Answer): HeldSession => {
   if (answer.ended === "not_sent") throw new Refusal(`${what}: ${answer.error}`);
   const outcome = outcomeOf(answer);
   if (outcome !== "200" && outcome !== "201") {
@@ -24,8 +37,16 @@ const mint = (wanted: SessionWanted, handed: HandOver, id: string): Sessions[str
   }
   const { session_token: token, expires_in } = JSON.parse(answer.body) as Record<string, unknown>;
   if (typeof token !== "string") throw new Refusal(`${what}: the answer has no session_token`);
-  const lifeS = typeof expires_in === "number" && expires_in > 0 ? expires_in : 60;
-  return { token, renewAtMs: renewAtMs(Date.now(), lifeS * 1000) };
+  const lifeMs = 1000 * (typeof expires_in === "number" && expires_in > 0 ? expires_in : 60);
+  return { token, renewAtMs: renewAtMs(Date.now(), lifeMs), endsAtMs: Date.now() + lifeMs };
+};
+
+const mint = (wanted: SessionWanted, handed: HandOver, id: string, onMinted?: OnMinted): HeldSession => {
+  const step = exchangeStep(handed.view, 0, wanted.of, wanted.product);
+  const answer = sendStep(step, id, { handed, sessionOf: () => undefined });
+  onMinted?.({ ...wanted, id }, answer);
+  settled();
+  return sessionFrom(`no session for ${wanted.of}, product ${wanted.product}`, answer);
 };
 
 export const mintSessions = (story: Story, handed: HandOver): Sessions =>
@@ -33,25 +54,60 @@ export const mintSessions = (story: Story, handed: HandOver): Sessions =>
     story.sessions(handed.view).map((wanted, n) => [nameOf(wanted), mint(wanted, handed, `${handed.idPrefix}-s${n}`)]),
   );
 
-/** One VU's own copy of what setup() minted. */
+/** What a VU knows of a session: its own copy, or, where VUs share, the newest of anybody's. */
+const createHeld = (first: Sessions) => {
+  const own: Sessions = { ...first };
+  const texts: Record<string, string> = {};
+  return {
+    newest: (name: string): HeldSession | undefined => {
+      const text = hasAdditions ? sse.recall(name) : null;
+      if (text !== null && text !== texts[name]) {
+        texts[name] = text;
+        own[name] = JSON.parse(text) as HeldSession;
+      }
+      return own[name];
+    },
+    keep: (name: string, session: HeldSession): void => {
+      own[name] = session;
+      if (hasAdditions) sse.remember(name, JSON.stringify(session));
+    },
+    /** Whether it is this VU that mints it anew. */
+    isOurs: (name: string): boolean => !hasAdditions || sse.claim(name, CLAIM_MS),
+  };
+};
+
+/** Gives one VU the token of a session that still lives, by `credentialName`. */
 export const sessionsOfVu = (
   story: Story,
   handed: HandOver,
-): ((minted: Sessions) => (name: string) => string | undefined) => {
-  let own: Sessions | undefined;
+  onMinted?: OnMinted,
+): ((first: Sessions) => (name: string) => string | undefined) => {
+  let held: ReturnType<typeof createHeld> | undefined;
   let renewed = 0;
-  return (minted) => {
-    own ??= { ...minted };
-    const held = own;
+  return (first) => {
+    held ??= createHeld(first);
+    const sessions = held;
     return (name) => {
-      const session = held[name];
+      let session = sessions.newest(name);
+      while (session !== undefined && Date.now() >= session.renewAtMs && !sessions.isOurs(name)) {
+        if (Date.now() < session.endsAtMs) return session.token;
+        // It has ended, and another VU mints it now.
+        sleep(LOOK_EVERY_S);
+        session = sessions.newest(name);
+      }
       if (session === undefined || Date.now() < session.renewAtMs) return session?.token;
       const wanted = story.sessions(handed.view).find((one) => nameOf(one) === name);
       if (wanted === undefined) return session.token;
       renewed += 1;
-      const anew = mint(wanted, handed, `${handed.idPrefix}-v${__VU}s${renewed}`);
-      held[name] = anew;
-      return anew.token;
+      try {
+        const anew = mint(wanted, handed, `${handed.idPrefix}-v${exec.vu.idInTest}s${renewed}`, onMinted);
+        sessions.keep(name, anew);
+        return anew.token;
+      } catch (error) {
+        // The old one is good until it ends; whoever claims it next tries again.
+        if (error instanceof Refusal && Date.now() < session.endsAtMs) return session.token;
+        throw error;
+      }
     };
   };
 };

@@ -7,6 +7,7 @@ import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts"
 import type { Secrets } from "../target/secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";
 import type { CallerName } from "../workload/callers/target-view.ts";
+import type { HeldSession } from "../workload/handover.ts";
 import { credentialName } from "../workload/request.ts";
 import { renewAtMs } from "../workload/session-renewal.ts";
 import type { CredentialRef } from "../workload/step.ts";
@@ -26,6 +27,8 @@ export type CredentialBook = {
   peek(ref: CredentialRef): string | undefined;
   /** The same, read or minted; `null` for a credential that is nobody's. */
   fetch(ref: CredentialRef): Promise<string | null>;
+  /** A session that was minted, and until when it is good. */
+  sessionOf(ref: CredentialRef): HeldSession | undefined;
   originOf(of: CallerName): string | undefined;
   /** A call that should have been let in got 401: the value is read or minted anew, at most once in ten seconds. */
   refused(ref: CredentialRef): void;
@@ -59,7 +62,7 @@ export const createCredentialBook = (
   mint: (wanted: SessionWanted) => Promise<Minted>,
 ): CredentialBook => {
   const keys = new Map<string, string>();
-  const sessions = new Map<string, { token: string; renewAtMs: number; endsAtMs: number }>();
+  const sessions = new Map<string, HeldSession>();
   const minting = new Map<string, Promise<string>>();
   const forgottenAtMs = new Map<string, number>();
   const mintSession = (wanted: SessionWanted, name: string): Promise<string> => {
@@ -109,6 +112,7 @@ export const createCredentialBook = (
   return {
     peek,
     fetch,
+    sessionOf: (ref) => sessions.get(credentialName(ref)),
     originOf: (of) => {
       const name = of.slice(of.indexOf(":") + 1);
       if (of.startsWith("tenant:")) return target.tenants?.find(({ org }) => org === name)?.publishable?.origin;

@@ -18,7 +18,8 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 test("a target file is read once, also where the guard's question follows from what stands in it", async () => {
   const file = join(folder, "target.json");
   const target = {
-    ...{ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1" },
+    schema: "floodgate/target@1",
+    base_url: "http://127.0.0.1:1/v1",
     credentials: { server: { key: "env:NOT_READ_HERE" } },
   };
   writeFileSync(file, JSON.stringify(target));

@@ -30,7 +30,7 @@ export type PreparedTarget = {
 };
 
 /** What the guard is asked; a function where that follows from the target file, which is read only once. */
-export type IntentWish = Intent | ((target: Target) => Intent);
+type IntentWish = Intent | ((target: Target) => Intent);
 
 /** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`, `ObjectiveError`. */
 export const readTarget = async (

@@ -6,6 +6,10 @@ import type { StreamEnd } from "../contract/streams.ts";
 import type { TargetView } from "./callers/target-view.ts";
 import type { Lease, Spent } from "./lease.ts";
 import type { Places } from "./request.ts";
+import type { SessionWanted } from "./story.ts";
+
+/** A session token, and when it is to be minted anew; milliseconds since 1970. */
+export type HeldSession = { token: string; renewAtMs: number; endsAtMs: number };
 
 export type HandOver = {
   stage: string;
@@ -17,6 +21,8 @@ export type HandOver = {
   places: Places;
   /** Secrets by `credentialName`. */
   credentials: Record<string, string>;
+  /** Sessions that were minted beforehand, by `credentialName`; absent where k6 runs by itself. */
+  sessions?: Record<string, HeldSession>;
   /** Listed origins by caller. */
   origins: Record<string, string>;
   headers: Record<string, string>;
@@ -54,8 +60,12 @@ export type Printed = {
   aborted: boolean;
 };
 
-/** The scenario itself failed: a fault of ours, never of the target. */
-export type PrintedFault = { type: "fault"; i: number; message: string };
+/** A call that minted a session anew: no call of the story. */
+export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt"> &
+  SessionWanted & { type: "mint" /** Sent as `X-Request-Id`. */; id: string };
+
+/** The scenario itself failed: a fault of ours, never of the target; or (`lacks`) it had no credential to go on with. */
+export type PrintedFault = { type: "fault"; i: number; message: string; lacks?: true };
 
 /** The last line: what left, by the count of the extension that sent it. */
 export type PrintedSpent = {

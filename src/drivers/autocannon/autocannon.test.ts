@@ -20,9 +20,18 @@ const run = async (story: string, stated: Lease = {}, more: Partial<AutocannonOp
   const target = more.target ?? stub.target();
   const lease = createLease(stated);
   const result = await runAutocannon({
-    ...{ target, view: viewOf(target), secrets: createSecrets("."), story: STORIES.get(story)! },
-    ...{ seed: 1, stage: story, idPrefix: "run1.bench.c", connections: 4, durationS: 1, epochUs: wallUs() },
-    ...{ lease, signal: new AbortController().signal },
+    target,
+    view: viewOf(target),
+    secrets: createSecrets("."),
+    story: STORIES.get(story)!,
+    seed: 1,
+    stage: story,
+    idPrefix: "run1.bench.c",
+    connections: 4,
+    durationS: 1,
+    epochUs: wallUs(),
+    lease,
+    signal: new AbortController().signal,
     ...more,
   });
   const calls = Object.values(result.byOutcome).reduce((sum, n) => sum + n, 0);

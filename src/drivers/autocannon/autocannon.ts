@@ -40,7 +40,7 @@ export type AutocannonOptions = {
   signal: AbortSignal;
 };
 
-export type AutocannonResult = {
+type AutocannonResult = {
   /** By outcome; calls without an answer stand under `indeterminate`. Minting sessions is among them. */
   byOutcome: Record<string, number>;
   /** How long calls were begun, in seconds. */
@@ -162,7 +162,10 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     };
     const beganMs = performance.now();
     const running = autocannon({
-      ...{ url: origin, connections: options.connections, timeout: TIMEOUT_S, sampleInt: SAMPLE_MS },
+      url: origin,
+      connections: options.connections,
+      timeout: TIMEOUT_S,
+      sampleInt: SAMPLE_MS,
       // It would cut off the calls under way; the end is ours.
       duration: Math.ceil(options.durationS + 4 * TIMEOUT_S),
       setupClient: (one) => {

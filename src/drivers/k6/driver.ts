@@ -43,6 +43,7 @@ export const driveK6 =
         epochUs,
         onLine: drive.onLine,
         signal: ending.signal,
+        ...(drive.segments === undefined ? {} : { segments: drive.segments }),
         ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),
       });

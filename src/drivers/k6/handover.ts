@@ -33,7 +33,7 @@ type Gathering = {
   folder: string;
 };
 
-type Gathered = Pick<HandOver, "credentials" | "origins">;
+type Gathered = Pick<HandOver, "credentials" | "origins"> & Required<Pick<HandOver, "sessions">>;
 
 const gather = async (gathering: Gathering): Promise<Gathered> => {
   const { target, secrets, view, clock, stage, idPrefix, timeouts, onLine, story, seed, lease } = gathering;
@@ -41,15 +41,16 @@ const gather = async (gathering: Gathering): Promise<Gathered> => {
   const client = await openApiClient({ target, secrets, view, clock, stage, ...minting });
   try {
     const keys = keysFor(story, seed, view, target);
-    const gathered: Gathered = { credentials: {}, origins: originsOf(keys) };
+    const gathered: Gathered = { credentials: {}, origins: originsOf(keys), sessions: {} };
     for (const { ref } of keys) {
       const value = await client.book.fetch(ref);
       if (value !== null) gathered.credentials[credentialName(ref)] = value;
     }
     for (const wanted of story.sessions(view)) {
       const ref: CredentialRef = { as: "session", ...wanted };
-      const value = await client.book.fetch(ref);
-      if (value !== null) gathered.credentials[credentialName(ref)] = value;
+      await client.book.fetch(ref);
+      const held = client.book.sessionOf(ref);
+      if (held !== undefined) gathered.sessions[credentialName(ref)] = held;
     }
     return gathered;
   } finally {

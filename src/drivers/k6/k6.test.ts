@@ -10,6 +10,7 @@ import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { createLease } from "../../workload/lease.ts";
 import { constant, type Profile, ramp } from "../../workload/load-profiles.ts";
 import { type K6Options, runK6 } from "./k6.ts";
 
@@ -26,7 +27,9 @@ afterEach(() => stub.close());
 const run = async (story: string, profile: Profile, more: Partial<K6Options> = {}) => {
   const lines: ObservedLine[] = [];
   const target = stub.target();
+  const lease = createLease({});
   const result = await runK6({
+    lease,
     binary,
     script: join(root, `scenarios/${story}.ts`),
     story: STORIES.get(story)!,
@@ -42,7 +45,7 @@ const run = async (story: string, profile: Profile, more: Partial<K6Options> = {
     onLine: (line) => lines.push(line),
     ...more,
   });
-  return { ...result, lines };
+  return { ...result, lines, spent: lease.spent() };
 };
 
 describe.skipIf(!existsSync(binary))("the k6 driver", () => {
@@ -154,8 +157,8 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
     };
     const { problems } = await run("catalog-reads", constant(100, 2));
     expect(problems).toEqual([]);
-    expect(during).toContain("printed.ndjson");
-    expect(during).not.toContain("handover.json");
+    expect(during).toContain("0-printed.ndjson");
+    expect(during).not.toContain("0-handover.json");
   });
 
   test("leaves no file with secrets behind", async () => {
@@ -202,13 +205,55 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
     expect(invalid.problems[0]).toMatchObject({ verdict: "inconclusive", reason: expect.stringMatching(/options/) });
   });
 
-  test("two segments make every call once between them", async () => {
-    const parts = await Promise.all(
-      [0, 1].map((index) => run("catalog-reads", constant(100, 1), { segment: { index, of: 2 } })),
-    );
-    const ids = parts.flatMap(({ lines }) => lines.map(({ id }) => id));
-    expect(new Set(ids).size).toBe(ids.length);
-    expect(ids.length).toBeGreaterThanOrEqual(100);
-    expect(parts.flatMap(({ problems }) => problems)).toEqual([]);
+  test("segments make every call once between them, at the moments of the whole schedule", async () => {
+    for (const profile of [constant(20, 3), ramp(0, 30, 4)]) {
+      const { lines, problems, iterations } = await run("catalog-reads", profile, { segments: 3 });
+      expect(problems).toEqual([]);
+      expect(lines).toHaveLength(iterations!);
+      const numbers = lines.map(({ id }) => Number(id.split("-").at(-1)));
+      expect(new Set(numbers).size).toBe(numbers.length);
+      // k6 begins nothing more at the very end, which each segment comes to by itself.
+      expect(numbers.length).toBeGreaterThanOrEqual(60 - 3);
+      expect(Math.max(...numbers)).toBeLessThan(61);
+      const lags = lines.map((line) => line.sent_us - line.intended_us);
+      // A number that meant another moment than the schedule's would be off by whole arrivals, of 33 ms and more.
+      expect(Math.min(...lags)).toBeGreaterThanOrEqual(0);
+      expect(Math.min(...lags)).toBeLessThan(25_000);
+    }
+  });
+
+  test("segments mint a session once for all of them", async () => {
+    await run("smoke", constant(40, 1), { segments: 2 });
+    const minted = stub.asked.filter(({ id }) => /-s\d+$/.test(id));
+    expect(minted.length).toBeGreaterThan(0);
+    expect(new Set(minted.map(({ id }) => id)).size).toBe(minted.length);
+  });
+
+  test("a session that ends during the test is minted anew, once for all VUs, and has a line", async () => {
+    stub.expiresIn = 2;
+    const startedMs = performance.now();
+    const good = new Map<string, number>();
+    let stale = 0;
+    stub.instead = ({ path, headers }, res) => {
+      const token = String(headers.authorization ?? "").replace("Bearer ", "");
+      if (path.endsWith("/sdk/sessions") || !token.startsWith("svc_sess_live_aaaaa")) return false;
+      const seenMs = good.get(token) ?? performance.now();
+      good.set(token, seenMs);
+      if (performance.now() - seenMs > 2_200) stale += 1;
+      res.end("{}");
+      return true;
+    };
+    const { lines, problems, spent } = await run("smoke", constant(60, 7));
+    expect(problems).toEqual([]);
+    expect(stale).toBe(0);
+    const renewals = lines.filter(({ id }) => /-v\d+s\d+$/.test(id));
+    expect(renewals.length).toBeGreaterThan(0);
+    for (const line of renewals) expect(line).toMatchObject({ route: "sdk.sessions", outcome: "200", expires_in: 2 });
+    // Not each of the VUs: a session of 2 s is due after 1.2 s.
+    const sessions = new Set(stub.asked.filter(({ id }) => /-s\d+$/.test(id)).map(({ id }) => id)).size;
+    const rounds = Math.ceil((performance.now() - startedMs) / 1_200) + 1;
+    expect(renewals.length).toBeLessThanOrEqual(sessions * rounds);
+    expect(spent.requests).toBe(stub.asked.length);
+    expect(lines).toHaveLength(stub.asked.length);
   });
 });

@@ -1,12 +1,11 @@
 /**
- * Runs one story by k6, with its scenario file. Secrets reach k6 in a file that only its owner may read and that is gone
- * afterwards; calls come back as lines that the scenario prints to a file. That way out was measured: at 2,000 calls per
- * second with 600 bytes each none of 10,002 lines was lost.
+ * Runs one story by k6, with its scenario file, in one process or in several that share the schedule. Secrets reach k6 in
+ * a file that only its owner may read and that is gone afterwards; calls come back as lines that the scenario prints to a
+ * file. That way out was measured: at 2,000 calls per second with 600 bytes each none of 10,002 lines was lost.
  */
 
 import type { ChildProcess } from "node:child_process";
-import { rmSync } from "node:fs";
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRunClock } from "../../client/clock.ts";
@@ -16,18 +15,14 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import type { HandOver } from "../../workload/handover.ts";
-import { executorFor, k6ScheduleUs, restMs, vusFor } from "../../workload/k6-executor.ts";
-import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
+import { executorFor, restMs, vusFor } from "../../workload/k6-executor.ts";
+import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
+import { endsAll } from "../../workload/lease-share.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import { leaseShare } from "../lease-share.ts";
 import type { Problem } from "../open-loop/job.ts";
-import { followLines } from "./follow-lines.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
-import { startK6 } from "./k6-process.ts";
-import type { Reading } from "./lines.ts";
-import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
+import { type K6Segment, runSegment } from "./k6-segment.ts";
 
 export type K6Options = {
   /** Path of the k6 binary that has k6/x/sse. */
@@ -45,7 +40,8 @@ export type K6Options = {
   /** When the run began, by `wallUs`. */
   epochUs: number;
   firstCall?: number;
-  segment?: { index: number; of: number };
+  /** How many processes share the schedule and the lease (default 1). */
+  segments?: number;
   vus?: number;
   timeouts?: Partial<Timeouts>;
   /** What may be spent and how fast, of all segments together; what k6 spends of it is added to it. Not bounded where absent. */
@@ -74,97 +70,96 @@ type K6Result = {
   warnings: string[];
 };
 
+/** What does not depend on the process is gathered once, so that segments mint no session twice and share what is left then. */
+const handOverFor = async (
+  options: K6Options,
+  parts: { folder: string; lease: LeaseKeeper; timeouts: Timeouts; onLine(line: ObservedLine): void },
+): Promise<Pick<K6Segment, "handOver" | "environment"> | string> => {
+  const { profile, view, story, seed } = options;
+  let collected: HandedOver;
+  try {
+    collected = await collectHandOver({ ...options, ...parts, clock: createRunClock(options.epochUs) });
+  } catch (error) {
+    return `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
+  }
+  const { handOver, environment } = collected;
+  const vus = options.vus ?? vusFor(profile, view.limits, restMs(story, seed, view));
+  const scenarios = { [story.name.replaceAll("-", "_")]: executorFor(profile, vus, parts.timeouts.callMs) };
+  return {
+    handOver: { ...handOver, firstCall: options.firstCall ?? 0, options: { ...handOver.options, scenarios } },
+    environment,
+  };
+};
+
+const sum = (values: readonly (number | null)[]): number | null =>
+  values.reduce((total, one) => (total === null || one === null ? null : total + one), 0);
+
+/** What several processes say alike is said once. */
+const distinct = (problems: readonly Problem[]): Problem[] => [
+  ...new Map(problems.map((problem) => [`${problem.verdict} ${problem.reason}`, problem])).values(),
+];
+
 export const runK6 = async (options: K6Options): Promise<K6Result> => {
-  const { profile, view, story } = options;
+  const { profile, segments = 1, lease = createLease({}) } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const folder = await mkdtemp(join(tmpdir(), "floodgate-k6-"));
   options.onFolder?.(folder);
   await chmod(folder, 0o700);
-  const path = (name: string): string => join(folder, name);
-  const firstCall = options.firstCall ?? 0;
   let lines = 0;
   const onLine = (line: ObservedLine): void => {
     lines += 1;
     options.onLine(line);
   };
   try {
-    const { index, of } = options.segment ?? { index: 0, of: 1 };
-    const lease = options.lease ?? createLease({});
-    const clock = createRunClock(options.epochUs);
-    let collected: HandedOver;
-    try {
-      collected = await collectHandOver({ ...options, clock, timeouts, onLine, folder, lease });
-    } catch (error) {
-      const reason = `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
+    const handed = await handOverFor(options, { folder, lease, timeouts, onLine });
+    if (typeof handed === "string") {
       return {
-        problems: [{ verdict: "inconclusive", reason }],
+        problems: [{ verdict: "inconclusive", reason: handed }],
         iterations: null,
         dropped: null,
         lines,
-        warnings: [],
         unsent: 0,
         stopped: lease.stopped,
+        warnings: [],
       };
     }
-    const { handOver, environment } = collected;
-    const executor = executorFor(
-      profile,
-      options.vus ?? vusFor(profile, view.limits, restMs(story, options.seed, view)),
-      timeouts.callMs,
+    const allOver = new AbortController();
+    const signal = options.signal === undefined ? allOver.signal : AbortSignal.any([options.signal, allOver.signal]);
+    const { binary, script, keepIn, stage } = options;
+    const left = lease.left();
+    const results = await Promise.all(
+      Array.from({ length: segments }, async (_, index) => {
+        const name = segments === 1 ? stage : `${stage}-${index + 1}-of-${segments}`;
+        const result = await runSegment({
+          index,
+          of: segments,
+          binary,
+          script,
+          folder,
+          ...handed,
+          lease: left,
+          stated: lease.stated,
+          profile,
+          signal,
+          onLine,
+          reading: { ...options, firstCall: options.firstCall ?? 0 },
+          ...(keepIn === undefined ? {} : { keepAs: join(keepIn, `${name}.json`) }),
+          ...(options.onSpawn === undefined ? {} : { onSpawn: options.onSpawn }),
+        });
+        // Each spends its own share of a budget to the end; errors end the load of all.
+        if (endsAll(result.stopped)) allOver.abort();
+        return result;
+      }),
     );
-    const whole: HandOver = {
-      ...handOver,
-      firstCall,
-      lease: leaseShare(lease.left(), index, of),
-      summaryPath: path("summary.json"),
-      options: { ...handOver.options, scenarios: { [story.name.replaceAll("-", "_")]: executor } },
-    };
-    await writeFile(path("handover.json"), JSON.stringify(whole), { mode: 0o600 });
-    await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
-    const segment = [`--execution-segment=${index}/${of}:${index + 1}/${of}`];
-    segment.push(`--execution-segment-sequence=${Array.from({ length: of + 1 }, (_, n) => `${n}/${of}`).join(",")}`);
-    const args = ["run", "--quiet", "--no-color", "--log-format=json", `--console-output=${path("printed.ndjson")}`];
-    const handed = { ...environment, FLOODGATE_HANDOVER: path("handover.json") };
-    const k6 = startK6(options.binary, [...args, ...(of > 1 ? segment : []), options.script], handed, folder);
-    options.onSpawn?.(k6.child);
-    const stop = (): void => void k6.child.kill("SIGUSR1");
-    options.signal?.addEventListener("abort", stop, { once: true });
-    if (options.signal?.aborted === true) stop();
-    const reading: Reading = {
-      ...options,
-      firstCall,
-      schedule: of === 1 ? k6ScheduleUs(profile) : null,
-      droppedSinceUs: () => {
-        const lackedMs = k6.lackedVusMs();
-        return lackedMs === null ? null : lackedMs * 1000;
-      },
-    };
-    const { seen, take } = createReader(reading, onLine);
-    let isForgotten = false;
-    const following = followLines(path("printed.ndjson"), (text) => {
-      // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.
-      if (!isForgotten) rmSync(path("handover.json"), { force: true });
-      isForgotten = true;
-      take(text);
-    });
-    const exit = await k6.exited;
-    options.signal?.removeEventListener("abort", stop);
-    await following.finish();
-    const summary = await readSummary(path("summary.json"));
-    if (options.keepIn !== undefined && summary !== null) {
-      await writeFile(join(options.keepIn, `${options.stage}.json`), await readFile(path("summary.json")));
-    }
-    const stopped = stoppedBy(seen);
-    // A k6 that was killed has not said it: then every line is a request.
-    lease.absorb(seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines }, stopped);
+    for (const { spent, stopped } of results) lease.absorb(spent, stopped);
     return {
-      problems: problemsOf({ exit, summary, seen }),
-      iterations: summary?.iterations ?? null,
-      dropped: summary?.dropped ?? null,
+      problems: distinct(results.flatMap(({ problems }) => problems)),
+      iterations: sum(results.map(({ iterations }) => iterations)),
+      dropped: sum(results.map(({ dropped }) => dropped)),
       lines,
-      unsent: seen.end?.unsent ?? 0,
-      stopped,
-      warnings: exit.warnings,
+      unsent: results.reduce((total, { unsent }) => total + unsent, 0),
+      stopped: results.find(({ stopped }) => stopped !== null)?.stopped ?? null,
+      warnings: [...new Set(results.flatMap(({ warnings }) => warnings))],
     };
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -133,12 +133,29 @@ describe.skipIf(!existsSync(binary))("the lease of the k6 driver", () => {
     expect(none.problems).toMatchObject([{ verdict: "inconclusive", reason: /budget\.requests/ }]);
   });
 
-  test("segments share it", async () => {
-    const parts = await Promise.all(
-      [0, 1].map((index) => run("catalog-reads", 100, { requests: 41 }, { segment: { index, of: 2 } })),
-    );
+  test("segments share it, and the sentence names the whole of what the target file states", async () => {
+    const { spent, stopped, lines, problems } = await run("catalog-reads", 100, { requests: 41 }, { segments: 2 });
     expect(stub.asked).toHaveLength(41);
-    expect(parts.map(({ spent }) => spent.requests)).toEqual([21, 20]);
+    expect(new Set(lines.map(({ id }) => id)).size).toBe(41);
+    expect(spent.requests).toBe(41);
+    expect(stopped).toBe("budget.requests of the target file (41) is spent");
+    expect(problems).toEqual([{ verdict: "inconclusive", reason: `stopped early: ${stopped}` }]);
+  });
+
+  test("errors that one segment sees end the load of all", async () => {
+    let began = 0;
+    stub.instead = ({ id }, res) => {
+      // Even numbers are the first segment's.
+      if (Number(id.split("-").at(-1)) % 2 === 1) return false;
+      began += 1;
+      res.writeHead(500, { "content-type": "application/json" }).end("{}");
+      return true;
+    };
+    const more = { segments: 2, profile: constant(100, 20) };
+    const { stopped, lines } = await run("catalog-reads", 100, { stopErrorRate: 0.2 }, more);
+    expect(stopped).toMatch(/stop_when\.error_rate/);
+    expect(began).toBeGreaterThan(9);
+    expect(lines.length).toBeLessThan(1000);
   });
 
   test("lines come while it runs, and it can be ended from outside without losing one", async () => {

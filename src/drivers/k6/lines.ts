@@ -8,9 +8,9 @@ import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import type { Printed } from "../../workload/handover.ts";
+import type { Printed, PrintedMint } from "../../workload/handover.ts";
 import { callId } from "../../workload/request.ts";
-import type { Step } from "../../workload/step.ts";
+import { exchangeStep, type Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 
 export type Reading = {
@@ -32,7 +32,11 @@ const DRIVER = "k6";
 /** k6 starts its schedule at a moment that it tells in whole milliseconds. */
 const CLOCK_ERROR_US = 1_000;
 
-const receivedOf = (step: Step, printed: Printed, epochUs: number): Received => {
+const receivedOf = (
+  step: Step,
+  printed: Omit<Printed, "type" | "i" | "step" | "attempt">,
+  epochUs: number,
+): Received => {
   const isStream = step.route !== "-" && routeOf(step.route).stream !== undefined;
   const doneUs = printed.doneUs - epochUs;
   const firstEventUs = printed.firstUs === null ? null : printed.firstUs - epochUs;
@@ -80,6 +84,13 @@ const transportWord = (text: string): string => {
     [/\bEOF\b/, "EOF"],
   ];
   return after + (words.find(([pattern]) => pattern.test(text))?.[1] ?? text.slice(0, 120));
+};
+
+/** The line of a call that minted a session anew: due when it was sent. */
+export const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): ObservedLine => {
+  const step = exchangeStep(view, 0, printed.of, printed.product);
+  const context = { id: printed.id, stage, driver: DRIVER, intendedUs: printed.sentUs - epochUs };
+  return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US);
 };
 
 const intendedUs = (printed: Printed, reading: Reading): number => {

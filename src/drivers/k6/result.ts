@@ -4,10 +4,11 @@
  */
 import { readFile } from "node:fs/promises";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import type { Printed, PrintedFault, PrintedSpent } from "../../workload/handover.ts";
+import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
+import { isUnit, type Lease, spentSentence } from "../../workload/lease.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
-import { lineFrom, type Reading } from "./lines.ts";
+import { lineFrom, mintLineFrom, type Reading } from "./lines.ts";
 
 /** More dropped iterations than this share put the load in doubt. */
 const DROPPED_MAX = 0.001;
@@ -23,6 +24,8 @@ export const readSummary = async (path: string): Promise<{ iterations: number; d
     return null;
   }
 };
+
+type FromScenario = Printed | PrintedMint | PrintedFault | PrintedSpent;
 
 type Seen = {
   lines: number;
@@ -40,9 +43,9 @@ export const createReader = (
 ): { seen: Seen; take(text: string): void } => {
   const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, end: null };
   const take = (text: string): void => {
-    let printed: Printed | PrintedFault | PrintedSpent;
+    let printed: FromScenario;
     try {
-      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as Printed | PrintedFault | PrintedSpent;
+      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as FromScenario;
     } catch {
       seen.strangers += 1;
       return;
@@ -54,6 +57,11 @@ export const createReader = (
     if (printed.type === "fault") {
       seen.faults.push(printed);
       seen.calls.add(printed.i);
+      return;
+    }
+    if (printed.type === "mint") {
+      seen.lines += 1;
+      onLine(mintLineFrom(printed, reading));
       return;
     }
     const line = lineFrom(printed, reading);
@@ -71,20 +79,22 @@ export const createReader = (
 /** What the extension says when it was sent SIGUSR1 (src/native/sse/stop_unix.go): that the load ends is then what was wanted. */
 const ASKED = "the runner asked to stop";
 
-/** Why the lease let nothing leave any more. */
-export const stoppedBy = ({ end }: Seen): string | null => {
+/** Why the lease let nothing leave any more. The process knows its share of a budget; the sentence names the whole. */
+export const stoppedBy = ({ end }: Seen, stated: Lease): string | null => {
   const stopped = end?.stopped ?? null;
+  const [, unit] = /^budget\.(\w+) of the target file is spent/.exec(stopped ?? "") ?? [];
+  if (isUnit(unit)) return spentSentence(unit, stated);
   return stopped === ASKED ? null : stopped;
 };
 
-type Outcome = { exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
+type Outcome = { stated: Lease; exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
 
-export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
+export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] => {
   const problems: Problem[] = [];
   const say = (verdict: Problem["verdict"], reason: string): void => {
     problems.push({ verdict, reason });
   };
-  const stopped = stoppedBy(seen);
+  const stopped = stoppedBy(seen, stated);
   const isEnded = (seen.end?.stopped ?? null) !== null;
   const exited = exitProblem(exit);
   if (stopped !== null) say("inconclusive", `stopped early: ${stopped}`);
@@ -93,9 +103,10 @@ export const problemsOf = ({ exit, summary, seen }: Outcome): Problem[] => {
     // That is no fault of k6.
   } else if (exited !== null) problems.push(exited);
   else if (exit.errorCount > 0) say("fail", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
-  if (seen.faults.length > 0) {
-    say("fail", `the scenario threw in ${seen.faults.length} iterations: ${seen.faults[0]?.message}`);
-  }
+  const lacking = seen.faults.filter(({ lacks }) => lacks === true);
+  const thrown = seen.faults.filter(({ lacks }) => lacks !== true);
+  if (thrown.length > 0) say("fail", `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
+  if (lacking.length > 0) say("inconclusive", `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
   if (seen.lines === 0) say("inconclusive", "k6 made no calls");
   if (seen.strangers > 0) say("inconclusive", `${seen.strangers} lines of the scenario could not be read`);
   if (summary === null) {

@@ -222,7 +222,10 @@ describe("the open-loop driver", () => {
     };
     const tenants = [{ org: "org_a", server: { key: "svc_sk_live_a" } }];
     const target = stub.target({
-      ...{ tenants, permits: { quota_burn: true }, limits: {}, tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}` },
+      tenants,
+      permits: { quota_burn: true },
+      limits: {},
+      tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}`,
     });
     const lease = { map_loads: 7 };
     const { lines, spent, stopped } = await run(jobOf("broken-dependency", constant(100, 5), { lease }, target));

@@ -9,7 +9,7 @@ import { createErrorWatch, isError, type LeaseKeeper, NOTHING_SPENT } from "../.
 
 const TOLERATED = Object.values(REFUSAL_OF);
 
-export type ErrorsBesideAFault = {
+type ErrorsBesideAFault = {
   /** For the driver: spends from the same lease. */
   lease: LeaseKeeper;
   call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome">): void;

@@ -14,7 +14,7 @@ export type SecretWanted = {
   what: string;
 };
 
-export type StatedForCluster = {
+type StatedForCluster = {
   /** With `env:` references alone; what only the runner acts on is left out. */
   stated: Partial<Target>;
   /** Those that the story reads. */
@@ -46,19 +46,17 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
   const { schema, name, base_url, key_management_url, tile_url, shedding, exclusive } = target;
   const { limits, permits, budget, stop_when, tenants, credentials, transport } = target;
   const stated = {
-    ...{
-      schema,
-      name,
-      base_url,
-      key_management_url,
-      tile_url,
-      shedding,
-      exclusive,
-      limits,
-      permits,
-      budget,
-      stop_when,
-    },
+    schema,
+    name,
+    base_url,
+    key_management_url,
+    tile_url,
+    shedding,
+    exclusive,
+    limits,
+    permits,
+    budget,
+    stop_when,
     tenants: tenants?.map(({ publishable, server, ...rest }) => ({
       ...rest,
       ...(publishable && { publishable: { ...publishable, key: reference(`tenants (${rest.org}).publishable.key`) } }),

@@ -42,8 +42,13 @@ const write = async (more: Partial<Target> = {}, scenario = "catalog-reads") => 
   await writeFile(join(folder, "target.json"), JSON.stringify(targetOf(more)));
   const stage = scenarioStage(scenario, { ratePerS: 50, durationS: 2 })!;
   return writeOperator({
-    ...{ stage, targetFile: join(folder, "target.json"), owned: [], seed: 7, parallelism: 2 },
-    ...{ folder: join(folder, "out"), progress: () => undefined },
+    stage,
+    targetFile: join(folder, "target.json"),
+    owned: [],
+    seed: 7,
+    parallelism: 2,
+    folder: join(folder, "out"),
+    progress: () => undefined,
   });
 };
 const text = (name: string): string => readFileSync(join(folder, "out", name), "utf8");

@@ -28,11 +28,11 @@ import {
 } from "./manifests.ts";
 import { cannotBeHanded, withoutSecrets } from "./target-without-secrets.ts";
 
-export class OperatorError extends Error {
+class OperatorError extends Error {
   override name = "UsageError";
 }
 
-export type OperatorWish = {
+type OperatorWish = {
   stage: LoadStage;
   targetFile: string;
   owned: readonly string[];
@@ -44,7 +44,7 @@ export type OperatorWish = {
   progress(line: string): void;
 };
 
-export type OperatorWritten = { files: string[]; secret: string; warnings: string[] };
+type OperatorWritten = { files: string[]; secret: string; warnings: string[] };
 
 const IMAGE = "floodgate-k6:local";
 /** What Kubernetes takes of one ConfigMap, with room for its names. */
@@ -136,7 +136,12 @@ export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten
     );
   }
   const run: OperatorRun = {
-    ...{ name: `floodgate-${story.name}`, parallelism, image: IMAGE, k6Version: version, wanted, notes: warnings },
+    name: `floodgate-${story.name}`,
+    parallelism,
+    image: IMAGE,
+    k6Version: version,
+    wanted,
+    notes: warnings,
   };
   const texts: Record<string, string> = {
     "testrun.yaml": testRunYaml(run),

@@ -27,10 +27,21 @@ const play = async (scenario: string, more: Partial<Target>) => {
   const stage = scenarioStage(scenario, { driver: "autocannon", durationS: 1 });
   const quiet = (): void => undefined;
   const { document } = await runStages({
-    ...{ profile: "load", seed: 3, reports: folder, out: join(folder, "run"), replay: "-", owned: [] },
-    ...{ targetFile: file, stages: { stages: () => [stage!], short: false } },
+    profile: "load",
+    seed: 3,
+    reports: folder,
+    out: join(folder, "run"),
+    replay: "-",
+    owned: [],
+    targetFile: file,
+    stages: { stages: () => [stage!], short: false },
     events: {
-      ...{ folder: quiet, warning: quiet, step: quiet, progress: quiet, result: quiet, stage: quiet },
+      folder: quiet,
+      warning: quiet,
+      step: quiet,
+      progress: quiet,
+      result: quiet,
+      stage: quiet,
       signalled: quiet,
     },
   });
@@ -48,7 +59,10 @@ describe("a stage under autocannon", { timeout: 60_000 }, () => {
     const [stage] = document.stages;
     expect(stage).toMatchObject({ name: "catalog-reads", driver: "autocannon" });
     expect(stage?.calls).toEqual({
-      ...{ sent: stub.asked.length, answered: stub.asked.length - 1, refused: 1, indeterminate: 0 },
+      sent: stub.asked.length,
+      answered: stub.asked.length - 1,
+      refused: 1,
+      indeterminate: 0,
     });
     expect(document.spent?.requests).toBe(stub.asked.length);
     const names = document.measurements.map(({ name }) => name);

@@ -23,7 +23,7 @@ import type { LoadStage } from "./stage-plan.ts";
 
 /** Where neither the stage nor the target file says: autocannon's own number of connections. */
 const CONNECTIONS = 10;
-export const CLOSED_LOOP_S = 15;
+const CLOSED_LOOP_S = 15;
 /** What a stage may send at the most where nothing bounds it. */
 const UNBOUNDED_PER_S = 5_000;
 /** Above this share of a core it was the generator that was measured. */
@@ -55,10 +55,18 @@ const notJudged = (plan: LoadStage, { slo = {} }: Target, got: string, replay: s
   const about = { stage: plan.name, verdict: "skipped" as const, reason: NO_LINES, got, evidence: [], replay };
   return [
     ...INVARIANTS.filter(({ id }) => plan.judges.includes(id)).map(({ id, level, spec, statement }) => ({
-      ...{ ...about, id: `${id}/${plan.name}`, level, spec, expected: statement },
+      ...about,
+      id: `${id}/${plan.name}`,
+      level,
+      spec,
+      expected: statement,
     })),
     ...Object.entries(plan.objectives === true ? slo : {}).map(([name, expected]) => ({
-      ...{ ...about, id: `slo/${name}/${plan.name}`, level: "should" as const, spec: [], expected },
+      ...about,
+      id: `slo/${name}/${plan.name}`,
+      level: "should" as const,
+      spec: [],
+      expected,
     })),
   ];
 };
@@ -71,7 +79,10 @@ const summaryOf = (plan: LoadStage, byOutcome: Record<string, number>, durationM
   }
   const ordered = Object.entries(byOutcome).sort(([a], [b]) => (a < b ? -1 : 1));
   return {
-    ...{ name: plan.name, driver: plan.driver, duration_ms: durationMs, calls },
+    name: plan.name,
+    driver: plan.driver,
+    duration_ms: durationMs,
+    calls,
     by_outcome: Object.fromEntries(ordered),
   };
 };
@@ -97,15 +108,31 @@ export const playClosedLoop = async (
   const cpu = process.cpuUsage();
   const host = watchHost();
   const { byOutcome, sendingS, latencyUs, problems } = await runAutocannon({
-    ...{ target, view, secrets, story, seed, stage: plan.name, idPrefix: `${context.run}.${plan.name}.c` },
-    ...{ connections, durationS, epochUs, lease, signal },
+    target,
+    view,
+    secrets,
+    story,
+    seed,
+    stage: plan.name,
+    idPrefix: `${context.run}.${plan.name}.c`,
+    connections,
+    durationS,
+    epochUs,
+    lease,
+    signal,
     ...(plan.ratePerS === undefined ? {} : { maxPerS: plan.ratePerS }),
   });
   const { user, system } = process.cpuUsage(cpu);
   const durationMs = performance.now() - began;
   const summary = summaryOf(plan, byOutcome, durationMs);
   const plain = (name: string, value: number, unit: string, n: number): Measurement => ({
-    ...{ name, stage: plan.name, value, unit, low: null, high: null, n },
+    name,
+    stage: plan.name,
+    value,
+    unit,
+    low: null,
+    high: null,
+    n,
   });
   const quantiles = { p50: 0.5, p90: 0.9, p99: 0.99, max: 1 };
   const measurements = [
@@ -127,12 +154,23 @@ export const playClosedLoop = async (
     ...notJudged(plan, target, got, replay),
   ];
   const facts: StageFacts = {
-    ...{ stage: plan.name, limits: target.limits ?? {}, shedding: target.shedding ?? "unknown", tenants: {} },
-    ...{ exclusive: deployment.exclusive, faults: false, drained: false, totals_only: true as const },
+    stage: plan.name,
+    limits: target.limits ?? {},
+    shedding: target.shedding ?? "unknown",
+    tenants: {},
+    exclusive: deployment.exclusive,
+    faults: false,
+    drained: false,
+    totals_only: true as const,
   };
   const isCutOff = signal.aborted || stoppedBy(context) !== null;
   return {
-    ...{ summary, lines: [], facts, measurements, faults: [], notes },
+    summary,
+    lines: [],
+    facts,
+    measurements,
+    faults: [],
+    notes,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
   };
 };

@@ -23,7 +23,7 @@ export type PlannedLoad = {
   reach: Reach;
 };
 
-const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
+export const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
   ...(ratePerS === undefined ? {} : { ratePerS }),
   ...(durationS === undefined ? {} : { durationS }),
   ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),

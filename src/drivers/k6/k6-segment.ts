@@ -1,0 +1,110 @@
+/** One process of k6: the whole of a schedule or a segment of it, from the file it is handed to the last line that it prints. */
+import type { ChildProcess } from "node:child_process";
+import { rmSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ObservedLine } from "../../client/observed-line.ts";
+import type { HandOver } from "../../workload/handover.ts";
+import { k6ScheduleUs } from "../../workload/k6-executor.ts";
+import { type Lease, NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
+import { leaseShare } from "../../workload/lease-share.ts";
+import type { Profile } from "../../workload/load-profiles.ts";
+import type { Problem } from "../open-loop/job.ts";
+import { followLines } from "./follow-lines.ts";
+import { startK6 } from "./k6-process.ts";
+import type { Reading } from "./lines.ts";
+import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
+
+export type K6Segment = {
+  index: number;
+  of: number;
+  binary: string;
+  script: string;
+  /** A folder that only its owner may read. */
+  folder: string;
+  handOver: Omit<HandOver, "summaryPath" | "lease">;
+  environment: Record<string, string>;
+  /** What all segments together may spend, and what the target file states. */
+  lease: Lease;
+  stated: Lease;
+  profile: Profile;
+  reading: Omit<Reading, "schedule" | "droppedSinceUs">;
+  /** Where its summary is kept; not kept without it. */
+  keepAs?: string;
+  signal: AbortSignal;
+  onLine(line: ObservedLine): void;
+  onSpawn?(child: ChildProcess): void;
+};
+
+type K6SegmentResult = {
+  problems: Problem[];
+  iterations: number | null;
+  dropped: number | null;
+  unsent: number;
+  stopped: string | null;
+  spent: Spent;
+  warnings: string[];
+};
+
+/** How k6 is asked for its part: exact, with iterations in stripes, so that a call's number is that of the whole. */
+const segmentArguments = (index: number, of: number): string[] => {
+  if (of === 1) return [];
+  const sequence = Array.from({ length: of + 1 }, (_, n) => `${n}/${of}`).join(",");
+  return [`--execution-segment=${index}/${of}:${index + 1}/${of}`, `--execution-segment-sequence=${sequence}`];
+};
+
+export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> => {
+  const { index, of, folder, stated, signal } = segment;
+  const path = (name: string): string => join(folder, `${index}-${name}`);
+  const handed: HandOver = {
+    ...segment.handOver,
+    lease: leaseShare(segment.lease, index, of),
+    summaryPath: path("summary.json"),
+  };
+  await writeFile(path("handover.json"), JSON.stringify(handed), { mode: 0o600 });
+  await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
+  const args = ["run", "--quiet", "--no-color", "--log-format=json", `--console-output=${path("printed.ndjson")}`];
+  const k6 = startK6(
+    segment.binary,
+    [...args, ...segmentArguments(index, of), segment.script],
+    { ...segment.environment, FLOODGATE_HANDOVER: path("handover.json") },
+    folder,
+  );
+  segment.onSpawn?.(k6.child);
+  const stop = (): void => void k6.child.kill("SIGUSR1");
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  const reading: Reading = {
+    ...segment.reading,
+    schedule: k6ScheduleUs(segment.profile),
+    droppedSinceUs: () => {
+      const lackedMs = k6.lackedVusMs();
+      return lackedMs === null ? null : lackedMs * 1000;
+    },
+  };
+  const { seen, take } = createReader(reading, segment.onLine);
+  let isForgotten = false;
+  const following = followLines(path("printed.ndjson"), (text) => {
+    // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.
+    if (!isForgotten) rmSync(path("handover.json"), { force: true });
+    isForgotten = true;
+    take(text);
+  });
+  const exit = await k6.exited;
+  signal.removeEventListener("abort", stop);
+  await following.finish();
+  const summary = await readSummary(path("summary.json"));
+  if (segment.keepAs !== undefined && summary !== null) {
+    await writeFile(segment.keepAs, await readFile(path("summary.json")));
+  }
+  return {
+    problems: problemsOf({ exit, summary, seen, stated }),
+    iterations: summary?.iterations ?? null,
+    dropped: summary?.dropped ?? null,
+    unsent: seen.end?.unsent ?? 0,
+    stopped: stoppedBy(seen, stated),
+    // A k6 that was killed has not said it: then every line is a request.
+    spent: seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines },
+    warnings: exit.warnings,
+  };
+};
