@@ -4,7 +4,6 @@
  * have met it (field-notes/measured.md section 6). So it gives totals, and no history lines. It runs in the runner's own
  * process: nothing is handed over, and the lease is asked before each call leaves.
  */
-import autocannon from "autocannon";
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
@@ -90,6 +89,8 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
   const { target, view, secrets, story, seed, stage, idPrefix, lease, signal } = options;
   const unable = cannotReach(target);
   if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
+  // Loaded on demand: every command that plays stages knows of this driver, and few use it.
+  const { default: autocannon } = await import("autocannon");
   const byOutcome: Record<string, number> = {};
   const latencyUs = new Histogram();
   const problems: Problem[] = [];
