@@ -80,6 +80,8 @@ describe("a block", () => {
       ...[call(2.4, 10, { outcome: "edge 502" }), call(2.5, 10)],
     ];
     expect(measureBlock(lines, PLAN).error_share).toBeCloseTo(6 / 9, 9);
+    // Where no stream ever ends in an event that is known, a clean end is none that is missing.
+    expect(measureBlock(lines, { ...PLAN, foreignLastEvent: true }).error_share).toBeCloseTo(5 / 9, 9);
   });
 
   test("has no latency without answers, and a goodput of zero", () => {

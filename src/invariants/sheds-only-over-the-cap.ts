@@ -35,7 +35,9 @@ export const shedsOnlyOverTheCap: Invariant = {
   judge(facts) {
     const { shedding, limits, tenants, exclusive } = facts;
     if (shedding !== "fixed") {
-      return knownBeforehand(skipped(`fixed shedding (it is ${shedding}: judged by the curve instead)`, EXPECTED));
+      return knownBeforehand(
+        skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`, EXPECTED),
+      );
     }
     const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
     if (globalCap === undefined && orgCap === undefined) {

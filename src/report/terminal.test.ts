@@ -8,10 +8,17 @@ const lines = (...args: Parameters<typeof terminalText>): string[] => terminalTe
 const tooLong = (all: string[]): string[] => all.filter((line) => [...line].length > 80 && !line.includes(folder));
 
 describe("the end of a run in a terminal", () => {
-  test("begins with the verdict, has a line for each claim that is not a pass, the counts and the next step", () => {
+  test("begins with the verdict, has a line for each reason why a claim is not a pass, the counts and the next step", () => {
     const all = lines(madeRun(), { folder });
     expect(all[0]).toBe("FAIL  smoke on embedded, seed 42, 2 min 24 s");
-    expect(all.filter((line) => /^(?:FAIL|INCONCLUSIVE|SKIPPED) +\S+\/\S+/.test(line))).toHaveLength(6);
+    const open = all.slice(1).filter((line) => /^(?:FAIL|INCONCLUSIVE|SKIPPED) /.test(line));
+    expect(open.map((line) => line.replace(/:.*/, ""))).toEqual([
+      expect.stringMatching(/^FAIL +\S+\/\S+$/),
+      expect.stringMatching(/^FAIL +\S+\/\S+( \(should\))?$/),
+      expect.stringMatching(/^INCONCLUSIVE \S+\/\S+/),
+      expect.stringMatching(/^SKIPPED +2 claims$/),
+      expect.stringMatching(/^SKIPPED +\S+\/\S+/),
+    ]);
     expect(all.join(" ")).toContain("Claims: 2 fail, 1 inconclusive, 3 skipped, 8 pass.");
     expect(all).toContain(`  ${folder}/report.html`);
   });
@@ -28,6 +35,18 @@ describe("the end of a run in a terminal", () => {
     ]) {
       expect(tooLong(lines(run, { folder }))).toEqual([]);
     }
+  });
+
+  test("claims skipped for one reason are said once, with some of their names, and the reason can be read", () => {
+    const reason = "skipped: the target file lacks a fault proxy: `toxiproxy` is not in the target file";
+    const claims = Array.from({ length: 20 }, (_, at) =>
+      madeClaim(`reached/fault-${at}`, { verdict: "skipped", reason }),
+    );
+    const text = terminalText(madeRun({ claims, verdict: "pass", exit_code: 0 }), { folder });
+    const said = text.replaceAll(/\n +/g, " ");
+    expect(said).toContain("20 claims: the target file lacks a fault proxy: `toxiproxy` is not in the target file");
+    expect(said).toContain("reached/fault-0, reached/fault-1, reached/fault-10 and 17 more");
+    expect(text.split("\n").length).toBeLessThan(16);
   });
 
   test("wide characters count twice", () => {

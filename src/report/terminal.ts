@@ -1,6 +1,6 @@
 /**
- * The end of a run as text for a terminal of 80 columns: the verdict and why, one line for each claim that is not a pass,
- * the counts, and where to look next. Only paths may be longer than a line.
+ * The end of a run as text for a terminal of 80 columns: the verdict and why, what is not a pass by its reasons, the
+ * counts, and where to look next. Only paths may be longer than a line.
  */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
@@ -91,11 +91,44 @@ const againLines = (first: Claim | undefined): string[] => {
   return first === undefined || lines === null ? [] : [...wrap(`To see ${oneLine(first.id)} again:`), ...lines];
 };
 
-const claimLine = (claim: Claim, paint: (verdict: ClaimVerdict, text: string) => string): string => {
-  const word = WORD[claim.verdict].padEnd(13);
-  const reason = oneLine(claim.reason).replace(/^skipped: */, "");
-  const level = claim.level === "must" ? "" : ` (${claim.level})`;
-  return paint(claim.verdict, word) + fitted(`${oneLine(claim.id)}${level}: ${reason}`, COLUMNS - word.length);
+const nameOf = ({ id, level }: Claim): string => `${oneLine(id)}${level === "must" ? "" : ` (${level})`}`;
+
+/** Claims of one verdict and one reason, in the order in which the first of each comes. */
+const byReason = (claims: readonly Claim[]): Claim[][] => {
+  const groups = new Map<string, Claim[]>();
+  for (const claim of claims) {
+    const key = `${claim.verdict} ${oneLine(claim.reason).replace(/^skipped: */, "")}`;
+    groups.set(key, [...(groups.get(key) ?? []), claim]);
+  }
+  return [...groups.values()];
+};
+
+const WORD_COLUMNS = 13;
+const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
+/** The whole sentence is in the report; here it has to be understood, and three lines are enough for that. */
+const REASON_COLUMNS = 3 * BODY_COLUMNS - 12;
+const NAMES_SHOWN = 3;
+
+/** What did not pass for one reason: a line or a few, the claims named behind it where there are several. */
+const groupLines = (
+  [first, ...others]: readonly Claim[],
+  paint: (verdict: ClaimVerdict, text: string) => string,
+): string[] => {
+  if (first === undefined) return [];
+  const reason = oneLine(first.reason).replace(/^skipped: */, "");
+  const names = [first, ...others].map(nameOf);
+  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
+  const body =
+    names.length === 1
+      ? wrap(fitted(`${names[0]}: ${reason}`, REASON_COLUMNS), BODY_COLUMNS)
+      : [
+          ...wrap(fitted(`${names.length} claims: ${reason}`, REASON_COLUMNS), BODY_COLUMNS),
+          ...wrap(fitted(names.slice(0, NAMES_SHOWN).join(", "), REASON_COLUMNS) + more, BODY_COLUMNS - 2).map(
+            (line) => `  ${line}`,
+          ),
+        ];
+  const word = WORD[first.verdict].padEnd(WORD_COLUMNS);
+  return body.map((line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line);
 };
 
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
@@ -116,7 +149,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   const lines = [
     paint(run.verdict, word) + title,
     ...wrap(whyOf(run)),
-    ...(open.length === 0 ? [] : ["", ...open.map((claim) => claimLine(claim, paint))]),
+    ...(open.length === 0 ? [] : ["", ...byReason(open).flatMap((group) => groupLines(group, paint))]),
     "",
     ...wrap(`${told} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
     ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),

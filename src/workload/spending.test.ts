@@ -18,6 +18,7 @@ const careful: TargetView = {
   limits: { slots: 32, service_ms: 200, global_in_flight: 32, org_in_flight: 8, rate_per_s: 50, burst: 100 },
   permits: { writes: false, quotaBurn: false },
   tiles: true,
+  mapLoads: true,
 };
 
 describe("without a permit to burn", () => {

@@ -25,6 +25,7 @@ const view: TargetView = {
   limits: { slots: 32, service_ms: 200, global_in_flight: 32, org_in_flight: 16, rate_per_s: 50, burst: 100 },
   permits: { writes: true, quotaBurn: true },
   tiles: true,
+  mapLoads: true,
 };
 
 const plan = (name: string, i: number, seed = 1, on: TargetView = view) => STORIES.get(name)!.plan(seed, i, on);
@@ -51,6 +52,14 @@ describe("every story", () => {
     const story = STORIES.get(name)!;
     const empty: TargetView = { tenants: [], roles: {}, limits: {}, permits: { writes: false, quotaBurn: false } };
     expect(story.missing(empty).join()).toMatch(/tenant|role/);
+  });
+
+  test.each([...STORIES.keys()])("%s asks for map loads only where they are offered", (name) => {
+    // Tiles of one's own, at an address that the file states: nothing says that the reference's other extension is there.
+    const { mapLoads: _not, ...elsewhere } = view;
+    for (let i = 0; i < 400; i++) {
+      for (const { route } of plan(name, i, 1, elsewhere)) expect(route).not.toBe("maps.loads");
+    }
   });
 
   test("no step of any story holds a secret", () => {

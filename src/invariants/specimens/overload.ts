@@ -157,6 +157,16 @@ export const shedsAboveTheCap: Specimens = {
       ),
     },
     {
+      name: "one of hundreds beside a full cap, by less than a reader's stall delays other answers",
+      lines: inOrder(
+        ...many(150, (at) => streams(4, 300 * at)).flat(),
+        ...many(30, (at) => shed(`x${at}`, 50 + 300 * at)),
+        // Read late: its stall delays two of thirty refusals by as much.
+        ...many(2, (at) => ({ ...shed(`late${at}`, 100 + 300 * at), done_us: (200 + 300 * at) * 1000 })),
+        stream("beside", { atMs: 60, firstMs: 10, org: "n" }),
+      ),
+    },
+    {
       name: "a replica more",
       lines: [...streams(4), shed("x", 40), mark("replicas-changed", 45), ...above(3).slice(4)],
     },

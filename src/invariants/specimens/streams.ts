@@ -103,6 +103,11 @@ export const eventsAreNotBuffered: Specimens = {
   good: [
     { name: "one after another", lines: paced(180) },
     {
+      name: "one after another elsewhere, to a last event with a name of its own",
+      facts: foreignStage(),
+      lines: paced(180).map((line) => ({ ...line, ended: "eof" })),
+    },
+    {
       name: "after a long wait for a slot",
       lines: paced(180).map((line) => ({ ...line, sent_us: line.sent_us - 60_000_000 })),
     },
@@ -111,6 +116,12 @@ export const eventsAreNotBuffered: Specimens = {
   bad: [
     { name: "all at the end", lines: paced(1), says: /8 events within 0\.5 %/ },
     { name: "all at the end elsewhere", facts: foreignStage({ limits: {} }), lines: paced(1), says: /8 events within/ },
+    {
+      name: "all at the end elsewhere, where the last event has a name of its own",
+      facts: foreignStage({ limits: {} }),
+      lines: paced(1).map((line) => ({ ...line, ended: "eof" })),
+      says: /8 events within/,
+    },
   ],
   thin: [{ name: "few", lines: paced(180).slice(0, 3), verdict: "inconclusive", says: /10 are needed/ }],
 };

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "../../gate/block-plan.ts";
 import { verdictOf } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
+import type { CallLine } from "../../history/line.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { exponential, saltOf } from "../../workload/random.ts";
@@ -15,7 +16,12 @@ const ARRIVALS = arrivalTimesUs(profileOfBlock(LOAD), "uniform", 1);
 const BETWEEN_US = 20e6;
 const NOBODY = new Set<string>();
 
-type Head = Partial<VirtualDeployment> & { problems?: (pair: number) => string[] };
+type Ends = NonNullable<CallLine["ended"]>;
+type Head = Partial<VirtualDeployment> & {
+  problems?: (pair: number) => string[];
+  /** In what streams end, in place of what the virtual deployment says. */
+  ends?: Readonly<Record<Side, Ends>>;
+};
 
 /** Each block meets a machine that is busier or less busy than the one before: its overhead is drawn anew. */
 const compare = async (seed: number, head: Head, isOver = (): boolean => false): Promise<GateMeasured> => {
@@ -37,7 +43,7 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
       );
     };
   };
-  const { problems = () => [], ...more } = head;
+  const { problems = () => [], ends, ...more } = head;
   const sides: Record<Side, ReturnType<typeof open>> = { base: open("base", {}), head: open("head", more) };
   let atUs = 0;
   return measurePairs({
@@ -50,7 +56,9 @@ const compare = async (seed: number, head: Head, isOver = (): boolean => false):
     play: async (side, pair): Promise<Played> => {
       atUs += BETWEEN_US;
       return {
-        lines: sides[side](pair, atUs),
+        lines: sides[side](pair, atUs).map((line) =>
+          ends === undefined || line.outcome !== "200" ? line : { ...line, ended: ends[side] },
+        ),
         startUs: atUs,
         claims: [],
         problems: side === "head" ? problems(pair) : [],
@@ -75,6 +83,15 @@ describe("the design of the gate", () => {
 
   test("fails a head that is ten percent slower in all runs", async () => {
     expect(await share(40, { serviceMs: () => 1.1 * SERVICE_MS }, "regression")).toBe(1);
+  });
+
+  test("passes streams whose last event has a name of its own, on both sides, and fails a head that lost it", async () => {
+    const own = await compare(1, { ends: { base: "eof", head: "eof" } });
+    expect(own.pairs.map(({ head }) => head.error_share)).toEqual(own.pairs.map(() => 0));
+    expect(verdictOf(own.comparisons)).toBe("no-regression");
+    const { comparisons } = await compare(1, { ends: { base: "done", head: "eof" } });
+    const worse = comparisons.filter(({ verdict }) => verdict === "regression").map(({ measurement }) => measurement);
+    expect(worse).toEqual(["error_share"]);
   });
 
   test("fails a head that sheds below its capacity", async () => {

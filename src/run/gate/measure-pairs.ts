@@ -2,7 +2,7 @@
  * Pair after pair of blocks until the comparison decides: it is made at set numbers of pairs, and only where one of them leaves
  * something open are more pairs measured. How a block is played is handed in.
  */
-import { type BlockValues, isWhole, measureBlock } from "../../gate/block.ts";
+import { type BlockValues, isWhole, knowsLastEvent, measureBlock } from "../../gate/block.ts";
 import { type BlockLoad, orderOf, partsOfBlock, type Side } from "../../gate/block-plan.ts";
 import { type BlockFinding, brokenOnHeadAlone } from "../../gate/broken-invariants.ts";
 import {
@@ -78,16 +78,22 @@ export const measurePairs = async (plan: GatePairsPlan): Promise<GateMeasured> =
   let number = 0;
   let comparisons: Comparison[] = [];
   const onePair = async (): Promise<void> => {
-    const values: Partial<Record<Side, BlockValues>> = {};
+    const blocks: [Side, Played][] = [];
     const problems: string[] = [];
     for (const side of orderOf(seed, number)) {
       if (isOver()) return;
       const played = await plan.play(side, number);
       problems.push(...played.problems.map((reason) => `pair ${number + 1}, ${side}: ${reason}`));
       findings.push(...played.claims.map((claim) => ({ side, pair: number, claim })));
-      values[side] = measureBlock(played.lines, { ...partsOfBlock(load, played.startUs), sloMs, noisy: noisy[side] });
+      blocks.push([side, played]);
     }
     if (isOver()) return;
+    const foreignLastEvent = !blocks.some(([, { lines }]) => knowsLastEvent(lines));
+    const values: Partial<Record<Side, BlockValues>> = {};
+    for (const [side, { lines, startUs }] of blocks) {
+      const parts = partsOfBlock(load, startUs);
+      values[side] = measureBlock(lines, { ...parts, sloMs, noisy: noisy[side], foreignLastEvent });
+    }
     if (problems.length > 0) dropped.push(problems.join("; "));
     else pairs.push(values as Pair);
     number += 1;

@@ -34,7 +34,10 @@ export type LoadStage = {
 
 export type VerifyStage = {
   kind: "verify";
-  name: "verify";
+  /** `after-load`: some rules once more, at the end. */
+  name: "verify" | "after-load";
+  /** Ids of rules; all where absent. */
+  only?: readonly string[];
   /** Calls per second. */
   ratePerS: number;
   /** Phases and rules that are left out. */

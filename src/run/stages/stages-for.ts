@@ -1,6 +1,8 @@
 /** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
 import type { Target } from "../../target/target.ts";
 import type { Intent } from "../../target/target-guard.ts";
+import { chosenRules } from "../../verify/catalogue.ts";
+import { planVerify } from "../../verify/plan.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../../workload/load-profiles.ts";
@@ -8,7 +10,7 @@ import type { SuiteFor } from "../suites/suite.ts";
 import { shortened } from "../suites/suite.ts";
 import { plannedClosedLoop } from "./closed-loop-stage.ts";
 import { plannedFor } from "./load-stage.ts";
-import type { StagePlan } from "./stage-plan.ts";
+import type { StagePlan, VerifyStage } from "./stage-plan.ts";
 
 export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
 
@@ -22,6 +24,8 @@ export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): Stage
 
 /** A whole pass of the rules at the most. */
 const VERIFY_CALLS = 1_200;
+const callsOfRules = (plan: VerifyStage, only: readonly string[], target: Target): number =>
+  planVerify(target, chosenRules(only, plan.skip), plan).would_send.calls;
 /** Of a stage whose rate a ramp has to find. */
 const RATE_UNKNOWN_S = 20;
 const RATE_UNKNOWN_PER_S = 200;
@@ -44,8 +48,8 @@ export const planOfStage = (
   lacks: readonly string[],
 ): PlannedStage => {
   if (plan.kind === "verify") {
-    const seconds = Math.ceil(VERIFY_CALLS / plan.ratePerS);
-    return { name: plan.name, driver: "verify", seconds, calls: VERIFY_CALLS, lacks };
+    const calls = plan.only === undefined ? VERIFY_CALLS : callsOfRules(plan, plan.only, target);
+    return { name: plan.name, driver: "verify", seconds: Math.ceil(calls / plan.ratePerS), calls, lacks };
   }
   const { name, driver } = plan;
   if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };

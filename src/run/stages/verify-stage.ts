@@ -31,6 +31,7 @@ export const playRules = async (
 ): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
   const { seed, run, epochUs, journal, folder, signal, replay } = context;
   const { target, secrets, lease } = deployment;
+  const { stage = "verify" } = wish;
   const began = performance.now();
   const result = await runVerify({
     target,
@@ -40,14 +41,16 @@ export const playRules = async (
     signal,
     clock: createRunClock(epochUs),
     journal: effectJournal(journal),
-    idPrefix: `${run}.verify.c`,
+    idPrefix: `${run}.${stage}.c`,
     ...wish,
     onLine: context.line,
   });
-  for (const crash of result.crashes) await folder.writeJson(`crashes/${crash.rule}.json`, crash);
+  for (const crash of result.crashes) {
+    await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
+  }
   const durationMs = performance.now() - began;
   const lines = inOrder(result.lines);
-  const { summary, measurements } = measureStage(lines, { stage: "verify", durationMs });
+  const { summary, measurements } = measureStage(lines, { stage, durationMs });
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
@@ -55,7 +58,7 @@ export const playRules = async (
     summary: { ...summary, driver: "verify" },
     lines,
     facts: {
-      stage: "verify",
+      stage,
       limits: {},
       shedding: "unknown",
       exclusive: false,
@@ -77,16 +80,25 @@ export const playVerifyStage = async (
   deployment: Deployment,
   plan: VerifyStage,
 ): Promise<StageOutcome> => {
-  const { ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
+  const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
   const { outcome } = await playRules(context, deployment, {
+    stage: name,
+    ...(only === undefined ? {} : { only }),
     ratePerS,
     skip,
     allowWrites,
     allowQuotaBurn,
     allowLoad,
     onProgress: (progress) => {
-      if (progress.at === "rule") context.events.progress(`verify: rule ${progress.number} of ${progress.of}`);
+      if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
   });
-  return outcome;
+  if (name === "verify") return outcome;
+  // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
+  const claims = outcome.claims.map((claim) => ({
+    ...claim,
+    id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`),
+    replay: context.replay,
+  }));
+  return { ...outcome, claims };
 };

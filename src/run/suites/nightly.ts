@@ -2,6 +2,7 @@
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import type { StagePlan } from "../stages/stage-plan.ts";
 import {
+  afterLoad,
   brokenLink,
   chatPastCapacity,
   noisyNeighbour,
@@ -25,5 +26,6 @@ export const nightly: Suite = {
     spikeAndRecover(120),
     tileQuotaStampede(),
     ...[...EXPERIMENTS.values()].map((experiment) => brokenLink(given, experiment)),
+    ...afterLoad(given),
   ],
 };

@@ -1,7 +1,7 @@
 /** The main job: every rule and every refusal once, both overloads, and each link broken in two ways. At most three minutes. */
 import type { StagePlan } from "../stages/stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
-import { brokenLinkOf, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
+import { afterLoad, brokenLinkOf, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
 import { loadStage, type Suite } from "./suite.ts";
 
 const everyRoute = loadStage({
@@ -53,5 +53,6 @@ export const smoke: Suite = {
     brokenLinkOf(given, "limiter-reply-lost"),
     brokenLinkOf(given, "keys-refused"),
     brokenLinkOf(given, "keys-reply-lost"),
+    ...afterLoad(given),
   ],
 };

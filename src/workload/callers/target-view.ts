@@ -58,8 +58,10 @@ export type TargetView = {
   readonly capacity?: { readonly chat?: RateFound; readonly reads?: RateFound };
   /** `budget` of the target file, where it states one. */
   readonly budget?: { readonly mapLoads?: number; readonly analyses?: number };
-  /** Whether tiles and map loads can be asked for (`tile_url`); the specification names no route for them (item 128). */
+  /** Whether tiles can be asked for (`tile_url`); the specification names no route for them (item 128). */
   readonly tiles?: boolean;
+  /** Whether `POST /maps/loads` is there, which only the reference platform and those who follow it offer (item 128). */
+  readonly mapLoads?: boolean;
   /** What the target's owner allows (interface.md section 2, `permits`). */
   readonly permits: { readonly writes: boolean; readonly quotaBurn: boolean };
 };

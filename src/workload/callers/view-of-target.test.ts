@@ -31,3 +31,10 @@ test("nobody read what is used, so it is not in the view", () => {
   expect(view.roles.publishable_expendable).not.toHaveProperty("used");
   expect(JSON.stringify(view)).not.toContain("env:");
 });
+
+test("tiles are where the file says; map loads are offered where tiles are at the reference's own path", () => {
+  const withTiles = (tile_url: string) => viewOf({ ...target, tile_url });
+  expect(withTiles("https://tiles.example/{z}/{x}/{y}.pbf")).toMatchObject({ tiles: true, mapLoads: false });
+  expect(withTiles("http://127.0.0.1:1/v1/maps/tiles/{z}/{x}/{y}")).toMatchObject({ tiles: true, mapLoads: true });
+  expect(viewOf(target)).toMatchObject({ tiles: false, mapLoads: false });
+});

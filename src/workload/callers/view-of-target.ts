@@ -26,6 +26,12 @@ type StatedRole = {
   readonly origin?: string;
 };
 
+/**
+ * Both routes of scope `maps` are extensions of the reference platform (item 128). A file states where tiles are; who serves
+ * them where the reference does has taken over its extensions, and anybody else has no reason to offer its map loads.
+ */
+const TILES_OF_THE_REFERENCE = /\/maps\/tiles\/\{z\}\/\{x\}\/\{y\}$/;
+
 /** What was read from the deployment and is in no file: map loads used so far, own in-flight caps. */
 export type TenantReadings = Readonly<Record<string, { used?: number; inFlightCap?: number }>>;
 
@@ -61,6 +67,7 @@ export const viewOf = (target: StatedTarget, readings: TenantReadings = {}): Tar
     limits: target.limits ?? {},
     budget: { ...(mapLoads === undefined ? {} : { mapLoads }), ...(analyses === undefined ? {} : { analyses }) },
     tiles: target.tile_url !== undefined,
+    mapLoads: TILES_OF_THE_REFERENCE.test(target.tile_url ?? ""),
     permits: { writes: target.permits?.writes === true, quotaBurn: target.permits?.quota_burn === true },
   };
 };

@@ -27,7 +27,7 @@ const castOf = oncePerView((view: TargetView): Cast => {
     // A page's session for tiles is charged itself, so it is server keys that load maps.
     isCharged:
       view.permits.quotaBurn &&
-      view.tiles === true &&
+      view.mapLoads === true &&
       (view.budget?.mapLoads ?? ENOUGH) >= ENOUGH &&
       callers.every(({ kind }) => kind === "server"),
   };

@@ -24,7 +24,8 @@ const needsOrigin = ({ credential, origin }: StepWish): boolean => credential.as
 
 /** The wish as this target can have it; `null` when it lacks the role, its origin or the route. */
 export const cast = (view: TargetView, wish: StepWish): StepWish | null => {
-  if (routeOf(wish.route).extension === true && view.tiles !== true) return null;
+  if (wish.route === "maps.tiles" && view.tiles !== true) return null;
+  if (wish.route === "maps.loads" && view.mapLoads !== true) return null;
   const [wanted] = rolesOf(wish);
   if (wanted === undefined || !("of" in wish.credential)) return wish;
   const found = view.roles[wanted];

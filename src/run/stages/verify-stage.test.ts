@@ -1,0 +1,75 @@
+/** Rules of verify as the last stage of a suite, on the second deployment of verify's own tests: it is nobody's of ours. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Claim, RunDocument } from "../../history/run-document.ts";
+import { startTwin, type Twin, type TwinOptions } from "../../verify/second-api/start-second-api.ts";
+import { runStages } from "../run-stages.ts";
+import { afterLoad } from "../suites/parts.ts";
+
+let folder: string;
+let twin: Twin | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-after-load-"));
+});
+afterEach(async () => {
+  await twin?.close();
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+});
+
+/** What the stage says of a deployment that has answered so many calls of nobody. */
+const afterCalls = async (calls: number, options: TwinOptions): Promise<RunDocument> => {
+  twin = await startTwin(options);
+  const { target } = twin;
+  await Promise.all(
+    Array.from({ length: calls }, async () => (await fetch(`${target.base_url}/design/styles`)).arrayBuffer()),
+  );
+  const file = join(folder, "target.json");
+  await writeFile(file, JSON.stringify(target));
+  const quiet = (): void => undefined;
+  const { document } = await runStages({
+    profile: "after-load",
+    seed: 3,
+    reports: folder,
+    out: join(folder, "run"),
+    replay: "npx floodgate run nightly",
+    owned: [],
+    targetFile: file,
+    stages: { stages: afterLoad, short: false },
+    events: {
+      folder: quiet,
+      warning: quiet,
+      step: quiet,
+      progress: quiet,
+      result: quiet,
+      stage: quiet,
+      signalled: quiet,
+    },
+  });
+  return document;
+};
+const claimOf = ({ claims }: RunDocument, rule: string): Claim | undefined =>
+  claims.find(({ id }) => id === `${rule}/after-load`);
+
+// The twin has 40 slots.
+test.each([
+  ["some", 34, "overload-keeps-the-caps"],
+  ["all", 45, "slots-come-back"],
+])("%s slots that calls before it have kept are missed", { timeout: 120_000 }, async (_, calls, rule) => {
+  const document = await afterCalls(calls, { defects: ["keeps-a-slot-for-nobody"] });
+  expect(claimOf(document, rule)).toMatchObject({
+    verdict: "fail",
+    stage: "after-load",
+    level: "must",
+    replay: "npx floodgate run nightly",
+  });
+  expect(document.exit_code).toBe(1);
+});
+
+test("a deployment that gave every slot back passes", { timeout: 120_000 }, async () => {
+  const document = await afterCalls(40, {});
+  expect(claimOf(document, "overload-keeps-the-caps")).toMatchObject({ verdict: "pass" });
+  expect(claimOf(document, "slots-come-back")).toMatchObject({ verdict: "pass" });
+  expect(document.exit_code).toBe(0);
+});
