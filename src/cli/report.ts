@@ -15,8 +15,8 @@ const ORDER = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.incon
 
 const reportOne = async (path: string, options: ReportOptions): Promise<number> => {
   const folder = resolve(existsSync(join(path, "run.json")) || !path.endsWith("run.json") ? path : join(path, ".."));
-  const { document, changed } = judgeAgain(folder);
-  await writeReports(openRunFolder(folder), document);
+  const { document, series, changed } = judgeAgain(folder);
+  await writeReports(openRunFolder(folder), document, series);
   if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
   const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   process.stderr.write(`${terminalText(document, { folder, colour })}\n`);

@@ -94,6 +94,7 @@ const makeContext = (
       return known;
     },
     line: recorder.line,
+    sample: recorder.sample,
     addStage: async (outcome) => {
       await recorder.addStage(outcome);
       events.stage(outcome);
@@ -146,7 +147,7 @@ const finish = async (
     ),
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM ?? null),
   });
-  await writeReports(folder, document);
+  await writeReports(folder, document, recorder.series());
   return document;
 };
 

@@ -1,5 +1,6 @@
 /** Writes what a run leaves behind (interface.md section 3). Every text passes the run folder's redaction. */
 import type { RunDocument } from "../history/run-document.ts";
+import type { Series } from "../history/series.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { ctrfJson } from "../report/ctrf.ts";
 import { htmlReport } from "../report/html.ts";
@@ -14,11 +15,14 @@ export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolea
 export const writeReports = async (
   folder: Pick<RunFolder, "writeJson" | "writeText" | "masked">,
   found: RunDocument,
+  series: Series,
 ): Promise<void> => {
   // Before it is rendered: `a<b` in a password is `a&lt;b` in a page, which nobody would know for the password.
   const document = folder.masked(found);
+  const masked = folder.masked(series);
   await folder.writeJson("run.json", document);
-  await folder.writeText("report.html", htmlReport(document));
+  await folder.writeText("series.json", `${JSON.stringify(masked)}\n`);
+  await folder.writeText("report.html", htmlReport(document, masked));
   await folder.writeText("summary.md", summaryMarkdown(document));
   await folder.writeText("junit.xml", junitXml(document));
   await folder.writeText("ctrf.json", ctrfJson(document));
