@@ -1,0 +1,68 @@
+/** The horizontal axis of all charts over time, and the bands of faults through them. */
+import { scaleLinear } from "d3-scale";
+import { curveStepAfter, line } from "d3-shape";
+import { html, type Markup } from "../markup.ts";
+import { seconds } from "./chart-figures.ts";
+import type { Course } from "./course.ts";
+import { inFrame, percent, type Tick, WIDTH } from "./frame.ts";
+
+const TICKS = 6;
+
+export const timeTicks = ({ spanS }: Course): Tick[] =>
+  scaleLinear([0, spanS], [0, 1])
+    .ticks(TICKS)
+    .filter((s) => s < spanS * 0.985)
+    .map((s) => ({ at: s / spanS, text: seconds(s) }));
+
+export const xOf = (course: Course, s: number): number => Number(((s / course.spanS) * WIDTH).toFixed(1));
+
+/** Bands of faults behind what is drawn: filled where the fault took effect, an empty dashed frame where it did not. */
+export const bandShapes = (course: Course, height: number): Markup[] => [
+  ...course.bands.map(({ fromS, toS, tookEffect, name }) => {
+    const x = xOf(course, Math.max(0, fromS));
+    const width = Math.max(1, xOf(course, Math.min(course.spanS, toS)) - x);
+    return html`<rect class="${tookEffect ? "band" : "band empty"}" x="${x}" y="0" width="${width}" height="${height}" fill="none"><title>${name}</title></rect>`;
+  }),
+  ...course.marks.map(({ atS, name }) => {
+    const x = xOf(course, atS);
+    return html`<path class="mark" d="M${x} 0V${height}" fill="none" stroke="currentColor"><title>${name}</title></path>`;
+  }),
+];
+
+/** Names of the bands, above the drawing. */
+export const bandLabels = (course: Course): Markup[] => {
+  let lastEnd = -1;
+  return course.bands.flatMap(({ fromS, name, tookEffect }) => {
+    const at = Math.max(0, fromS / course.spanS);
+    if (at < lastEnd) return [];
+    lastEnd = at + 0.25;
+    const text = `${name}${tookEffect ? "" : ", no effect"}`;
+    return [
+      html`<text class="band-name" data-s="${fromS.toFixed(2)}" x="${percent(at)}" y="${inFrame(-6)}" fill="currentColor">${text}</text>`,
+    ];
+  });
+};
+
+/** A line of steps, one for each bin; it is broken where there is no value. */
+export const stepPath = (course: Course, values: readonly (number | null)[], y: (value: number) => number): string => {
+  // A step of no height needs no point.
+  const points = values
+    .map((value, i) => ({ s: i * course.binS, value }))
+    .filter(({ value }, i) => i === 0 || value !== values[i - 1]);
+  points.push({ s: course.spanS, value: values.at(-1) ?? null });
+  return (
+    line<{ s: number; value: number | null }>()
+      .defined(({ value }) => value !== null)
+      .x(({ s }) => xOf(course, s))
+      .y(({ value }) => y(value as number))
+      .curve(curveStepAfter)
+      .digits(1)(points) ?? ""
+  );
+};
+
+/** When each row of a table begins, in seconds of the stage. */
+export const rowTimes = ({ bins, binsInRow, binS }: Course): string[] =>
+  Array.from({ length: Math.ceil(bins / binsInRow) }, (_, i) => {
+    const s = i * binsInRow * binS;
+    return `${Number(s.toFixed(s < 10 ? 2 : 1))} s`;
+  });
