@@ -5,10 +5,10 @@
 import type { RunDocument, Verdict } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import { CHART_STYLE } from "./charts/chart-style.ts";
+import { chartsSection } from "./charts/charts-section.ts";
 import type { Detail } from "./charts/course.ts";
 import { layerPatterns } from "./charts/layers.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./charts/page-script.ts";
-import { chartsSection } from "./charts/stage-charts.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "./claim-order.ts";
 import { oneLine, utf8Bytes } from "./escape.ts";
 import { count, counted, duration, moment } from "./figures.ts";
@@ -118,24 +118,29 @@ const BYTES_AT_ALL = 3 * MEGABYTE;
 
 /** From the finest to the coarsest; a page takes the first with which it is small enough. */
 const DETAILS: readonly Detail[] = [
-  { binsMost: 300, rowsMost: 60 },
-  { binsMost: 200, rowsMost: 40 },
-  { binsMost: 120, rowsMost: 24 },
-  { binsMost: 80, rowsMost: 16 },
-  { binsMost: 48, rowsMost: 8 },
-  { binsMost: 24, rowsMost: 4 },
+  { binsMost: 300, rowsMost: 60, folded: "all" },
+  { binsMost: 160, rowsMost: 40, folded: "all" },
+  { binsMost: 100, rowsMost: 25, folded: "all" },
+  { binsMost: 100, rowsMost: 25, folded: "main" },
+  { binsMost: 60, rowsMost: 15, folded: "main" },
+  { binsMost: 40, rowsMost: 8, folded: "least" },
+  { binsMost: 24, rowsMost: 4, folded: "least" },
 ];
 
 const COARSER =
-  "There are many stages: bins are coarser and tables shorter than they could be, to keep this page small. series.json has all of it.";
+  "There are many stages: to keep this page small, bins are coarser and tables shorter than they could be";
+const noteOf = (detail: Detail): string | null => {
+  if (detail === DETAILS[0]) return null;
+  return `${COARSER}${detail.folded !== "all" ? ", and a stage that starts folded has only its main charts" : ""}. series.json has all of it.`;
+};
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
 /** A whole HTML document: at most 1 MB where coarser charts can bring that about, and never more than 3 MB for charts. */
 export const htmlReport = (run: RunDocument, series?: Series): string => {
   if (series === undefined) return page(run, null);
   let text = "";
-  for (const [i, detail] of DETAILS.entries()) {
-    const charts = chartsSection(run, series, detail, i === 0 ? null : COARSER);
+  for (const detail of DETAILS) {
+    const charts = chartsSection(run, series, detail, noteOf(detail));
     text = page(run, charts);
     if (charts === null || utf8Bytes(text) <= BYTES_MOST) return text;
   }

@@ -11,6 +11,8 @@ export type Detail = {
   binsMost: number;
   /** Rows of the table behind a chart, at most. */
   rowsMost: number;
+  /** Charts of a stage that starts folded: all, the main ones, or only what came of the calls and how long it took. */
+  folded: "all" | "main" | "least";
 };
 
 export type Band = {
@@ -56,7 +58,7 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number):
   return bands;
 };
 
-export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Detail): Course => {
+export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">): Course => {
   const fine = busyPartOf(whole);
   const readable = Math.max(BINS_LEAST, Math.round(sumOf(fine.offered) / CALLS_A_BIN));
   const series = coarserSeries(fine, Math.min(binsMost, readable));

@@ -50,24 +50,22 @@ export type Chart = {
 
 export const percent = (share: number): string => `${Number((share * 100).toFixed(2))}%`;
 
-const grid = ({ up, height }: Chart): Markup[] =>
-  up.map(({ at, text }) => {
-    const y = Math.round(ABOVE + at * height);
-    return html`<line class="grid" x1="0" x2="100%" y1="${y}" y2="${y}" stroke="#8884"/><text class="up" x="-8" y="${y + 4}" text-anchor="end" fill="currentColor">${text}</text>`;
-  });
+const grid = ({ up, height }: Chart): Markup => {
+  const ys = up.map(({ at }) => Math.round(ABOVE + at * height));
+  const lines = ys.map((y) => html`<line x1="0" x2="100%" y1="${y}" y2="${y}"/>`);
+  const texts = up.map(({ text }, i) => html`<text x="-8" y="${(ys[i] as number) + 4}">${text}</text>`);
+  return html`<g class="grid" stroke="#8884">${lines}</g><g text-anchor="end" fill="currentColor">${texts}</g>`;
+};
 
 const acrossTicks = ({ across, height, isOverTime }: Chart): Markup[] =>
   across.map(({ at, text }) => {
     const anchor = at > 0.97 ? "end" : at < 0.03 && !isOverTime ? "start" : "middle";
-    return html`<text class="across" x="${percent(at)}" y="${ABOVE + height + 16}" text-anchor="${anchor}" fill="currentColor">${text}</text>`;
+    return html`<text x="${percent(at)}" y="${ABOVE + height + 16}" text-anchor="${anchor}">${text}</text>`;
   });
 
 export const tableOf = ({ head, rows, rowS }: Table): Markup => {
-  const heads = head.map((name, i) => (i === 0 ? html`<th>${name}</th>` : html`<th class="number">${name}</th>`));
-  const lines = rows.map(
-    (cells) =>
-      html`<tr>${cells.map((cell, i) => (i === 0 ? html`<td>${cell}</td>` : html`<td class="number">${cell ?? "–"}</td>`))}</tr>`,
-  );
+  const heads = head.map((name) => html`<th>${name}</th>`);
+  const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}</td>`)}</tr>`);
   const seconds = rowS === undefined ? null : html` data-row="${Number(rowS.toFixed(6))}"`;
   return html`<div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead><tr>${heads}</tr></thead><tbody>${lines}</tbody></table></div>`;
 };
@@ -85,12 +83,12 @@ export const chartFigure = (chart: Chart): Markup => {
   const name =
     acrossName === undefined
       ? null
-      : html`<text class="across" x="100%" y="${below - 4}" text-anchor="end" fill="currentColor">${acrossName}</text>`;
+      : html`<text x="100%" y="${below - 4}" text-anchor="end" fill="currentColor">${acrossName}</text>`;
   return html`<figure class="chart${chart.isOverTime ? " timed" : ""}${chart.isNamed ? " named" : ""}" id="${id}"><figcaption><span class="what">${title}</span> ${finding}</figcaption>${legend}
-<svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible"><title id="${id}-t">${title} ${finding}</title><desc id="${id}-d">${description}</desc>
+<svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
 <text class="unit" x="-8" y="11" text-anchor="end" fill="currentColor">${unit}</text>${grid(chart)}
 <svg class="plot" x="0" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none">${drawn}</svg>
-${labels ?? null}<g class="ticks">${acrossTicks(chart)}</g>${name}${cursor}</svg>
+${labels ?? null}<g class="ticks" fill="currentColor">${acrossTicks(chart)}</g>${name}${cursor}</svg>
 <p class="read" hidden></p><details class="numbers"><summary>Table</summary>${tableOf(table)}</details></figure>`;
 };
 

@@ -17,15 +17,17 @@ import type { TimeLimit } from "./time-limits.ts";
 /** Steps of the one hue. */
 const SHADES = 6;
 const ROWS_MOST = 40;
+const ROWS_LEAST = 20;
 const LINES = [
   ["p50", 0.5, "line p50"],
   ["p99", 0.99, "line p99"],
 ] as const;
 
-/** Buckets from which a row is made, so that there are at most `ROWS_MOST` rows. */
-const bucketsInRow = (from: number, to: number): number => {
+/** Buckets from which a row is made, so that there are at most `ROWS_MOST` rows, and fewer where there are few columns. */
+const bucketsInRow = (from: number, to: number, columns: number): number => {
+  const most = Math.min(ROWS_MOST, Math.max(ROWS_LEAST, Math.ceil(columns / 2)));
   let size = 2;
-  while ((to - from + 1) / size > ROWS_MOST) size *= 2;
+  while ((to - from + 1) / size > most) size *= 2;
   return size;
 };
 
@@ -33,7 +35,7 @@ type Cells = { size: number; first: number; rows: number; at: (number | undefine
 
 const cellsOf = (bins: readonly SparseBuckets[], all: SparseBuckets): Cells => {
   const [from, to] = [all[0] as number, all.at(-2) as number];
-  const size = bucketsInRow(from, to);
+  const size = bucketsInRow(from, to, bins.length);
   const first = Math.floor(from / size);
   const rows = Math.floor(to / size) - first + 1;
   let most = 1;
@@ -49,34 +51,26 @@ const cellsOf = (bins: readonly SparseBuckets[], all: SparseBuckets): Cells => {
   return { size, first, rows, at, most };
 };
 
-/** One path for each shade; neighbours in a row that share it are one rectangle. */
-const cellPaths = (course: Course, { rows, at, most }: Cells, height: number, hue: string): Markup[] => {
+/** One path for each shade, in units of cells; neighbours in a row that share it are one rectangle. */
+const cellPaths = ({ rows, at, most }: Cells, height: number, hue: string): Markup => {
   const shade = (n: number): number =>
     most === 1 ? SHADES - 1 : Math.min(SHADES - 1, Math.floor((SHADES * Math.log(n)) / Math.log(most + 1)));
-  const paths: string[][] = Array.from({ length: SHADES }, () => []);
-  const tall = height / rows;
+  const paths: string[] = Array.from({ length: SHADES }, () => "");
   for (let row = 0; row < rows; row++) {
-    const y = Number((height - (row + 1) * tall).toFixed(1));
     const shadeAt = (i: number): number => (at[i]?.[row] === undefined ? -1 : shade(at[i]?.[row] as number));
     for (let i = 0; i < at.length; ) {
       const own = shadeAt(i);
       let end = i + 1;
       while (end < at.length && shadeAt(end) === own) end += 1;
-      if (own >= 0) {
-        const x = xOf(course, i * course.binS);
-        const width = Number((xOf(course, end * course.binS) - x).toFixed(1));
-        paths[own]?.push(`M${x} ${y}h${width}v${tall.toFixed(1)}h-${width}z`);
-      }
+      if (own >= 0) paths[own] += `M${i} ${rows - 1 - row}h${end - i}v1h-${end - i}z`;
       i = end;
     }
   }
-  return paths.flatMap((path, own) =>
-    path.length === 0
-      ? []
-      : [
-          html`<path class="${hue}" fill="currentColor" opacity="${(0.16 + (0.84 * own) / (SHADES - 1)).toFixed(2)}" d="${path.join("")}"/>`,
-        ],
+  const scale = `scale(${Number((WIDTH / at.length).toFixed(4))} ${Number((height / rows).toFixed(4))})`;
+  const drawn = paths.map((path, own) =>
+    path === "" ? null : html`<path opacity="${(0.16 + (0.84 * own) / (SHADES - 1)).toFixed(2)}" d="${path}"/>`,
   );
+  return html`<g class="${hue}" fill="currentColor" transform="${scale}">${drawn}</g>`;
 };
 
 const lineKey = (name: string, shape: string): Key => ({
@@ -155,7 +149,7 @@ export const heatMap = (course: Course, map: HeatMap): Chart | null => {
     description: `A map over ${seconds(course.spanS)}: the darker a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${shown.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${shown.map(({ name }) => name).join(" and ")} where there are enough.`}`,
     across: timeTicks(course),
     up: ticks.map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),
-    drawn: html`${grey(course, doubted, height)}${cellPaths(course, cells, height, hue)}${bandShapes(course, height)}${drawnLimits.map(({ ms }) => html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${y(ms).toFixed(1)}H${WIDTH}"/>`)}${shown.map(({ path, shape }) => html`<path class="halo" fill="none" d="${path}"/><path class="${shape}" fill="none" stroke="currentColor" d="${path}"/>`)}`,
+    drawn: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}${bandShapes(course, height)}${drawnLimits.map(({ ms }) => html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${y(ms).toFixed(1)}H${WIDTH}"/>`)}${shown.map(({ path, shape }) => html`<path class="halo" fill="none" d="${path}"/><path class="${shape}" fill="none" stroke="currentColor" d="${path}"/>`)}`,
     labels: html`${bandLabels(course)}${drawnLimits.map(({ ms, text }) => html`<text class="limit-name" x="100%" y="${inFrame(y(ms) - 4)}" text-anchor="end" fill="currentColor">${text}</text>`)}`,
     keys: [
       {

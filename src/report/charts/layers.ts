@@ -34,15 +34,29 @@ export const layersOf = ({ by_outcome, offered }: StageSeries): Layer[] => {
   return [...layers.values()].sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
 };
 
-/** A shape in the colour of a layer and its pattern over it. */
+/** A shape in the colour of a layer, with its pattern. */
 export const layerShapes = ({ kind, pattern, name }: Layer, d: string): Markup => {
-  const over = pattern === null ? null : html`<path fill="url(#pattern-${pattern})" d="${d}"/>`;
-  return html`<g><title>${name}</title><path class="kind-${kind}" fill="currentColor" d="${d}"/>${over}</g>`;
+  const fill = pattern === null ? html`class="kind-${kind}" fill="currentColor"` : html`fill="url(#layer-${pattern})"`;
+  return html`<path ${fill} d="${d}"><title>${name}</title></path>`;
 };
 
 export const layerSwatch = (layer: Layer): Markup =>
   html`<svg class="swatch" width="14" height="14" aria-hidden="true">${layerShapes(layer, "M0 0H14V14H0Z")}</svg>`;
 
-/** The pattern of the second way of shedding, beside those of the bars; once in a page. */
-export const layerPatterns = (): Markup =>
-  html`<svg width="0" height="0" class="defs" aria-hidden="true"><defs><pattern id="pattern-shed-org" class="pattern-shed" width="7" height="7" patternUnits="userSpaceOnUse"><path d="M0 2H7" stroke-width="2.5"/></pattern></defs></svg>`;
+const STROKES: readonly (readonly [pattern: string, kind: OutcomeKind, size: number, turn: number, drawn: string])[] = [
+  ["error", "error", 7, 0, "M2 3.5h3M3.5 2v3"],
+  ["shed", "shed", 8, 45, "M0 0V8"],
+  ["shed-org", "shed", 7, 0, "M0 2H7"],
+  ["refused", "refused", 8, 90, "M0 0V8"],
+  ["edge", "edge", 6, 0, "M0 0V6"],
+  ["indeterminate", "indeterminate", 6, 45, "M0 0V6M0 0H6"],
+];
+
+/** The patterns of layers, each with its ground; once in a page. */
+export const layerPatterns = (): Markup => {
+  const patterns = STROKES.map(
+    ([pattern, kind, size, turn, drawn]) =>
+      html`<pattern id="layer-${pattern}" width="${size}" height="${size}" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path class="kind-${kind}" d="M0 0H${size}V${size}H0Z"/><path class="layer-stroke" fill="none" stroke="currentColor" stroke-width="2" d="${drawn}"/></pattern>`,
+  );
+  return html`<svg width="0" height="0" class="defs" aria-hidden="true"><defs>${patterns}</defs></svg>`;
+};

@@ -14,7 +14,7 @@ import { loadChart } from "./load-chart.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
 import { quantileOverTime } from "./quantile-line.ts";
 
-const DETAIL = { binsMost: 300, rowsMost: 60 };
+const DETAIL = { binsMost: 300, rowsMost: 60, folded: "all" } as const;
 const courseFrom = (series: Series) => courseOf(series.stages[0]!, DETAIL);
 
 /** Without the one script, whose text is pinned by its hash. */
