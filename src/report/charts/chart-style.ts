@@ -18,5 +18,6 @@ export const CHART_STYLE = `
 .controls label{flex:1 1 220px;display:flex;gap:10px;align-items:center}.controls input{flex:1;accent-color:var(--link);min-width:80px}.controls output{min-width:4em;font-variant-numeric:tabular-nums}
 .buttons{display:flex;gap:6px}.controls button{font:inherit;color:var(--link);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:2px 10px;cursor:pointer}.controls button:hover{border-color:var(--link)}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
+@media (max-width:720px){.named .frame{padding-left:104px}.frame{padding-left:52px}}
 @media print{.controls{display:none}.chart{break-inside:avoid}}
 `;

@@ -18,7 +18,7 @@ const tidy = (n) => String(Number(n.toFixed(3)));
 const words = (s, span) => span >= 120 ? tidy(s / 60) + " min" : s === 0 ? "0" : tidy(s) + " s";
 const step = (width) => {
   const raw = width / 6, ten = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= raw);
+  return [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= raw * 0.7);
 };
 for (const course of document.querySelectorAll(".course")) {
   const span = Number(course.dataset.span);
@@ -92,8 +92,9 @@ for (const course of document.querySelectorAll(".course")) {
   for (const c of charts) {
     let start = null;
     const when = (event) => {
-      const box = c.plot.getBoundingClientRect();
-      return from + Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) * (to - from);
+      const box = c.frame.getBoundingClientRect();
+      const left = parseFloat(getComputedStyle(c.frame).paddingLeft);
+      return from + Math.min(1, Math.max(0, (event.clientX - box.left - left) / (box.width - left))) * (to - from);
     };
     c.frame.addEventListener("pointermove", (event) => { at = when(event); place(); });
     c.frame.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") start = { x: event.clientX, s: when(event) }; });
@@ -108,4 +109,4 @@ for (const course of document.querySelectorAll(".course")) {
 })();`;
 
 /** What a policy names it by; the test of this file prints the right one. */
-export const PAGE_SCRIPT_HASH = "sha256-6/S5eWiaKoJ8a0Zt7u97J6Ch6KmJgskdJD9DbWGC2ro=";
+export const PAGE_SCRIPT_HASH = "sha256-ZAMiF+okoestdqC1RhuNlIVU4ecbsMNEy3Y4Rpy1ZYI=";
