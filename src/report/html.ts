@@ -4,20 +4,16 @@
  */
 import type { RunDocument, Verdict } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
-import { CHART_STYLE } from "./charts/chart-style.ts";
-import { chartsSection } from "./charts/charts-section.ts";
+import { chartsSection, type Found } from "./charts/charts-section.ts";
 import type { Detail } from "./charts/course.ts";
-import { layerPatterns } from "./charts/layers.ts";
-import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./charts/page-script.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "./claim-order.ts";
 import { oneLine, utf8Bytes } from "./escape.ts";
 import { count, counted, duration, moment } from "./figures.ts";
 import { claimsSection, sign } from "./html-claims.ts";
 import { environmentSection, measurementsSection, notJudgedSection } from "./html-facts.ts";
 import { faultsSection, stagesSection } from "./html-stages.ts";
-import { PAGE_STYLE } from "./html-style.ts";
-import { html, Markup } from "./markup.ts";
-import { patterns } from "./outcome-bar.ts";
+import { html, type Markup } from "./markup.ts";
+import { pageShell } from "./page-shell.ts";
 import { whyOf } from "./verdict.ts";
 
 const FIRST_MAX = 5;
@@ -87,15 +83,9 @@ const contents = (run: RunDocument, charts: Markup | null): Markup => {
 
 const page = (run: RunDocument, charts: Markup | null): string => {
   const title = `${run.verdict}: ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}`;
-  const script = charts === null ? null : html`<script>${new Markup(PAGE_SCRIPT)}</script>`;
-  const runs = charts === null ? "" : ` script-src '${PAGE_SCRIPT_HASH}';`;
-  return html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';${new Markup(runs)} style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">
-<title>${title}</title><style>${new Markup(PAGE_STYLE)}${charts === null ? null : new Markup(CHART_STYLE)}</style></head>
-<body>${patterns()}${charts === null ? null : layerPatterns()}<main>
-<header><p class="brand">Floodgate</p><p class="muted">${run.profile} on ${run.target.name}, seed ${run.seed}, ${moment(run.started_at)}<br><code>${run.id}</code></p></header>
+  return pageShell(
+    title,
+    html`<header><p class="brand">Floodgate</p><p class="muted">${run.profile} on ${run.target.name}, seed ${run.seed}, ${moment(run.started_at)}<br><code>${run.id}</code></p></header>
 ${banner(run)}
 ${coverageLine(run)}
 ${tiles(run)}
@@ -107,9 +97,9 @@ ${stagesSection(run)}
 ${faultsSection(run)}
 ${measurementsSection(run)}
 ${environmentSection(run)}
-<footer class="muted small">Times of a shared machine decide nothing by themselves. The same facts for programs: run.json, series.json, junit.xml, ctrf.json, metrics.prom; every call: history.ndjson.</footer>
-</main>${script}</body></html>
-`.text;
+<footer class="muted small">Times of a shared machine decide nothing by themselves. The same facts for programs: run.json, series.json, junit.xml, ctrf.json, metrics.prom; every call: history.ndjson.</footer>`,
+    charts !== null,
+  );
 };
 
 const MEGABYTE = 1_048_576;
@@ -136,11 +126,11 @@ const noteOf = (detail: Detail): string | null => {
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
 /** A whole HTML document: at most 1 MB where coarser charts can bring that about, and never more than 3 MB for charts. */
-export const htmlReport = (run: RunDocument, series?: Series): string => {
+export const htmlReport = (run: RunDocument, series?: Series, found: Found = {}): string => {
   if (series === undefined) return page(run, null);
   let text = "";
   for (const detail of DETAILS) {
-    const charts = chartsSection(run, series, detail, noteOf(detail));
+    const charts = chartsSection(run, series, found, detail, noteOf(detail));
     text = page(run, charts);
     if (charts === null || utf8Bytes(text) <= BYTES_MOST) return text;
   }

@@ -7,13 +7,14 @@ import { htmlReport } from "../report/html.ts";
 import { junitXml } from "../report/junit.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
+import { readFound } from "./read-found.ts";
 import type { RunFolder } from "./run-folder.ts";
 
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
 
 export const writeReports = async (
-  folder: Pick<RunFolder, "writeJson" | "writeText" | "masked">,
+  folder: Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">,
   found: RunDocument,
   series: Series,
 ): Promise<void> => {
@@ -22,7 +23,7 @@ export const writeReports = async (
   const masked = folder.masked(series);
   await folder.writeJson("run.json", document);
   await folder.writeText("series.json", `${JSON.stringify(masked)}\n`);
-  await folder.writeText("report.html", htmlReport(document, masked));
+  await folder.writeText("report.html", htmlReport(document, masked, folder.masked(readFound(folder))));
   await folder.writeText("summary.md", summaryMarkdown(document));
   await folder.writeText("junit.xml", junitXml(document));
   await folder.writeText("ctrf.json", ctrfJson(document));

@@ -1,13 +1,16 @@
 /** The part of the page that shows a run over time: a block for each stage, those that need a look open. */
+import type { Comparison } from "../../gate/paired-comparison.ts";
 import type { Claim, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { counted } from "../figures.ts";
 import { html, type Markup } from "../markup.ts";
+import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import { chartsOfStage } from "./charts-of-stage.ts";
 import { type Course, courseOf, type Detail } from "./course.ts";
 import { courseOfFault } from "./fault-course.ts";
 import { chartFigure } from "./frame.ts";
+import { gateChart } from "./gate-chart.ts";
 
 /** A chart of fewer calls shows nothing that its table does not. */
 const CALLS_LEAST = 20;
@@ -77,8 +80,17 @@ export const isDrawn =
   (one: StageSeries): boolean =>
     sumOf(one.offered) >= CALLS_LEAST && stages.find(({ name }) => name === one.stage)?.driver !== "verify";
 
+/** What a gate or a capacity search found, beside the calls that it made. */
+export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity };
+
 /** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
-export const chartsSection = (run: RunDocument, series: Series, detail: Detail, note: string | null): Markup | null => {
+export const chartsSection = (
+  run: RunDocument,
+  series: Series,
+  found: Found,
+  detail: Detail,
+  note: string | null,
+): Markup | null => {
   const drawn = series.stages.filter(isDrawn(run.stages));
   if (drawn.length === 0) return null;
   const left = series.stages.filter((one) => !drawn.includes(one)).map(({ stage }) => stage);
@@ -93,5 +105,9 @@ export const chartsSection = (run: RunDocument, series: Series, detail: Detail, 
       isOpen: drawn.length <= OPEN_MOST || needed.includes(one),
     }),
   );
-  return html`<section class="card" id="courses"><h2>Over time</h2>${note === null ? null : html`<p class="small muted">${note}</p>`}${blocks}${leftOut}</section>`;
+  const findings = [
+    ...(found.gate === undefined || found.gate.length === 0 ? [] : [gateChart(found.gate, "gate-ratios")]),
+    ...(found.capacity === undefined ? [] : [capacityChart(found.capacity, "capacity-rates")]),
+  ].filter((chart) => chart !== null);
+  return html`<section class="card" id="courses"><h2>Over time</h2>${note === null ? null : html`<p class="small muted">${note}</p>`}${findings.map(chartFigure)}${blocks}${leftOut}</section>`;
 };

@@ -25,20 +25,19 @@ const findingOf = (callers: readonly number[], gauges: readonly (number | null)[
   const seen = gauges.filter((value) => value !== null);
   const parts = [`At most ${count(most)} calls were under way by the callers`];
   if (seen.length > 0) parts.push(`${count(Math.max(...seen))} by the gauges`);
-  const last = seen.at(-1);
+  const at = gauges.findLastIndex((value) => value !== null);
+  const held = gauges[at] ?? 0;
   const end =
-    last !== undefined && last > 0 && callers.at(-1) === 0
-      ? ` At the last reading the gauges still held ${count(last)}.`
-      : "";
+    held > 0 && callers[at] === 0 ? ` At the last reading the gauges held ${count(held)}, the callers none.` : "";
   if (cap === null) return `${parts.join(", ")}.${end}`;
   const full = seen.filter((value) => value >= cap).length;
-  const held =
+  const atCap =
     seen.length === 0
       ? ""
       : full === 0
         ? ", and none of the readings was at the cap"
         : `; ${full} of ${seen.length} readings were at the cap`;
-  return `${parts.join(", ")}; the cap is ${count(cap)}${held}.${end}`;
+  return `${parts.join(", ")}; the cap is ${count(cap)}${atCap}.${end}`;
 };
 
 export const inFlightChart = (course: Course, id: string): Chart => {
@@ -61,7 +60,7 @@ export const inFlightChart = (course: Course, id: string): Chart => {
     swatch: html`<svg class="swatch" width="22" height="14" aria-hidden="true"><path class="${shape}" fill="none" stroke="currentColor" d="M0 7H22"/></svg>`,
     text,
   });
-  const atCap = isCapShown ? y(cap) : 0;
+  const capY = isCapShown ? y(cap) : 0;
   const tableGauges = largestOf(gauges, binsInRow);
   return {
     ...{ id, height: HEIGHT, unit: "calls", isOverTime: true },
@@ -70,8 +69,8 @@ export const inFlightChart = (course: Course, id: string): Chart => {
     description: `Calls under way over ${seconds(spanS)}, as seen by the callers${seen.length === 0 ? "; the deployment shows no gauges" : " and by the deployment's gauges, read twice a second"}.`,
     across: timeTicks(course),
     up: y.ticks(3).map((value) => ({ at: 1 - value / top, text: count(value) })),
-    drawn: html`${bandShapes(course, HEIGHT)}${isCapShown ? html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${atCap.toFixed(1)}H${WIDTH}"/>` : null}<path class="line callers" fill="none" stroke="currentColor" d="${stepPath(course, callers, y)}"/>${gaugeLine === "" ? null : html`<path class="line gauges" fill="none" stroke="currentColor" d="${gaugeLine}"/>`}`,
-    labels: html`${bandLabels(course)}${isCapShown ? html`<text class="limit-name" x="100%" y="${inFrame(atCap - 4)}" text-anchor="end" fill="currentColor">cap ${count(cap)}</text>` : null}`,
+    drawn: html`${bandShapes(course, HEIGHT)}${isCapShown ? html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${capY.toFixed(1)}H${WIDTH}"/>` : null}<path class="line callers" fill="none" stroke="currentColor" d="${stepPath(course, callers, y)}"/>${gaugeLine === "" ? null : html`<path class="line gauges" fill="none" stroke="currentColor" d="${gaugeLine}"/>`}`,
+    labels: html`${bandLabels(course)}${isCapShown ? html`<text class="limit-name" x="100%" y="${inFrame(capY - 4)}" text-anchor="end" fill="currentColor">cap ${count(cap)}</text>` : null}`,
     keys: [key("line callers", "by the callers"), ...(seen.length === 0 ? [] : [key("line gauges", "by the gauges")])],
     table: {
       head: ["from", "by the callers", ...(seen.length === 0 ? [] : ["by the gauges"])],

@@ -16,9 +16,10 @@ const svgText = (s, x, y) => {
 };
 const tidy = (n) => String(Number(n.toFixed(3)));
 const words = (s, span) => span >= 120 ? tidy(s / 60) + " min" : s === 0 ? "0" : tidy(s) + " s";
-const step = (width) => {
-  const raw = width / 6, ten = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= raw * 0.7);
+const step = (width, span) => {
+  const unit = span >= 120 ? 60 : 1;
+  const raw = width / unit / 6, ten = 10 ** Math.floor(Math.log10(raw));
+  return unit * [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= raw * 0.7);
 };
 for (const course of document.querySelectorAll(".course")) {
   const span = Number(course.dataset.span);
@@ -60,7 +61,7 @@ for (const course of document.querySelectorAll(".course")) {
     slider.setAttribute("aria-valuetext", charts[0].read.textContent);
   };
   const draw = () => {
-    const s = step(to - from);
+    const s = step(to - from, span);
     for (const c of charts) {
       const box = c.plot.getAttribute("viewBox").split(" ");
       c.plot.setAttribute("viewBox", (from / span) * W + " 0 " + ((to - from) / span) * W + " " + box[3]);
@@ -109,4 +110,4 @@ for (const course of document.querySelectorAll(".course")) {
 })();`;
 
 /** What a policy names it by; the test of this file prints the right one. */
-export const PAGE_SCRIPT_HASH = "sha256-ZAMiF+okoestdqC1RhuNlIVU4ecbsMNEy3Y4Rpy1ZYI=";
+export const PAGE_SCRIPT_HASH = "sha256-y50EPGLByeQ31dM++9WVIH7/oSDCfZmQLmsjEWTiJSI=";

@@ -2,17 +2,21 @@
 import { scaleLinear } from "d3-scale";
 import { curveStepAfter, line } from "d3-shape";
 import { html, type Markup } from "../markup.ts";
-import { seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import { inFrame, percent, type Tick, WIDTH } from "./frame.ts";
 
 const TICKS = 6;
 
-export const timeTicks = ({ spanS }: Course): Tick[] =>
-  scaleLinear([0, spanS], [0, 1])
+/** From here on times are written in minutes. */
+const MINUTES_FROM_S = 120;
+
+export const timeTicks = ({ spanS }: Course): Tick[] => {
+  const [unitS, unit] = spanS >= MINUTES_FROM_S ? [60, "min"] : [1, "s"];
+  return scaleLinear([0, spanS / unitS], [0, 1])
     .ticks(TICKS)
-    .filter((s) => s < spanS * 0.985)
-    .map((s) => ({ at: s / spanS, text: seconds(s) }));
+    .filter((value) => value * unitS < spanS * 0.985)
+    .map((value) => ({ at: (value * unitS) / spanS, text: value === 0 ? "0" : `${value} ${unit}` }));
+};
 
 export const xOf = (course: Course, s: number): number => Number(((s / course.spanS) * WIDTH).toFixed(1));
 
