@@ -7,9 +7,18 @@ import { measureStage } from "./measure.ts";
 import { outcomesOf, type StageSeries, sumOf } from "./series.ts";
 
 const call = (i: number, atMs: number, over: Partial<CallLine> & { gaps_us?: number[] } = {}): CallLine => ({
-  ...{ type: "call", id: `r.s.c-${i}`, stage: "s", driver: "open-loop", org: `org_${i % 3}`, route: "design.styles" },
-  ...{ intended_us: atMs * 1000, sent_us: atMs * 1000 + 400, first_us: atMs * 1000 + 5_000 },
-  ...{ done_us: atMs * 1000 + 20_000, outcome: "200", clock_error_us: 100 },
+  type: "call",
+  id: `r.s.c-${i}`,
+  stage: "s",
+  driver: "open-loop",
+  org: `org_${i % 3}`,
+  route: "design.styles",
+  intended_us: atMs * 1000,
+  sent_us: atMs * 1000 + 400,
+  first_us: atMs * 1000 + 5_000,
+  done_us: atMs * 1000 + 20_000,
+  outcome: "200",
+  clock_error_us: 100,
   ...over,
 });
 

@@ -5,7 +5,7 @@
  */
 
 /** Buckets for each doubling. */
-export const BUCKETS_PER_OCTAVE = 16;
+const BUCKETS_PER_OCTAVE = 16;
 /** 2^43 us are 101 days. */
 const BUCKET_LAST = 43 * BUCKETS_PER_OCTAVE - 1;
 

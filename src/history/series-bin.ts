@@ -5,7 +5,7 @@ import type { SampleName } from "./sample.ts";
 const DURATIONS = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
 export type DurationName = (typeof DURATIONS)[number];
 
-export type OrganizationCounts = { offered: number; answered: number; shed: number };
+type OrganizationCounts = { offered: number; answered: number; shed: number };
 
 export class SeriesBin {
   offered = 0;

@@ -3,7 +3,7 @@ import { SeriesFold } from "../history/fold-series.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Series } from "../history/series.ts";
 
-export type MadeSeries = {
+type MadeSeries = {
   stage?: string;
   calls?: number;
   /** Put in wherever a name stands. */
@@ -15,7 +15,7 @@ const EVERY_US = 10_000;
 /** From this share of the calls on half of them are shed. */
 const SHEDS_FROM = 0.4;
 
-export const foldMade = (
+const foldMade = (
   fold: SeriesFold,
   { stage = "chat-past-capacity", calls = 1_200, text = "", withFault = false }: MadeSeries,
 ): void => {
@@ -33,14 +33,16 @@ export const foldMade = (
         : "200";
     const sentUs = dueUs + 300 + (i % 97 === 0 ? 30_000 : 0);
     const line: CallLine & { gaps_us?: number[] } = {
-      ...{
-        type: "call",
-        id: `a1b2.${stage}.c-${i}`,
-        stage: stage + text,
-        driver: "open-loop",
-        org: `org_${i % 3}${text}`,
-      },
-      ...{ route: "chat.control", intended_us: dueUs, sent_us: sentUs, clock_error_us: 100, outcome },
+      type: "call",
+      id: `a1b2.${stage}.c-${i}`,
+      stage: stage + text,
+      driver: "open-loop",
+      org: `org_${i % 3}${text}`,
+      route: "chat.control",
+      intended_us: dueUs,
+      sent_us: sentUs,
+      clock_error_us: 100,
+      outcome,
       first_us: sentUs + 20_000,
       done_us: sentUs + (outcome === "200" ? 120_000 + (i % 40) * 2_500 : 2_000 + (i % 7) * 300),
       ...(outcome === "200" ? { events: 3, ended: "done" as const, gaps_us: [20_000, 40_000 + (i % 9) * 1_000] } : {}),

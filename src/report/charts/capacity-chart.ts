@@ -74,7 +74,10 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
       : `${objective} holds up to ${perSecond(ratePerS)}${low == null || high == null ? "" : ` (between ${perSecond(low)} and ${perSecond(high)})`}.`;
   const doubt = answer.kind === "unknown" && ratePerS != null ? ` It is not settled: ${answer.reason}.` : "";
   return {
-    ...{ id, height: HEIGHT, unit: "", isOverTime: false },
+    id,
+    height: HEIGHT,
+    unit: "",
+    isOverTime: false,
     title: "Rate against what broke the objective.",
     finding: `${found}${doubt}`,
     description: `A dot for each probe: its rate across, the share of its calls that broke ${objective} up, with the 95 % interval (Wilson). Hollow dots are probes in which the generator or its host was disturbed.`,

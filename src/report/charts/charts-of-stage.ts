@@ -74,7 +74,7 @@ const gapMap = ({ series }: Course, id: string): HeatMap => ({
 });
 
 /** Over time and on one axis; and those that have an axis of their own. */
-export type StageCharts = { overTime: Chart[]; others: Chart[] };
+type StageCharts = { overTime: Chart[]; others: Chart[] };
 
 const isThere = (chart: Chart | null): chart is Chart => chart !== null;
 

@@ -22,7 +22,9 @@ const NEED_MOST = 6;
 
 /** What is open stays readable, however many others there are. */
 const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
-  ...{ binsMost: Math.max(100, binsMost), rowsMost: Math.max(25, rowsMost), folded: "all" },
+  binsMost: Math.max(100, binsMost),
+  rowsMost: Math.max(25, rowsMost),
+  folded: "all",
 });
 
 /** An attribute without a value. */

@@ -15,7 +15,7 @@ export type Detail = {
   folded: "all" | "main" | "least";
 };
 
-export type Band = {
+type Band = {
   name: string;
   fromS: number;
   toS: number;
@@ -66,7 +66,11 @@ export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail
   const binS = series.bin_ms / 1000;
   const spanS = bins * binS;
   return {
-    ...{ series, fine, bins, binS, spanS },
+    series,
+    fine,
+    bins,
+    binS,
+    spanS,
     bands: bandsOf(series.events, series.from_ms, spanS),
     marks: series.events
       .filter(({ fault }) => fault === undefined)

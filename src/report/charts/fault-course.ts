@@ -6,7 +6,7 @@ import { sumOf } from "../../history/series.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 
-export type FaultCourse = {
+type FaultCourse = {
   experiment: string;
   /** Seconds of the stage. */
   injectedS: number;
@@ -48,7 +48,11 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
   const calls = sumOf(others);
   const healedS = healed === undefined ? null : atS(healed);
   const found = {
-    ...{ experiment, injectedS, calls, binS, outcomes: unusual.map(([outcome]) => outcome) },
+    experiment,
+    injectedS,
+    calls,
+    binS,
+    outcomes: unusual.map(([outcome]) => outcome),
     detectedAfterS: calls === 0 ? null : Math.max(0, first * binS - injectedS),
     healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
     recoveredAfterS: healedS === null ? null : Math.max(0, calls === 0 ? 0 : (last + 1) * binS - healedS),

@@ -72,7 +72,11 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
     .filter((ratio) => ratio === 1 || Math.abs(x(ratio) - 0.5) > 0.12)
     .filter((ratio, i, kept) => i === 0 || ratio === 1 || x(ratio) - x(kept[i - 1] as number) > 0.09);
   return {
-    ...{ id, height, unit: "", isOverTime: false, isNamed: true },
+    id,
+    height,
+    unit: "",
+    isOverTime: false,
+    isNamed: true,
     title: "Head beside base.",
     finding: findingOf(rows),
     description:

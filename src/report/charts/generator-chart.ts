@@ -40,7 +40,11 @@ export const lagChart = (course: Course, id: string): Chart => {
   const rows = mergedOf(series.lag, binsInRow);
   const cell = (ms: number | null): string | null => (ms === null ? null : milliseconds(ms));
   return {
-    ...{ id, finding, height: HEIGHT, unit: "", isOverTime: true },
+    id,
+    finding,
+    height: HEIGHT,
+    unit: "",
+    isOverTime: true,
     title: "The generator.",
     description: `How late the latest call of each bin left, over ${seconds(course.spanS)}.`,
     across: timeTicks(course),
@@ -93,7 +97,10 @@ export const cpuChart = (course: Course, id: string): Chart | null => {
       : [steal < 0.01 ? "the hypervisor took nothing" : `the hypervisor took at most ${Math.round(steal * 100)} %`]),
   ];
   return {
-    ...{ id, height: HEIGHT, unit: "", isOverTime: true },
+    id,
+    height: HEIGHT,
+    unit: "",
+    isOverTime: true,
     title: "CPU.",
     finding: `${parts.join(", ")}.`,
     description: `CPU of the generator's processes and of the machine over ${seconds(course.spanS)}, read twice a second.`,

@@ -10,6 +10,7 @@ import { html, type Markup } from "../markup.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import { type Chart, inFrame, type Key, WIDTH } from "./frame.ts";
+import { logTicks } from "./log-ticks.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
 import { bandLabels, bandShapes, rowTimes, stepPath, timeTicks, xOf } from "./time-axis.ts";
 import type { TimeLimit } from "./time-limits.ts";
@@ -128,11 +129,7 @@ export const heatMap = (course: Course, map: HeatMap): Chart | null => {
     (b) => bucketFromUs(b) / 1000,
   ) as [number, number];
   const y = scaleLog([lowMs, highMs], [height, 0]);
-  const octaves = Math.log10(highMs / lowMs);
-  const decades = [1, 2, 5]
-    .slice(0, octaves > 2.2 ? 1 : 3)
-    .flatMap((m) => [0.001, 0.01, 0.1, 1, 10, 100, 1000, 10_000, 100_000].map((d) => d * m));
-  const ticks = decades.filter((ms) => ms >= lowMs && ms <= highMs);
+  const ticks = logTicks(lowMs, highMs);
   const lines = LINES.map(([name, p, shape]) => ({
     name,
     shape,
@@ -145,7 +142,12 @@ export const heatMap = (course: Course, map: HeatMap): Chart | null => {
   const finding = findingOf(map, all);
   const short = (ms: number | null): string | null => (ms === null ? null : milliseconds(ms));
   return {
-    ...{ id, title, finding, height, unit: "", isOverTime: true },
+    id,
+    title,
+    finding,
+    height,
+    unit: "",
+    isOverTime: true,
     description: `A map over ${seconds(course.spanS)}: the darker a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${shown.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${shown.map(({ name }) => name).join(" and ")} where there are enough.`}`,
     across: timeTicks(course),
     up: ticks.map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),

@@ -63,7 +63,10 @@ export const inFlightChart = (course: Course, id: string): Chart => {
   const capY = isCapShown ? y(cap) : 0;
   const tableGauges = largestOf(gauges, binsInRow);
   return {
-    ...{ id, height: HEIGHT, unit: "calls", isOverTime: true },
+    id,
+    height: HEIGHT,
+    unit: "calls",
+    isOverTime: true,
     title: "In flight.",
     finding: findingOf(callers, gauges, cap),
     description: `Calls under way over ${seconds(spanS)}, as seen by the callers${seen.length === 0 ? "; the deployment shows no gauges" : " and by the deployment's gauges, read twice a second"}.`,

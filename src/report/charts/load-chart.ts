@@ -79,7 +79,11 @@ export const loadChart = (course: Course, id: string): Chart => {
   const columns = [series.offered, ...layers.map(({ counts }) => counts)].map(sums);
   const finding = findingOf(course, layers);
   return {
-    ...{ id, finding, height: HEIGHT, unit: "calls/s", isOverTime: true },
+    id,
+    finding,
+    height: HEIGHT,
+    unit: "calls/s",
+    isOverTime: true,
     title: "Offered, and what came of it.",
     description: `Calls a second over ${seconds(course.spanS)}, by the moment at which they were due, at most ${perSecond(most)}. A line shows what was offered; the layers under it add up to it: ${layers.map(({ name, counts }) => `${name} ${count(sumOf(counts))}`).join(", ")}.`,
     across: timeTicks(course),

@@ -16,7 +16,10 @@ const rowsOf = ({ series }: Course): Row[] =>
   Object.entries(series.by_organization)
     .filter(([org]) => org !== "-")
     .map(([org, { offered, answered, shed }]) => ({
-      ...{ org, offered: sumOf(offered), answered: sumOf(answered), shed: sumOf(shed) },
+      org,
+      offered: sumOf(offered),
+      answered: sumOf(answered),
+      shed: sumOf(shed),
     }))
     .sort((a, b) => a.answered / a.offered - b.answered / b.offered || b.offered - a.offered);
 
@@ -60,7 +63,11 @@ export const organizationsChart = (course: Course, id: string): Chart | null => 
       ? ` Of ${rows.length} organizations the ${ROWS_MOST / 2} least and the ${ROWS_MOST / 2} most answered are drawn; the table has all that the series keeps.`
       : "";
   return {
-    ...{ id, height, unit: "", isOverTime: false, isNamed: true },
+    id,
+    height,
+    unit: "",
+    isOverTime: false,
+    isNamed: true,
     title: "By organization.",
     finding: `${findingOf(rows)}${half}`,
     description: `A row for each organization, the least answered first: a dot at the share of its calls that were answered, and a line for the 95 % interval (Wilson).`,

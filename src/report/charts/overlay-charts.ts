@@ -8,6 +8,7 @@ import { milliseconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import type { Chart, Key } from "./frame.ts";
 import { layersOf } from "./layers.ts";
+import { logTicks } from "./log-ticks.ts";
 import { percentilePlot } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
 import { rowTimes, stepPath, timeTicks } from "./time-axis.ts";
@@ -64,14 +65,12 @@ const answeredChart = (sides: Sides, id: string): Chart => {
   const cells = sides.map((side) => inRows(axis, side, answeredOf(side.course)).map(sumOf));
   const times = rowTimes(axis);
   return {
-    ...{
-      id,
-      height: HEIGHT,
-      unit: "calls/s",
-      isOverTime: true,
-      title: "Answered.",
-      finding: `${sentence(said.join("; "))}.`,
-    },
+    id,
+    height: HEIGHT,
+    unit: "calls/s",
+    isOverTime: true,
+    title: "Answered.",
+    finding: `${sentence(said.join("; "))}.`,
     description: "Answered calls a second by the moment at which they were due, a line for each run.",
     across: timeTicks(axis),
     up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: count(value) })),
@@ -93,9 +92,7 @@ const medianChart = (sides: Sides, id: string): Chart | null => {
   if (all.length === 0) return null;
   const y = scaleLog([Math.min(...all) * 0.9, Math.max(...all) * 1.1], [HEIGHT, 0]);
   const [low = 1, high = 1] = y.domain();
-  const ticks = [0.1, 1, 10, 100, 1000, 10_000]
-    .flatMap((decade) => [decade, 2 * decade, 5 * decade])
-    .filter((ms) => ms >= low && ms <= high);
+  const ticks = logTicks(low, high);
   const said = sides.map(({ name, course }) => {
     const p50 = quantileMs(mergeSparse(course.series.latency), 0.5);
     return p50 === null ? `${name}: no answers` : `${name} ${milliseconds(p50)}`;
@@ -106,7 +103,11 @@ const medianChart = (sides: Sides, id: string): Chart | null => {
     return ms === null ? null : milliseconds(ms);
   };
   return {
-    ...{ id, height: HEIGHT, unit: "", isOverTime: true, title: "Median latency." },
+    id,
+    height: HEIGHT,
+    unit: "",
+    isOverTime: true,
+    title: "Median latency.",
     finding: `Over the whole stage: ${said.join(", ")}.`,
     description: "The median of whole answers from the moment a call was due, a line for each run, logarithmic.",
     across: timeTicks(axis),
@@ -123,7 +124,9 @@ const medianChart = (sides: Sides, id: string): Chart | null => {
 
 const percentiles = (sides: Sides, id: string): Chart | null => {
   const curves = sides.map(({ name, course }, i) => ({
-    ...{ name, buckets: mergeSparse(course.fine.latency), shape: SHAPES[i] as string },
+    name,
+    buckets: mergeSparse(course.fine.latency),
+    shape: SHAPES[i] as string,
   }));
   const p = [0.999, 0.99, 0.9, 0.5].find((one) =>
     curves.every(({ buckets }) => quantileIfEnough(buckets, one) !== null),

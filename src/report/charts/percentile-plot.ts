@@ -10,6 +10,7 @@ import { count, counted } from "../figures.ts";
 import { html } from "../markup.ts";
 import { milliseconds } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
+import { logTicks } from "./log-ticks.ts";
 import { isEnough, quantileIfEnough } from "./quantile-line.ts";
 import type { TimeLimit } from "./time-limits.ts";
 
@@ -17,7 +18,7 @@ const HEIGHT = 190;
 const MARKS = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 const NAMES = ["least", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %"];
 
-export type Curve = { name: string; buckets: SparseBuckets; shape: string };
+type Curve = { name: string; buckets: SparseBuckets; shape: string };
 
 type Point = { stretch: number; ms: number };
 
@@ -63,10 +64,7 @@ export const percentilePlot = (
   const furthest = Math.max(2, ...all.map(({ stretch }) => stretch));
   const x = scaleLog([1, furthest], [0, WIDTH]);
   const y = scaleLog([low * 0.9, high * 1.1], [HEIGHT, 0]);
-  const isWide = high / low > 60;
-  const ticks = [0.01, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
-    .flatMap((d) => (isWide ? [d] : [d, 2 * d, 5 * d]))
-    .filter((ms) => ms >= low * 0.9 && ms <= high * 1.1);
+  const ticks = logTicks(low * 0.9, high * 1.1);
   const path = (points: readonly Point[]): string =>
     line<Point>()
       .x(({ stretch }) => x(stretch))
@@ -82,7 +80,12 @@ export const percentilePlot = (
   const finding =
     about.finding ?? (second === undefined ? `${counted(n, "call")}.` : hiddenSentence(first.buckets, second.buckets));
   return {
-    ...{ id: about.id, title: about.title, finding, height: HEIGHT, unit: "", isOverTime: false },
+    id: about.id,
+    title: about.title,
+    finding,
+    height: HEIGHT,
+    unit: "",
+    isOverTime: false,
     description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(n)} calls allow. ${drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`).join(", ")}.`,
     across: marks.map(({ stretch, name }) => ({ at: x(stretch) / WIDTH, text: name })),
     acrossName: "of the calls took no longer",

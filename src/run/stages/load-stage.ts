@@ -133,7 +133,10 @@ const play = async (
     return besideOver;
   };
   const endSampling = sampleStage({
-    ...{ stage: plan.name, apis: deployment.target.control?.api ?? [], pids, nowUs: context.nowUs },
+    stage: plan.name,
+    apis: deployment.target.control?.api ?? [],
+    pids,
+    nowUs: context.nowUs,
     onSample: context.sample,
   });
   try {

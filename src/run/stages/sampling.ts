@@ -6,7 +6,7 @@ import { readGauges } from "../../target/control-planes.ts";
 
 const EVERY_MS = 500;
 
-export type SamplingOf = {
+type SamplingOf = {
   stage: string;
   /** Control planes of the API replicas; none where the target shows none. */
   apis: readonly string[];
