@@ -7,6 +7,7 @@ import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
+import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName } from "./outcomes-seen.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { RecordedStage, StageOutcome } from "./stages/stage-outcome.ts";
@@ -26,7 +27,8 @@ export type Recorder = {
   close(): Promise<void>;
 };
 
-export const createRecorder = (folder: RunFolder): Recorder => {
+/** `watcher`: is shown every line and sample as well, and closed at the end. */
+export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = null): Recorder => {
   const history = folder.openLines("history.ndjson");
   const ledger = folder.openLines("ledger.ndjson");
   const samples = folder.openLines("samples.ndjson");
@@ -45,6 +47,11 @@ export const createRecorder = (folder: RunFolder): Recorder => {
     writing.catch(() => undefined);
     return writing;
   };
+  const show = (line: Line | Sample): void => {
+    if (isClosed) return;
+    series.see(line);
+    watcher?.see(line);
+  };
   return {
     stages,
     begin: async (makeDraft) => {
@@ -55,11 +62,11 @@ export const createRecorder = (folder: RunFolder): Recorder => {
     line: (line) => {
       const name = outcomeName(line);
       if (name !== null) seen.add(name);
-      if (!isClosed) series.see(line);
+      show(line);
       void write(() => history.write(JSON.stringify(line)));
     },
     sample: (sample) => {
-      if (!isClosed) series.see(sample);
+      show(sample);
       void write(() => samples.write(JSON.stringify(sample)));
     },
     addStage: ({ lines: _, facts, ...stage }) =>
@@ -80,6 +87,7 @@ export const createRecorder = (folder: RunFolder): Recorder => {
       await history.close();
       await ledger.close();
       await samples.close();
+      await watcher?.close();
     },
   };
 };
