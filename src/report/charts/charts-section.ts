@@ -36,9 +36,7 @@ const controls = (course: Course, stage: string): Markup =>
 const faultTimes = (course: Course): Markup | null => {
   const fault = courseOfFault(course);
   if (fault === null) return null;
-  const bin = milliseconds(fault.binS * 1000);
-  const after = (s: number | null, none: string): string =>
-    s === null ? none : s <= fault.binS ? `within ${bin}` : `${milliseconds(s * 1000)}, to ${bin}`;
+  const after = (s: number | null, none: string): string => (s === null ? none : `within ${milliseconds(s * 1000)}`);
   return html`<dl class="facts"><dt>to detect</dt><dd>${after(fault.detectedAfterS, "nothing was seen by callers")}</dd><dt>to heal</dt><dd>${fault.healedAfterS === null ? "not confirmed" : milliseconds(fault.healedAfterS * 1000)}</dd><dt>to recover</dt><dd>${after(fault.recoveredAfterS, "not known")}</dd></dl>`;
 };
 

@@ -44,12 +44,14 @@ const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number):
     if (fault === undefined) continue;
     const key = `${fault.experiment} ${fault.link} ${fault.fault}`;
     const atS = (at_ms - fromMs) / 1000;
-    if (name === "injected") {
-      const band = { name: fault.experiment, fromS: atS, toS: spanS, tookEffect: fault.took_effect === true };
+    // It may act from the moment on at which it was asked for.
+    if (name === "injecting" || (name === "injected" && !open.has(key))) {
+      const band = { name: fault.experiment, fromS: atS, toS: spanS, tookEffect: false };
       open.set(key, band);
       bands.push(band);
     }
     const band = open.get(key);
+    if (name === "injected" && band !== undefined) band.tookEffect = fault.took_effect === true;
     if (name === "healed" && band !== undefined) {
       band.toS = atS;
       open.delete(key);

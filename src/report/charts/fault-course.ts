@@ -3,14 +3,15 @@
  * how long the link took to heal, and how long after that calls still ended otherwise. No finer than a bin.
  */
 import { sumOf } from "../../history/series.ts";
-import { milliseconds, seconds } from "./chart-figures.ts";
+import { milliseconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 
 type FaultCourse = {
   experiment: string;
-  /** Seconds of the stage. */
-  injectedS: number;
-  /** From injection to the first call that ended otherwise; `null` where none did. */
+  /**
+   * From when the fault was asked for, since it may act from then on, to the end of the bin of the first call that ended
+   * otherwise; `null` where none did.
+   */
   detectedAfterS: number | null;
   /** From the order to heal to its confirmation; `null` where it was not confirmed. */
   healedAfterS: number | null;
@@ -32,10 +33,10 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
   const [asked, injected, healing, healed] = ["injecting", "injected", "healing", "healed"].map(of);
   if (injected?.fault === undefined) return null;
   const atS = (event: { at_ms: number }): number => (event.at_ms - series.from_ms) / 1000;
-  const injectedS = atS(injected);
+  const askedS = atS(asked ?? injected);
   const { experiment } = injected.fault;
   // What callers saw before anything was touched is the steady state, whatever it is.
-  const firstBin = Math.max(0, Math.floor(atS(asked ?? injected) / binS));
+  const firstBin = Math.max(0, Math.floor(askedS / binS));
   const usual = new Set(
     Object.entries(series.by_outcome)
       .filter(([, counts]) => sumOf(counts.slice(0, firstBin)) > 0)
@@ -49,11 +50,10 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
   const healedS = healed === undefined ? null : atS(healed);
   const found = {
     experiment,
-    injectedS,
     calls,
     binS,
     outcomes: unusual.map(([outcome]) => outcome),
-    detectedAfterS: calls === 0 ? null : Math.max(0, first * binS - injectedS),
+    detectedAfterS: calls === 0 ? null : Math.max(0, (first + 1) * binS - askedS),
     healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
     recoveredAfterS: healedS === null ? null : Math.max(0, calls === 0 ? 0 : (last + 1) * binS - healedS),
   };
@@ -63,17 +63,15 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
 const sentenceOf = (found: Omit<FaultCourse, "sentence">, course: Course, tookEffect: boolean): string => {
   const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
   if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
-  const within = (s: number): string =>
-    s <= binS ? `within ${milliseconds(binS * 1000)}` : `after ${milliseconds(s * 1000)}`;
   const heal =
     healedAfterS === null ? "It was not confirmed healed." : `The link healed in ${milliseconds(healedAfterS * 1000)}`;
   if (calls === 0 || detectedAfterS === null)
     return `Callers saw nothing of ${experiment}: every call ended as before it. ${heal}${healedAfterS === null ? "" : "."}`;
-  const seen = `Callers saw ${experiment} ${within(detectedAfterS)} (${calls} calls ended ${outcomes.join(" or ")}).`;
+  const seen = `Callers saw ${experiment} within ${milliseconds(detectedAfterS * 1000)} (${calls} calls ended ${outcomes.join(" or ")}).`;
   if (healedAfterS === null || recoveredAfterS === null) return `${seen} ${heal}`;
   return lastIsUnusual(found, course)
     ? `${seen} ${heal}, and the stage ended before calls ended as before.`
-    : `${seen} ${heal}; calls ended as before ${recoveredAfterS <= binS ? "at once" : `${seconds(Number(recoveredAfterS.toFixed(1)))} after that`}.`;
+    : `${seen} ${heal}; calls ended as before ${recoveredAfterS <= binS ? "at once" : `within ${milliseconds(recoveredAfterS * 1000)} after that`}.`;
 };
 
 /** Whether the last calls of the stage still ended otherwise. */

@@ -37,8 +37,10 @@ const findingOf = (rows: readonly Row[]): string => {
     heaviest === worst &&
     rows.length > 2 &&
     heaviest.offered > (3 * sumOf(rows.map(({ offered }) => offered))) / rows.length;
+  const least = Math.min(...rows.slice(1).map(({ answered, offered }) => answered / offered));
+  const others = least === 1 ? "all of theirs" : `at least ${share(least, 1)} of theirs`;
   return isNoisy
-    ? `${worst.org} offered most and had ${low} of its calls answered, the others ${share(Math.min(...rows.slice(1).map((row) => row.answered / row.offered)), 1)} or more${index}.`
+    ? `${worst.org} offered most and had ${low} of its calls answered, the others ${others}${index}.`
     : `Between ${low} (${worst.org}) and ${high} (${best.org}) of an organization's own calls were answered${index}.`;
 };
 

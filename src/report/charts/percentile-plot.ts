@@ -11,7 +11,7 @@ import { html } from "../markup.ts";
 import { milliseconds } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logTicks } from "./log-ticks.ts";
-import { isEnough, quantileIfEnough } from "./quantile-line.ts";
+import { ABOVE_LEAST, isEnough, quantileIfEnough } from "./quantile-line.ts";
 import type { TimeLimit } from "./time-limits.ts";
 
 const HEIGHT = 190;
@@ -32,6 +32,9 @@ const pointsOf = (buckets: SparseBuckets): Point[] => {
     if (isEnough(n, seen / n)) points.push({ stretch: n / (n - seen), ms });
     seen += buckets[i + 1] as number;
   }
+  // The last bucket reaches as far as there are enough calls.
+  const last = points.at(-1);
+  if (last !== undefined && n / ABOVE_LEAST > last.stretch) points.push({ stretch: n / ABOVE_LEAST, ms: last.ms });
   return points;
 };
 

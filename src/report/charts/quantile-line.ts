@@ -1,7 +1,8 @@
 /** A quantile over time, only where enough calls stand behind it: bins are joined until at least 5 lie above it. */
 import { countOf, mergeSparse, quantileMs, type SparseBuckets } from "../../history/log-buckets.ts";
 
-const ABOVE_LEAST = 5;
+/** Calls that have to lie above a quantile. */
+export const ABOVE_LEAST = 5;
 
 export const isEnough = (n: number, p: number): boolean => n * (1 - p) >= ABOVE_LEAST - 1e-9;
 

@@ -33,16 +33,26 @@ export const bandShapes = (course: Course, height: number): Markup[] => [
   }),
 ];
 
-/** Names of the bands, above the drawing. */
+/** Share of the axis that a name takes, so that two do not lie on each other. */
+const NAME_ROOM = 0.25;
+
+/** Names of bands and marks, above the drawing. */
 export const bandLabels = (course: Course): Markup[] => {
-  let lastEnd = -1;
-  return course.bands.flatMap(({ fromS, name, tookEffect }) => {
-    const at = Math.max(0, fromS / course.spanS);
-    if (at < lastEnd) return [];
-    lastEnd = at + 0.25;
-    const text = `${name}${tookEffect ? "" : ", no effect"}`;
+  const names = [
+    ...course.bands.map(({ fromS, name, tookEffect }) => ({
+      s: fromS,
+      text: `${name}${tookEffect ? "" : ", no effect"}`,
+    })),
+    ...course.marks.map(({ atS, name }) => ({ s: atS, text: name })),
+  ].sort((a, b) => a.s - b.s);
+  let free = -1;
+  return names.flatMap(({ s, text }) => {
+    const at = Math.max(0, s / course.spanS);
+    if (at < free) return [];
+    free = at + NAME_ROOM;
+    const anchor = at > 1 - NAME_ROOM ? html` text-anchor="end"` : null;
     return [
-      html`<text class="band-name" data-s="${fromS.toFixed(2)}" x="${percent(at)}" y="${inFrame(-6)}" fill="currentColor">${text}</text>`,
+      html`<text class="band-name" data-s="${s.toFixed(2)}" x="${percent(at)}" y="${inFrame(-6)}" fill="currentColor"${anchor}>${text}</text>`,
     ];
   });
 };
