@@ -10,6 +10,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
 import type { RunDocument } from "../src/history/run-document.ts";
 import { madeRun } from "../src/report/made-run.ts";
+import { madeSeries } from "../src/report/made-series.ts";
 import { openRunFolder, type RunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/write-reports.ts";
 import { Journal } from "../src/supervision/journal.ts";
@@ -60,7 +61,7 @@ const TEXTS = JSON.stringify(madeRun()).split('"').length;
 
 const filesOf = async (redactor: Redactor, document: RunDocument, text: string): Promise<[string, string][]> => {
   const folder: RunFolder = openRunFolder(path, redactor);
-  await writeReports(folder, document);
+  await writeReports(folder, document, madeSeries({ calls: 60, text, withFault: true }));
   const writer = folder.openLines("history.ndjson");
   await writer.write(JSON.stringify({ id: "1", error: text }));
   await writer.close();

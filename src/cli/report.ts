@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
+import { htmlOverlay, type Recorded } from "../report/html-overlay.ts";
 import { terminalText } from "../report/terminal.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { openRunFolder } from "../run/run-folder.ts";
@@ -9,14 +10,15 @@ import { writeReports } from "../run/write-reports.ts";
 import { EXIT } from "./exit-codes.ts";
 
 type ReportOptions = { json?: boolean };
+type Reported = Recorded & { folder: string };
 
 /** When several runs were asked for, the worst decides (interface.md section 1). */
 const ORDER = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];
 
-const reportOne = async (path: string, options: ReportOptions): Promise<number> => {
+const reportOne = async (path: string, options: ReportOptions): Promise<Reported> => {
   const folder = resolve(existsSync(join(path, "run.json")) || !path.endsWith("run.json") ? path : join(path, ".."));
-  const { document, changed } = judgeAgain(folder);
-  await writeReports(openRunFolder(folder), document);
+  const { document, series, changed } = judgeAgain(folder);
+  await writeReports(openRunFolder(folder), document, series);
   if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
   const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   process.stderr.write(`${terminalText(document, { folder, colour })}\n`);
@@ -25,18 +27,26 @@ const reportOne = async (path: string, options: ReportOptions): Promise<number> 
       ? "Judged again from its files: every claim as the run wrote it.\n"
       : `Judged again from its files, ${changed.length} claims differ: ${changed.map(({ id, was, is }) => `${id} was ${was?.verdict ?? "absent"}, is ${is.verdict}`).join("; ")}\n`,
   );
-  return document.exit_code;
+  return { folder, document, series };
+};
+
+/** Two runs over each other, in the folder of the second. */
+const overlay = async (a: Reported, b: Reported): Promise<void> => {
+  const { writeText, pathOf } = openRunFolder(b.folder);
+  await writeText("compared.html", htmlOverlay(a, b));
+  process.stderr.write(`Both runs over each other: ${pathOf("compared.html")}\n`);
 };
 
 export const reportCommand = (): Command =>
   new Command("report")
-    .description("judge recorded runs again from their files and render them again")
+    .description("judge recorded runs again and render them again; two are compared")
     .argument("<run...>", "run folders")
     .option("--json", "print the content of run.json on stdout")
     .action(async (runs: string[], options: ReportOptions) => {
-      const codes: number[] = [];
-      for (const run of runs) {
-        codes.push(await reportOne(run, options));
-      }
+      const reported: Reported[] = [];
+      for (const run of runs) reported.push(await reportOne(run, options));
+      const [a, b] = reported;
+      if (reported.length === 2 && a !== undefined && b !== undefined) await overlay(a, b);
+      const codes = reported.map(({ document }) => document.exit_code);
       process.exitCode = ORDER.find((code) => codes.includes(code)) ?? codes[0] ?? EXIT.usage;
     });

@@ -51,7 +51,10 @@ const call = (more: Partial<CallLine> & { tookMs?: number } = {}): CallLine => {
     org: "a",
     route: "design.styles",
     // It left 5 ms late, which is the caller's own time to wait as well.
-    ...{ intended_us: 0, sent_us: 5_000, first_us: tookMs * 1000, done_us: tookMs * 1000 },
+    intended_us: 0,
+    sent_us: 5_000,
+    first_us: tookMs * 1000,
+    done_us: tookMs * 1000,
     outcome: "200",
     clock_error_us: 0,
     ...line,

@@ -32,8 +32,10 @@ const list = (texts: readonly string[]): Markup =>
   html`<ul class="ids">${texts.map((t) => html`<li><code>${t}</code></li>`)}</ul>`;
 
 /** Breaks between arguments only, not at the hyphens in them. */
-const command = (text: string): Markup =>
-  html`<code class="replay">${text.split(" ").map((argument) => html`<span>${argument}</span> `)}</code>`;
+const command = (text: string): Markup => {
+  const whole = (argument: string) => (argument.includes("-") ? html`<span>${argument}</span> ` : `${argument} `);
+  return html`<code class="replay">${text.split(" ").map(whole)}</code>`;
+};
 
 const why = (claim: Claim): Markup => {
   const reason = claim.verdict === "skipped" ? claim.reason.replace(/^skipped: */, "missing: ") : claim.reason;
@@ -55,9 +57,9 @@ const again = (claim: Claim): Markup => {
 
 const row = (claim: Claim): Markup => {
   const spec = claim.spec.length === 0 ? null : html`<span class="muted">, items ${claim.spec.join(", ")}</span>`;
-  return html`<tr><td data-label="verdict">${badge(claim.verdict)}</td>
-<td data-label="claim"><code class="id">${claim.id}</code><div class="small"><b>${claim.level}</b>${spec}</div></td>
-<td data-label="why">${why(claim)}</td><td data-label="evidence and replay">${again(claim)}</td></tr>`;
+  return html`<tr><td>${badge(claim.verdict)}</td>
+<td><code class="id">${claim.id}</code><div class="small"><b>${claim.level}</b>${spec}</div></td>
+<td>${why(claim)}</td><td>${again(claim)}</td></tr>`;
 };
 
 const table = (claims: readonly Claim[]): Markup =>

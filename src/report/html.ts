@@ -1,17 +1,19 @@
 /**
- * `report.html`: one page that holds all it shows. It loads nothing and runs nothing (its own policy forbids both), opens
- * from a file, in light and dark, on a phone, on paper. The verdict stands first, then why, then what was not judged.
+ * `report.html`: one page that holds all it shows. It loads nothing and runs nothing but one script of its own, which its
+ * policy names by its hash and without which it is whole. It opens from a file, in light and dark, on a phone, on paper. The verdict stands first, then why, then what was not judged.
  */
 import type { RunDocument, Verdict } from "../history/run-document.ts";
+import type { Series } from "../history/series.ts";
+import { chartsSection, type Found } from "./charts/charts-section.ts";
+import type { Detail } from "./charts/course.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "./claim-order.ts";
-import { oneLine } from "./escape.ts";
+import { oneLine, utf8Bytes } from "./escape.ts";
 import { count, counted, duration, moment } from "./figures.ts";
 import { claimsSection, sign } from "./html-claims.ts";
 import { environmentSection, measurementsSection, notJudgedSection } from "./html-facts.ts";
 import { faultsSection, stagesSection } from "./html-stages.ts";
-import { PAGE_STYLE } from "./html-style.ts";
-import { html, Markup } from "./markup.ts";
-import { patterns } from "./outcome-bar.ts";
+import { html, type Markup } from "./markup.ts";
+import { pageShell } from "./page-shell.ts";
 import { whyOf } from "./verdict.ts";
 
 const FIRST_MAX = 5;
@@ -63,6 +65,7 @@ const tiles = (run: RunDocument): Markup => {
 };
 
 const CONTENTS = [
+  ["courses", "Over time"],
   ["claims", "Claims"],
   ["not-judged", "Not judged"],
   ["stages", "Stages"],
@@ -71,33 +74,66 @@ const CONTENTS = [
   ["environment", "Where it ran"],
 ] as const;
 
-const contents = (run: RunDocument): Markup => {
-  const there = CONTENTS.filter(([id]) => id !== "measurements" || run.measurements.length > 0);
+const contents = (run: RunDocument, charts: Markup | null): Markup => {
+  const there = CONTENTS.filter(
+    ([id]) => (id !== "measurements" || run.measurements.length > 0) && (id !== "courses" || charts !== null),
+  );
   return html`<nav aria-label="Contents">${there.map(([id, name]) => html`<a href="#${id}">${name}</a> `)}</nav>`;
 };
 
-/** A whole HTML document. */
-export const htmlReport = (run: RunDocument): string => {
+const page = (run: RunDocument, charts: Markup | null): string => {
   const title = `${run.verdict}: ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}`;
-  const page = html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">
-<title>${title}</title><style>${new Markup(PAGE_STYLE)}</style></head>
-<body>${patterns()}<main>
-<header><p class="brand">Floodgate</p><p class="muted">${run.profile} on ${run.target.name}, seed ${run.seed}, ${moment(run.started_at)}<br><code>${run.id}</code></p></header>
+  return pageShell(
+    title,
+    html`<header><p class="brand">Floodgate</p><p class="muted">${run.profile} on ${run.target.name}, seed ${run.seed}, ${moment(run.started_at)}<br><code>${run.id}</code></p></header>
 ${banner(run)}
 ${coverageLine(run)}
 ${tiles(run)}
-${contents(run)}
+${contents(run, charts)}
+${charts}
 ${claimsSection(run)}
 ${notJudgedSection(run)}
 ${stagesSection(run)}
 ${faultsSection(run)}
 ${measurementsSection(run)}
 ${environmentSection(run)}
-<footer class="muted small">Times of a shared machine decide nothing by themselves. The same facts for programs: run.json, junit.xml, ctrf.json, metrics.prom; every call: history.ndjson.</footer>
-</main></body></html>
-`;
-  return page.text;
+<footer class="muted small">Times of a shared machine decide nothing by themselves. The same facts for programs: run.json, series.json, junit.xml, ctrf.json, metrics.prom; every call: history.ndjson.</footer>`,
+    charts !== null,
+  );
+};
+
+const MEGABYTE = 1_048_576;
+const BYTES_MOST = MEGABYTE;
+const BYTES_AT_ALL = 3 * MEGABYTE;
+
+/** From the finest to the coarsest; a page takes the first with which it is small enough. */
+const DETAILS: readonly Detail[] = [
+  { binsMost: 300, rowsMost: 60, folded: "all" },
+  { binsMost: 160, rowsMost: 40, folded: "all" },
+  { binsMost: 100, rowsMost: 25, folded: "all" },
+  { binsMost: 100, rowsMost: 25, folded: "main" },
+  { binsMost: 60, rowsMost: 15, folded: "main" },
+  { binsMost: 40, rowsMost: 8, folded: "least" },
+  { binsMost: 24, rowsMost: 4, folded: "least" },
+];
+
+const COARSER =
+  "There are many stages: to keep this page small, bins are coarser and tables shorter than they could be";
+const noteOf = (detail: Detail): string | null => {
+  if (detail === DETAILS[0]) return null;
+  return `${COARSER}${detail.folded !== "all" ? ", and a stage that starts folded has only its main charts" : ""}. series.json has all of it.`;
+};
+const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
+
+/** A whole HTML document: at most 1 MB where coarser charts can bring that about, and never more than 3 MB for charts. */
+export const htmlReport = (run: RunDocument, series?: Series, found: Found = {}): string => {
+  if (series === undefined) return page(run, null);
+  let text = "";
+  for (const detail of DETAILS) {
+    const charts = chartsSection(run, series, found, detail, noteOf(detail));
+    text = page(run, charts);
+    if (charts === null || utf8Bytes(text) <= BYTES_MOST) return text;
+  }
+  if (utf8Bytes(text) <= BYTES_AT_ALL) return text;
+  return page(run, html`<section class="card" id="courses"><h2>Over time</h2><p>${NO_CHARTS}</p></section>`);
 };

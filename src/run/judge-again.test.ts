@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -78,15 +78,17 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
     exitCode: null,
     environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
   };
-  await writeReports(folder, composeDocument(about));
+  await writeReports(folder, composeDocument(about), recorder.series());
   return path;
 };
 
 test("the same history gets the same verdict, byte for byte", async () => {
   const folder = await recordRun(["401", "401", "401"]);
-  const { document, changed } = judgeAgain(folder);
+  const written = readFileSync(join(folder, "series.json"), "utf8");
+  const { document, series, changed } = judgeAgain(folder);
   expect(changed).toEqual([]);
-  await writeReports(openRunFolder(folder), document);
+  await writeReports(openRunFolder(folder), document, series);
+  expect(readFileSync(join(folder, "series.json"), "utf8")).toBe(written);
   expect(JSON.stringify(judgeAgain(folder).document)).toBe(JSON.stringify(document));
   expect(document.verdict).toBe("pass");
 });

@@ -4,8 +4,11 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { SeriesFold } from "../history/fold-series.ts";
 import type { LedgerLine, Line } from "../history/line.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
+import type { Sample } from "../history/sample.ts";
+import type { Series } from "../history/series.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
@@ -33,8 +36,19 @@ const linesOf = <T>(text: string): T[] => {
 
 type JudgedAgain = {
   document: RunDocument;
+  series: Series;
   /** Claims whose verdict or wording is not what the run itself wrote. */
   changed: { id: string; was: Claim | null; is: Claim }[];
+};
+
+/** Of the same lines as those of the run. Gauges and CPU are in a file of their own, which older runs do not have. */
+const seriesOf = (folder: string, history: readonly Line[], stages: readonly StageRecord[]): Series => {
+  const fold = new SeriesFold();
+  for (const line of history) fold.see(line);
+  const samples = join(folder, "samples.ndjson");
+  if (existsSync(samples)) for (const sample of linesOf<Sample>(readFileSync(samples, "utf8"))) fold.see(sample);
+  for (const { facts } of stages) fold.limits(facts.stage, facts.limits);
+  return fold.end();
 };
 
 export const judgeAgain = (folder: string): JudgedAgain => {
@@ -77,6 +91,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const stopped = recorded.exit_code > 4;
   return {
     document: { ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code },
+    series: seriesOf(folder, history, stages),
     changed,
   };
 };

@@ -20,6 +20,7 @@ import { fromTarget } from "./deployments/from-target.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-of-run.ts";
 import { prepareFixtures } from "./fixtures.ts";
+import { startOtlpExport } from "./otlp-export.ts";
 import type { PreparedTarget } from "./prepare-target.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
 import { doubt, judgeSecrets } from "./run-claims.ts";
@@ -94,6 +95,7 @@ const makeContext = (
       return known;
     },
     line: recorder.line,
+    sample: recorder.sample,
     addStage: async (outcome) => {
       await recorder.addStage(outcome);
       events.stage(outcome);
@@ -146,7 +148,7 @@ const finish = async (
     ),
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM ?? null),
   });
-  await writeReports(folder, document);
+  await writeReports(folder, document, recorder.series());
   return document;
 };
 
@@ -179,7 +181,13 @@ export const recordRun = async (
       progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
     };
     const journal = new Journal(folder.pathOf("journal.ndjson"));
-    const recorder = createRecorder(folder);
+    const watcher = startOtlpExport({
+      env: process.env,
+      resource: { "floodgate.run": folder.id, "floodgate.profile": profile, "floodgate.seed": `${request.seed}` },
+      startMs: started.getTime(),
+      onWarning: events.warning,
+    });
+    const recorder = createRecorder(folder, watcher);
     await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));
     try {
       const open = await Supervisor.open({

@@ -15,7 +15,7 @@ afterEach(() => rmSync(reports, { recursive: true }));
 
 const STAGE: StageOutcome = {
   summary: madeRun().stages[0] as StageOutcome["summary"],
-  facts: { stage: "late" } as StageOutcome["facts"],
+  facts: { stage: "late", limits: {} } as StageOutcome["facts"],
   lines: [],
   claims: [],
   measurements: [],

@@ -2,8 +2,12 @@
  * Writes a run down as it happens: a line of the history when its call has ended, the ledger and the facts of a stage when
  * the stage has. What is killed leaves all of that, and a `run.json` that says that the run did not end.
  */
+import { SeriesFold } from "../history/fold-series.ts";
 import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
+import type { Sample } from "../history/sample.ts";
+import type { Series } from "../history/series.ts";
+import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { RecordedStage, StageOutcome } from "./stages/stage-outcome.ts";
@@ -13,16 +17,22 @@ export type Recorder = {
   /** Makes every file of the run. `draft`: the document of a run that is killed now, written again after each stage. */
   begin(draft: () => RunDocument): Promise<void>;
   line(line: Line): void;
+  sample(sample: Sample): void;
   addStage(outcome: StageOutcome): Promise<void>;
   readonly stages: readonly RecordedStage[];
   /** How many of the specification's outcomes were seen. */
   outcomesSeen(): number;
+  /** What the run looked like over time, so far. */
+  series(): Series;
   close(): Promise<void>;
 };
 
-export const createRecorder = (folder: RunFolder): Recorder => {
+/** `watcher`: is shown every line and sample as well, and closed at the end. */
+export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = null): Recorder => {
   const history = folder.openLines("history.ndjson");
   const ledger = folder.openLines("ledger.ndjson");
+  const samples = folder.openLines("samples.ndjson");
+  const series = new SeriesFold();
   const records: StageRecord[] = [];
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();
@@ -37,6 +47,11 @@ export const createRecorder = (folder: RunFolder): Recorder => {
     writing.catch(() => undefined);
     return writing;
   };
+  const show = (line: Line | Sample): void => {
+    if (isClosed) return;
+    series.see(line);
+    watcher?.see(line);
+  };
   return {
     stages,
     begin: async (makeDraft) => {
@@ -47,24 +62,33 @@ export const createRecorder = (folder: RunFolder): Recorder => {
     line: (line) => {
       const name = outcomeName(line);
       if (name !== null) seen.add(name);
+      show(line);
       void write(() => history.write(JSON.stringify(line)));
+    },
+    sample: (sample) => {
+      show(sample);
+      void write(() => samples.write(JSON.stringify(sample)));
     },
     addStage: ({ lines: _, facts, ...stage }) =>
       write(async () => {
         if (facts.totals_only === true) for (const name of outcomesCounted(stage.summary)) seen.add(name);
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
+        series.limits(facts.stage, facts.limits);
         records.push({ facts: others, hasLedger: charges !== undefined });
         await folder.writeJson("stages.json", records);
         stages.push(stage);
         if (draft !== null) await folder.writeJson("run.json", draft());
       }),
     outcomesSeen: () => seen.size,
+    series: () => series.end(),
     close: async () => {
       isClosed = true;
       await writing;
       await history.close();
       await ledger.close();
+      await samples.close();
+      await watcher?.close();
     },
   };
 };

@@ -1,6 +1,7 @@
 /** What the body of a recorded run has to work with; recorded-run.ts makes it. */
 import type { Line } from "../history/line.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
+import type { Sample } from "../history/sample.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
@@ -44,6 +45,8 @@ export type RunContext = {
   tool(name: ToolName): Promise<string>;
   /** Writes a line of the history as it comes. */
   line(line: Line): void;
+  /** Writes down what deployment and machine showed meanwhile. */
+  sample(sample: Sample): void;
   /** Keeps a stage's result, writes its facts and ledger, and lets its lines go. */
   addStage(outcome: StageOutcome): Promise<void>;
   addClaims(claims: readonly Claim[]): void;

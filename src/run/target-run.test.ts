@@ -7,9 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
-import type { RunDocument } from "../history/run-document.ts";
+import type { RunDocument, StageSummary } from "../history/run-document.ts";
+import { outcomesOf, type Series, type StageSeries, sumOf } from "../history/series.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
+import { judgeAgain } from "./judge-again.ts";
 import { runStages } from "./run-stages.ts";
 import { scenarioStage } from "./suites/scenario.ts";
 
@@ -75,6 +77,28 @@ describe("a run on a target file", () => {
     expect(claimOf(document, "run/completed")?.reason).toContain("stop_when.error_rate");
     expect(document.spent?.requests).toBe(stub.asked.length);
     expect(stub.asked.length).toBeLessThan(200);
+  });
+
+  test("writes its series, whose bins add up to every outcome, and the same series when it is judged again", async () => {
+    let n = 0;
+    stub.instead = (_, res) => {
+      n += 1;
+      if (n % 3 !== 0) return false;
+      res.writeHead(n % 6 === 0 ? 503 : 502, { "content-type": "application/json" }).end("{}");
+      return true;
+    };
+    const document = await play({});
+    const text = readFileSync(join(folder, "run", "series.json"), "utf8");
+    const { stages } = JSON.parse(text) as Series;
+    expect(stages.map(({ stage }) => stage)).toEqual(document.stages.map(({ name }) => name));
+    expect(stages.map(outcomesOf)).toEqual(document.stages.map(({ by_outcome }) => by_outcome));
+    const [series] = stages as [StageSeries];
+    const { sent } = (document.stages[0] as StageSummary).calls;
+    expect(Object.keys(series.by_outcome).length).toBeGreaterThan(2);
+    expect([series.offered, series.started, series.ended].map(sumOf)).toEqual([sent, sent, sent]);
+    expect(series.generator.generator_cores?.some((cores) => cores !== null)).toBe(process.platform === "linux");
+    expect(`${JSON.stringify(judgeAgain(join(folder, "run")).series)}\n`).toBe(text);
+    expect(readFileSync(join(folder, "run", "report.html"), "utf8")).toContain('<figure class="chart timed"');
   });
 
   test("prepares the deployment by its fixtures, reset first, and journals them", async () => {

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { maskSecrets } from "../../contract/credentials.ts";
 import type { Problem } from "../open-loop/job.ts";
+import { k6Outputs } from "./k6-outputs.ts";
 
 export type K6Exit = {
   code: number | null;
@@ -65,7 +66,13 @@ export const startK6 = (
 ): K6Process => {
   const child = spawn(binary, args, {
     cwd: folder,
-    env: { K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false", HOME: folder, ...environment },
+    env: {
+      K6_NO_USAGE_REPORT: "true",
+      K6_AUTO_EXTENSION_RESOLUTION: "false",
+      HOME: folder,
+      ...k6Outputs(process.env),
+      ...environment,
+    },
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
   });

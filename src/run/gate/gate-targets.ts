@@ -153,6 +153,7 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
       }
       context.addClaims(result.claims);
       context.addMeasurements(result.measurements);
+      await context.folder.writeJson("gate.json", { schema: "floodgate/gate@1", comparisons: result.comparisons });
       await context.folder.writeText("gate.txt", `${result.table.join("\n")}\n`);
       table = result.table;
     },

@@ -17,6 +17,7 @@ import { PROBE_S } from "../../gate/capacity-probes.ts";
 import { gateClaims, gateMeasurements, sinkingClaim } from "../../gate/gate-claims.ts";
 import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
+import type { Comparison } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
 import type { Claim, Measurement } from "../../history/run-document.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
@@ -49,6 +50,7 @@ type GateEvents = { step(text: string): void; progress(text: string): void; note
 type GateResult = {
   claims: Claim[];
   measurements: Measurement[];
+  comparisons: readonly Comparison[];
   table: string[];
   /** Of each side, in time order. */
   blocks: Readonly<Record<Side, PlayedBlock[]>>;
@@ -129,7 +131,7 @@ export const runGate = async (
       got: reason,
       replay: room.replay,
     };
-    return { claims: [claim], measurements: [], table: [], blocks, notes };
+    return { claims: [claim], measurements: [], comparisons: [], table: [], blocks, notes };
   };
 
   const isOver = (): boolean =>
@@ -187,5 +189,5 @@ export const runGate = async (
     sinkingClaim(sinking, GATE_STAGE, room.replay),
   ];
   const measurements = gateMeasurements(comparisons, GATE_STAGE);
-  return { claims, measurements, table: gateTable(comparisons, claims), blocks, notes };
+  return { claims, measurements, comparisons, table: gateTable(comparisons, claims), blocks, notes };
 };

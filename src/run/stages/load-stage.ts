@@ -31,6 +31,7 @@ import { sloClaims } from "./objectives.ts";
 import { observe, observedStage } from "./observers.ts";
 import { type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
+import { sampleStage } from "./sampling.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 import { readTenants, readWitnesses } from "./witnesses.ts";
@@ -82,6 +83,7 @@ const play = async (
 ): Promise<Played> => {
   const { disturbance } = plan;
   const forgets: (() => void)[] = [];
+  const pids: number[] = [];
   const recent = createRecentCalls();
   const loadOver = new AbortController();
   const faults: FaultLine[] = [];
@@ -107,7 +109,9 @@ const play = async (
     onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
     onSpawn: ({ pid }) => {
       // One that could not be spawned has no number; the driver reports it.
-      if (pid !== undefined) forgets.push(context.supervisor.adopt(`the ${plan.driver} driver`, pid));
+      if (pid === undefined) return;
+      pids.push(pid);
+      forgets.push(context.supervisor.adopt(`the ${plan.driver} driver`, pid));
     },
     onFolder: (path) => void forgets.push(context.supervisor.ownFolder(`${plan.name}: what k6 is handed`, path)),
     signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
@@ -134,6 +138,13 @@ const play = async (
     besideOver = disturbing();
     return besideOver;
   };
+  const endSampling = sampleStage({
+    stage: plan.name,
+    apis: deployment.target.control?.api ?? [],
+    pids,
+    nowUs: context.nowUs,
+    onSample: context.sample,
+  });
   try {
     const driver = await driverFor(context, plan);
     const driven = await driver(drive, disturbance === undefined ? undefined : beside).finally(() => loadOver.abort());
@@ -141,6 +152,7 @@ const play = async (
     await besideOver;
     return { driven, disturbed, faults };
   } finally {
+    endSampling();
     for (const forget of forgets) forget();
   }
 };

@@ -1,0 +1,72 @@
+/**
+ * Durations counted in logarithmic buckets, as a series keeps them for each moment: 16 buckets for each power of two of
+ * microseconds, so that a value read back is within 2.2 % of the one recorded. Much coarser than `Histogram`, and small
+ * enough to be kept a thousand times over. Two of them merge into exactly the one that had recorded both.
+ */
+
+/** Buckets for each doubling. */
+const BUCKETS_PER_OCTAVE = 16;
+/** 2^43 us are 101 days. */
+const BUCKET_LAST = 43 * BUCKETS_PER_OCTAVE - 1;
+
+/** Flat pairs `bucket, count`, ascending, without empty buckets; `[]` where nothing was recorded. */
+export type SparseBuckets = number[];
+
+/** Below 1 us, and below zero (two clocks that differ by less than their error), is bucket 0. */
+export const bucketOf = (us: number): number => {
+  if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
+  return us <= 1 ? 0 : Math.min(BUCKET_LAST, Math.floor(Math.log2(us) * BUCKETS_PER_OCTAVE));
+};
+
+/** Where a bucket begins, in microseconds. */
+export const bucketFromUs = (bucket: number): number => 2 ** (bucket / BUCKETS_PER_OCTAVE);
+
+/** What stands for all values of a bucket: its geometric middle, in microseconds. */
+export const bucketMiddleUs = (bucket: number): number => 2 ** ((bucket + 0.5) / BUCKETS_PER_OCTAVE);
+
+export class LogBuckets {
+  readonly #counts = new Map<number, number>();
+
+  record(us: number): void {
+    this.#add(bucketOf(us), 1);
+  }
+
+  merge(sparse: readonly number[]): this {
+    for (let i = 0; i + 1 < sparse.length; i += 2) this.#add(sparse[i] as number, sparse[i + 1] as number);
+    return this;
+  }
+
+  toSparse(): SparseBuckets {
+    return [...this.#counts].sort(([a], [b]) => a - b).flat();
+  }
+
+  #add(bucket: number, count: number): void {
+    this.#counts.set(bucket, (this.#counts.get(bucket) ?? 0) + count);
+  }
+}
+
+export const mergeSparse = (some: Iterable<readonly number[]>): SparseBuckets => {
+  const all = new LogBuckets();
+  for (const one of some) all.merge(one);
+  return all.toSparse();
+};
+
+/** How many values were recorded. */
+export const countOf = (sparse: readonly number[]): number => {
+  let n = 0;
+  for (let i = 1; i < sparse.length; i += 2) n += sparse[i] as number;
+  return n;
+};
+
+/** The value of nearest rank ceil(p n), in milliseconds; `null` while nothing was recorded. */
+export const quantileMs = (sparse: readonly number[], p: number): number | null => {
+  const n = countOf(sparse);
+  if (n === 0) return null;
+  const rank = Math.max(1, Math.ceil(p * n * (1 - 1e-12)));
+  let seen = 0;
+  for (let i = 0; i + 1 < sparse.length; i += 2) {
+    seen += sparse[i + 1] as number;
+    if (seen >= rank) return bucketMiddleUs(sparse[i] as number) / 1000;
+  }
+  return null;
+};

@@ -1,0 +1,132 @@
+import { describe, expect, test } from "vitest";
+import type { Series } from "../../history/series.ts";
+import { outcomesOf, sumOf } from "../../history/series.ts";
+import { utf8Bytes } from "../escape.ts";
+import { HOSTILE } from "../hostile-text.ts";
+import { htmlReport } from "../html.ts";
+import { madeClaim, madeRun } from "../made-run.ts";
+import { madeSeries } from "../made-series.ts";
+import { courseOf } from "./course.ts";
+import { courseOfFault } from "./fault-course.ts";
+import { inFlightByCallers } from "./in-flight-chart.ts";
+import { layersOf } from "./layers.ts";
+import { loadChart } from "./load-chart.ts";
+import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
+import { quantileOverTime } from "./quantile-line.ts";
+
+const DETAIL = { binsMost: 300, rowsMost: 60, folded: "all" } as const;
+const courseFrom = (series: Series) => courseOf(series.stages[0]!, DETAIL);
+
+/** Without the one script, whose text is pinned by its hash. */
+const pageOf = (series: Series, run = madeRun()): string =>
+  htmlReport(run, series).replace(`<script>${PAGE_SCRIPT}</script>`, "");
+
+describe("charts of a stage", () => {
+  test("layers add up to what was offered, in every bin and in the table", () => {
+    const course = courseFrom(madeSeries());
+    const layers = layersOf(course.series);
+    expect(course.series.offered.map((_, i) => sumOf(layers.map(({ counts }) => counts[i]!)))).toEqual(
+      course.series.offered,
+    );
+    for (const [, offered, ...parts] of loadChart(course, "x").table.rows)
+      expect(sumOf(parts as number[])).toBe(offered);
+    expect(sumOf(loadChart(course, "x").table.rows.map(([, offered]) => offered as number))).toBe(1_200);
+  });
+
+  test("a caption says where shedding begins, by what and how much", () => {
+    const { finding } = loadChart(courseFrom(madeSeries()), "x");
+    expect(finding).toMatch(
+      /^429 b2b_overloaded begins at \d+\/s offered, 4\.[5-9] s in; from then on 49\.5 % of the calls are shed/,
+    );
+  });
+
+  test("a fault is told by its times: seen, healed, recovered", () => {
+    const series = madeSeries({ withFault: true, calls: 1_000 });
+    const fault = courseOfFault(courseFrom(series))!;
+    expect(fault.outcomes).toEqual(["429 limiter_unavailable"]);
+    expect(fault.detectedAfterS).toBeLessThanOrEqual(0.25);
+    expect(fault.healedAfterS).toBeCloseTo(0.05, 2);
+    expect(fault.recoveredAfterS).toBeLessThanOrEqual(0.25);
+    const never = structuredClone(series);
+    const bins = never.stages[0]!.by_outcome["429 limiter_unavailable"]!;
+    bins[bins.length - 1] = 0;
+    never.stages[0]!.by_outcome["429 limiter_unavailable"] = bins.map((n, i) =>
+      i > bins.length * 0.6 ? Math.max(1, n) : n,
+    );
+    expect(courseOfFault(courseFrom(never))!.sentence).toContain("the stage ended before calls ended as before");
+  });
+
+  test("calls under way are those that started and did not end yet", () => {
+    const course = courseFrom(madeSeries());
+    expect(inFlightByCallers(course).at(-1)).toBe(0);
+    expect(Math.max(...inFlightByCallers(course))).toBeGreaterThan(3);
+  });
+
+  test("a quantile stands only where at least five calls lie above it, and breaks where nothing is", () => {
+    const bin = (n: number) => (n === 0 ? [] : [160, n]);
+    expect(quantileOverTime([bin(4), bin(5)], 0.5)).toEqual([null, null]);
+    expect(quantileOverTime([bin(4), bin(6)], 0.5).every((ms) => ms !== null)).toBe(true);
+    const broken = quantileOverTime([bin(20), bin(0), bin(0), bin(0), bin(20)], 0.5);
+    expect(broken.map((ms) => ms === null)).toEqual([false, true, true, true, false]);
+  });
+});
+
+describe("the page with charts", () => {
+  test("runs its one script and loads nothing", () => {
+    const whole = htmlReport(madeRun(), madeSeries());
+    expect(whole.split(/<script\b/)).toHaveLength(2);
+    expect(whole).toContain(`script-src '${PAGE_SCRIPT_HASH}'`);
+    expect(whole).toContain("default-src 'none'");
+    expect(pageOf(madeSeries())).not.toMatch(/<(?:link|img|iframe|object|embed|form)\b| on\w+="|@import/i);
+  });
+
+  test("every chart is an image with a title, a description, marks and a table", () => {
+    const figures = pageOf(madeSeries({ withFault: true }))
+      .split("<figure")
+      .slice(1);
+    expect(figures.length).toBeGreaterThanOrEqual(9);
+    for (const figure of figures) {
+      const [, title, desc] = /role="img" aria-labelledby="(\S+) (\S+)"/.exec(figure)!;
+      expect(figure).toMatch(new RegExp(`<title id="${title}">[^<]+</title><desc id="${desc}">[^<]+</desc>`));
+      expect(figure).toMatch(/<svg class="plot"[\s\S]*?<path/);
+      expect(figure).toMatch(/<figcaption>.+<\/figcaption>/);
+      expect(figure.split("<tr>").length).toBeGreaterThan(2);
+      expect(figure.split("<tr>").length).toBeLessThan(63);
+    }
+  });
+
+  test("ids are unique and no number is broken", () => {
+    const page = pageOf(madeSeries({ withFault: true }, { stage: "second", calls: 300 }));
+    const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(page).not.toMatch(/NaN|Infinity|undefined/);
+  });
+
+  test("whatever a name holds stays text", () => {
+    expect(pageOf(madeSeries({ text: HOSTILE, withFault: true }))).not.toMatch(/<(?:script|img)\b/i);
+  });
+
+  test("a limit that the target states is drawn and judged in the caption", () => {
+    const claim = madeClaim("slo/chat/chat-past-capacity", {
+      stage: "chat-past-capacity",
+      level: "should",
+      verdict: "fail",
+      expected: "p99<=150ms",
+    });
+    const page = pageOf(madeSeries(), madeRun({ claims: [claim] }));
+    expect(page).toContain('class="limit"');
+    expect(page).toContain("above chat p99&lt;=150ms");
+  });
+
+  test.each([40, 150])("with %i stages it is small all the same, and says how", (stages) => {
+    const many = Array.from({ length: stages }, (_, i) => ({ stage: `stage-${i}`, calls: 500 }));
+    const page = htmlReport(madeRun(), madeSeries(...many));
+    expect(utf8Bytes(page)).toBeLessThan(3 * 1024 * 1024);
+    expect(page).toMatch(/There are many stages|The charts were left out/);
+  });
+
+  test("what is drawn is what the series holds", () => {
+    const series = madeSeries();
+    expect(sumOf(Object.values(outcomesOf(series.stages[0]!)))).toBe(1_200);
+  });
+});

@@ -1,0 +1,113 @@
+/** The part of the page that shows a run over time: a block for each stage, those that need a look open. */
+import type { Comparison } from "../../gate/paired-comparison.ts";
+import type { Claim, RunDocument, StageSummary } from "../../history/run-document.ts";
+import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import { counted } from "../figures.ts";
+import { html, type Markup } from "../markup.ts";
+import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
+import { milliseconds, seconds } from "./chart-figures.ts";
+import { chartsOfStage } from "./charts-of-stage.ts";
+import { type Course, courseOf, type Detail } from "./course.ts";
+import { courseOfFault } from "./fault-course.ts";
+import { chartFigure } from "./frame.ts";
+import { gateChart } from "./gate-chart.ts";
+
+/** A chart of fewer calls shows nothing that its table does not. */
+const CALLS_LEAST = 20;
+/** With more stages than this only those that need a look start open. */
+const OPEN_MOST = 3;
+
+/** And not more than this. */
+const NEED_MOST = 6;
+
+/** What is open stays readable, however many others there are. */
+const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
+  binsMost: Math.max(100, binsMost),
+  rowsMost: Math.max(25, rowsMost),
+  folded: "all",
+});
+
+/** An attribute without a value. */
+const OPEN = html` open`;
+
+const controls = (course: Course, stage: string): Markup =>
+  html`<div class="controls" hidden><label>Cursor <input type="range" min="0" max="${course.spanS}" step="${Number((course.binS * course.binsInRow).toFixed(6))}" value="0" aria-label="cursor through the charts of ${stage}"></label><output></output><span class="buttons"><button type="button" value="in">Zoom in</button><button type="button" value="out">Zoom out</button><button type="button" value="all">All</button></span></div>`;
+
+const faultTimes = (course: Course): Markup | null => {
+  const fault = courseOfFault(course);
+  if (fault === null) return null;
+  const after = (s: number | null, none: string): string => (s === null ? none : `within ${milliseconds(s * 1000)}`);
+  return html`<dl class="facts"><dt>to detect</dt><dd>${after(fault.detectedAfterS, "nothing was seen by callers")}</dd><dt>to heal</dt><dd>${fault.healedAfterS === null ? "not confirmed" : milliseconds(fault.healedAfterS * 1000)}</dd><dt>to recover</dt><dd>${after(fault.recoveredAfterS, "not known")}</dd></dl>`;
+};
+
+/** A block of charts that share a cursor and a zoom. */
+export const courseBlock = (
+  about: { id: string; name: string; calls: number; isOpen: boolean },
+  course: Course,
+  charts: { finding: string; before: Markup | null; overTime: Markup; others: Markup | null },
+): Markup => {
+  const { id, name, calls, isOpen } = about;
+  const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first.`;
+  return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span>${charts.finding}</span></summary>
+<p class="small muted">${width}</p>${controls(course, name)}${charts.before}${charts.overTime}${charts.others}</details>`;
+};
+
+const stageBlock = (
+  whole: StageSeries,
+  claims: readonly Claim[],
+  detail: Detail,
+  about: { id: string; isOpen: boolean },
+): Markup => {
+  const own = about.isOpen ? openDetail(detail) : detail;
+  const course = courseOf(whole, own);
+  const { overTime, others } = chartsOfStage(course, claims, about.id, own.folded);
+  return courseBlock({ ...about, name: whole.stage, calls: sumOf(whole.offered) }, course, {
+    finding: overTime[0]?.finding ?? "",
+    before: faultTimes(course),
+    overTime: html`${overTime.map(chartFigure)}`,
+    others: others.length === 0 ? null : html`<div class="beside">${others.map(chartFigure)}</div>`,
+  });
+};
+
+const needsALook = (claims: readonly Claim[], stage: string): boolean =>
+  claims.some(
+    (claim) =>
+      claim.stage === stage && claim.level === "must" && (claim.verdict === "fail" || claim.verdict === "inconclusive"),
+  );
+
+export const isDrawn =
+  (stages: readonly StageSummary[]) =>
+  (one: StageSeries): boolean =>
+    sumOf(one.offered) >= CALLS_LEAST && stages.find(({ name }) => name === one.stage)?.driver !== "verify";
+
+/** What a gate or a capacity search found, beside the calls that it made. */
+export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity };
+
+/** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
+export const chartsSection = (
+  run: RunDocument,
+  series: Series,
+  found: Found,
+  detail: Detail,
+  note: string | null,
+): Markup | null => {
+  const drawn = series.stages.filter(isDrawn(run.stages));
+  if (drawn.length === 0) return null;
+  const left = series.stages.filter((one) => !drawn.includes(one)).map(({ stage }) => stage);
+  const leftOut =
+    left.length === 0
+      ? null
+      : html`<p class="small muted">Not drawn: ${left.join(", ")} (single calls, or fewer than ${CALLS_LEAST}).</p>`;
+  const needed = drawn.filter(({ stage }) => needsALook(run.claims, stage)).slice(0, NEED_MOST);
+  const blocks = drawn.map((one, i) =>
+    stageBlock(one, run.claims, detail, {
+      id: `c${i}`,
+      isOpen: drawn.length <= OPEN_MOST || needed.includes(one),
+    }),
+  );
+  const findings = [
+    ...(found.gate === undefined || found.gate.length === 0 ? [] : [gateChart(found.gate, "gate-ratios")]),
+    ...(found.capacity === undefined ? [] : [capacityChart(found.capacity, "capacity-rates")]),
+  ].filter((chart) => chart !== null);
+  return html`<section class="card" id="courses"><h2>Over time</h2>${note === null ? null : html`<p class="small muted">${note}</p>`}${findings.map(chartFigure)}${blocks}${leftOut}</section>`;
+};

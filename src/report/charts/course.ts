@@ -1,0 +1,83 @@
+/** One stage as the charts draw it: without what is empty before and after, in few enough bins, with its faults as bands. */
+import { busyPartOf, coarserSeries } from "../../history/coarser-series.ts";
+import { type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
+
+/** A bin should hold about this many calls, so that a line is not all noise; but there should be this many bins. */
+const CALLS_A_BIN = 20;
+const BINS_LEAST = 48;
+
+export type Detail = {
+  /** Columns of a chart, at most. */
+  binsMost: number;
+  /** Rows of the table behind a chart, at most. */
+  rowsMost: number;
+  /** Charts of a stage that starts folded: all, the main ones, or only what came of the calls and how long it took. */
+  folded: "all" | "main" | "least";
+};
+
+type Band = {
+  name: string;
+  fromS: number;
+  toS: number;
+  tookEffect: boolean;
+};
+
+export type Course = {
+  /** Its bins all lie in the stage. */
+  series: StageSeries;
+  /** The same in the bins of `series.json`. */
+  fine: StageSeries;
+  bins: number;
+  binS: number;
+  spanS: number;
+  bands: Band[];
+  /** Other named moments. */
+  marks: { name: string; atS: number }[];
+  /** Bins that share a row of a table. */
+  binsInRow: number;
+};
+
+const bandsOf = (events: readonly SeriesEvent[], fromMs: number, spanS: number): Band[] => {
+  const bands: Band[] = [];
+  const open = new Map<string, Band>();
+  for (const { at_ms, name, fault } of events) {
+    if (fault === undefined) continue;
+    const key = `${fault.experiment} ${fault.link} ${fault.fault}`;
+    const atS = (at_ms - fromMs) / 1000;
+    // It may act from the moment on at which it was asked for.
+    if (name === "injecting" || (name === "injected" && !open.has(key))) {
+      const band = { name: fault.experiment, fromS: atS, toS: spanS, tookEffect: false };
+      open.set(key, band);
+      bands.push(band);
+    }
+    const band = open.get(key);
+    if (name === "injected" && band !== undefined) band.tookEffect = fault.took_effect === true;
+    if (name === "healed" && band !== undefined) {
+      band.toS = atS;
+      open.delete(key);
+    }
+  }
+  return bands;
+};
+
+export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail, "folded">): Course => {
+  const fine = busyPartOf(whole);
+  const readable = Math.max(BINS_LEAST, Math.round(sumOf(fine.offered) / CALLS_A_BIN));
+  const series = coarserSeries(fine, Math.min(binsMost, readable));
+  const bins = series.offered.length;
+  const binS = series.bin_ms / 1000;
+  const spanS = bins * binS;
+  return {
+    series,
+    fine,
+    bins,
+    binS,
+    spanS,
+    bands: bandsOf(series.events, series.from_ms, spanS),
+    marks: series.events
+      .filter(({ fault }) => fault === undefined)
+      .map(({ name, at_ms }) => ({ name, atS: (at_ms - series.from_ms) / 1000 }))
+      .filter(({ atS }) => atS >= 0 && atS <= spanS),
+    binsInRow: Math.max(1, Math.ceil(bins / rowsMost)),
+  };
+};

@@ -1,0 +1,81 @@
+/**
+ * What a fault did to the callers, read from the same bins as the chart: from when on calls ended otherwise than before it,
+ * how long the link took to heal, and how long after that calls still ended otherwise. No finer than a bin.
+ */
+import { sumOf } from "../../history/series.ts";
+import { milliseconds } from "./chart-figures.ts";
+import type { Course } from "./course.ts";
+
+type FaultCourse = {
+  experiment: string;
+  /**
+   * From when the fault was asked for, since it may act from then on, to the end of the bin of the first call that ended
+   * otherwise; `null` where none did.
+   */
+  detectedAfterS: number | null;
+  /** From the order to heal to its confirmation; `null` where it was not confirmed. */
+  healedAfterS: number | null;
+  /** From the confirmed heal to the end of the last bin with such a call; `null` where it is not known. */
+  recoveredAfterS: number | null;
+  /** Such calls, and the outcomes that they had. */
+  calls: number;
+  outcomes: string[];
+  /** How exact the times are, in seconds. */
+  binS: number;
+  sentence: string;
+};
+
+/** Of the first fault of a stage; `null` where there was none. */
+export const courseOfFault = (course: Course): FaultCourse | null => {
+  const { fine: series } = course;
+  const binS = series.bin_ms / 1000;
+  const of = (name: string) => series.events.find((event) => event.name === name && event.fault !== undefined);
+  const [asked, injected, healing, healed] = ["injecting", "injected", "healing", "healed"].map(of);
+  if (injected?.fault === undefined) return null;
+  const atS = (event: { at_ms: number }): number => (event.at_ms - series.from_ms) / 1000;
+  const askedS = atS(asked ?? injected);
+  const { experiment } = injected.fault;
+  // What callers saw before anything was touched is the steady state, whatever it is.
+  const firstBin = Math.max(0, Math.floor(askedS / binS));
+  const usual = new Set(
+    Object.entries(series.by_outcome)
+      .filter(([, counts]) => sumOf(counts.slice(0, firstBin)) > 0)
+      .map(([outcome]) => outcome),
+  );
+  const unusual = Object.entries(series.by_outcome).filter(([outcome]) => !usual.has(outcome));
+  const others = series.offered.map((_, i) => unusual.reduce((sum, [, counts]) => sum + (counts[i] ?? 0), 0));
+  const first = others.findIndex((n) => n > 0);
+  const last = others.findLastIndex((n) => n > 0);
+  const calls = sumOf(others);
+  const healedS = healed === undefined ? null : atS(healed);
+  const found = {
+    experiment,
+    calls,
+    binS,
+    outcomes: unusual.map(([outcome]) => outcome),
+    detectedAfterS: calls === 0 ? null : Math.max(0, (first + 1) * binS - askedS),
+    healedAfterS: healing === undefined || healed === undefined ? null : (healed.at_ms - healing.at_ms) / 1000,
+    recoveredAfterS: healedS === null ? null : Math.max(0, calls === 0 ? 0 : (last + 1) * binS - healedS),
+  };
+  return { ...found, sentence: sentenceOf(found, course, injected.fault.took_effect === true) };
+};
+
+const sentenceOf = (found: Omit<FaultCourse, "sentence">, course: Course, tookEffect: boolean): string => {
+  const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
+  if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
+  const heal =
+    healedAfterS === null ? "It was not confirmed healed." : `The link healed in ${milliseconds(healedAfterS * 1000)}`;
+  if (calls === 0 || detectedAfterS === null)
+    return `Callers saw nothing of ${experiment}: every call ended as before it. ${heal}${healedAfterS === null ? "" : "."}`;
+  const seen = `Callers saw ${experiment} within ${milliseconds(detectedAfterS * 1000)} (${calls} calls ended ${outcomes.join(" or ")}).`;
+  if (healedAfterS === null || recoveredAfterS === null) return `${seen} ${heal}`;
+  return lastIsUnusual(found, course)
+    ? `${seen} ${heal}, and the stage ended before calls ended as before.`
+    : `${seen} ${heal}; calls ended as before ${recoveredAfterS <= binS ? "at once" : `within ${milliseconds(recoveredAfterS * 1000)} after that`}.`;
+};
+
+/** Whether the last calls of the stage still ended otherwise. */
+const lastIsUnusual = ({ outcomes }: Pick<FaultCourse, "outcomes">, { fine: series }: Course): boolean => {
+  const last = series.offered.findLastIndex((n) => n > 0);
+  return outcomes.some((outcome) => (series.by_outcome[outcome]?.[last] ?? 0) > 0);
+};

@@ -1,0 +1,113 @@
+/**
+ * The one script of the page: a cursor that goes through all charts of a stage at once and reads the numbers out of their
+ * tables, and a zoom. The page is whole without it. Its hash stands in the page's policy, so nothing else can run; a test
+ * computes it anew.
+ */
+export const PAGE_SCRIPT = `(() => {
+"use strict";
+const W = 640;
+const svgText = (s, x, y) => {
+  const t = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  t.setAttribute("x", x * 100 + "%");
+  t.setAttribute("y", y);
+  t.setAttribute("text-anchor", x > 0.97 ? "end" : "middle");
+  t.textContent = s;
+  return t;
+};
+const tidy = (n) => String(Number(n.toFixed(3)));
+const words = (s, span) => span >= 120 ? tidy(s / 60) + " min" : s === 0 ? "0" : tidy(s) + " s";
+const step = (width, span) => {
+  const unit = span >= 120 ? 60 : 1;
+  const raw = width / unit / 6, ten = 10 ** Math.floor(Math.log10(raw));
+  return unit * [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= raw * 0.7);
+};
+for (const course of document.querySelectorAll(".course")) {
+  const span = Number(course.dataset.span);
+  const bar = course.querySelector(".controls");
+  const slider = bar.querySelector("input");
+  const out = bar.querySelector("output");
+  const charts = [...course.querySelectorAll("figure.timed")].map((figure) => {
+    const frame = figure.querySelector(".frame");
+    const table = figure.querySelector("table");
+    return {
+      frame,
+      plot: frame.querySelector(".plot"),
+      cursor: frame.querySelector(".cursor"),
+      ticks: frame.querySelector(".ticks"),
+      names: [...frame.querySelectorAll("[data-s]")],
+      read: figure.querySelector(".read"),
+      rowS: Number(table.dataset.row),
+      head: [...table.tHead.rows[0].cells].map((c) => c.textContent),
+      rows: table.tBodies[0].rows,
+    };
+  });
+  let from = 0, to = span, at = null;
+  const share = (s) => (s - from) / (to - from);
+  const place = () => {
+    for (const c of charts) {
+      const x = at === null ? -1 : share(at);
+      const seen = x >= 0 && x <= 1;
+      c.cursor.setAttribute("visibility", seen ? "visible" : "hidden");
+      c.cursor.setAttribute("x1", x * 100 + "%");
+      c.cursor.setAttribute("x2", x * 100 + "%");
+      c.read.hidden = at === null;
+      if (at === null) continue;
+      const row = c.rows[Math.min(c.rows.length - 1, Math.floor(at / c.rowS))];
+      c.read.textContent = "At " + [...row.cells].map((cell, i) => i === 0 ? cell.textContent + ": " : c.head[i] + " " + cell.textContent).join(", ").replace(": , ", ": ");
+    }
+    if (at === null) { out.textContent = ""; return; }
+    out.textContent = words(Number(at.toFixed(2)), 0);
+    slider.value = String(at);
+    slider.setAttribute("aria-valuetext", charts[0].read.textContent);
+  };
+  const draw = () => {
+    const s = step(to - from, span);
+    for (const c of charts) {
+      const box = c.plot.getAttribute("viewBox").split(" ");
+      c.plot.setAttribute("viewBox", (from / span) * W + " 0 " + ((to - from) / span) * W + " " + box[3]);
+      for (const name of c.names) {
+        const x = share(Number(name.dataset.s));
+        name.setAttribute("x", Math.max(0, x) * 100 + "%");
+        name.setAttribute("visibility", x > 1 ? "hidden" : "visible");
+      }
+      const y = c.ticks.firstElementChild ? c.ticks.firstElementChild.getAttribute("y") : 0;
+      c.ticks.replaceChildren();
+      for (let t = Math.ceil(from / s - 1e-9) * s; t <= to - (to - from) * 0.015; t += s) c.ticks.append(svgText(words(t, span), share(t), y));
+    }
+    place();
+  };
+  const zoom = (a, b) => {
+    const least = span / 40;
+    const width = Math.min(span, Math.max(least, b - a));
+    from = Math.min(Math.max(0, (a + b - width) / 2), span - width);
+    to = from + width;
+    draw();
+  };
+  const by = (factor) => {
+    const middle = at !== null && at >= from && at <= to ? at : (from + to) / 2;
+    zoom(middle - ((to - from) * factor) / 2, middle + ((to - from) * factor) / 2);
+  };
+  const actions = { "in": () => by(0.5), out: () => by(2), all: () => zoom(0, span) };
+  for (const button of bar.querySelectorAll("button")) button.addEventListener("click", actions[button.value]);
+  slider.addEventListener("input", () => { at = Number(slider.value); place(); });
+  for (const c of charts) {
+    let start = null;
+    const when = (event) => {
+      const box = c.frame.getBoundingClientRect();
+      const left = parseFloat(getComputedStyle(c.frame).paddingLeft);
+      return from + Math.min(1, Math.max(0, (event.clientX - box.left - left) / (box.width - left))) * (to - from);
+    };
+    c.frame.addEventListener("pointermove", (event) => { at = when(event); place(); });
+    c.frame.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") start = { x: event.clientX, s: when(event) }; });
+    c.frame.addEventListener("pointerup", (event) => {
+      if (start !== null && Math.abs(event.clientX - start.x) > 12) zoom(Math.min(start.s, when(event)), Math.max(start.s, when(event)));
+      start = null;
+    });
+    c.frame.addEventListener("dblclick", () => zoom(0, span));
+  }
+  bar.hidden = false;
+}
+})();`;
+
+/** What a policy names it by; the test of this file prints the right one. */
+export const PAGE_SCRIPT_HASH = "sha256-y50EPGLByeQ31dM++9WVIH7/oSDCfZmQLmsjEWTiJSI=";
