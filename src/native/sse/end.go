@@ -21,7 +21,7 @@ const (
 	endTimeout    end = "timeout"          // one of the three time-outs, or the connection took too long to make
 	endRefused    end = "refused"          // a whole answer that is no event stream
 	endClosed     end = "closed_by_client" // close(), a handler that threw, an interrupted iteration, an event over the bound
-	endNotSent    end = "not_sent"         // the lease did not let it leave
+	endNotSent    end = "not_sent"         // the lease did not let it leave, or the test ended while it waited for its turn
 )
 
 // timeoutError is the cause given to the context that a time-out cancels.

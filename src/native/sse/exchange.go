@@ -67,7 +67,7 @@ func (x *exchange) run(parent context.Context) {
 	}
 	if limit := x.state.RPSLimit; limit != nil {
 		if err := limit.Wait(ctx); err != nil {
-			x.end, x.err = endClosed, fmt.Errorf("interrupted: %w", err)
+			x.end, x.err = endNotSent, fmt.Errorf("interrupted: %w", err)
 			return
 		}
 	}
@@ -77,9 +77,10 @@ func (x *exchange) run(parent context.Context) {
 		return
 	}
 	if err := x.ledger.take(ctx, x.request.charges, x.request.isStream()); err != nil {
-		x.end, x.err = endClosed, fmt.Errorf("interrupted: %w", err)
-		if errors.Is(err, errUnsent) {
-			x.end, x.err = endNotSent, err
+		// Also where the test ended while it waited: nobody saw it, so it is no call.
+		x.end, x.err = endNotSent, err
+		if !errors.Is(err, errUnsent) {
+			x.err = fmt.Errorf("interrupted: %w", err)
 		}
 		return
 	}

@@ -179,6 +179,27 @@ func TestAReservationHoldsBackNoOtherCall(t *testing.T) {
 	expect(t, "the one that waited", <-ended, "not_sent")
 }
 
+func TestACallThatWaitsWhenTheTestEndsWasNotSent(t *testing.T) {
+	root := NewRootModule()
+	hold := make(chan struct{})
+	defer close(hold)
+	slow := serve(t, func(w http.ResponseWriter, _ *http.Request) { <-hold })
+	first, second := newVUOf(t, root), newVUOf(t, root)
+	first.run(`sse.lease({ map_loads: 1 })`)
+	go first.silent(slow, `{ charges: "map_loads" }`)
+	for root.ledger.account()["in_flight"].(int) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		second.CancelContext()
+	}()
+	r := second.silent(slow, `{ charges: "map_loads" }`)
+	expect(t, "ended", r.Ended, "not_sent")
+	expect(t, "status", r.Status, 0)
+	expect(t, "requests", root.ledger.account()["requests"].(int64), 1)
+}
+
 func TestOneVUSeesToWhatAllShare(t *testing.T) {
 	root := NewRootModule()
 	one, other := newVUOf(t, root), newVUOf(t, root)
