@@ -72,17 +72,18 @@ describe("latency", () => {
     expect(of("refusal_ms_p99")).toMatchObject({ n: 4, value: 0.1, unit: "ms" });
   });
 
-  test("leaves out answers of a balancer, calls without an answer, and streams that were cut or left", () => {
+  test("leaves out answers of a balancer, calls without an answer, and streams that were cut or left, not what ended by itself", () => {
     const { of } = measured([
       call(0, { outcome: "edge 502" }),
       call(1, { outcome: "indeterminate", first_us: null }),
       call(2, { ended: "truncated", events: 2 }),
       call(3, { ended: "closed_by_client", aborted: true, events: 2 }),
       call(4, { ended: "done", events: 3 }),
+      call(5, { ended: "eof", events: 3 }),
     ]);
-    expect(of("latency_ms_p50")?.n).toBe(1);
+    expect(of("latency_ms_p50")?.n).toBe(2);
     expect(of("refusal_ms_p50")).toBeUndefined();
-    expect(of("ttfe_ms_p50")?.n).toBe(3);
+    expect(of("ttfe_ms_p50")?.n).toBe(4);
   });
 
   test("with too few samples has no interval, and n says so", () => {

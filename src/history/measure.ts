@@ -20,8 +20,11 @@ type StageMeasureOptions = {
 
 type StageMeasured = { summary: StageSummary; measurements: Measurement[] };
 
-/** Streams whose answer came to an end of its own; the others were cut, and when they would have ended is unknown. */
-const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
+/**
+ * Streams whose answer came to an end of its own; the others were cut, and when they would have ended is unknown. A clean end
+ * without a last event that is known is one as well: the specification leaves its name open (item 173).
+ */
+const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event", "eof"]);
 
 const QUANTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
 

@@ -114,6 +114,12 @@ describe.concurrent("a deployment whose caps are not what it states", () => {
     const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 } as const;
     expect(await judge(parts, ["overload-keeps-the-caps"])).toBe("fail");
   });
+  test("is caught by a wrong name that a wave over a cap of six shows but twice", async () => {
+    for (const defects of [["swaps-the-two-overloads"], []] as const) {
+      const parts = { defects, variants: ["has-middling-caps", "no-rate-limit"], streamMs: 200 } as const;
+      expect(await judge(parts, ["overload-names-the-cap"])).toBe(defects.length === 0 ? "pass" : "fail");
+    }
+  });
   test("is caught by two keys of one organization, each below its cap", async () => {
     for (const defects of [["caps-each-key"], []] as const) {
       const verdict = await judge({ defects, streamMs: 400 }, ["overload-cap-is-per-organization"]);

@@ -154,6 +154,7 @@ describe("a conforming deployment that is not ours", () => {
     "has-tenants",
     "few-connections",
     "has-small-caps",
+    "has-middling-caps",
   ] as const)("is not blamed under load for what no limit has to do with: %s", async (variant) => {
     const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
     try {

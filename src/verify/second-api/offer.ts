@@ -29,7 +29,7 @@ export const NEEDS: Record<string, string> = {
 
 /** Calls in flight. */
 export const capsOf = ({ is }: Names): { own: number; all: number } =>
-  is("has-small-caps") ? { own: 4, all: 10 } : { own: 12, all: 40 };
+  is("has-small-caps") ? { own: 4, all: 10 } : is("has-middling-caps") ? { own: 6, all: 12 } : { own: 12, all: 40 };
 
 export const rateOf = ({ is }: Names): { perS: number; burst: number } =>
   is("strict-rate") ? { perS: 8, burst: 4 } : { perS: 60, burst: 90 };

@@ -124,6 +124,7 @@ export const VARIANTS = [
   "unknown-is-401",
   // offer.ts
   "has-small-caps",
+  "has-middling-caps",
   "strict-rate",
   // target-file.ts
   "comes-spent",

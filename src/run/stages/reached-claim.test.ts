@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import type { StageSummary } from "../../history/run-document.ts";
+import { chatPastCapacity } from "../suites/parts.ts";
+import { reachedClaims } from "./reached-claim.ts";
+
+const idsAfter = (by_outcome: Record<string, number>): string[] => {
+  const summary: StageSummary = {
+    name: "chat-past-capacity",
+    driver: "k6",
+    duration_ms: 1,
+    calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
+    by_outcome,
+  };
+  const reach = {
+    all: ["200"],
+    oneOf: [],
+    beyond: [{ outcome: "429 b2b_overloaded", reason: "60 streams/s do not overload what carries 60/s" }],
+  };
+  const claims = reachedClaims(chatPastCapacity(10), { summary, problems: [], notes: [], reach }, "-");
+  return claims.map(({ id, verdict }) => `${verdict} ${id}`);
+};
+
+test("what cannot be reached is said, unless it came all the same", () => {
+  expect(idsAfter({ "200": 9 })).toEqual(["pass reached/chat-past-capacity", "skipped beyond/chat-past-capacity"]);
+  expect(idsAfter({ "200": 9, "429 b2b_overloaded": 2 })).toEqual(["pass reached/chat-past-capacity"]);
+});
