@@ -32,7 +32,9 @@ const spoilt =
       n += 1;
       if (how === "loses a call" && n === 50) return;
       drive.onLine(
-        how === "loses a call" ? line : { ...line, intended_us: line.done_us - Math.min(25_000, line.done_us - line.sent_us) },
+        how === "loses a call"
+          ? line
+          : { ...line, intended_us: line.done_us - Math.min(25_000, line.done_us - line.sent_us) },
       );
     };
     return driveOpenLoop({ ...drive, onLine }, beside);
