@@ -67,10 +67,12 @@ export type WatchedGenerator =
   /** A process beside it, as soon as it is there; it may use every core. */
   | { own: false; pid(): number | undefined };
 
+type Used = { ms: number; atMs: number };
+
 /** CPU time of another process from when it was first seen to when it was last. */
 const watchPid = (pid: () => number | undefined) => {
-  let first: { ms: number; atMs: number } | null = null;
-  let last: typeof first = null;
+  let first: Used | null = null;
+  let last: Used | null = null;
   return {
     look: (): void => {
       const now = pid();
