@@ -57,7 +57,9 @@ export const calibrate = async ({ plan, seed, signal, ...options }: CalibrateOpt
           onSpawn,
           ...(onFolder === undefined ? {} : { onFolder }),
         };
-        found.push(...(await calibrateDriver(stub, parts)));
+        const checks = await calibrateDriver(stub, parts);
+        // One that was cut short shows nothing.
+        if (!signal.aborted) found.push(...checks);
       } catch (error) {
         found.push(notMade(name, (error as Error).message));
       }
