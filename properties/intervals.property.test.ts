@@ -91,7 +91,7 @@ law(
   "intervals of calls that hang together hold it as well, and order statistics alone would not",
   () =>
     fc.property(seedArb, (seed) => {
-      for (const { held, unsaid, heldPlain } of coverage(lognormal(3_000, 0.9), [0.5, 0.9, 0.99], seed)) {
+      for (const { held, unsaid, heldPlain } of coverage(lognormal(5_000, 0.9), [0.5, 0.9, 0.99], seed)) {
         expect(unsaid).toBeLessThan(RUNS_SIMULATED / 4);
         expect(held / (RUNS_SIMULATED - unsaid)).toBeGreaterThan(HELD_MIN);
         expect(heldPlain / RUNS_SIMULATED).toBeLessThan(0.75);

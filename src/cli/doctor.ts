@@ -48,7 +48,8 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const diagnosis = options.target === undefined ? null : await diagnoseTarget(options.target, options.iOwn ?? []);
   const calibrated = options.calibrate === true ? await calibrateMachine(SEED, new AbortController().signal) : null;
   const sections = [
-    ...[await toolsHere(), await machineHere(REPOSITORY)],
+    await toolsHere(),
+    await machineHere(REPOSITORY),
     ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking)]),
     ...(diagnosis?.sections ?? []),
   ];

@@ -55,14 +55,32 @@ const played = ({
     stamps.push({ id: `c-${i}`, kind, received_us: received, answered_us: answered, last_us: last });
     if (i < lost) continue;
     lines.push({
-      ...{ type: "call", id: `c-${i}`, stage: "calibration", driver: "d", org: "o", route: "-", outcome: "200" },
-      ...{ intended_us: omits ? leftUs + (isFrozen ? received - camUs : 0) : dueUs, sent_us: leftUs + clock },
-      ...{ first_us: answered + 100 + events, done_us: last + 100 + adds, clock_error_us: 20 },
+      type: "call",
+      id: `c-${i}`,
+      stage: "calibration",
+      driver: "d",
+      org: "o",
+      route: "-",
+      outcome: "200",
+      intended_us: omits ? leftUs + (isFrozen ? received - camUs : 0) : dueUs,
+      sent_us: leftUs + clock,
+      first_us: answered + 100 + events,
+      done_us: last + 100 + adds,
+      clock_error_us: 20,
     });
   }
   return {
-    ...{ driver: "open-loop", schedule, arrivals: "poisson", ratePerS: RATE, ceilingPerS: CEILING, lines, stamps },
-    ...{ warmUs: WARM_US, steadyUs: STEADY_US, stalledUs: STALLED_US, stoodStillUs: THAWED_US - FROZEN_US },
+    driver: "open-loop",
+    schedule,
+    arrivals: "poisson",
+    ratePerS: RATE,
+    ceilingPerS: CEILING,
+    lines,
+    stamps,
+    warmUs: WARM_US,
+    steadyUs: STEADY_US,
+    stalledUs: STALLED_US,
+    stoodStillUs: THAWED_US - FROZEN_US,
   };
 };
 
@@ -75,9 +93,17 @@ describe("a calibration", () => {
     expect(checks.filter(({ verdict }) => verdict !== "pass")).toEqual([]);
     expect(checks.map(({ name }) => name)).toEqual(
       [
-        ...["null server, rate held", "known delay, p50", "known delay, p99", "known stall, p90", "known stall, p99"],
-        ...["arrivals, dispersion", "arrivals, Kolmogorov-Smirnov (at most)", "clock error"],
-        ...["first event, error p99", "last event, error p99", "calls, one to one"],
+        "null server, rate held",
+        "known delay, p50",
+        "known delay, p99",
+        "known stall, p90",
+        "known stall, p99",
+        "arrivals, dispersion",
+        "arrivals, Kolmogorov-Smirnov (at most)",
+        "clock error",
+        "first event, error p99",
+        "last event, error p99",
+        "calls, one to one",
       ].map((name) => `open-loop: ${name}`),
     );
     expect(calibrationDoubts(checks, "open-loop")).toEqual([]);

@@ -82,7 +82,10 @@ const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Che
   const measured = dispersion(seen, windowUs, windows);
   const checks: Check[] = [
     {
-      ...{ name: "arrivals, dispersion", truth, measured, unit: "ratio" },
+      name: "arrivals, dispersion",
+      truth,
+      measured,
+      unit: "ratio",
       isHeld: Math.abs(measured - truth) <= DISPERSION * Math.max(1, truth),
     },
   ];
@@ -94,7 +97,10 @@ const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Che
     const limit = kolmogorovLimit(sorted.length, 0.001);
     const distance = kolmogorovDistance(sorted, (us) => 1 - Math.exp((-us / 1e6) * play.ratePerS));
     checks.push({
-      ...{ name: "arrivals, Kolmogorov-Smirnov (at most)", truth: limit, measured: distance, unit: "ratio" },
+      name: "arrivals, Kolmogorov-Smirnov (at most)",
+      truth: limit,
+      measured: distance,
+      unit: "ratio",
       isHeld: distance <= limit,
     });
   }

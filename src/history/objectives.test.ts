@@ -174,8 +174,15 @@ describe("the claim", () => {
 
   test("about time has no verdict on a disturbed host, about shares it has", () => {
     const host: StageHost = {
-      ...{ host: null, cores: 2, target_cores: null, other_cores: 1.9, calls: 400 },
-      ...{ lag_ms: [], rate_error: 0, generator: [], calibration: [] },
+      host: null,
+      cores: 2,
+      target_cores: null,
+      other_cores: 1.9,
+      calls: 400,
+      lag_ms: [],
+      rate_error: 0,
+      generator: [],
+      calibration: [],
     };
     const on = (text: string, given: StageHost) =>
       sloClaim(of, judgeObjectives(parseObjectives(text), times(400), given));

@@ -3,9 +3,17 @@ import type { HostFacts, StageHost } from "./stage-host.ts";
 import { doubtsAgainst, hostNotesOf, timeDoubts } from "./time-doubts.ts";
 
 const CALM: HostFacts = {
-  ...{ event_loop_lag_ms_p99: 1, event_loop_lag_ms_max: 3, cpu_share: 0.2, cpu_share_max: 1, steal_share: 0.01 },
-  ...{ busy_share: 0.4, listen_overflows: 0, listen_drops: 0, syn_retransmits: 0 },
-  ...{ ports_share: 0.01, descriptors_share: 0.1 },
+  event_loop_lag_ms_p99: 1,
+  event_loop_lag_ms_max: 3,
+  cpu_share: 0.2,
+  cpu_share_max: 1,
+  steal_share: 0.01,
+  busy_share: 0.4,
+  listen_overflows: 0,
+  listen_drops: 0,
+  syn_retransmits: 0,
+  ports_share: 0.01,
+  descriptors_share: 0.1,
 };
 const LAG: [number, number][] = [
   [0.5, 0.3],
@@ -15,8 +23,15 @@ const LAG: [number, number][] = [
   [0.999, 4],
 ];
 const stage = (more: Partial<StageHost> = {}, host: Partial<HostFacts> = {}): StageHost => ({
-  ...{ host: { ...CALM, ...host }, cores: 2, target_cores: 0.5, other_cores: 0.05, calls: 1000 },
-  ...{ lag_ms: LAG, rate_error: 0.001, generator: [], calibration: [] },
+  host: { ...CALM, ...host },
+  cores: 2,
+  target_cores: 0.5,
+  other_cores: 0.05,
+  calls: 1000,
+  lag_ms: LAG,
+  rate_error: 0.001,
+  generator: [],
+  calibration: [],
   ...more,
 });
 const P99 = { tail: 0.01, limitMs: 40 };

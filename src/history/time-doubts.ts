@@ -14,7 +14,7 @@ export type AboutTime = {
   limitMs: number;
 };
 
-export type TimeDoubts = {
+type TimeDoubts = {
   /** The claim may neither pass nor fail. */
   always: string[];
   /** The claim may not fail. */

@@ -38,7 +38,13 @@ test("durations are said in the units of their size", () => {
 
 test("a percentile without an interval says what it lacks, and nothing else has anything to say", () => {
   const measured = (name: string, n: number, low: number | null = null) => ({
-    ...{ name, stage: "s", value: 1, unit: "ms", low, high: low, n },
+    name,
+    stage: "s",
+    value: 1,
+    unit: "ms",
+    low,
+    high: low,
+    n,
   });
   expect(whyNoInterval(measured("latency_ms_p99", 367))).toBe("too few: it takes 368");
   expect(whyNoInterval(measured("latency_ms_p50", 1_000))).toBe("too few: one hangs together with the next");

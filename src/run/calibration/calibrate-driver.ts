@@ -56,7 +56,7 @@ export const calibrationVus = (peakPerS: number): number => {
   return Math.ceil(1.5 * (ratePerS * (STALL_S + 0.1) + ceilingPerS * 0.03)) + 20;
 };
 
-export type DriverCalibration = {
+type DriverCalibration = {
   name: DriverName;
   driver: Driver;
   /** The highest rate that the run plays with it, calls per second. */
@@ -93,17 +93,15 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
   const stage = "calibration";
   const { problems } = await driver({
     job: {
-      ...{
-        stage,
-        idPrefix: `${stage}.c`,
-        story: STORY,
-        seed,
-        profile,
-        arrivals,
-        target,
-        view: viewOf(target),
-        epochUs,
-      },
+      stage,
+      idPrefix: `${stage}.c`,
+      story: STORY,
+      seed,
+      profile,
+      arrivals,
+      target,
+      view: viewOf(target),
+      epochUs,
       drainMs: 2_000,
     },
     secrets: createSecrets("."),
@@ -117,7 +115,13 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
   const failed = problems.find(({ verdict }) => verdict === "fail");
   if (lines.length === 0) throw new Error((failed ?? problems[0])?.reason ?? "the driver made no calls");
   return calibrationChecks({
-    ...{ driver: name, schedule, arrivals, ratePerS, ceilingPerS, lines, stoodStillUs },
+    driver: name,
+    schedule,
+    arrivals,
+    ratePerS,
+    ceilingPerS,
+    lines,
+    stoodStillUs,
     warmUs: WARM_UP_S * 1e6,
     steadyUs: STEADY_S * 1e6,
     stalledUs: (STEADY_S + STALLED_S) * 1e6,

@@ -7,7 +7,7 @@ import type { CalibrationPlan } from "./calibration-plan.ts";
 /** field-notes/measured.md section 6 compares tools at this rate. */
 const RATE_PER_S = 500;
 
-export type MachineCalibration = { checks: Calibration[]; lacking: string[] };
+type MachineCalibration = { checks: Calibration[]; lacking: string[] };
 
 /** Builds nothing: without k6 it is left out and said so. */
 export const calibrateMachine = async (seed: number, signal: AbortSignal): Promise<MachineCalibration> => {

@@ -12,7 +12,10 @@ export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): 
   events.step(`calibration: ${[...plan.keys()].join(" and ")}, against a server of known delays`);
   try {
     const checks = await calibrate({
-      ...{ plan, seed, signal, k6Path: () => context.tool("k6") },
+      plan,
+      seed,
+      signal,
+      k6Path: () => context.tool("k6"),
       onSpawn: (name, { pid }) => {
         if (pid !== undefined) forgets.push(supervisor.adopt(name, pid));
       },

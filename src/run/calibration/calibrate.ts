@@ -13,7 +13,7 @@ import { calibrateDriver, calibrationVus, STORY } from "./calibrate-driver.ts";
 import type { CalibrationPlan, DriverName } from "./calibration-plan.ts";
 import { startCalibrationStub } from "./start-stub.ts";
 
-export type CalibrateOptions = {
+type CalibrateOptions = {
   plan: CalibrationPlan;
   seed: number;
   /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
@@ -26,7 +26,11 @@ export type CalibrateOptions = {
 
 /** A check that could not be made at all: what the driver says about time is as unknown as if it had failed. */
 const notMade = (driver: DriverName, reason: string): Calibration => ({
-  ...{ name: `${driver}: could be calibrated (${reason})`, truth: 1, measured: 0, unit: "1", verdict: "inconclusive" },
+  name: `${driver}: could be calibrated (${reason})`,
+  truth: 1,
+  measured: 0,
+  unit: "1",
+  verdict: "inconclusive",
 });
 
 const driverOf = async (name: DriverName, peakPerS: number, k6Path: () => Promise<string>): Promise<Driver> => {

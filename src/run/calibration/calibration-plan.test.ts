@@ -9,11 +9,20 @@ const DEPLOYMENT = {
     base_url: "http://127.0.0.1:1/v1",
     tenants: [{ org: "a", server: { key: "svc_sk_live_a" } }],
   },
-  ...{ embedded: true, faults: { links: { limiter: {} } }, faultsMissing: "", found: {} },
+  embedded: true,
+  faults: { links: { limiter: {} } },
+  faultsMissing: "",
+  found: {},
 } as unknown as Deployment;
 
 const stage = (name: string, more: Partial<LoadStage> = {}): LoadStage => ({
-  ...{ kind: "load", name, story: "catalog-reads", driver: "open-loop", judges: [], ratePerS: 10, durationS: 1 },
+  kind: "load",
+  name,
+  story: "catalog-reads",
+  driver: "open-loop",
+  judges: [],
+  ratePerS: 10,
+  durationS: 1,
   ...more,
 });
 
@@ -35,7 +44,11 @@ describe("what is calibrated", () => {
 
   test("is nothing where only links are broken and nobody asks how long things take", () => {
     const disturbance: LoadStage["disturbance"] = {
-      ...{ kind: "link-fault", name: "limiter-refused", link: "limiter", fault: "refused", holdMs: 100 },
+      kind: "link-fault",
+      name: "limiter-refused",
+      link: "limiter",
+      fault: "refused",
+      holdMs: 100,
     };
     const broken = stage("broken", { story: "broken-dependency", disturbance, judges: ["fails-closed"] });
     expect(planned(broken)).toEqual([]);

@@ -84,8 +84,11 @@ const answer = (req: IncomingMessage, res: ServerResponse): void => {
   const isNull = isOver(receivedUs);
   const kind = kindOf(route);
   const stamp: Stamp = {
-    ...{ id: String(req.headers["x-request-id"] ?? ""), kind: isNull ? "at once" : kind },
-    ...{ received_us: receivedUs, answered_us: receivedUs, last_us: receivedUs },
+    id: String(req.headers["x-request-id"] ?? ""),
+    kind: isNull ? "at once" : kind,
+    received_us: receivedUs,
+    answered_us: receivedUs,
+    last_us: receivedUs,
   };
   stamps.push(stamp);
   // A body that nobody reads would keep the connection from its next call.

@@ -175,9 +175,7 @@ const measured = (
   return measureStage(ordered, {
     stage: plan.name,
     durationMs,
-    ...(isWhole
-      ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs: driven.scheduledMs }
-      : {}),
+    ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs: driven.scheduledMs } : {}),
   });
 };
 
