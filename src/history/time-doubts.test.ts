@@ -45,7 +45,7 @@ describe("what spoils the load takes a pass away as well as a failure", () => {
   test.each<[string, StageHost, RegExp]>([
     ["a failed calibration", stage({ calibration: ["calibration: stall p99"] }), /calibration/],
     ["what the generator says", stage({ generator: ["12 calls may have waited"] }), /waited/],
-    ["late calls", stage({ lag_ms: [[0.99, 6]] }), /calls left up to 6.0 ms late/],
+    ["late calls", stage({ lag_ms: [[0.99, 6]] }), /1 % of the calls left 6.0 ms late or later/],
     ["a rate that was not held", stage({ rate_error: -0.02 }), /98 % of the rate/],
     ["a late event loop", stage({}, { event_loop_lag_ms_p99: 5.1 }), /event loop was 5.1 ms late/],
     ["a busy generator", stage({}, { cpu_share: 0.71 }), /0.71 of the 1 cores/],
@@ -61,7 +61,7 @@ describe("what spoils the load takes a pass away as well as a failure", () => {
 
 describe("what only makes calls slower excuses a failure and no pass", () => {
   test.each<[string, StageHost, RegExp]>([
-    ["stolen time", stage({}, { steal_share: 0.06 }), /hypervisor took 6.0 %/],
+    ["stolen time", stage({}, { steal_share: 0.06 }), /hypervisor took 6 %/],
     ["cores that were all in use", stage({}, { busy_share: 0.97 }), /97 % of all cores/],
     ["SYN retransmits", stage({}, { syn_retransmits: 2 }), /2 SYN/],
     ["accept-queue overflows", stage({}, { listen_overflows: 2 }), /accept-queue/],

@@ -45,7 +45,7 @@ const OF_TAIL = 0.1;
 /** Beyond this the kernel searches long for a free port, and the next burst meets the limit. */
 const NEARLY_USED_UP = 0.8;
 
-const percent = (share: number): string => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
 
 const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {
@@ -68,7 +68,7 @@ const scheduleDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): string[
   const doubts: string[] = [];
   const lag = lagAt(stage, 1 - tail);
   if (lag > Math.max(LAG_MS, LAG_OF_LIMIT * limitMs)) {
-    doubts.push(`calls left up to ${ms(lag)} late (${percent(1 - tail)} of them)`);
+    doubts.push(`${percent(tail)} of the calls left ${ms(lag)} late or later`);
   }
   const { rate_error: error } = stage;
   if (error !== null && error < -RATE_ERROR) {
