@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { parseNetstat, parsePortsShare, watchHost } from "./host-notes.ts";
+import { parseNetstat, parsePortsShare, parseThrottledUs, watchHost } from "./host-notes.ts";
 
 test("counters of the network stack are read by name from two lines", () => {
   const text = "TcpExt: SyncookiesSent ListenOverflows TCPSynRetrans\nTcpExt: 1 22 333\nIpExt: InNoRoutes\nIpExt: 5\n";
@@ -14,6 +14,11 @@ test("ports in use are sockets and those that wait to be forgotten, over the ran
   expect(parsePortsShare(sockstat, "10000\t10999\n")).toBe(0.1);
   expect(parsePortsShare("", "1 2")).toBeNull();
   expect(parsePortsShare(sockstat, "")).toBeNull();
+});
+
+test("how long a control group was held back stands in its statistics, where it has a limit", () => {
+  expect(parseThrottledUs("usage_usec 5\nnr_throttled 3\nthrottled_usec 4200\n")).toBe(4200);
+  expect(parseThrottledUs("usage_usec 5\n")).toBeNull();
 });
 
 test("a loop that stood still is noticed", async () => {

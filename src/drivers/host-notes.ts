@@ -88,7 +88,14 @@ const watchPid = (pid: () => number | undefined) => {
   };
 };
 
+/** Microseconds for which a control group was throttled (cgroup v2, `cpu.stat`); `null` where it has no limit. */
+export const parseThrottledUs = (text: string): number | null => {
+  const found = /^throttled_usec (\d+)$/m.exec(text)?.[1];
+  return found === undefined ? null : Number(found);
+};
+
 const snapshot = () => ({
+  throttledUs: parseThrottledUs(read("/sys/fs/cgroup/cpu.stat") ?? ""),
   net: parseNetstat(read("/proc/net/netstat") ?? ""),
   machine: machineTime(),
   cpu: process.cpuUsage(),
@@ -137,6 +144,10 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): (() => H
       cpu_share_max: other === null ? 1 : availableParallelism(),
       steal_share: share("steal"),
       busy_share: idle === null ? null : 1 - idle,
+      throttled_share:
+        before.throttledUs === null || after.throttledUs === null
+          ? null
+          : (after.throttledUs - before.throttledUs) / 1000 / Math.max(1, after.atMs - before.atMs),
       listen_overflows: change("ListenOverflows"),
       listen_drops: change("ListenDrops"),
       syn_retransmits: change("TCPSynRetrans"),

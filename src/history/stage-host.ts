@@ -14,6 +14,8 @@ export type HostFacts = {
   /** Shares of all cores' time: given to others by the hypervisor, and not idle. */
   steal_share: number | null;
   busy_share: number | null;
+  /** Share of the time for which our control group was held back, because it had used up what it may of the cores. */
+  throttled_share: number | null;
   /** Connections that a full accept queue turned away, on this host meanwhile. */
   listen_overflows: number | null;
   listen_drops: number | null;

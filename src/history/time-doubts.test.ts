@@ -9,6 +9,7 @@ const CALM: HostFacts = {
   cpu_share_max: 1,
   steal_share: 0.01,
   busy_share: 0.4,
+  throttled_share: 0,
   listen_overflows: 0,
   listen_drops: 0,
   syn_retransmits: 0,
@@ -49,6 +50,7 @@ describe("what spoils the load takes a pass away as well as a failure", () => {
     ["a rate that was not held", stage({ rate_error: -0.02 }), /98 % of the rate/],
     ["a late event loop", stage({}, { event_loop_lag_ms_p99: 5.1 }), /event loop was 5.1 ms late/],
     ["a busy generator", stage({}, { cpu_share: 0.71 }), /0.71 of the 1 cores/],
+    ["a limit of the control group", stage({}, { throttled_share: 0.02 }), /control group held it back for 2 %/],
     ["others on more than half of the cores", stage({ other_cores: 1.1 }), /1.1 of 2 cores/],
   ])("%s", (_what, given, reason) => {
     const doubts = timeDoubts(given, P99);

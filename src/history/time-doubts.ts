@@ -37,6 +37,8 @@ const OTHERS_TENTH = 0.1;
 /** The same formula: 5 % stolen adds 5 %, which is what a stall may be off by (field-notes/shedding.md 2.3); 95 % busy is 20 times. */
 const STEAL = 0.05;
 const BUSY = 0.95;
+/** A group that is held back stands still until its next period: in more of the time than this it moves a p99. */
+const THROTTLED = 0.01;
 /**
  * A lost SYN is sent again after a second (RFC 6298, section 2; measured: field-notes/measured.md 4b, first events of 0.8 to
  * 5 s beside 259 of them). When they are a tenth of the calls that decide a claim they move it.
@@ -56,6 +58,10 @@ const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {
   }
   if (cpu !== null && cpu > GENERATOR_CPU * most) {
     doubts.push(`the generator used ${cpu.toFixed(2)} of the ${most} cores that it can use`);
+  }
+  const { throttled_share: throttled } = host;
+  if ((throttled ?? 0) > THROTTLED) {
+    doubts.push(`the limit of our control group held it back for ${percent(throttled ?? 0)} of the time`);
   }
   return doubts;
 };

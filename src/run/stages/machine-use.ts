@@ -3,7 +3,6 @@
  * else, from /proc (Linux; elsewhere nothing is known). Others on the cores make every time longer, ours among them.
  */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import { machineTime } from "../../supervision/cpu-time.ts";
 
 /** Clock ticks of the kernel's accounts (supervision/cpu-time.ts). */
@@ -107,7 +106,7 @@ export const watchMachineUse = (baseUrl: string): (() => MachineUse) => {
     const used = sum(ours, after) - sum(oursBefore, before) + sum(foreign, after) - sum(foreign, before);
     return {
       target_cores: listener === null ? null : cores(sum(target, after) - sum(target, before)),
-      other_cores: Math.min(availableParallelism(), cores(busy - used)),
+      other_cores: cores(busy - used),
     };
   };
 };

@@ -1,5 +1,5 @@
 /** Puts together what is known of generator and host in a stage, for those who judge times by it (history/time-doubts.ts). */
-import { availableParallelism } from "node:os";
+import { cpus } from "node:os";
 import type { Driven } from "../../drivers/driver.ts";
 import { Histogram } from "../../history/histogram.ts";
 import type { Line } from "../../history/line.ts";
@@ -23,7 +23,8 @@ export const stageHost = (
   const lag = lagOf(lines);
   return {
     host: driven.host,
-    cores: availableParallelism(),
+    // All of the machine, as /proc/stat counts them, also where we may use a few of them alone.
+    cores: cpus().length,
     ...used,
     calls: lag.n,
     lag_ms: lag.n === 0 ? [] : SHARES.map((share) => [share, (lag.quantile(share) as number) / 1000]),
