@@ -22,9 +22,9 @@ import type { CalibrationStub } from "./start-stub.ts";
 /** It has reads, calls that work and streams; played without a session, so that every call is one of the schedule. */
 export const STORY = "steady-mix";
 /** First calls open connections and run cold; they do not count. */
-const WARM_UP_S = 0.5;
+const WARM_UP_S = 1;
 /** With the warm-up. */
-const STEADY_S = 1.6;
+const STEADY_S = 2.2;
 /** From the beginning of the stall to the end of what comes of it; the stub stands still for a fifth of it. */
 const STALLED_S = 1;
 const STALL_S = 0.2;

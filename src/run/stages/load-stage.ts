@@ -172,10 +172,12 @@ const measured = (
   // Random arrivals are more or fewer than their rate says: the schedule itself is counted.
   const schedule = plan.driver === "k6" ? k6ScheduleUs(profile) : arrivalTimesUs(profile, arrivals, seed);
   const offered = isWhole ? schedule.length : 0;
+  // The driver's time ends with the last answer; the schedule had ended before.
+  const scheduledMs = Math.min(driven.scheduledMs, profileDurationS(profile) * 1000);
   return measureStage(ordered, {
     stage: plan.name,
     durationMs,
-    ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs: driven.scheduledMs } : {}),
+    ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
   });
 };
 
