@@ -3,6 +3,7 @@
  * not allow: Wald's sequential probability ratio test (Wald, "Sequential Tests of Statistical Hypotheses", 1945) between
  * odds that are `ODDS_RATIO` times smaller and larger than those of the limit.
  */
+import { sequentialLines } from "../history/sequential-test.ts";
 import type { ObjectiveTally, ProbeVerdict, Tally } from "./probe.ts";
 
 /** Where refusals grow as the seventh power of the rate, as with 16 slots, 1.5 is a rate 6 % away. */
@@ -22,9 +23,9 @@ export const judgeShare = ({ bad, n }: Tally, limit: number, dispersion: number,
   const p = judgedLimit(limit);
   const odds = p / (1 - p);
   const [good, poor] = [shareOfOdds(odds / ODDS_RATIO), shareOfOdds(odds * ODDS_RATIO)];
-  const ratio = bad * Math.log(poor / good) + (n - bad) * Math.log((1 - poor) / (1 - good));
-  const bound = Math.log((1 - error) / error) * dispersion;
-  return ratio >= bound ? "broken" : ratio <= -bound ? "met" : "open";
+  const { slope, accept, reject } = sequentialLines({ good, bad: poor, falseAlarm: error, missed: error });
+  const above = (bad - slope * n) / dispersion;
+  return above >= reject ? "broken" : above <= -accept ? "met" : "open";
 };
 
 /** Broken when one objective is, met when all are. */

@@ -1,22 +1,33 @@
 /** `floodgate doctor`: which tools are there, what this machine can measure, and what a target file is worth. */
 import { Command } from "commander";
+import { calibrationSection } from "../diagnosis/calibration-findings.ts";
 import { diagnoseTarget, type TargetDiagnosis } from "../diagnosis/diagnose-target.ts";
 import { type Section, worstOf } from "../diagnosis/finding.ts";
 import { machineHere } from "../diagnosis/machine.ts";
 import { toolsHere } from "../diagnosis/tools-here.ts";
+import type { Calibration } from "../history/run-document.ts";
+import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT } from "./exit-codes.ts";
 import { findingsText, wrapped } from "./findings-text.ts";
 
 type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean };
 
+/** The same schedule each time, so that two calibrations can be compared. */
+const SEED = 1;
+
 const EXIT_OF = { wrong: EXIT.usage, silent: EXIT.unreachable, missing: EXIT.unreachable } as const;
 
-const exitOf = (sections: readonly Section[], refused: readonly string[]): number => {
+const exitOf = (
+  sections: readonly Section[],
+  refused: readonly string[],
+  checks: readonly Pick<Calibration, "verdict">[],
+): number => {
   if (refused.length > 0) return EXIT.guarded;
   const worst = worstOf(sections);
-  return worst === null ? EXIT.pass : EXIT_OF[worst];
+  if (worst !== null) return EXIT_OF[worst];
+  return checks.every(({ verdict }) => verdict === "pass") ? EXIT.pass : EXIT.inconclusive;
 };
 
 const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnosis: TargetDiagnosis | null): string => {
@@ -27,27 +38,29 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnos
     [EXIT.pass]: target === undefined ? "Nothing is missing." : `Next: npx floodgate verify --target ${target}${own}`,
     [EXIT.usage]: "The target file is wrong: see the lines that begin with wrong.",
     [EXIT.unreachable]: "See the lines that begin with silent or missing: that cannot be reached.",
+    [EXIT.inconclusive]: "This machine does not measure time well enough just now: see the lines that begin with warn.",
     [EXIT.guarded]: "Refused by the safety guard; nothing was sent.",
   };
   return [...owned, verdicts[exitCode] ?? ""].join("\n");
 };
 
 const doctor = async (options: DoctorOptions): Promise<void> => {
-  if (options.calibrate === true) {
-    throw new CommandError(
-      EXIT.usage,
-      "--calibrate is not built yet: doctor reads what the machine says of itself and measures no load; leave the option out",
-    );
-  }
   const diagnosis = options.target === undefined ? null : await diagnoseTarget(options.target, options.iOwn ?? []);
-  const sections = [await toolsHere(), await machineHere(REPOSITORY), ...(diagnosis?.sections ?? [])];
+  const calibrated = options.calibrate === true ? await calibrateMachine(SEED, new AbortController().signal) : null;
+  const sections = [
+    await toolsHere(),
+    await machineHere(REPOSITORY),
+    ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking)]),
+    ...(diagnosis?.sections ?? []),
+  ];
   const refused = diagnosis?.refusedByGuard ?? [];
-  const exitCode = exitOf(sections, refused);
+  const exitCode = exitOf(sections, refused, calibrated?.checks ?? []);
   if (options.json === true) {
     const document = {
       schema: "floodgate/doctor@1",
       sections,
       refused_by_guard: refused,
+      ...(calibrated === null ? {} : { calibration: calibrated.checks }),
       ...(diagnosis === null ? {} : { spent: diagnosis.spent }),
       exit_code: exitCode,
     };
@@ -65,6 +78,6 @@ export const doctorCommand = (): Command =>
     .description("look at tools, this machine and, with --target, a target file")
     .option("--target <file>", "also try each role of this target file once (at most 60 calls)")
     .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
-    .option("--calibrate", "measure what this machine can load (not built yet)")
+    .option("--calibrate", "also play known delays and stalls to both drivers (10 s)")
     .option("--json", "print what was found as JSON on stdout")
     .action(doctor);

@@ -1,6 +1,7 @@
 /** The port of every driver that writes a history: a story under a load profile in; lines, doubts and spending out. */
 import type { ChildProcess } from "node:child_process";
 import type { CallLine } from "../history/line.ts";
+import type { HostFacts } from "../history/stage-host.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
 import type { OpenLoopJob, Problem } from "./open-loop/job.ts";
@@ -26,6 +27,8 @@ export type Drive = {
 export type Driven = {
   problems: Problem[];
   notes: string[];
+  /** What generator and host did; `null` where nobody could say. */
+  host: HostFacts | null;
   /** How long the schedule ran, 0 when it never began. */
   scheduledMs: number;
   /** When its first call was due, in microseconds of the run; absent where the driver does not know it or it never began. */

@@ -1,5 +1,7 @@
+import { spawn } from "node:child_process";
+import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { parseNetstat, parseStat, watchHost } from "./host-notes.ts";
+import { parseNetstat, parsePortsShare, parseThrottledUs, watchHost } from "./host-notes.ts";
 
 test("counters of the network stack are read by name from two lines", () => {
   const text = "TcpExt: SyncookiesSent ListenOverflows TCPSynRetrans\nTcpExt: 1 22 333\nIpExt: InNoRoutes\nIpExt: 5\n";
@@ -7,19 +9,54 @@ test("counters of the network stack are read by name from two lines", () => {
   expect(parseNetstat("")).toEqual({});
 });
 
-test("stolen time is the eighth figure, and guest time is not counted twice", () => {
-  expect(parseStat("cpu  10 0 5 80 1 0 1 3 7 0\ncpu0 1 1 1 1\n")).toEqual({ total: 100, steal: 3 });
-  expect(parseStat("nothing")).toBeNull();
+test("ports in use are sockets and those that wait to be forgotten, over the range", () => {
+  const sockstat = "sockets: used 300\nTCP: inuse 90 orphan 0 tw 10 alloc 95 mem 4\nUDP: inuse 2 mem 1\n";
+  expect(parsePortsShare(sockstat, "10000\t10999\n")).toBe(0.1);
+  expect(parsePortsShare("", "1 2")).toBeNull();
+  expect(parsePortsShare(sockstat, "")).toBeNull();
 });
 
-test("a loop that stood still is told", async () => {
-  const told = watchHost();
+test("how long a control group was held back stands in its statistics, where it has a limit", () => {
+  expect(parseThrottledUs("usage_usec 5\nnr_throttled 3\nthrottled_usec 4200\n")).toBe(4200);
+  expect(parseThrottledUs("usage_usec 5\n")).toBeNull();
+});
+
+test("a loop that stood still is noticed", async () => {
+  const ended = watchHost();
   await new Promise((resolve) => setTimeout(resolve, 50));
   const untilMs = performance.now() + 120;
   while (performance.now() < untilMs);
   await new Promise((resolve) => setTimeout(resolve, 50));
-  const notes = told();
+  const notes = ended();
   expect(notes.event_loop_lag_ms_max).toBeGreaterThan(80);
   // How much of a core it got in that time is for the machine to say.
   expect(notes.cpu_share).toBeGreaterThan(0);
+});
+
+test.skipIf(process.platform !== "linux")(
+  "files that are open at once are counted, and how busy the machine was",
+  async () => {
+    const ended = watchHost();
+    const before = ended().descriptors_share as number;
+    const again = watchHost();
+    const servers = Array.from({ length: 20 }, () => createServer().listen(0, "127.0.0.1"));
+    await Promise.all(servers.map((server) => new Promise((resolve) => server.once("listening", resolve))));
+    const notes = again();
+    for (const server of servers) server.close();
+    expect(notes.descriptors_share).toBeGreaterThan(before);
+    expect(notes.ports_share).toBeGreaterThanOrEqual(0);
+  },
+);
+
+test.skipIf(process.platform !== "linux")("of a process beside it the CPU is read, and no event loop", async () => {
+  const busy = spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" });
+  const ended = watchHost({ own: false, pid: () => busy.pid });
+  try {
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    const notes = ended();
+    expect(notes.cpu_share).toBeGreaterThan(0.05);
+    expect(notes.event_loop_lag_ms_p99).toBeNull();
+  } finally {
+    busy.kill("SIGKILL");
+  }
 });

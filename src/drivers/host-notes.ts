@@ -1,22 +1,14 @@
 /**
  * What the machine did while we measured. It taints claims about time, and only those: they become inconclusive, with
- * these figures as the reason (design.md section 2, "Open loop, intended time").
+ * these figures as the reason (design.md section 2, "Open loop, intended time"; the rules: history/time-doubts.ts).
  */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { HostFacts } from "../history/stage-host.ts";
+import { cpuTimeMs, machineTime } from "../supervision/cpu-time.ts";
 
-export type HostNotes = {
-  event_loop_lag_ms_p99: number;
-  event_loop_lag_ms_max: number;
-  /** Share of one core that this process used. */
-  cpu_share: number;
-  /** Share of all cores' time that the hypervisor gave to others; `null` where /proc does not tell. */
-  steal_share: number | null;
-  /** Connections that a full accept queue turned away, on this host meanwhile; `null` as above. */
-  listen_overflows: number | null;
-  listen_drops: number | null;
-  syn_retransmits: number | null;
-};
+export type HostNotes = HostFacts;
 
 const read = (path: string): string | null => {
   try {
@@ -34,46 +26,133 @@ export const parseNetstat = (text: string): Record<string, number> => {
   return Object.fromEntries(names.split(/\s+/).map((name, at) => [name, Number(figures[at])]));
 };
 
-/** Total and stolen time of all cores, in ticks, from the first line of /proc/stat. */
-export const parseStat = (text: string): { total: number; steal: number } | null => {
-  const match = /^cpu\s+(.*)$/m.exec(text);
-  if (match === null) return null;
-  const ticks = (match[1] as string).trim().split(/\s+/).map(Number);
-  // user nice system idle iowait irq softirq steal; guest time is within user.
-  return { total: ticks.slice(0, 8).reduce((sum, n) => sum + n, 0), steal: ticks[7] ?? 0 };
+/**
+ * Share of the ephemeral ports in use: the sockets of /proc/net/sockstat, those in TIME_WAIT among them, over the range. All
+ * of them, to whatever address: it reaches 1 only where one address takes them all, so it is an upper bound.
+ */
+export const parsePortsShare = (sockstat: string, range: string): number | null => {
+  const [, inUse, waiting] = /^TCP: inuse (\d+) .*?tw (\d+)/m.exec(sockstat) ?? [];
+  const [, first, last] = /^(\d+)\s+(\d+)/.exec(range) ?? [];
+  if (inUse === undefined || waiting === undefined || first === undefined || last === undefined) return null;
+  return (Number(inUse) + Number(waiting)) / (Number(last) - Number(first) + 1);
+};
+
+/** How many files a process has open: told as the folder's size since Linux 6.2, before that counted one by one. */
+const openFiles = (pid: number | "self"): number | null => {
+  try {
+    return statSync(`/proc/${pid}/fd`).size || readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return null;
+  }
+};
+
+/** Share of the files that a process has open, of those that it may. */
+const descriptorsShare = (pid: number | "self"): number | null => {
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(read(`/proc/${pid}/limits`) ?? "") ?? [];
+  const open = openFiles(pid);
+  return soft === undefined || open === null ? null : open / Number(soft);
+};
+
+const portsShare = (): number | null =>
+  parsePortsShare(read("/proc/net/sockstat") ?? "", read("/proc/sys/net/ipv4/ip_local_port_range") ?? "");
+
+const larger = (a: number | null, b: number | null): number | null =>
+  a === null ? b : b === null ? a : Math.max(a, b);
+
+const LOOK_EVERY_MS = 500;
+
+export type WatchedGenerator =
+  /** This process is the generator: one thread of it sends. */
+  | { own: true }
+  /** A process beside it, as soon as it is there; it may use every core. */
+  | { own: false; pid(): number | undefined };
+
+type Used = { ms: number; atMs: number };
+
+/** CPU time of another process from when it was first seen to when it was last. */
+const watchPid = (pid: () => number | undefined) => {
+  let first: Used | null = null;
+  let last: Used | null = null;
+  return {
+    look: (): void => {
+      const now = pid();
+      const ms = now === undefined ? null : cpuTimeMs(now);
+      if (ms === null) return;
+      last = { ms, atMs: performance.now() };
+      first ??= last;
+    },
+    share: (): number | null =>
+      first === null || last === null || last.atMs === first.atMs
+        ? null
+        : (last.ms - first.ms) / (last.atMs - first.atMs),
+  };
+};
+
+/** Microseconds for which a control group was throttled (cgroup v2, `cpu.stat`); `null` where it has no limit. */
+export const parseThrottledUs = (text: string): number | null => {
+  const found = /^throttled_usec (\d+)$/m.exec(text)?.[1];
+  return found === undefined ? null : Number(found);
 };
 
 const snapshot = () => ({
+  throttledUs: parseThrottledUs(read("/sys/fs/cgroup/cpu.stat") ?? ""),
   net: parseNetstat(read("/proc/net/netstat") ?? ""),
-  stat: parseStat(read("/proc/stat") ?? ""),
+  machine: machineTime(),
   cpu: process.cpuUsage(),
   atMs: performance.now(),
 });
 
-/** Starts watching; the result of the function tells what changed since. */
-export const watchHost = (): (() => HostNotes) => {
+/** Starts watching; the result of the function says what changed since. */
+export const watchHost = (generator: WatchedGenerator = { own: true }): (() => HostNotes) => {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
   const before = snapshot();
+  const other = generator.own ? null : watchPid(generator.pid);
+  let ports: number | null = null;
+  let descriptors: number | null = null;
+  const look = (): void => {
+    other?.look();
+    ports = larger(ports, portsShare());
+    const pid = generator.own ? "self" : generator.pid();
+    if (pid !== undefined) descriptors = larger(descriptors, descriptorsShare(pid));
+  };
+  look();
+  const looking = setInterval(look, LOOK_EVERY_MS);
+  looking.unref();
   return () => {
+    look();
+    clearInterval(looking);
     const after = snapshot();
     delay.disable();
     const change = (name: string): number | null => {
       const [then, now] = [before.net[name], after.net[name]];
       return then === undefined || now === undefined ? null : now - then;
     };
-    const ticks = before.stat === null || after.stat === null ? 0 : after.stat.total - before.stat.total;
+    const [was, is] = [before.machine, after.machine];
+    const ticks = was === null || is === null ? 0 : is.all - was.all;
+    const share = (of: "idle" | "steal"): number | null =>
+      was === null || is === null || ticks <= 0 ? null : (is[of] - was[of]) / ticks;
+    const idle = share("idle");
     const { user, system } = process.cpuUsage(before.cpu);
     // The monitor's own interval is in its figures.
-    const lagMs = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - 10);
+    const lagMs = (nanoseconds: number): number | null => (other === null ? Math.max(0, nanoseconds / 1e6 - 10) : null);
     return {
       event_loop_lag_ms_p99: lagMs(delay.percentile(99)),
       event_loop_lag_ms_max: lagMs(delay.max),
-      cpu_share: (user + system) / 1000 / Math.max(1, after.atMs - before.atMs),
-      steal_share: ticks > 0 ? ((after.stat?.steal ?? 0) - (before.stat?.steal ?? 0)) / ticks : null,
+      cpu_share:
+        other?.share() ?? (other === null ? (user + system) / 1000 / Math.max(1, after.atMs - before.atMs) : null),
+      cpu_share_max: other === null ? 1 : availableParallelism(),
+      steal_share: share("steal"),
+      busy_share: idle === null ? null : 1 - idle,
+      throttled_share:
+        before.throttledUs === null || after.throttledUs === null
+          ? null
+          : (after.throttledUs - before.throttledUs) / 1000 / Math.max(1, after.atMs - before.atMs),
       listen_overflows: change("ListenOverflows"),
       listen_drops: change("ListenDrops"),
       syn_retransmits: change("TCPSynRetrans"),
+      ports_share: ports,
+      descriptors_share: descriptors,
     };
   };
 };

@@ -20,7 +20,7 @@ describe("Histogram", () => {
       const read = histogram.quantile(percent / 100)!;
       expect(Math.abs(read - exact) / exact).toBeLessThanOrEqual(HISTOGRAM_RELATIVE_ERROR);
     }
-    expect(HISTOGRAM_RELATIVE_ERROR).toBeLessThanOrEqual(0.01);
+    expect(HISTOGRAM_RELATIVE_ERROR).toBeLessThanOrEqual(0.001);
   });
 
   test("the bounds of a rank enclose the sample of that rank", () => {
@@ -44,15 +44,15 @@ describe("Histogram", () => {
         const wide = Histogram.of([0, value, Number.MAX_SAFE_INTEGER]).atRank(2)!;
         expect(wide.low).toBeLessThanOrEqual(value);
         expect(wide.high).toBeGreaterThanOrEqual(value);
-        expect(wide.high - wide.low).toBeLessThanOrEqual(value / 128);
+        expect(wide.high - wide.low).toBeLessThanOrEqual(value / 512);
       }
     }
   });
 
-  test("values below 256 us, the least, the largest, the mean and the count are exact", () => {
-    const histogram = Histogram.of([3, 200, 255, 1_000_003]);
-    expect([histogram.quantile(0.25), histogram.quantile(0.5), histogram.quantile(0.75)]).toEqual([3, 200, 255]);
-    expect([histogram.min, histogram.max, histogram.mean, histogram.n]).toEqual([3, 1_000_003, 250_115.25, 4]);
+  test("values below 1024 us, the least, the largest, the mean and the count are exact", () => {
+    const histogram = Histogram.of([3, 200, 1023, 1_000_003]);
+    expect([histogram.quantile(0.25), histogram.quantile(0.5), histogram.quantile(0.75)]).toEqual([3, 200, 1023]);
+    expect([histogram.min, histogram.max, histogram.mean, histogram.n]).toEqual([3, 1_000_003, 250_307.25, 4]);
     expect(histogram.quantile(1)).toBe(1_000_003);
   });
 
@@ -90,7 +90,7 @@ describe("Histogram", () => {
   test("memory is bounded however far the values spread", () => {
     const histogram = new Histogram();
     for (let exponent = 0; exponent < 53; exponent += 0.001) histogram.record(2 ** exponent);
-    expect(histogram.toJSON().counts.length).toBeLessThanOrEqual(47 * 128);
+    expect(histogram.toJSON().counts.length).toBeLessThanOrEqual(45 * 512);
   });
 
   test("an empty one has no quantile, least or largest", () => {

@@ -89,10 +89,25 @@ describe("latency", () => {
   test("with too few samples has no interval, and n says so", () => {
     const few = measured(calls(367)).of("latency_ms_p99");
     expect(few).toMatchObject({ low: null, high: null, n: 367 });
-    const enough = measured(calls(368, (i) => ({ done_us: i * 10_000 + 1000 + i }))).of("latency_ms_p99")!;
+    // Of 368 each in its place at random, the largest is the upper end.
+    const shuffled = (i: number): number => (i * 149) % 368;
+    const enough = measured(calls(368, (i) => ({ done_us: i * 10_000 + 1000 + shuffled(i) }))).of("latency_ms_p99")!;
     expect(enough.low).toBeLessThanOrEqual(enough.value);
     expect(enough.high).toBeGreaterThanOrEqual(enough.value);
     expect(enough.high).toBe(1.367);
+  });
+
+  test("that rises and falls slowly has a wider interval, or none, than the same times in any order", () => {
+    const wave = (i: number): number => Math.round(5_000 + 4_000 * Math.sin((2 * Math.PI * i) / 500));
+    const order = (i: number): number => (i * 1549) % 4000;
+    const slow = measured(calls(4000, (i) => ({ done_us: i * 10_000 + wave(i) }))).of("latency_ms_p50")!;
+    const mixed = measured(calls(4000, (i) => ({ done_us: i * 10_000 + wave(order(i)) }))).of("latency_ms_p50")!;
+    const width = ({ low, high }: { low: number | null; high: number | null }): number =>
+      (high ?? Number.POSITIVE_INFINITY) - (low ?? 0);
+    expect(slow.value).toBe(mixed.value);
+    expect(width(slow)).toBeGreaterThan(3 * width(mixed));
+    const drift = measured(calls(400, (i) => ({ done_us: i * 10_000 + 1000 + 10 * i }))).of("latency_ms_p99");
+    expect(drift).toMatchObject({ low: null, high: null });
   });
 });
 

@@ -2,10 +2,10 @@
  * Folds the lines of one stage into what is told about it in numbers: its summary and its measurements by the names of
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
-import { Histogram } from "./histogram.ts";
+import { BatchedHistogram } from "./batched-histogram.ts";
 import { type CallLine, classOf, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
-import { jainIndex, quantileRanks } from "./statistics.ts";
+import { jainIndex } from "./statistics.ts";
 
 type StageMeasureOptions = {
   /** Lines of other stages are passed over. */
@@ -35,10 +35,10 @@ class StageMeasure {
   readonly #outcomes = new Map<string, number>();
   readonly #answeredByOrg = new Map<string, number>();
   readonly #calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
-  readonly #latency = new Histogram();
-  readonly #refusal = new Histogram();
-  readonly #lag = new Histogram();
-  readonly #firstEvent = new Histogram();
+  readonly #latency = new BatchedHistogram();
+  readonly #refusal = new BatchedHistogram();
+  readonly #lag = new BatchedHistogram();
+  readonly #firstEvent = new BatchedHistogram();
   #firstIntendedUs = Number.POSITIVE_INFINITY;
   #firstSentUs = Number.POSITIVE_INFINITY;
   #lastSentUs = Number.NEGATIVE_INFINITY;
@@ -63,18 +63,22 @@ class StageMeasure {
     this.#firstSentUs = Math.min(this.#firstSentUs, line.sent_us);
     this.#lastSentUs = Math.max(this.#lastSentUs, line.sent_us);
     this.#lastDoneUs = Math.max(this.#lastDoneUs, line.done_us);
-    this.#lag.record(line.sent_us - line.intended_us);
+    this.#lag.record(line.sent_us - line.intended_us, line.intended_us);
     if (kind === "answered") this.#answered(line);
     // From the moment it was sent: what a refusal costs, apart from what the generator was late. `edge` answers were
     // written by something before the API and say nothing about it.
-    if (kind === "refused" && !line.outcome.startsWith("edge")) this.#refusal.record(line.done_us - line.sent_us);
+    if (kind === "refused" && !line.outcome.startsWith("edge")) {
+      this.#refusal.record(line.done_us - line.sent_us, line.intended_us);
+    }
   }
 
   #answered(line: CallLine): void {
     const whole = WHOLE.has(line.ended) && line.aborted === undefined;
-    if (whole) this.#latency.record(line.done_us - line.intended_us);
+    if (whole) this.#latency.record(line.done_us - line.intended_us, line.intended_us);
     const stream = line.ended !== undefined || line.events !== undefined;
-    if (stream && line.first_us !== null && line.events !== 0) this.#firstEvent.record(line.first_us - line.sent_us);
+    if (stream && line.first_us !== null && line.events !== 0) {
+      this.#firstEvent.record(line.first_us - line.sent_us, line.intended_us);
+    }
   }
 
   end(): StageMeasured {
@@ -116,10 +120,10 @@ class StageMeasure {
   }
 
   #times(): Measurement[] {
-    const max = this.#latency.max;
+    const { max, n } = this.#latency.whole;
     return [
       ...this.#quantiles("latency_ms", this.#latency, ["p50", "p90", "p99", "p999"]),
-      ...(max === null ? [] : [this.#plain("latency_ms_max", max / 1000, "ms", this.#latency.n)]),
+      ...(max === null ? [] : [this.#plain("latency_ms_max", max / 1000, "ms", n)]),
       ...this.#quantiles("refusal_ms", this.#refusal, ["p50", "p99"]),
       ...this.#quantiles("schedule_lag_ms", this.#lag, ["p50", "p99"]),
       ...this.#quantiles("ttfe_ms", this.#firstEvent, ["p50", "p99"]),
@@ -132,18 +136,16 @@ class StageMeasure {
     return index === null ? [] : [this.#plain("jain_index", index, "ratio", shares.length)];
   }
 
-  #quantiles(name: string, histogram: Histogram, which: readonly string[]): Measurement[] {
+  #quantiles(name: string, times: BatchedHistogram, which: readonly string[]): Measurement[] {
     return which.flatMap((suffix) => {
       const p = QUANTILES[suffix]!;
-      const value = histogram.quantile(p);
+      const value = times.whole.quantile(p);
       if (value === null) return [];
-      const measurement = this.#plain(`${name}_${suffix}`, value / 1000, "ms", histogram.n);
-      const ranks = quantileRanks(histogram.n, p);
-      if (ranks === null) return [measurement];
-      // The outer edges of the buckets, so that rounding only widens the interval.
-      const low = histogram.atRank(ranks.low)!.low / 1000;
-      const high = histogram.atRank(ranks.high)!.high / 1000;
-      return [{ ...measurement, low, high }];
+      const measurement = this.#plain(`${name}_${suffix}`, value / 1000, "ms", times.whole.n);
+      const interval = times.interval(p);
+      return [
+        interval === null ? measurement : { ...measurement, low: interval.low / 1000, high: interval.high / 1000 },
+      ];
     });
   }
 

@@ -7,7 +7,13 @@ import { routeOf } from "../contract/routes.ts";
 import { type CallLine, classOf } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Claim } from "./run-document.ts";
+import { callsToShow } from "./sequential-test.ts";
+import type { StageHost } from "./stage-host.ts";
 import { type Interval, quantileRanks, wilsonInterval } from "./statistics.ts";
+import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
+
+/** Of the two sides of a 95 % interval. */
+const ONE_SIDE = 0.025;
 
 export type ObjectiveVerdict = {
   objective: Objective;
@@ -21,8 +27,11 @@ export type ObjectiveVerdict = {
   value: number | null;
   low: number | null;
   high: number | null;
-  /** Calls that the metric is over. */
+  /** Calls that the metric is over, and those of them that are against it. */
   n: number;
+  against: number;
+  /** Why a time has no verdict though there are calls enough: what generator and host did meanwhile. */
+  doubts?: string[];
 };
 
 /** Left by the caller before there was an answer: its own doing, and no fault of the service. */
@@ -63,8 +72,8 @@ const judge = (objective: Objective, calls: readonly CallLine[]): ObjectiveVerdi
     const n = calls.length;
     const hits = calls.filter(objective.metric === "refusals" ? isRefusal : isError).length;
     const interval = wilsonInterval(hits, n);
-    if (interval === null) return { objective, met: null, value: null, low: null, high: null, n };
-    return { objective, met: settled(interval), value: hits / n, ...interval, n };
+    if (interval === null) return { objective, met: null, value: null, low: null, high: null, n, against: 0 };
+    return { objective, met: settled(interval), value: hits / n, ...interval, n, against: hits };
   }
   const sorted = calls
     .map((call) => waitedMs(call, objective.of))
@@ -72,21 +81,35 @@ const judge = (objective: Objective, calls: readonly CallLine[]): ObjectiveVerdi
     .sort((a, b) => a - b);
   const n = sorted.length;
   const value = sorted[Math.max(1, Math.ceil(objective.quantile * n)) - 1];
+  const against = sorted.filter((waited) => !keeps(waited)).length;
   if (objective.quantile === 1 || value === undefined) {
     const met = value === undefined ? null : keeps(value);
-    return { objective, met, value: finite(value), low: null, high: null, n };
+    return { objective, met, value: finite(value), low: null, high: null, n, against };
   }
   const ranks = quantileRanks(n, objective.quantile);
-  if (ranks === null) return { objective, met: null, value: finite(value), low: null, high: null, n };
+  if (ranks === null) return { objective, met: null, value: finite(value), low: null, high: null, n, against };
   const interval = { low: sorted[ranks.low - 1] as number, high: sorted[ranks.high - 1] as number };
   const told = { low: finite(interval.low), high: finite(interval.high) };
-  return { objective, met: settled(interval), value: finite(value), ...told, n };
+  return { objective, met: settled(interval), value: finite(value), ...told, n, against };
+};
+
+/** A time beside what generator and host did: the share of calls refused or failed is none. */
+const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): ObjectiveVerdict => {
+  const { objective, met, n } = verdict;
+  if (host === undefined || met === null || objective.kind === "share") return verdict;
+  const tail = Math.max(1 - objective.quantile, 1 / n);
+  const doubts = doubtsAgainst(met ? "pass" : "fail", timeDoubts(host, { tail, limitMs: objective.limit }));
+  return doubts.length === 0 ? verdict : { ...verdict, met: null, doubts };
 };
 
 /** One verdict for each objective, in their order. `calls`: of one stage, or of one block at one rate. */
-export const judgeObjectives = (objectives: readonly Objective[], calls: readonly CallLine[]): ObjectiveVerdict[] => {
+export const judgeObjectives = (
+  objectives: readonly Objective[],
+  calls: readonly CallLine[],
+  host?: StageHost,
+): ObjectiveVerdict[] => {
   const own = calls.filter((call) => !isLeft(call));
-  return objectives.map((objective) => judge(objective, own));
+  return objectives.map((objective) => onThisHost(judge(objective, own), host));
 };
 
 const figure = ({ kind }: Objective, value: number | null): string => {
@@ -100,25 +123,38 @@ const described = ({ objective, value, low, high, n }: ObjectiveVerdict): string
   return `${objective.metric} ${figure(objective, value)} (${n} calls${interval})`;
 };
 
+/** What a percentile that has no interval yet would need. */
+const wanting = ({ objective, n, against, low }: ObjectiveVerdict): string => {
+  const { text } = objective;
+  if (objective.kind === "share" || objective.quantile === 1 || low !== null || n === 0) return text;
+  const tail = 1 - objective.quantile;
+  if (against > tail * n) return text;
+  return `${text} (${n} calls came; with ${against} above the limit it takes ${callsToShow(tail, against, ONE_SIDE)})`;
+};
+
 /** The claim `slo/<name>/<stage>`: a should, because times on a shared machine decide nothing alone. */
 export const sloClaim = (
   of: { name: string; stage: string; replay: string },
   verdicts: readonly ObjectiveVerdict[],
 ): Claim => {
+  const doubted = verdicts.filter(({ doubts }) => doubts !== undefined);
   const missed = verdicts.filter(({ met }) => met === false);
-  const open = verdicts.filter(({ met }) => met === null);
+  const open = verdicts.filter(({ met, doubts }) => met === null && doubts === undefined);
   const named = (some: readonly ObjectiveVerdict[]): string => some.map(({ objective }) => objective.text).join(", ");
   const reason =
     missed.length > 0
       ? `missed: ${named(missed)}`
-      : open.length > 0
-        ? `too few calls to say: ${named(open)}`
-        : "every objective was met";
+      : doubted.length > 0
+        ? inDoubt([...new Set(doubted.flatMap(({ doubts = [] }) => doubts))], `${named(doubted)} would have a verdict`)
+        : open.length > 0
+          ? `too few calls to say: ${open.map(wanting).join(", ")}`
+          : "every objective was met";
   return {
     id: `slo/${of.name}/${of.stage}`,
     stage: of.stage,
     level: "should",
-    verdict: missed.length > 0 ? "fail" : open.length > 0 || verdicts.length === 0 ? "inconclusive" : "pass",
+    verdict:
+      missed.length > 0 ? "fail" : open.length + doubted.length > 0 || verdicts.length === 0 ? "inconclusive" : "pass",
     reason: verdicts.length === 0 ? "no objective was stated" : reason,
     expected: named(verdicts),
     got: verdicts.map(described).join("; "),

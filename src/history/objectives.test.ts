@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { CallLine } from "./line.ts";
 import { judgeObjectives, type ObjectiveVerdict, sloClaim } from "./objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "./objectives.ts";
+import type { StageHost } from "./stage-host.ts";
 
 describe("parseObjectives", () => {
   test("reads metrics, operators, limits and units", () => {
@@ -165,9 +166,35 @@ describe("the claim", () => {
     });
     expect(claim("p50<=10ms,p999<=1s", times(400))).toMatchObject({
       verdict: "inconclusive",
-      reason: "too few calls to say: p999<=1s",
+      reason: "too few calls to say: p999<=1s (400 calls came; with 0 above the limit it takes 3688)",
     });
     expect(claim("p50<=0.5ms,p999<=1s", times(400))).toMatchObject({ verdict: "fail", reason: "missed: p50<=0.5ms" });
     expect(claim("p50<=1s", []).verdict).toBe("inconclusive");
+  });
+
+  test("about time has no verdict on a disturbed host, about shares it has", () => {
+    const host: StageHost = {
+      host: null,
+      cores: 2,
+      target_cores: null,
+      other_cores: 1.9,
+      calls: 400,
+      lag_ms: [],
+      rate_error: 0,
+      generator: [],
+      calibration: [],
+    };
+    const on = (text: string, given: StageHost) =>
+      sloClaim(of, judgeObjectives(parseObjectives(text), times(400), given));
+    expect(on("p50<=10ms,refusals<=5%", host)).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringMatching(/time could not be judged: other programs used 1.9 of 2 cores/),
+    });
+    expect(on("p50<=0.5ms", host).verdict).toBe("inconclusive");
+    expect(on("refusals<=5%", host).verdict).toBe("pass");
+    // What only makes calls slower excuses a miss.
+    const slower = { ...host, other_cores: 0.4 };
+    expect(on("p50<=10ms", slower).verdict).toBe("pass");
+    expect(on("p50<=0.5ms", slower).verdict).toBe("inconclusive");
   });
 });

@@ -52,7 +52,7 @@ export type FaultRecord = {
   took_effect: boolean;
 };
 
-type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
+export type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
 
 type Spending = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
 

@@ -5,6 +5,7 @@
  * known: nothing is put in its place.
  */
 import type { LedgerLine } from "./line.ts";
+import type { StageHost } from "./stage-host.ts";
 
 /** `limits` of the target file (interface.md section 2). */
 export type Limits = {
@@ -80,6 +81,8 @@ export type StageFacts = {
   texts?: { name: string; text: string }[];
   /** Look-ups of key records that the key service counted itself in spans of the stage, e.g. from a heal on. */
   key_lookups?: { from_us: number; to_us: number; count: number }[];
+  /** What generator and host did meanwhile; what is about time is doubted by it. */
+  host?: StageHost;
   /** Deadline for recovery after a heal, in milliseconds. */
   recovery_deadline_ms?: number;
 };

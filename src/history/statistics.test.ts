@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { jainIndex, mean, median, quantile, quantileInterval, quantileRanks, wilsonInterval } from "./statistics.ts";
+import {
+  callsForInterval,
+  jainIndex,
+  mean,
+  median,
+  quantile,
+  quantileInterval,
+  quantileRanks,
+  wilsonInterval,
+} from "./statistics.ts";
 
 describe("quantile", () => {
   test("is R's type 7", () => {
@@ -49,6 +58,7 @@ describe("quantileRanks", () => {
   ])("%i samples are just enough for the quantile %f, one less is too few", (n, p) => {
     expect(quantileRanks(n, p)).toMatchObject({ high: n });
     expect(quantileRanks(n - 1, p)).toBeNull();
+    expect(callsForInterval(p)).toBe(n);
   });
 
   test("the least and the largest possible value have no interval", () => {

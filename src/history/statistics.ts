@@ -2,12 +2,11 @@
  * The few formulas by which measurements are told with their uncertainty. Each names its source, so that a reader can
  * check it against a book instead of against us. Nothing here is random: every interval is in closed form or exact.
  */
+import { binomialQuantiles } from "./binomial.ts";
 
 /** Two-sided 95 % point of the standard normal distribution. */
 const Z_95 = 1.959963984540054;
 const CONFIDENCE = 0.95;
-/** Terms this far below the largest one no longer change a sum of doubles. */
-const NEGLIGIBLE = 1e-20;
 
 /** A closed interval, in the unit of what it belongs to. */
 export type Interval = { low: number; high: number };
@@ -46,43 +45,11 @@ export const median = (values: readonly number[]): number | null =>
   );
 
 /**
- * The smallest k with P(Bin(n, p) <= k) >= each of `shares` (ascending). Terms are taken relative to the largest one and
- * divided by their own sum, so that no factorial is needed and n may be in the millions.
- */
-const binomialQuantiles = (n: number, p: number, shares: readonly number[]): number[] => {
-  const mode = Math.min(n, Math.floor((n + 1) * p));
-  const odds = p / (1 - p);
-  const below: number[] = [];
-  for (let k = mode, term = 1; k > 0; k--) {
-    term *= k / ((n - k + 1) * odds);
-    if (term < NEGLIGIBLE) break;
-    below.push(term);
-  }
-  const above: number[] = [];
-  for (let k = mode, term = 1; k < n; k++) {
-    term *= ((n - k) * odds) / (k + 1);
-    if (term < NEGLIGIBLE) break;
-    above.push(term);
-  }
-  const first = mode - below.length;
-  const terms = [...below.reverse(), 1, ...above];
-  const total = terms.reduce((sum, term) => sum + term, 0);
-  return shares.map((share) => {
-    let sum = 0;
-    for (const [i, term] of terms.entries()) {
-      sum += term;
-      if (sum >= share * total) return first + i;
-    }
-    return n;
-  });
-};
-
-/**
  * Ranks (1 is the smallest sample) between which the true quantile lies with at least 95 % confidence, whatever the
  * distribution, both tails at most 2.5 %. `null` when `n` samples are too few to bound it on both sides: below 6 for the
  * median, 368 for p99, 3688 for p999. Source: Hahn & Meeker, "Statistical Intervals" (1991), section 5.2; David &
  * Nagaraja, "Order Statistics" (2003), section 7.1. It assumes independent samples, which calls that queue behind one
- * another are not: read it as the least uncertainty there is.
+ * another are not: batched-histogram.ts counts those as the fewer that they are worth.
  */
 export const quantileRanks = (n: number, p: number): Interval | null => {
   assertShare(p);
@@ -91,6 +58,13 @@ export const quantileRanks = (n: number, p: number): Interval | null => {
   const [low, high] = binomialQuantiles(n, p, [tail, 1 - tail]) as [number, number];
   // P(Bin < low) < tail, so rank `low` is the largest that is safe below; rank `high + 1` the smallest that is above.
   return low < 1 || high + 1 > n ? null : { low, high: high + 1 };
+};
+
+/** How many independent calls it takes at least for `quantileRanks` of a quantile between 0 and 1. */
+export const callsForInterval = (p: number): number => {
+  const tail = (1 - CONFIDENCE) / 2;
+  // All below the quantile, or none: the smaller of its two sides decides.
+  return Math.ceil(Math.log(tail) / Math.log(Math.max(p, 1 - p)));
 };
 
 /** The samples at `quantileRanks`. `sorted` ascends; `null` when they are too few. */

@@ -23,6 +23,7 @@ const ONE_PIECE_US = 10_000;
 export const eventsAreNotBuffered: Invariant = {
   id: "events-are-not-buffered",
   level: "should",
+  time: { tail: 0.1, limitMs: WORTH_STREAMING_US / 1000 },
   spec: [8, 92, 178],
   statement: EXPECTED,
   judge(facts) {

@@ -5,6 +5,7 @@
 import type { Line } from "../history/line.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
 
 export type Finding = {
   verdict: ClaimVerdict;
@@ -28,6 +29,8 @@ export type Invariant = {
   /** The file's name; a claim's id is `<id>/<stage>`. */
   id: string;
   level: Level;
+  /** It compares times, so a host that was busy may take its verdict away. Only a should may be about time. */
+  time?: AboutTime;
   /** Item numbers of spec-checklist.md that it defends. */
   spec: number[];
   /** What must hold, in one sentence. */
@@ -96,12 +99,21 @@ export const skipped = (missing: string, expected: string): Finding => ({
 /** A judge that has nothing to look at: what it lacks is known before the first line. */
 export const knownBeforehand = (finding: Finding): Judge => ({ see: () => {}, end: () => finding });
 
+/** A finding about time as it stands beside what generator and host did in the stage. */
+const onThisHost = (finding: Finding, { time }: Invariant, { host }: StageFacts): Finding => {
+  if (time === undefined || host === undefined) return finding;
+  const doubts = doubtsAgainst(finding.verdict, timeDoubts(host, time));
+  return doubts.length === 0
+    ? finding
+    : { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
+};
+
 /** Runs one invariant over the lines of one stage. A judge that throws is inconclusive, never a pass. */
 export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterable<Line>): Finding => {
   try {
     const judge = invariant.judge(facts);
     for (const line of lines) judge.see(line);
-    const finding = judge.end();
+    const finding = onThisHost(judge.end(), invariant, facts);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
     return skipped(`not seen on this target: ${finding.reason}`, finding.expected);

@@ -22,6 +22,7 @@ const ms = (us: number): string => `${Math.round(us / 100) / 10} ms`;
 export const refusalsAreCheap: Invariant = {
   id: "refusals-are-cheap",
   level: "should",
+  time: { tail: 0.25, limitMs: FLOOR_US / 1000 },
   spec: [210, 211, 220],
   statement: EXPECTED,
   judge({ limits }) {

@@ -1,5 +1,6 @@
 /** How numbers are written for people, the same in every report: grouped counts, few digits, the unit always said. */
 import type { Measurement } from "../history/run-document.ts";
+import { callsForInterval } from "../history/statistics.ts";
 
 const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, ",");
 
@@ -53,6 +54,16 @@ export const withUnit = (text: string, unit: string): string =>
 /** The 95 % interval, or `null` where there is none. */
 export const intervalText = (m: Measurement): string | null =>
   m.low === null || m.high === null ? null : withUnit(`${figure(m.low)} to ${figure(m.high)}`, m.unit);
+
+const PERCENTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
+
+/** Why a percentile has no interval; `null` for what has one, or never does. */
+export const whyNoInterval = (m: Measurement): string | null => {
+  const p = PERCENTILES[/_(p\d+)$/.exec(m.name)?.[1] ?? ""];
+  if (p === undefined || m.low !== null) return null;
+  const needed = callsForInterval(p);
+  return m.n < needed ? `too few: it takes ${count(needed)}` : "too few: one hangs together with the next";
+};
 
 /** `2026-11-21 08:00:00 UTC` of the form that `run.json` has; any other text as it is. */
 export const moment = (at: string): string =>

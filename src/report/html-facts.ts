@@ -1,6 +1,7 @@
 /** The rest of the page: what is not judged and why, measurements, calibration, and the machine it ran on. */
 import type { Measurement, RunDocument } from "../history/run-document.ts";
-import { count, counted, figure, intervalText, moment, valueText, withUnit } from "./figures.ts";
+import { calibrationText } from "./calibration-text.ts";
+import { count, counted, figure, intervalText, moment, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { badge } from "./html-claims.ts";
 import { html, type Markup } from "./markup.ts";
 import { notJudged, type ReasonGroup } from "./not-judged.ts";
@@ -52,7 +53,7 @@ const WORDS: Readonly<Record<string, string>> = {
 const wordsOf = (name: string): string => WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "";
 
 const measurementRow = (m: Measurement): Markup =>
-  html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;
+  html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;
 
 export const measurementsSection = (run: RunDocument): Markup | null => {
   if (run.measurements.length === 0) return null;
@@ -62,7 +63,7 @@ export const measurementsSection = (run: RunDocument): Markup | null => {
     ([stage, list]) =>
       html`<tbody><tr class="group"><th colspan="4">${stage}</th></tr>${list.map(measurementRow)}</tbody>`,
   );
-  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate, or too few samples to bound the value on both sides.</p><table class="measurements"><thead><tr><th>Measurement</th><th class="number">Value</th><th class="number">95 % interval</th><th class="number">Samples</th></tr></thead>${bodies}</table></section>`;
+  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate. A percentile whose samples are too few to bound it on both sides says so; samples that hang together count as the fewer that they are worth.</p><table class="measurements"><thead><tr><th>Measurement</th><th class="number">Value</th><th class="number">95 % interval</th><th class="number">Samples</th></tr></thead>${bodies}</table></section>`;
 };
 
 const calibration = (run: RunDocument): Markup | null => {
@@ -71,7 +72,7 @@ const calibration = (run: RunDocument): Markup | null => {
     (c) =>
       html`<tr><td data-label="what">${c.name}</td><td class="number" data-label="truth">${withUnit(figure(c.truth), c.unit)}</td><td class="number" data-label="measured">${withUnit(figure(c.measured), c.unit)}</td><td data-label="verdict">${badge(c.verdict)}</td></tr>`,
   );
-  return html`<h3>Calibration</h3><p>Known truths, measured with the same tools in this run: how far the numbers above can be believed.</p><table class="measurements"><thead><tr><th>What</th><th class="number">Truth</th><th class="number">Measured</th><th>Verdict</th></tr></thead><tbody>${rows}</tbody></table>`;
+  return html`<h3>Calibration</h3><p>${calibrationText(run.calibration)} Known truths, measured by the same drivers on this machine before the run.</p><table class="measurements"><thead><tr><th>What</th><th class="number">Truth</th><th class="number">Measured</th><th>Verdict</th></tr></thead><tbody>${rows}</tbody></table>`;
 };
 
 export const environmentSection = (run: RunDocument): Markup => {

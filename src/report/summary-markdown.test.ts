@@ -21,6 +21,13 @@ describe("summary.md", () => {
     expect(summaryMarkdown(madeRun())).toContain("- credential server\\_downgraded".replace("\\", ""));
   });
 
+  test("has the calibration in a sentence and as a table", () => {
+    const text = summaryMarkdown(madeRun());
+    expect(text).toContain("Calibration: 1 of 2 checks did not hold");
+    expect(text).toContain("| null server, p50 | 5 ms | 5.21 ms | ✅ pass |");
+    expect(summaryMarkdown(madeRun({ calibration: [] }))).not.toContain("Calibration");
+  });
+
   test("of however many claims stays below 900 KiB, keeps the failures, and says what it cut", () => {
     const long = "an explanation of some length, with € signs. ".repeat(20);
     const claims = Array.from({ length: 20_000 }, (_, i) =>

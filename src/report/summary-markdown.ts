@@ -3,9 +3,10 @@
  * thrown away whole, so this stays below 900 KiB: rows that do not fit are cut, and how many is said.
  */
 import type { Claim, RunDocument } from "../history/run-document.ts";
+import { calibrationText } from "./calibration-text.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
-import { count, duration, intervalText, share, valueText } from "./figures.ts";
+import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { notJudged } from "./not-judged.ts";
 import { kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { spendingText } from "./spending.ts";
@@ -75,6 +76,7 @@ const top = (run: RunDocument): string[] => {
     `Run ${code(run.id)}, ${facts.join(", ")}${run.commit === null ? "" : `, commit ${code(run.commit)}`}.`,
     "",
     ...(spent === null ? [] : [`Spent: ${cell(spent)}.`, ""]),
+    ...(run.calibration.length === 0 ? [] : [cell(calibrationText(run.calibration)), ""]),
   ];
 };
 
@@ -118,7 +120,15 @@ const sections = (run: RunDocument): Section[] => {
     ),
   );
   const measured = run.measurements.map((m) =>
-    row(code(m.stage), code(m.name), cell(valueText(m)), cell(intervalText(m) ?? "–"), count(m.n)),
+    row(code(m.stage), code(m.name), cell(valueText(m)), cell(intervalText(m) ?? whyNoInterval(m) ?? "–"), count(m.n)),
+  );
+  const calibrated = run.calibration.map((c) =>
+    row(
+      cell(c.name),
+      cell(withUnit(figure(c.truth), c.unit)),
+      cell(withUnit(figure(c.measured), c.unit)),
+      SIGN[c.verdict],
+    ),
   );
   const notes = run.environment.host_notes.map((note) => row(cell(note)));
   return [
@@ -134,6 +144,9 @@ const sections = (run: RunDocument): Section[] => {
     ...(measured.length === 0
       ? []
       : [table("Measurements", ["stage", "measurement", "value", "95 % interval", "n"], measured, true)]),
+    ...(calibrated.length === 0
+      ? []
+      : [table("Calibration", ["what", "truth", "measured", "verdict"], calibrated, true)]),
     ...(notes.length === 0 ? [] : [table("Notes on the host", ["note"], notes, true)]),
     ...(passed.length === 0 ? [] : [table("Passed claims", ["verdict", "level", "claim", "why"], passed, true)]),
   ];

@@ -49,6 +49,15 @@ describe("the end of a run in a terminal", () => {
     expect(text.split("\n").length).toBeLessThan(16);
   });
 
+  test("says in a sentence what the calibration found", () => {
+    const text = (run: Parameters<typeof terminalText>[0]): string => lines(run, { folder }).join(" ");
+    expect(text(madeRun())).toContain("Calibration: 1 of 2 checks did not hold, so what is about time has no verdict:");
+    expect(text(madeRun())).toContain("offered rate 187.4 /s, true 200 /s");
+    const calibration = madeRun().calibration.filter(({ verdict }) => verdict === "pass");
+    expect(text(madeRun({ calibration }))).toContain("Calibration: 1 check, all hold.");
+    expect(text(madeRun({ calibration: [] }))).not.toContain("Calibration");
+  });
+
   test("wide characters count twice", () => {
     const claims = [madeClaim("a/s", { verdict: "fail", reason: "漢".repeat(100) })];
     const line = lines(madeRun({ claims }), { folder }).find((l) => l.startsWith("FAIL         a/s"))!;

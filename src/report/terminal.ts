@@ -3,6 +3,7 @@
  * counts, and where to look next. Only paths may be longer than a line.
  */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
+import { calibrationText } from "./calibration-text.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
@@ -153,6 +154,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     "",
     ...wrap(`${told} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
     ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),
+    ...(run.calibration.length === 0 ? [] : wrap(calibrationText(run.calibration))),
     "",
     "Where to look next:",
     `  ${oneLine(options.folder).replace(/\/+$/, "")}/report.html`,

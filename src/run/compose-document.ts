@@ -1,6 +1,6 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
 import { OUTCOMES } from "../contract/refusals.ts";
-import type { Claim, Measurement, RunDocument } from "../history/run-document.ts";
+import type { Calibration, Claim, Measurement, RunDocument } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
@@ -37,6 +37,7 @@ type RunFacts = {
   claims: Claim[];
   /** Beside those of the stages. */
   measurements: readonly Measurement[];
+  calibration: readonly Calibration[];
   outcomesSeen: number;
   /** Names of claims or groups that must have been judged (target file, `required`). */
   required: readonly string[];
@@ -77,7 +78,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
       embedded: first?.embedded ?? true,
     },
     environment,
-    calibration: [],
+    calibration: [...facts.calibration],
     ...spendingOf(deployments),
     stages: stages.map(({ summary }) => summary),
     claims,

@@ -73,6 +73,7 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
     measurements: [],
+    calibration: [],
     claims: all,
     required: [],
     exitCode: null,

@@ -6,7 +6,8 @@
 import { randomBytes } from "node:crypto";
 import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { wallUs } from "../client/clock.ts";
-import type { Claim, Measurement, RunDocument } from "../history/run-document.ts";
+import { calibrationDoubts } from "../history/calibration-checks.ts";
+import type { Calibration, Claim, Measurement, RunDocument } from "../history/run-document.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
@@ -54,6 +55,7 @@ type Progress = {
   doubts: Claim[];
   claims: Claim[];
   measurements: Measurement[];
+  calibration: Calibration[];
   deployments: Deployment[];
   tools: { k6: string | null; toxiproxy: string | null };
   exitCode: number | null;
@@ -102,6 +104,8 @@ const makeContext = (
     },
     addClaims: (claims) => void progress.claims.push(...claims),
     addMeasurements: (measurements) => void progress.measurements.push(...measurements),
+    addCalibration: (checks) => void progress.calibration.push(...checks),
+    calibrationDoubts: (driver) => calibrationDoubts(progress.calibration, driver),
   };
 };
 
@@ -136,6 +140,7 @@ const finish = async (
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
     measurements: progress.measurements,
+    calibration: progress.calibration,
     required: [
       ...new Set([
         ...targets.flatMap(({ required = [] }) => required.filter(request.canJudge ?? (() => true))),
@@ -173,6 +178,7 @@ export const recordRun = async (
       doubts: [],
       claims: [],
       measurements: [],
+      calibration: [],
       deployments: [],
       exitCode: null,
       tools: { k6: null, toxiproxy: null },
@@ -227,7 +233,7 @@ export const recordRun = async (
 const draftOf = (
   request: RunRequest,
   { folder, recorder, started }: { folder: RunFolder; recorder: Recorder; started: Date },
-  { tools, claims, measurements }: Progress,
+  { tools, claims, measurements, calibration }: Progress,
 ): RunDocument => {
   const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
   return composeDocument({
@@ -242,6 +248,7 @@ const draftOf = (
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
     measurements,
+    calibration,
     required: [],
     exitCode: null,
     environment: describeEnvironment(tools, []),

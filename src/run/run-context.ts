@@ -1,6 +1,6 @@
 /** What the body of a recorded run has to work with; recorded-run.ts makes it. */
 import type { Line } from "../history/line.ts";
-import type { Claim, Measurement } from "../history/run-document.ts";
+import type { Calibration, Claim, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
@@ -51,6 +51,9 @@ export type RunContext = {
   addStage(outcome: StageOutcome): Promise<void>;
   addClaims(claims: readonly Claim[]): void;
   addMeasurements(measurements: readonly Measurement[]): void;
+  addCalibration(checks: readonly Calibration[]): void;
+  /** Where the calibration of a driver failed in this run, as sentences: what is about time has no verdict then. */
+  calibrationDoubts(driver: string): string[];
 };
 
 /** Why nothing more may be sent to any deployment of the run: budget or stop condition; `null` while it may. */

@@ -1,4 +1,6 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
+import { calibrateRun } from "./calibration/calibrate-run.ts";
+import { calibrationPlanOf } from "./calibration/calibration-plan.ts";
 import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
@@ -14,6 +16,8 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
   if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, intentOf(wish)));
   return recordRun({ ...request, targets }, async (context) => {
     const deployment = await openDeployment(context);
-    await playStages(context, deployment, stagesFor(deployment, wish));
+    const plans = stagesFor(deployment, wish);
+    await calibrateRun(context, calibrationPlanOf(deployment, plans));
+    await playStages(context, deployment, plans);
   });
 };

@@ -143,7 +143,16 @@ describe("a run on a target file", () => {
       required: ["load/steady-mix", "sheds-only-over-the-cap"],
     });
     expect(claimOf(document, "slo/chat/steady-mix")).toMatchObject({ level: "should" });
-    expect(claimOf(document, "slo/catalog/steady-mix")).toMatchObject({ level: "should", verdict: "fail" });
+    const missed = claimOf(document, "slo/catalog/steady-mix");
+    expect(missed?.level).toBe("should");
+    // It fails where nothing but the target explains it, which is for this machine to say just now.
+    if (missed?.verdict !== "fail") {
+      expect(missed).toMatchObject({
+        verdict: "inconclusive",
+        reason: expect.stringContaining("time could not be judged"),
+      });
+    }
+    expect(document.calibration.map(({ name }) => name)).toContain("open-loop: known delay, p50");
     expect(document.verdict).toBe("inconclusive");
     expect(document.required).toContain("sheds-only-over-the-cap");
   });

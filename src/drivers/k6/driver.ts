@@ -2,7 +2,6 @@
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import type { Driver } from "../driver.ts";
-import { hostDoubts } from "../host-doubts.ts";
 import { watchHost } from "../host-notes.ts";
 import { runK6 } from "./k6.ts";
 
@@ -12,16 +11,19 @@ type K6Setup = {
   /** The scenario file. */
   scenario: string;
   /** Where k6's summary is kept. */
-  keepIn: string;
+  keepIn?: string;
+  /** In place of those that the profile and the target's limits ask for. */
+  vus?: number;
 };
 
 export const driveK6 =
-  ({ k6Path, scenario, keepIn }: K6Setup): Driver =>
+  ({ k6Path, scenario, keepIn, vus }: K6Setup): Driver =>
   async (drive, beside) => {
     const { job, lease, signal, secrets } = drive;
     const story = STORIES.get(job.story);
     if (story === undefined) throw new Error(`there is no story called ${job.story}`);
-    const host = watchHost();
+    let pid: number | undefined;
+    const host = watchHost({ own: false, pid: () => pid });
     const ending = new AbortController();
     const stop = (): void => ending.abort();
     signal.addEventListener("abort", stop, { once: true });
@@ -31,7 +33,8 @@ export const driveK6 =
         binary: k6Path,
         script: scenario,
         story,
-        keepIn,
+        ...(keepIn === undefined ? {} : { keepIn }),
+        ...(vus === undefined ? {} : { vus }),
         secrets,
         lease,
         idPrefix,
@@ -44,7 +47,10 @@ export const driveK6 =
         onLine: drive.onLine,
         signal: ending.signal,
         ...(drive.segments === undefined ? {} : { segments: drive.segments }),
-        ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
+        onSpawn: (child) => {
+          pid = child.pid;
+          drive.onSpawn?.(child);
+        },
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),
       });
       if (beside !== undefined) {
@@ -54,7 +60,8 @@ export const driveK6 =
       const result = await running;
       return {
         problems: result.problems,
-        notes: [...hostDoubts(stage, host()), ...result.warnings.map((warning) => `${stage}: k6: ${warning}`)],
+        notes: result.warnings.map((warning) => `${stage}: k6: ${warning}`),
+        host: host(),
         scheduledMs: profileDurationS(profile) * 1000,
       };
     } finally {

@@ -2,8 +2,22 @@
 import { NOTHING_SPENT } from "../../workload/lease.ts";
 import { endsAll, leaseShare } from "../../workload/lease-share.ts";
 import type { Driver } from "../driver.ts";
-import { hostDoubts } from "../host-doubts.ts";
+import type { HostNotes } from "../host-notes.ts";
 import { startOpenLoop } from "./open-loop.ts";
+
+/** Of several generators on one host: what each did by itself counts as the worst of them, what the host did is the same. */
+const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
+  const [first, ...others] = hosts;
+  if (first === undefined) return null;
+  const worst = { ...first };
+  for (const host of others) {
+    for (const name of ["event_loop_lag_ms_p99", "event_loop_lag_ms_max", "cpu_share", "descriptors_share"] as const) {
+      const [a, b] = [worst[name], host[name]];
+      if (b !== null && (a === null || b > a)) worst[name] = b;
+    }
+  }
+  return worst;
+};
 
 export const driveOpenLoop: Driver = async (drive, beside) => {
   const { job, secrets, lease, segments = 1, signal } = drive;
@@ -56,7 +70,8 @@ export const driveOpenLoop: Driver = async (drive, beside) => {
     const endUs = Math.max(...ends.map((end) => end.endUs));
     return {
       problems: results.flatMap(({ problems }) => problems),
-      notes: hostDoubts(job.stage, results[0]?.host ?? null),
+      notes: [],
+      host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
       scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
       ...(ends.length === 0 ? {} : { startUs }),
     };

@@ -50,7 +50,12 @@ export type ToProcess =
   /** No further arrivals; what is under way ends. */
   | { type: "stop" };
 
-export type Problem = { verdict: "fail" | "inconclusive"; reason: string };
+export type Problem = {
+  verdict: "fail" | "inconclusive";
+  reason: string;
+  /** It puts in doubt what is about time, and nothing else: every call was sent. */
+  about?: "time";
+};
 
 export type OpenLoopEnd = {
   /** Arrivals of the schedule that came due. */

@@ -9,7 +9,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
-import type { OpenLoopEnd } from "./job.ts";
+import type { OpenLoopEnd, Problem } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
 
@@ -18,15 +18,18 @@ const PROGRESS_EVERY_MS = 1000;
 /** From `go` to the first arrival, where the runner does not say. */
 const LEAD_US = 100_000;
 
-const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): string[] => {
+const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): Problem[] => {
   const { dropped, offered, queued, unmade } = end;
-  const problems: string[] = [];
-  if (dropped > 0) problems.push(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
+  const problems: Problem[] = [];
+  const say = (reason: string, about?: "time"): void => {
+    problems.push({ verdict: "inconclusive", reason, ...(about === undefined ? {} : { about }) });
+  };
+  if (dropped > 0) say(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
   if (queued > offered / 1000) {
-    problems.push(`${queued} of ${offered} calls may have waited for one of our ${connections} connections`);
+    say(`${queued} of ${offered} calls may have waited for one of our ${connections} connections`, "time");
   }
-  if (unmade > 0) problems.push(`${unmade} of ${offered} calls could not be made: ${maskSecrets(firstUnmade)}`);
-  if (offered === 0 && !stopped) problems.push("the schedule had no arrivals");
+  if (unmade > 0) say(`${unmade} of ${offered} calls could not be made: ${maskSecrets(firstUnmade)}`);
+  if (offered === 0 && !stopped) say("the schedule had no arrivals");
   return problems;
 };
 
@@ -73,9 +76,8 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   clearInterval(progress);
   tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
   tell({ type: "host", ...told() });
-  for (const reason of problemsOf(end, firstUnmade, client.connections, stopped)) {
-    tell({ type: "problem", verdict: "inconclusive", reason });
-  }
+  for (const problem of problemsOf(end, firstUnmade, client.connections, stopped))
+    tell({ type: "problem", ...problem });
   tell({ type: "end", ...end }, true);
   await client.close();
 };

@@ -107,7 +107,10 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
         options.onProgress?.(message);
         break;
       case "problem":
-        result.problems.push({ verdict: message.verdict, reason: message.reason });
+        {
+          const { type: _type, ...problem } = message;
+          result.problems.push(problem);
+        }
         break;
       case "spent":
         result.spent = message.spent;

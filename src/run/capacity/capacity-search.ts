@@ -9,6 +9,7 @@ import type { ShareObjective } from "../../capacity/share-objective.ts";
 import type { Line } from "../../history/line.ts";
 import { measureStage } from "../../history/measure.ts";
 import type { Claim } from "../../history/run-document.ts";
+import { inDoubt } from "../../history/time-doubts.ts";
 import { inOrder, ofCutOffStage } from "../../invariants/judge-stage.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
@@ -83,6 +84,15 @@ const foundOf = ({ answer, probes }: Searched, deployment: Deployment, wish: Cap
   };
 };
 
+/** A rate that hangs on a time is as uncertain as the generator's times are; one that hangs on refusals is not. */
+const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], doubts: readonly string[]): Claim => {
+  const timed = objectives.filter(({ isTime }) => isTime).map(({ text }) => `capacity/${text}`);
+  const isTimed = timed.includes(claim.id) || (claim.id === "capacity/demand" && timed.length > 0);
+  const isDecided = claim.verdict === "pass" || claim.verdict === "fail";
+  if (doubts.length === 0 || !isTimed || !isDecided) return claim;
+  return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
+};
+
 /** The answer and what goes with it; `null` when nothing could be played. */
 export const playCapacity = async (
   context: RunContext,
@@ -99,10 +109,13 @@ export const playCapacity = async (
     stage: CAPACITY_STAGE,
     durationMs: performance.now() - began,
   });
-  const claims = capacityClaims(found, CAPACITY_STAGE, context.replay).map(
-    (claim): Claim =>
-      cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` },
-  );
+  const doubts = context.calibrationDoubts("open-loop");
+  const claims = capacityClaims(found, CAPACITY_STAGE, context.replay)
+    .map((claim) => asCalibrated(claim, wish.objectives, doubts))
+    .map(
+      (claim): Claim =>
+        cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` },
+    );
   await context.folder.writeJson("capacity.json", {
     ...found,
     probes: probes.map(({ lines: _, ...probe }) => probe),

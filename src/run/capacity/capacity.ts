@@ -9,6 +9,7 @@ import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { calibrateRun } from "../calibration/calibrate-run.ts";
 import { prepareTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
@@ -40,6 +41,8 @@ export type CapacityRun = Omit<RunRequest, "targets" | "profile" | "required"> &
 
 /** Random arrivals come in bunches, which a permitted rate that is near would hold back; regular ones do not. */
 const SHARE_OF_PERMIT: Record<Arrivals, number> = { poisson: 0.6, uniform: 0.9 };
+/** The rate is what is looked for: calibrated is a common one, and the search tries its generator at twice the answer. */
+const RATE_CALIBRATED_PER_S = 200;
 const NO_ERRORS = "errors<=1%";
 
 /** Refusals and times say nothing of a deployment that answers 503: where nothing is said of errors, they may be few. */
@@ -151,6 +154,10 @@ export const findCapacity = async (request: CapacityRun): Promise<CapacityResult
     async (context) => {
       const [deployment] = context.deployments;
       if (deployment === undefined) throw new Error("no deployment was opened");
+      // Only what hangs on a time needs a generator that measures times.
+      if (objectives.some(({ isTime }) => isTime)) {
+        await calibrateRun(context, new Map([["open-loop", Math.min(policy.maxPerS, RATE_CALIBRATED_PER_S)]]));
+      }
       const wish = { story, arrivals, objectives, policy, demand, onProbe };
       found = (await playCapacity(context, deployment, wish)).found;
     },

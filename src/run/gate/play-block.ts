@@ -2,6 +2,7 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
+import { hostDoubts } from "../../drivers/host-doubts.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -77,7 +78,7 @@ export const playBlock = async (
   const lines: CallLine[] = [];
   let forget = (): void => undefined;
   try {
-    const { problems, notes, startUs } = await driveOpenLoop({
+    const { problems, notes, host, startUs } = await driveOpenLoop({
       job: {
         stage,
         idPrefix: `${idRun}.c`,
@@ -117,7 +118,14 @@ export const playBlock = async (
     const calls = lines.filter(({ route }) => route !== "sdk.sessions");
     const claims = judgeStage(judges, facts, inOrder(lines), room.replay);
     const reasons = problems.map(({ reason }) => reason);
-    return { lines: calls, startUs: startUs ?? 0, facts, claims, problems: reasons, notes };
+    return {
+      lines: calls,
+      startUs: startUs ?? 0,
+      facts,
+      claims,
+      problems: reasons,
+      notes: [...notes, ...hostDoubts(stage, host)],
+    };
   } finally {
     forget();
   }

@@ -11,12 +11,15 @@ import type { FaultLine, Line } from "../../history/line.ts";
 import { measureStage } from "../../history/measure.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
+import { hostNotesOf } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage, ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { type Profile, profileCalls, profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
+import { k6ScheduleUs } from "../../workload/k6-executor.ts";
+import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Reach, Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
@@ -27,11 +30,13 @@ import { paceOf } from "../disturbances/pace.ts";
 import { createRecentCalls } from "../disturbances/recent-calls.ts";
 import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
+import { watchMachineUse } from "./machine-use.ts";
 import { sloClaims } from "./objectives.ts";
 import { observe, observedStage } from "./observers.ts";
 import { type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
+import { stageHost } from "./stage-host.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 import { readTenants, readWitnesses } from "./witnesses.ts";
@@ -160,15 +165,19 @@ const play = async (
 const measured = (
   plan: LoadStage,
   ordered: readonly Line[],
-  { driven, profile, durationMs }: { driven: Driven; profile: Profile; durationMs: number },
+  { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
 ) => {
+  const { profile, arrivals, seed } = job;
   const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
+  // Random arrivals are more or fewer than their rate says: the schedule itself is counted.
+  const schedule = plan.driver === "k6" ? k6ScheduleUs(profile) : arrivalTimesUs(profile, arrivals, seed);
+  const offered = isWhole ? schedule.length : 0;
+  // The driver's time ends with the last answer; the schedule had ended before.
+  const scheduledMs = Math.min(driven.scheduledMs, profileDurationS(profile) * 1000);
   return measureStage(ordered, {
     stage: plan.name,
     durationMs,
-    ...(isWhole
-      ? { offeredRatePerS: profileCalls(profile) / profileDurationS(profile), scheduledMs: driven.scheduledMs }
-      : {}),
+    ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
   });
 };
 
@@ -219,8 +228,13 @@ export const playLoadStage = async (
   const before = await observe(deployment);
   const began = performance.now();
   const lines: Line[] = [];
+  const machineUse = watchMachineUse(target.base_url);
   const { driven, disturbed, faults } = await play(context, deployment, plan, job, lines);
   const durationMs = performance.now() - began;
+  const used = machineUse();
+  const ordered = inOrder(lines);
+  const { summary, measurements } = measured(plan, ordered, { driven, job, durationMs });
+  const host = stageHost(ordered, { driven, used, measurements, calibration: context.calibrationDoubts(plan.driver) });
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const facts: StageFacts = {
     stage: plan.name,
@@ -231,18 +245,17 @@ export const playLoadStage = async (
     exclusive: deployment.exclusive,
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
+    host,
     faults: plan.disturbance?.kind === "link-fault",
     ...(plan.disturbance?.kind === "link-fault"
       ? { recovery_deadline_ms: paceOf(plan.disturbance, profilePeakPerS(profile), target.limits).recoveryMs }
       : {}),
     ...(await readWitnesses(deployment, idRun, context.signal)),
   };
-  const ordered = inOrder(lines);
-  const { summary, measurements } = measured(plan, ordered, { driven, profile, durationMs });
   const seen = observedStage(plan.name, before, await observe(deployment));
-  const problems = [...driven.problems, ...disturbed.problems];
+  const problems = [...driven.problems, ...disturbed.problems].filter(({ about }) => about !== "time");
   const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
-  if (plan.objectives === true) claims.push(...sloClaims(target, plan.name, ordered, replay));
+  if (plan.objectives === true) claims.push(...sloClaims(target, { stage: plan.name, host }, ordered, replay));
   return {
     summary: { ...summary, driver: plan.driver },
     lines: ordered,
@@ -250,6 +263,6 @@ export const playLoadStage = async (
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],
     faults: faultRecords(faults),
-    notes: [...driven.notes, ...seen.notes],
+    notes: [...driven.notes, ...hostNotesOf(host).map((note) => `${plan.name}: ${note}`), ...seen.notes],
   };
 };

@@ -7,6 +7,7 @@ import type { CallLine, Line } from "../../history/line.ts";
 import { judgeObjectives, sloClaim } from "../../history/objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
+import type { StageHost } from "../../history/stage-host.ts";
 import type { Target } from "../../target/target.ts";
 
 /** Names of objectives beside those of routes, and which routes they mean. */
@@ -41,12 +42,14 @@ export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
 /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
 export const sloClaims = (
   { slo = {} }: Pick<Target, "slo">,
-  stage: string,
+  { stage, host }: { stage: string; host?: StageHost },
   lines: readonly Line[],
   replay: string,
 ): Claim[] =>
   Object.entries(slo).flatMap(([name, text]) => {
     const meant = isMeant(name);
     const calls = lines.filter((line): line is CallLine => line.type === "call" && meant(line.route));
-    return calls.length === 0 ? [] : [sloClaim({ name, stage, replay }, judgeObjectives(parseObjectives(text), calls))];
+    return calls.length === 0
+      ? []
+      : [sloClaim({ name, stage, replay }, judgeObjectives(parseObjectives(text), calls, host))];
   });

@@ -1,0 +1,126 @@
+/**
+ * A histogram whose quantiles have intervals that also hold for calls that hang together. A call that queues is slow because
+ * the one before it was, so a thousand of them say less than a thousand independent ones. The stage is cut into batches of
+ * equal time; how much the share of calls at or below a quantile differs from batch to batch says how many independent calls
+ * the stage is worth, and the order statistics of so many give the interval.
+ *
+ * Sources: Heidelberger & Lewis, "Quantile Estimation in Dependent Sequences", Operations Research 32 (1984), for judging a
+ * quantile by the shares below it; Law & Kelton, "Simulation Modeling and Analysis", section 9.5, for batch means; von
+ * Neumann, "Distribution of the Ratio of the Mean Square Successive Difference to the Variance" (1941), for batches that
+ * are too short; Cochran, "Sampling Techniques", section 6.4, for batches of unequal size.
+ */
+import { Histogram } from "./histogram.ts";
+import { type Interval, quantileRanks } from "./statistics.ts";
+import { studentT } from "./student-t.ts";
+
+/** Twice as many are joined in pairs, so there are between this and half of it. */
+const BATCHES_MAX = 64;
+/** Fewer than this say too little about how they differ. */
+const BATCHES_MIN = 8;
+const FIRST_BATCH_US = 1_000;
+/** Batches that follow one another are too short when they are correlated by more than this, in standard deviations. */
+const CORRELATED = 0.5;
+/** Calls that vary this many times more than independent ones come in bursts, and a few bursts say nothing of how they vary. */
+const IN_BURSTS = 1.5;
+const BURSTS_MIN = 10;
+/** Of the normal distribution: what `quantileRanks` is made for. */
+const Z_95 = 1.959963984540054;
+
+type Batch = { n: number; below: number };
+
+const inPairs = (batches: readonly Batch[]): Batch[] =>
+  Array.from({ length: Math.ceil(batches.length / 2) }, (_, i) => {
+    const [first, second] = [batches[2 * i] as Batch, batches[2 * i + 1]];
+    return second === undefined ? first : { n: first.n + second.n, below: first.below + second.below };
+  });
+
+/** How many times more the share varies than that of independent calls would, at least 1. */
+const dispersionOf = (whole: readonly Batch[], n: number, share: number): number => {
+  let batches = whole;
+  for (;;) {
+    const off = batches.map((batch) => batch.below - share * batch.n);
+    const squares = off.reduce((sum, value) => sum + value * value, 0);
+    const successive = off.reduce((sum, value, i) => sum + value * (off[i + 1] ?? 0), 0);
+    const isCorrelated = squares > 0 && successive / squares > CORRELATED / Math.sqrt(batches.length);
+    const joined = inPairs(batches);
+    if (isCorrelated && joined.length >= BATCHES_MIN) {
+      batches = joined;
+      continue;
+    }
+    const count = batches.length;
+    if (count < 2) return 1;
+    const dispersion = ((count / (count - 1)) * squares) / n / (share * (1 - share));
+    // Independent calls come out up to here, by one standard deviation of a chi-square over its degrees of freedom.
+    if (batches === whole && dispersion < 1 + Math.sqrt(2 / (count - 1))) return 1;
+    const width = studentT(count - 1) / Z_95;
+    return Math.max(1, dispersion * width * width);
+  }
+};
+
+export class BatchedHistogram {
+  readonly whole = new Histogram();
+  /** By number of the batch: its first moment over `#batchUs`. */
+  #batches = new Map<number, Histogram>();
+  #batchUs = FIRST_BATCH_US;
+
+  /** A duration and the moment it belongs to, both in microseconds; calls may come in any order. */
+  record(us: number, atUs: number): void {
+    this.whole.record(us);
+    const at = Math.floor(atUs / this.#batchUs);
+    const batch = this.#batches.get(at);
+    if (batch !== undefined) {
+      batch.record(us);
+      return;
+    }
+    this.#batches.set(at, Histogram.of([us]));
+    while (this.#span() > BATCHES_MAX) this.#join();
+  }
+
+  /**
+   * The 95 % interval of a quantile, in microseconds: `low` and `high` are edges of buckets, so that rounding only widens it.
+   * `null` when the calls are too few to bound it on both sides, counted as what they are worth.
+   */
+  interval(p: number): Interval | null {
+    const { whole } = this;
+    if (quantileRanks(whole.n, p) === null) return null;
+    const worth = this.#worth(p);
+    const ranks = worth === null ? null : quantileRanks(worth, p);
+    if (worth === null || ranks === null) return null;
+    const scale = whole.n / worth;
+    const low = whole.atRank(Math.max(1, Math.floor(ranks.low * scale)));
+    const high = whole.atRank(Math.min(whole.n, Math.ceil(ranks.high * scale)));
+    return low === null || high === null ? null : { low: low.low, high: high.high };
+  }
+
+  /** How many independent calls these are worth, about a quantile; `null` where too few bursts were seen to say. */
+  #worth(p: number): number | null {
+    const { n } = this.whole;
+    const value = this.whole.quantile(p) as number;
+    const share = this.whole.countUpTo(value) / n;
+    if (share >= 1) return n;
+    const numbers = [...this.#batches.keys()];
+    const first = Math.min(...numbers);
+    const batches = Array.from({ length: Math.max(...numbers) - first + 1 }, (_, i): Batch => {
+      const batch = this.#batches.get(first + i);
+      return { n: batch?.n ?? 0, below: batch?.countUpTo(value) ?? 0 };
+    });
+    const dispersion = dispersionOf(batches, n, share);
+    const bursts = batches.filter((batch) => batch.below < batch.n).length;
+    return dispersion > IN_BURSTS && bursts < BURSTS_MIN ? null : Math.floor(n / dispersion);
+  }
+
+  #span(): number {
+    const numbers = [...this.#batches.keys()];
+    return Math.max(...numbers) - Math.min(...numbers) + 1;
+  }
+
+  #join(): void {
+    const joined = new Map<number, Histogram>();
+    for (const [at, batch] of this.#batches) {
+      const pair = Math.floor(at / 2);
+      joined.set(pair, joined.get(pair)?.merge(batch) ?? batch);
+    }
+    this.#batches = joined;
+    this.#batchUs *= 2;
+  }
+}

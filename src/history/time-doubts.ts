@@ -1,0 +1,134 @@
+/**
+ * When a figure about time may not be believed. A disturbance takes a claim about time its verdict when it can explain it: a
+ * load that did not leave as it was meant to, or a generator that measures wrongly, explains anything, a pass as well; what
+ * only makes calls slower explains a claim that failed, and nobody passes because of it. Claims about anything but time are
+ * never touched. Each rule states its threshold and where that comes from.
+ */
+import type { HostFacts, StageHost } from "./stage-host.ts";
+
+/** What a claim about time hangs on. */
+export type AboutTime = {
+  /** The share of the slowest calls that decides it: 0.01 for a p99. */
+  tail: number;
+  /** The time that it compares with, in milliseconds. */
+  limitMs: number;
+};
+
+type TimeDoubts = {
+  /** The claim may neither pass nor fail. */
+  always: string[];
+  /** The claim may not fail. */
+  ifFailed: string[];
+};
+
+/** field-notes/shedding.md 2.3: a generator's schedule lag and event loop are within 5 ms (p99), its rate within 1 %. */
+const LAG_MS = 5;
+const RATE_ERROR = 0.01;
+/** Against a limit of seconds, lateness of a tenth of it changes nothing (as in capacity/generator-limit.ts). */
+const LAG_OF_LIMIT = 0.1;
+/** field-notes/shedding.md 2.3: a run invalidates itself when its generator used more than 70 % of its CPU. */
+const GENERATOR_CPU = 0.7;
+/**
+ * In a queue with one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) as long
+ * (M/M/1; Kleinrock, "Queueing Systems" I, section 3.2): half of all cores doubles every time, a tenth adds a tenth.
+ */
+const OTHERS_HALF = 0.5;
+const OTHERS_TENTH = 0.1;
+/** The same formula: 5 % stolen adds 5 %, which is what a stall may be off by (field-notes/shedding.md 2.3); 95 % busy is 20 times. */
+const STEAL = 0.05;
+const BUSY = 0.95;
+/** A group that is held back stands still until its next period: in more of the time than this it moves a p99. */
+const THROTTLED = 0.01;
+/**
+ * A lost SYN is sent again after a second (RFC 6298, section 2; measured: field-notes/measured.md 4b, first events of 0.8 to
+ * 5 s beside 259 of them). When they are a tenth of the calls that decide a claim they move it.
+ */
+const OF_TAIL = 0.1;
+/** Beyond this the kernel searches long for a free port, and the next burst meets the limit. */
+const NEARLY_USED_UP = 0.8;
+
+const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
+const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
+
+const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {
+  const doubts: string[] = [];
+  const { event_loop_lag_ms_p99: lag, cpu_share: cpu, cpu_share_max: most } = host;
+  if (lag !== null && lag > Math.max(LAG_MS, LAG_OF_LIMIT * limitMs)) {
+    doubts.push(`the generator's event loop was ${ms(lag)} late (p99)`);
+  }
+  if (cpu !== null && cpu > GENERATOR_CPU * most) {
+    doubts.push(`the generator used ${cpu.toFixed(2)} of the ${most} cores that it can use`);
+  }
+  const { throttled_share: throttled } = host;
+  if ((throttled ?? 0) > THROTTLED) {
+    doubts.push(`the limit of our control group held it back for ${percent(throttled ?? 0)} of the time`);
+  }
+  return doubts;
+};
+
+/** How late the calls at a share of all were, by the next share that is known; 0 where none is. */
+const lagAt = ({ lag_ms: known }: StageHost, share: number): number =>
+  (known.find(([at]) => at >= share - 1e-9) ?? known.at(-1))?.[1] ?? 0;
+
+const scheduleDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): string[] => {
+  const doubts: string[] = [];
+  const lag = lagAt(stage, 1 - tail);
+  if (lag > Math.max(LAG_MS, LAG_OF_LIMIT * limitMs)) {
+    doubts.push(`${percent(tail)} of the calls left ${ms(lag)} late or later`);
+  }
+  const { rate_error: error } = stage;
+  if (error !== null && error < -RATE_ERROR) {
+    doubts.push(`calls left at ${percent(1 + error)} of the rate that was meant`);
+  }
+  return doubts;
+};
+
+const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
+  const doubts: string[] = [];
+  const { steal_share: steal, busy_share: busy, ports_share: ports, descriptors_share: descriptors } = host;
+  if ((steal ?? 0) > STEAL) doubts.push(`the hypervisor took ${percent(steal ?? 0)} of the CPU`);
+  if ((busy ?? 0) > BUSY) doubts.push(`${percent(busy ?? 0)} of all cores' time was in use`);
+  const isMany = (count: number | null): boolean => (count ?? 0) > 0 && (count ?? 0) >= OF_TAIL * tail * calls;
+  if (isMany(host.syn_retransmits)) doubts.push(`${host.syn_retransmits} SYN retransmits`);
+  if (isMany(host.listen_overflows)) doubts.push(`${host.listen_overflows} accept-queue overflows`);
+  if ((ports ?? 0) > NEARLY_USED_UP) doubts.push(`${percent(ports ?? 0)} of the ephemeral ports were in use`);
+  if ((descriptors ?? 0) > NEARLY_USED_UP) {
+    doubts.push(`the generator had ${percent(descriptors ?? 0)} of the files open that it may have`);
+  }
+  return doubts;
+};
+
+/** Why a claim about time in this stage may not have a verdict. */
+export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
+  const { host, cores, other_cores: others, calls } = stage;
+  const by = `other programs used ${(others ?? 0).toFixed(1)} of ${cores} cores`;
+  const ofOthers = others === null ? 0 : others / cores;
+  return {
+    always: [
+      ...stage.calibration,
+      ...stage.generator,
+      ...scheduleDoubts(stage, about),
+      ...(host === null ? [] : generatorDoubts(host, about.limitMs)),
+      ...(ofOthers > OTHERS_HALF ? [by] : []),
+    ],
+    ifFailed: [
+      ...(host === null ? [] : hostDoubts(host, calls, about.tail)),
+      ...(ofOthers > OTHERS_TENTH && ofOthers <= OTHERS_HALF ? [by] : []),
+    ],
+  };
+};
+
+/** Everything worth a note, whatever a claim is about; what the calibration found stands in a place of its own. */
+export const hostNotesOf = (stage: StageHost): string[] => {
+  const { always, ifFailed } = timeDoubts({ ...stage, calibration: [] }, { tail: 0.01, limitMs: 0 });
+  return [...always, ...ifFailed];
+};
+
+/** The doubts that take a verdict about time away; none for a verdict that is no decision. */
+export const doubtsAgainst = (verdict: string, { always, ifFailed }: TimeDoubts): string[] => {
+  if (verdict === "pass") return always;
+  return verdict === "fail" ? [...always, ...ifFailed] : [];
+};
+
+export const inDoubt = (doubts: readonly string[], otherwise: string): string =>
+  `time could not be judged: ${doubts.join("; ")}. Without that: ${otherwise}`;

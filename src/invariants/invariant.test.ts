@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageHost } from "../history/stage-host.ts";
+import { INVARIANTS } from "./catalogue.ts";
+import { type ClaimedVerdict, judgedOn } from "./on-host.fixture.ts";
+
+const host = (more: Partial<StageHost>): StageHost => ({
+  host: null,
+  cores: 2,
+  target_cores: null,
+  other_cores: 0,
+  calls: 100,
+  lag_ms: [],
+  rate_error: 0,
+  generator: [],
+  calibration: [],
+  ...more,
+});
+
+const on = (verdict: ClaimedVerdict, isTimed: boolean, given?: StageHost): ReturnType<typeof judgedOn> => {
+  const facts: StageFacts = {
+    stage: "s",
+    exclusive: true,
+    limits: {},
+    shedding: "fixed",
+    tenants: {},
+    faults: false,
+    drained: true,
+    ...(given === undefined ? {} : { host: given }),
+  };
+  return judgedOn(verdict, isTimed, facts);
+};
+
+test("only a should is about time, so that no busy machine leaves open what must hold", () => {
+  expect(INVARIANTS.filter(({ time, level }) => time !== undefined && level !== "should")).toEqual([]);
+  expect(INVARIANTS.filter(({ time }) => time !== undefined).map(({ id }) => id)).toEqual(
+    expect.arrayContaining(["refusals-are-cheap", "events-are-not-buffered"]),
+  );
+});
+
+describe("a finding beside what generator and host did", () => {
+  const starved = host({ other_cores: 1.9 });
+  const slowed = host({ other_cores: 0.4 });
+
+  test("about time has no verdict when the generator was starved, and cannot fail when others made calls slower", () => {
+    expect(on("pass", true, starved)).toMatchObject({
+      verdict: "inconclusive",
+      reason: expect.stringContaining("1.9"),
+    });
+    expect(on("fail", true, starved).verdict).toBe("inconclusive");
+    expect(on("fail", true, slowed).verdict).toBe("inconclusive");
+    expect(on("pass", true, slowed).verdict).toBe("pass");
+    expect(on("fail", true, host({})).verdict).toBe("fail");
+    expect(on("fail", true, host({ calibration: ["calibration: k6: stall"] })).reason).toContain("k6: stall");
+  });
+
+  test("about anything else is what it is", () => {
+    for (const given of [starved, slowed, undefined]) {
+      expect(on("fail", false, given).verdict).toBe("fail");
+      expect(on("pass", false, given).verdict).toBe("pass");
+    }
+  });
+});

@@ -1,0 +1,19 @@
+/** A judge of a known verdict, about time or not, so that what becomes of it on a host can be seen. */
+import type { StageFacts } from "../history/stage-facts.ts";
+import { type Finding, judgeWith, knownBeforehand } from "./invariant.ts";
+
+export type ClaimedVerdict = "pass" | "fail";
+
+export const judgedOn = (verdict: ClaimedVerdict, isTimed: boolean, facts: StageFacts): Finding =>
+  judgeWith(
+    {
+      id: "made-up",
+      level: "should",
+      ...(isTimed ? { time: { tail: 0.01, limitMs: 50 } } : {}),
+      spec: [],
+      statement: "what is made up holds",
+      judge: () => knownBeforehand({ verdict, reason: "made up", expected: "it", got: "it", evidence: [] }),
+    },
+    facts,
+    [],
+  );

@@ -1,0 +1,22 @@
+/** The calibration without a run, for `doctor --calibrate`: both drivers at a rate at which tools are commonly compared. */
+import type { Calibration } from "../../history/run-document.ts";
+import { seeTool } from "../../tools/find-tool.ts";
+import { calibrate } from "./calibrate.ts";
+import type { CalibrationPlan } from "./calibration-plan.ts";
+
+/** field-notes/measured.md section 6 compares tools at this rate. */
+const RATE_PER_S = 500;
+
+type MachineCalibration = { checks: Calibration[]; lacking: string[] };
+
+/** Builds nothing: without k6 it is left out and said so. */
+export const calibrateMachine = async (seed: number, signal: AbortSignal): Promise<MachineCalibration> => {
+  const { tool, problem } = await seeTool("k6", {});
+  const plan: CalibrationPlan = new Map([
+    ["open-loop", RATE_PER_S],
+    ...(tool === null ? [] : [["k6", RATE_PER_S] as const]),
+  ]);
+  const checks = await calibrate({ plan, seed, signal, k6Path: async () => (tool === null ? "k6" : tool.path) });
+  const why = problem ?? "it is not built yet: npx floodgate dev tools";
+  return { checks, lacking: tool === null ? [`not calibrated: ${why}`] : [] };
+};

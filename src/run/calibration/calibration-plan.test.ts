@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
+import { calibrationPlanOf } from "./calibration-plan.ts";
+
+const DEPLOYMENT = {
+  target: {
+    schema: "floodgate/target@1",
+    base_url: "http://127.0.0.1:1/v1",
+    tenants: [{ org: "a", server: { key: "svc_sk_live_a" } }],
+  },
+  embedded: true,
+  faults: { links: { limiter: {} } },
+  faultsMissing: "",
+  found: {},
+} as unknown as Deployment;
+
+const stage = (name: string, more: Partial<LoadStage> = {}): LoadStage => ({
+  kind: "load",
+  name,
+  story: "catalog-reads",
+  driver: "open-loop",
+  judges: [],
+  ratePerS: 10,
+  durationS: 1,
+  ...more,
+});
+
+const planned = (...stages: LoadStage[]): [string, number][] => [...calibrationPlanOf(DEPLOYMENT, stages)];
+
+describe("what is calibrated", () => {
+  test("is each driver that is used, for the highest rate of one of its processes", () => {
+    const stages = [
+      stage("a"),
+      stage("b", { ratePerS: 40, segments: 2 }),
+      stage("c", { ratePerS: 15 }),
+      stage("d", { driver: "k6", ratePerS: 5 }),
+    ];
+    expect(planned(...stages)).toEqual([
+      ["open-loop", 20],
+      ["k6", 5],
+    ]);
+  });
+
+  test("is nothing where only links are broken and nobody asks how long things take", () => {
+    const disturbance: LoadStage["disturbance"] = {
+      kind: "link-fault",
+      name: "limiter-refused",
+      link: "limiter",
+      fault: "refused",
+      holdMs: 100,
+    };
+    const broken = stage("broken", { story: "broken-dependency", disturbance, judges: ["fails-closed"] });
+    expect(planned(broken)).toEqual([]);
+    expect(planned({ ...broken, judges: ["refusals-are-cheap"] })).toHaveLength(1);
+    expect(planned({ ...broken, objectives: true })).toHaveLength(1);
+    expect(planned()).toEqual([]);
+  });
+});

@@ -1,0 +1,34 @@
+/** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
+import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { profilePeakPerS } from "../../workload/load-profiles.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { plannedFor, stageMissing } from "../stages/load-stage.ts";
+import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
+
+export type DriverName = LoadStage["driver"];
+
+/** The highest rate of each driver that is used, in calls per second. */
+export type CalibrationPlan = ReadonlyMap<DriverName, number>;
+
+/** Where a ramp has yet to find the rate and nothing is permitted by number. */
+const RATE_UNKNOWN_PER_S = 200;
+
+const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));
+
+/** A link that is broken shows what is decided then, and how long that takes is not asked. */
+const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
+  disturbance?.kind !== "link-fault" || objectives === true || judges.some((id) => TIMED.has(id));
+
+export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
+  const peaks = new Map<DriverName, number>();
+  for (const plan of plans) {
+    if (plan.kind !== "load" || !isAboutTime(plan) || stageMissing(plan, deployment).length > 0) continue;
+    const planned = plannedFor(plan, deployment);
+    const peak =
+      planned === null
+        ? (deployment.target.permits?.load_max_rps ?? RATE_UNKNOWN_PER_S)
+        : profilePeakPerS(planned.profile);
+    peaks.set(plan.driver, Math.max(peaks.get(plan.driver) ?? 0, peak / (plan.segments ?? 1)));
+  }
+  return peaks;
+};

@@ -1,0 +1,65 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { availableParallelism } from "node:os";
+import { afterEach, describe, expect, test } from "vitest";
+import { portHere, watchMachineUse } from "./machine-use.ts";
+
+const children: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+});
+
+/** Burns a core for so long; `detached` through a shell that ends at once, so that it is nobody's child here. */
+const burn = (forMs: number, isOurs: boolean): void => {
+  const code = `const until = Date.now() + ${forMs}; while (Date.now() < until);`;
+  const child = isOurs
+    ? spawn(process.execPath, ["-e", code], { stdio: "ignore" })
+    : spawn("sh", ["-c", `'${process.execPath}' -e '${code}' & exit 0`], { stdio: "ignore", detached: true });
+  children.push(child);
+};
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe.skipIf(process.platform !== "linux")("who used the cores", () => {
+  test("what comes from this process is ours, what does not is others'", async () => {
+    const ended = watchMachineUse("http://192.0.2.1/v1");
+    burn(1_500, true);
+    await wait(1_600);
+    const own = ended();
+    const again = watchMachineUse("http://192.0.2.1/v1");
+    for (let i = 0; i < availableParallelism(); i++) burn(1_500, false);
+    await wait(1_600);
+    const others = again();
+    expect(own.target_cores).toBeNull();
+    // The machine may be busy with something else: only the difference is ours to tell.
+    expect(others.other_cores).toBeGreaterThan(0.3);
+  });
+
+  test("a deployment on this machine is found by the port that it listens on", async () => {
+    const code =
+      "const s = require('node:http').createServer((q, r) => { const u = Date.now() + 300; while (Date.now() < u); r.end(); });" +
+      "s.listen(0, '127.0.0.1', () => console.log(s.address().port));";
+    const child = spawn(process.execPath, ["-e", code], { stdio: ["ignore", "pipe", "ignore"] });
+    children.push(child);
+    const port = await new Promise<string>((resolve) =>
+      child.stdout.once("data", (text) => resolve(String(text).trim())),
+    );
+    const ended = watchMachineUse(`http://127.0.0.1:${port}/v1`);
+    await fetch(`http://127.0.0.1:${port}/`);
+    expect(ended().target_cores).toBeGreaterThan(0.1);
+  });
+
+  test("a port where nobody listens is nobody's", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const { port } = server.address() as { port: number };
+    await new Promise((resolve) => server.close(resolve));
+    expect(watchMachineUse(`http://127.0.0.1:${port}`)().target_cores).toBeNull();
+  });
+});
+
+test("only an address on this machine has a port here", () => {
+  expect(portHere("http://127.0.0.1:8080/v1")).toBe(8080);
+  expect(portHere("https://localhost/v1")).toBe(443);
+  expect(portHere("https://api.example/v1")).toBeNull();
+});

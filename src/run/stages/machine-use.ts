@@ -1,0 +1,112 @@
+/**
+ * Who used the cores of this machine while a stage ran: the run itself, the deployment where it is here too, and everybody
+ * else, from /proc (Linux; elsewhere nothing is known). Others on the cores make every time longer, ours among them.
+ */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { machineTime } from "../../supervision/cpu-time.ts";
+
+/** Clock ticks of the kernel's accounts (supervision/cpu-time.ts). */
+const TICKS_PER_S = 100;
+
+type Process = { parent: number; ticks: number };
+
+const read = (path: string): string => {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return "";
+  }
+};
+
+/** Parent and CPU time of every process, with that of its children that have ended and were waited for. */
+const processes = (): Map<number, Process> => {
+  const found = new Map<number, Process>();
+  let names: string[] = [];
+  try {
+    names = readdirSync("/proc");
+  } catch {
+    return found;
+  }
+  for (const name of names) {
+    if (!/^\d+$/.test(name)) continue;
+    const text = read(`/proc/${name}/stat`);
+    // The name of the command is in parentheses and may hold blanks and parentheses itself.
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    if (fields.length < 15) continue;
+    const ticks = [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0);
+    found.set(Number(name), { parent: Number(fields[1]), ticks });
+  }
+  return found;
+};
+
+/** A process and all that come from it. */
+const treeOf = (root: number, all: ReadonlyMap<number, Process>): Set<number> => {
+  const tree = new Set([root]);
+  for (let before = 0; before !== tree.size; ) {
+    before = tree.size;
+    for (const [pid, { parent }] of all) if (tree.has(parent)) tree.add(pid);
+  }
+  return tree;
+};
+
+/** Who listens on a port of this machine; `null` where nobody is seen, or it is not ours to see. */
+const listenerOn = (port: number, all: ReadonlyMap<number, Process>): number | null => {
+  const hex = port.toString(16).toUpperCase().padStart(4, "0");
+  const listening = new RegExp(`^\\s*\\d+: \\w+:${hex} \\w+:0000 0A (?:\\S+ +){5}(\\d+)`, "m");
+  const inode = (listening.exec(read("/proc/net/tcp")) ?? listening.exec(read("/proc/net/tcp6")))?.[1];
+  if (inode === undefined) return null;
+  for (const pid of all.keys()) {
+    try {
+      for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+        if (readlinkSync(`/proc/${pid}/fd/${fd}`) === `socket:[${inode}]`) return pid;
+      }
+    } catch {
+      // It has ended, or belongs to somebody else.
+    }
+  }
+  return null;
+};
+
+/** The port of an address on this machine. */
+export const portHere = (url: string): number | null => {
+  const { hostname, port, protocol } = new URL(url);
+  const isHere = hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
+  return isHere ? Number(port || (protocol === "https:" ? 443 : 80)) : null;
+};
+
+export type MachineUse = { target_cores: number | null; other_cores: number | null };
+
+const sum = (pids: Iterable<number>, of: ReadonlyMap<number, Process>): number => {
+  let ticks = 0;
+  for (const pid of pids) ticks += of.get(pid)?.ticks ?? 0;
+  return ticks;
+};
+
+/** `baseUrl`: of the deployment. The function that comes back says what was used since. */
+export const watchMachineUse = (baseUrl: string): (() => MachineUse) => {
+  const before = processes();
+  const machineBefore = machineTime();
+  const beganMs = performance.now();
+  const port = portHere(baseUrl);
+  const listener = port === null ? null : listenerOn(port, before);
+  return () => {
+    const after = processes();
+    const machine = machineTime();
+    const seconds = (performance.now() - beganMs) / 1000;
+    if (machineBefore === null || machine === null || seconds <= 0) return { target_cores: null, other_cores: null };
+    const cores = (ticks: number): number => Math.max(0, ticks / TICKS_PER_S / seconds);
+    const ours = treeOf(process.pid, after);
+    const oursBefore = treeOf(process.pid, before);
+    // The deployment's processes outlive the stage; what began in it, the generator among them, does not count here.
+    const listening = listener === null ? new Set<number>() : treeOf(listener, before);
+    const target = [...listening].filter((pid) => pid !== process.pid && after.has(pid));
+    const foreign = target.filter((pid) => !ours.has(pid));
+    const busy =
+      machine.all - machineBefore.all - (machine.idle - machineBefore.idle) - (machine.steal - machineBefore.steal);
+    const used = sum(ours, after) - sum(oursBefore, before) + sum(foreign, after) - sum(foreign, before);
+    return {
+      target_cores: listener === null ? null : cores(sum(target, after) - sum(target, before)),
+      other_cores: cores(busy - used),
+    };
+  };
+};

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import type { Driven } from "../../drivers/driver.ts";
+import type { CallLine } from "../../history/line.ts";
+import { stageHost } from "./stage-host.ts";
+
+const line = (lagMs: number): CallLine => ({
+  type: "call",
+  id: `c-${lagMs}`,
+  stage: "s",
+  driver: "open-loop",
+  org: "a",
+  route: "-",
+  intended_us: 0,
+  sent_us: lagMs * 1000,
+  first_us: null,
+  done_us: lagMs * 1000,
+  outcome: "200",
+  clock_error_us: 0,
+});
+
+const driven = (problems: Driven["problems"]): Driven => ({ problems, notes: [], host: null, scheduledMs: 1_000 });
+const used = { target_cores: 0.3, other_cores: 0.1 };
+
+test("what is known of a stage's host: lateness by share of calls, the rate that was held, what the driver doubts", () => {
+  const problems: Driven["problems"] = [
+    { verdict: "inconclusive", reason: "some may have waited", about: "time" },
+    { verdict: "inconclusive", reason: "the generator was the bottleneck" },
+  ];
+  const lines = Array.from({ length: 100 }, (_, i) => line(i + 1));
+  const measurements = [{ name: "rate_error", stage: "s", value: -0.02, unit: "ratio", low: null, high: null, n: 100 }];
+  const host = stageHost(lines, { driven: driven(problems), used, measurements, calibration: ["calibration: x"] });
+  expect(host).toMatchObject({ target_cores: 0.3, other_cores: 0.1, calls: 100, rate_error: -0.02 });
+  expect(host.lag_ms.map(([share, ms]) => [share, Math.round(ms)])).toEqual([
+    [0.5, 50],
+    [0.75, 75],
+    [0.9, 90],
+    [0.99, 99],
+    [0.999, 100],
+    [1, 100],
+  ]);
+  // The bottleneck is about whether the stage was played at all, and stays with the claim about that.
+  expect([host.generator, host.calibration]).toEqual([["some may have waited"], ["calibration: x"]]);
+});
+
+test("of no calls nothing is known", () => {
+  const host = stageHost([], { driven: driven([]), used, measurements: [], calibration: [] });
+  expect(host).toMatchObject({ calls: 0, lag_ms: [], rate_error: null, generator: [] });
+});
