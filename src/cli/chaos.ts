@@ -1,7 +1,9 @@
 /** `floodgate chaos`: fault experiments, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
+import { seconds } from "./durations.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXPLORE_MS, explore } from "./explore.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { listExperiments } from "./show-experiments.ts";
@@ -10,7 +12,33 @@ import { showPlan } from "./show-plan.ts";
 import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
 
-type ChaosOptions = TargetOptions & { short?: boolean; list?: boolean; heal?: boolean; watchdog?: boolean };
+type ChaosOptions = TargetOptions & {
+  short?: boolean;
+  list?: boolean;
+  heal?: boolean;
+  watchdog?: boolean;
+  explore?: boolean;
+  for?: number;
+  real?: boolean;
+};
+
+/** `null`: nothing is to be explored. Throws what does not go together. */
+const explored = ({ explore: wanted, for: forS, real, target, dryRun }: ChaosOptions, names: readonly string[]) => {
+  if (wanted !== true) {
+    if (forS === undefined && real === undefined) return null;
+    throw new CommandError(EXIT.usage, "--for and --real belong to `chaos --explore`");
+  }
+  if (names.length > 0) throw new CommandError(EXIT.usage, "--explore draws its own faults: leave out the names");
+  if (target !== undefined) {
+    throw new CommandError(EXIT.usage, "--explore works on the embedded deployment, so it takes no --target");
+  }
+  if (dryRun === true) throw new CommandError(EXIT.usage, "--explore sends nothing to anybody: there is no --dry-run");
+  return {
+    forMs: forS === undefined ? EXPLORE_MS : forS * 1_000,
+    links: real === true ? ("real" as const) : ("virtual" as const),
+    mutant: null,
+  };
+};
 
 const NO_WATCHDOG =
   "chaos --watchdog is not built yet: a fault on a toxiproxy of another host needs it, so run floodgate on that host with toxiproxy on loopback";
@@ -28,6 +56,7 @@ Examples:
   npx floodgate chaos --list
   npx floodgate chaos limiter-refused keys-reply-lost
   npx floodgate chaos --target target.json
+  npx floodgate chaos --explore --for 2m --seed 7
   npx floodgate chaos --heal`;
 
 export const chaosCommand = (): Command =>
@@ -37,11 +66,20 @@ export const chaosCommand = (): Command =>
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
       .option("--list", "every experiment: what it breaks and what must hold")
       .option("--heal", "take back what earlier runs left broken (reports/runs, or the folder of --out)")
+      .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
+      .option("--for <time>", "how long to explore (default: 10m)", seconds)
+      .option("--real", "explore on real links: toxiproxy and the embedded deployment")
       .option("--short", "of all, a fifth: each dependency refused, and its replies lost")
       .option("--watchdog", "not built yet: runs beside a remote proxy")
       .addHelpText("after", HELP),
   ).action(async (names: string[], options: ChaosOptions) => {
     const json = options.json === true;
+    const wishedSearch = explored(options, names);
+    if (wishedSearch !== null) {
+      const length = `${wishedSearch.forMs / 1_000}s`;
+      const words = ["chaos", "--explore", "--for", length, ...(options.real === true ? ["--real"] : [])];
+      return explore(words, wishedSearch, options);
+    }
     if (options.watchdog === true) throw new CommandError(EXIT.usage, NO_WATCHDOG);
     if (options.list === true) return listExperiments(options.target, json);
     const common = runOptions(options);

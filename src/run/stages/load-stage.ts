@@ -90,10 +90,8 @@ const play = async (
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
-  const errors =
-    disturbance?.kind === "link-fault"
-      ? watchBesideFault(deployment.lease, paceOf(disturbance, ratePerS, deployment.target.limits).recoveryMs)
-      : undefined;
+  const { recovery_deadline_ms: recoveryMs } = faultFacts(plan, ratePerS, deployment.target.limits);
+  const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.lease, recoveryMs);
   const drive: Drive = {
     job,
     secrets: deployment.secrets,
@@ -171,6 +169,22 @@ const judged = (
   return [...reachedClaims(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
 };
 
+/** Whether links were broken, and by when the deployment has to be well after each heal. */
+const faultFacts = (
+  { disturbance }: LoadStage,
+  ratePerS: number,
+  limits: StageFacts["limits"] = {},
+): Pick<StageFacts, "faults" | "recovery_deadline_ms"> => {
+  switch (disturbance?.kind) {
+    case "link-fault":
+      return { faults: true, recovery_deadline_ms: paceOf(disturbance, ratePerS, limits).recoveryMs };
+    case "fault-schedule":
+      return { faults: disturbance.events.length > 0, recovery_deadline_ms: disturbance.recoveryMs };
+    default:
+      return { faults: false };
+  }
+};
+
 const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
 
 export const playLoadStage = async (
@@ -219,10 +233,7 @@ export const playLoadStage = async (
     exclusive: deployment.exclusive,
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
-    faults: plan.disturbance?.kind === "link-fault",
-    ...(plan.disturbance?.kind === "link-fault"
-      ? { recovery_deadline_ms: paceOf(plan.disturbance, profilePeakPerS(profile), target.limits).recoveryMs }
-      : {}),
+    ...faultFacts(plan, profilePeakPerS(profile), target.limits),
     ...(await readWitnesses(deployment, idRun, context.signal)),
   };
   const ordered = inOrder(lines);

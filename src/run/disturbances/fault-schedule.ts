@@ -1,0 +1,79 @@
+/**
+ * Faults on several links, by a schedule: each put in at its moment and taken away at its own, side by side with others. For
+ * the random search; an experiment, which waits for what it sees, is `link-fault.ts`.
+ */
+import { makeFault } from "../../chaos/catalogue.ts";
+import { heal } from "../../chaos/healing.ts";
+import { httpProbe } from "../../chaos/link-probe.ts";
+import { undoOf } from "../../chaos/link-steps.ts";
+import type { FaultEvent } from "../../exploration/fault-schedule.ts";
+import type { FaultLine } from "../../history/line.ts";
+import { pause } from "../../supervision/waiting.ts";
+import type { DisturbanceContext, Disturbed, FaultsBySchedule } from "./disturbance.ts";
+
+const CALL_MS = 5_000;
+const HEAL_MS = 15_000;
+
+const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs: number): Promise<void> => {
+  const { context, deployment, stage, signal, onLine } = beside;
+  const { link, fault: name, atMs, forMs } = event;
+  const { faults, target } = deployment;
+  const way = faults?.links[link];
+  if (faults === null || way === undefined) throw new Error(`${stage} needs a proxy on the link ${link}`);
+  const budgetMs =
+    (link === "limiter" ? target.limits?.limiter_budget_ms : target.limits?.key_service_budget_ms) ?? 1_000;
+  const fault = makeFault(name, { budgetMs });
+  const proxy = faults.toxiproxy.proxy(way.proxy);
+  const probe = httpProbe(way.listen, "/health", budgetMs);
+  const undo = undoOf({ toxiproxy: faults.toxiproxy, proxy: way.proxy, fault, probe, mayReset: false });
+  const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
+    onLine({
+      ...{ type: "fault", stage, experiment: `${link}-${name}`, link, fault: name, stream: fault.stream },
+      ...{ phase, at_us: context.nowUs(), ...more },
+    });
+  await pause(startMs + atMs - performance.now(), signal);
+  if (signal.aborted) return;
+  const id = context.journal.about({ kind: "fault", name: `${link}.${name}`, undo });
+  const take = async (): Promise<void> => {
+    await fault.take(proxy, { callMs: CALL_MS });
+    context.journal.undone(id);
+  };
+  const forget = context.supervisor.registerUndo(`heal ${link}.${name}`, take);
+  say("injecting");
+  // It reads back what it put there.
+  await fault.put(proxy, { callMs: CALL_MS });
+  context.journal.done(id);
+  say("injected", { took_effect: true });
+  await pause(forMs, signal);
+  say("healing");
+  await take();
+  forget();
+  say("healed");
+};
+
+/** Whole again, whatever was left: one trial must not meet the faults of another. */
+const leaveWhole = async ({ deployment }: DisturbanceContext): Promise<string[]> => {
+  const { faults } = deployment;
+  const left: string[] = [];
+  for (const way of Object.values(faults?.links ?? {})) {
+    if (faults === null) continue;
+    const signal = AbortSignal.timeout(HEAL_MS);
+    const { healed, trouble } = await heal(faults.toxiproxy, way.proxy, { signal, callMs: CALL_MS, mayReset: false });
+    if (!healed) left.push(`proxy "${way.proxy}" could not be healed: ${trouble.join("; ")}`);
+  }
+  return left;
+};
+
+export const breakBySchedule = async (
+  { events, restMs }: FaultsBySchedule,
+  beside: DisturbanceContext,
+): Promise<Disturbed> => {
+  const startMs = performance.now();
+  const ended = await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs)));
+  const troubles = [
+    ...ended.flatMap((end) => (end.status === "rejected" ? [(end.reason as Error).message] : [])),
+    ...(await leaveWhole(beside)),
+  ];
+  await pause(restMs, beside.signal);
+  return { problems: troubles.map((reason) => ({ verdict: "inconclusive", reason })), notes: [] };
+};
