@@ -15,7 +15,6 @@ import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "
 type ChaosOptions = TargetOptions & {
   short?: boolean;
   list?: boolean;
-  heal?: boolean;
   watchdog?: boolean;
   explore?: boolean;
   for?: number;
@@ -49,7 +48,9 @@ Faults are removed whatever happens, also after kill -9 of the runner.
 
 On a deployment of yours: \`toxiproxy\` or \`faults\` in the target file, with
 "permits": { "chaos": true }. Other proxies, and toxics that are not ours, are
-not touched. A toxiproxy on another host is refused (exit 5): healing it when
+not touched. A run on a deployment with one of our faults still in it is refused
+(exit 5); --heal takes such faults back first, and with nothing else to do, or
+with --out the folder of a run, that alone. A toxiproxy on another host is refused (exit 5): healing it when
 this machine is cut off needs \`chaos --watchdog\`, which is not built yet.
 
 Examples:
@@ -65,7 +66,6 @@ export const chaosCommand = (): Command =>
       .description("break a dependency under load, see what callers get, heal it, see it recover")
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
       .option("--list", "every experiment: what it breaks and what must hold")
-      .option("--heal", "take back what earlier runs left broken (reports/runs, or the folder of --out)")
       .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
       .option("--for <time>", "how long to explore (default: 10m)", seconds)
       .option("--real", "explore on real links: toxiproxy and the embedded deployment")
@@ -83,7 +83,9 @@ export const chaosCommand = (): Command =>
     if (options.watchdog === true) throw new CommandError(EXIT.usage, NO_WATCHDOG);
     if (options.list === true) return listExperiments(options.target, json);
     const common = runOptions(options);
-    if (options.heal === true) return showHealed(common.reports, options.out, json);
+    // Alone it is all there is to do; with something to play it goes first.
+    const healsOnly = options.heal === true && names.length === 0 && options.target === undefined;
+    if (healsOnly) return showHealed(common.reports, options.out, json);
     const short = options.short === true;
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
     const wish = { names, short };
