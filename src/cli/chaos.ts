@@ -11,6 +11,7 @@ import { showHealed } from "./show-healed.ts";
 import { showPlan } from "./show-plan.ts";
 import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
 
 type ChaosOptions = TargetOptions & {
   short?: boolean;
@@ -19,6 +20,7 @@ type ChaosOptions = TargetOptions & {
   explore?: boolean;
   for?: number;
   real?: boolean;
+  listen: string;
 };
 
 /** `null`: nothing is to be explored. Throws what does not go together. */
@@ -39,9 +41,6 @@ const explored = ({ explore: wanted, for: forS, real, target, dryRun }: ChaosOpt
   };
 };
 
-const NO_WATCHDOG =
-  "chaos --watchdog is not built yet: a fault on a toxiproxy of another host needs it, so run floodgate on that host with toxiproxy on loopback";
-
 const HELP = `
 Each experiment: steady state, fault, does it bite, hold, heal, recovery.
 Faults are removed whatever happens, also after kill -9 of the runner.
@@ -50,8 +49,12 @@ On a deployment of yours: \`toxiproxy\` or \`faults\` in the target file, with
 "permits": { "chaos": true }. Other proxies, and toxics that are not ours, are
 not touched. A run on a deployment with one of our faults still in it is refused
 (exit 5); --heal takes such faults back first, and with nothing else to do, or
-with --out the folder of a run, that alone. A toxiproxy on another host is refused (exit 5): healing it when
-this machine is cut off needs \`chaos --watchdog\`, which is not built yet.
+with --out the folder of a run, that alone.
+
+A fault on another host (toxiproxy, or commands) needs a watchdog beside it,
+which heals when the heartbeat of the run stops; without one it is refused
+(exit 5). There: chaos --watchdog --target FILE --listen HOST:PORT. Here, in the
+target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.
 
 Examples:
   npx floodgate chaos --list
@@ -70,7 +73,8 @@ export const chaosCommand = (): Command =>
       .option("--for <time>", "how long to explore (default: 10m)", seconds)
       .option("--real", "explore on real links: toxiproxy and the embedded deployment")
       .option("--short", "of all, a fifth: each dependency refused, and its replies lost")
-      .option("--watchdog", "not built yet: runs beside a remote proxy")
+      .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
+      .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
       .addHelpText("after", HELP),
   ).action(async (names: string[], options: ChaosOptions) => {
     const json = options.json === true;
@@ -80,7 +84,7 @@ export const chaosCommand = (): Command =>
       const words = ["chaos", "--explore", "--for", length, ...(options.real === true ? ["--real"] : [])];
       return explore(words, wishedSearch, options);
     }
-    if (options.watchdog === true) throw new CommandError(EXIT.usage, NO_WATCHDOG);
+    if (options.watchdog === true) return watchBesideProxy(options.target, options.listen);
     if (options.list === true) return listExperiments(options.target, json);
     const common = runOptions(options);
     // Alone it is all there is to do; with something to play it goes first.
