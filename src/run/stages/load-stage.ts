@@ -3,6 +3,7 @@
  * drained, the witnesses are read and the invariants are folded over its lines.
  */
 import { dirname, join } from "node:path";
+import { wallUs } from "../../client/clock.ts";
 import type { Drive, Driven, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
@@ -33,7 +34,8 @@ import { type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
-import { readTenants, readWitnesses } from "./witnesses.ts";
+import { changesSeen, foreignCharges } from "./taints.ts";
+import { readAllWitnesses, readTenants } from "./witnesses.ts";
 
 const storyOfPlan = (plan: LoadStage): Story => {
   const story = STORIES.get(plan.story);
@@ -169,6 +171,8 @@ const judged = (
   return [...reachedClaims(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
 };
 
+const tainted = (reason: string): Problem => ({ verdict: "inconclusive", reason });
+
 /** Whether links were broken, and by when the deployment has to be well after each heal. */
 const faultFacts = (
   { disturbance }: LoadStage,
@@ -219,10 +223,12 @@ export const playLoadStage = async (
     epochUs,
   };
   const before = await observe(deployment);
+  const startedMs = wallUs() / 1000;
   const began = performance.now();
   const lines: Line[] = [];
   const { driven, disturbed, faults } = await play(context, deployment, plan, job, lines);
   const durationMs = performance.now() - began;
+  const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal);
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const facts: StageFacts = {
     stage: plan.name,
@@ -234,12 +240,24 @@ export const playLoadStage = async (
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
     ...faultFacts(plan, profilePeakPerS(profile), target.limits),
-    ...(await readWitnesses(deployment, idRun, context.signal)),
+    ...witnesses,
   };
   const ordered = inOrder(lines);
   const { summary, measurements } = measured(plan, ordered, { driven, profile, durationMs });
-  const seen = observedStage(plan.name, before, await observe(deployment));
-  const problems = [...driven.problems, ...disturbed.problems];
+  const after = await observe(deployment);
+  const seen = observedStage(plan.name, after);
+  const taints = [
+    ...changesSeen(before.values, after.values, plan.disturbance),
+    ...(deployment.embedded || !facts.drained
+      ? []
+      : foreignCharges(deployment, {
+          before: tenants,
+          after: await readTenants(target),
+          ledger: facts.ledger,
+          others,
+        })),
+  ];
+  const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)];
   const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
   if (plan.objectives === true) claims.push(...sloClaims(target, plan.name, ordered, replay));
   return {
