@@ -56,24 +56,45 @@ const overlaps = (a: FaultEvent, b: FaultEvent): boolean =>
 const fits = (a: FaultEvent, b: FaultEvent): boolean =>
   a.link !== b.link || !overlaps(a, b) || (a.fault !== b.fault && !(SWITCHES.has(a.fault) && SWITCHES.has(b.fault)));
 
-export const drawSchedule = (seed: number, n: number): FaultSchedule => {
-  const salt = (name: string): number => saltOf(`fault schedule ${name}`);
-  const { story, rates } = pick(seed, n, salt("load"), LOADS);
+const salt = (name: string): number => saltOf(`fault schedule ${name}`);
+
+type Draw = { least: number; most: number; count: number; links: readonly ExploredLink[] };
+
+/** So many faults, fewer where some would not fit beside the others. */
+const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw): FaultEvent[] => {
   const events: FaultEvent[] = [];
-  const count = 1 + whole(seed, n, salt("count"), EVENTS_MOST);
   for (let at = 0; at < count; at += 1) {
     const own = (name: string): number => salt(`${name} ${at}`);
     // Short ones are as likely as long ones: what goes wrong at an edge goes wrong in either.
     const share = uniform(seed, n, own("length")) ** 2;
     const event: FaultEvent = {
-      link: pick(seed, n, own("link"), LINKS),
+      link: pick(seed, n, own("link"), links),
       fault: pick(seed, n, own("fault"), FAULT_NAMES),
-      atMs: FIRST_MS + whole(seed, n, own("begin"), BEGINS_WITHIN_MS),
+      atMs: least + whole(seed, n, own("begin"), most - least),
       forMs: Math.round(LASTS_MS.least + share * (LASTS_MS.most - LASTS_MS.least)),
     };
     if (events.every((other) => fits(event, other))) events.push(event);
   }
-  events.sort((a, b) => a.atMs - b.atMs);
+  return events.sort((a, b) => a.atMs - b.atMs);
+};
+
+/** A time long enough for faults, recovery, and calm after it. */
+const WINDOW_MS = 20_000;
+
+/** One fault or two now and then, for as long as a load is to be disturbed. Number `n` of a seed is always the same. */
+export const drawFaultsFor = (forMs: number, seed: number, n: number, links: readonly ExploredLink[]): FaultEvent[] =>
+  Array.from({ length: Math.max(1, Math.floor(forMs / WINDOW_MS)) }, (_, window) => {
+    const beginsMs = window * WINDOW_MS;
+    const count = 1 + whole(seed, n, salt(`window ${window}`), 2);
+    const draw = { least: beginsMs + FIRST_MS, most: beginsMs + FIRST_MS + BEGINS_WITHIN_MS, count, links };
+    return drawEvents(seed, n * 1_000 + window, draw);
+  }).flat();
+
+export const drawSchedule = (seed: number, n: number): FaultSchedule => {
+  const { story, rates } = pick(seed, n, salt("load"), LOADS);
+  const count = 1 + whole(seed, n, salt("count"), EVENTS_MOST);
+  const draw = { least: FIRST_MS, most: FIRST_MS + BEGINS_WITHIN_MS, count, links: LINKS };
+  const events = drawEvents(seed, n, draw);
   return { seed: seed + n, story, ratePerS: pick(seed, n, salt("rate"), rates), events };
 };
 

@@ -152,7 +152,7 @@ export const startApiService = async (
   const url = `${options.tls === undefined ? "http" : "https"}://${host}:${port}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
-  const gauges = (): Gauges => readGauges(context, lag, sockets.size);
+  const gauges = (collectsFirst = false): Gauges => readGauges(context, lag, sockets.size, collectsFirst);
   return {
     url,
     control: apiControl(context, gauges),

@@ -2,7 +2,7 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import { faultKey } from "./break-link.ts";
 import type { Disturbance, DisturbanceContext, Disturbed } from "./disturbance.ts";
-import { breakBySchedule } from "./fault-schedule.ts";
+import { breakBySchedule, linksOf } from "./fault-schedule.ts";
 import { breakLink } from "./link-fault.ts";
 import { changeDeployment } from "./operator-changes.ts";
 
@@ -18,7 +18,7 @@ export const disturbanceMissing = (
       return (target.control?.api ?? []).length > 0 ? [] : ["`control.api` (to change the deployment as its operator)"];
     case "fault-schedule":
       if (faults === null) return [`a fault proxy: ${faultsMissing}`];
-      return disturbance.events.flatMap(({ link }) =>
+      return linksOf(disturbance).flatMap((link) =>
         faults.links[link] === undefined ? [`\`toxiproxy.proxies.${link}\``] : [],
       );
     case "link-fault":

@@ -6,7 +6,7 @@ import { makeFault } from "../../chaos/catalogue.ts";
 import { heal } from "../../chaos/healing.ts";
 import { httpProbe } from "../../chaos/link-probe.ts";
 import { undoOf } from "../../chaos/link-steps.ts";
-import type { FaultEvent } from "../../exploration/fault-schedule.ts";
+import { drawFaultsFor, type ExploredLink, type FaultEvent } from "../../exploration/fault-schedule.ts";
 import type { FaultLine } from "../../history/line.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { DisturbanceContext, Disturbed, FaultsBySchedule } from "./disturbance.ts";
@@ -64,11 +64,21 @@ const leaveWhole = async ({ deployment }: DisturbanceContext): Promise<string[]>
   return left;
 };
 
+const isDrawn = (events: FaultsBySchedule["events"]): events is Extract<typeof events, { drawn: number }> =>
+  "drawn" in events;
+
+/** The links that would be broken, for what is lacking. */
+export const linksOf = ({ events }: FaultsBySchedule): readonly ExploredLink[] =>
+  isDrawn(events) ? events.links : events.map(({ link }) => link);
+
 export const breakBySchedule = async (
-  { events, restMs }: FaultsBySchedule,
+  { events: wanted, restMs }: FaultsBySchedule,
   beside: DisturbanceContext,
 ): Promise<Disturbed> => {
   const startMs = performance.now();
+  const events = isDrawn(wanted)
+    ? drawFaultsFor(wanted.forMs, beside.context.seed, wanted.drawn, wanted.links)
+    : wanted;
   const ended = await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs)));
   const troubles = [
     ...ended.flatMap((end) => (end.status === "rejected" ? [(end.reason as Error).message] : [])),

@@ -23,6 +23,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
 import type { Disturbed } from "../disturbances/disturbance.ts";
 import { watchBesideFault } from "../disturbances/errors-beside-a-fault.ts";
+import { linksOf } from "../disturbances/fault-schedule.ts";
 import { faultRecords } from "../disturbances/link-fault.ts";
 import { paceOf } from "../disturbances/pace.ts";
 import { createRecentCalls } from "../disturbances/recent-calls.ts";
@@ -183,7 +184,7 @@ const faultFacts = (
     case "link-fault":
       return { faults: true, recovery_deadline_ms: paceOf(disturbance, ratePerS, limits).recoveryMs };
     case "fault-schedule":
-      return { faults: disturbance.events.length > 0, recovery_deadline_ms: disturbance.recoveryMs };
+      return { faults: linksOf(disturbance).length > 0, recovery_deadline_ms: disturbance.recoveryMs };
     default:
       return { faults: false };
   }
