@@ -1,6 +1,7 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
 import { readFile } from "node:fs/promises";
 import { FAULT_NAMES } from "../chaos/catalogue.ts";
+import { routeOf } from "../contract/routes.ts";
 import type { Claim } from "../history/run-document.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
@@ -27,11 +28,30 @@ export type ScheduleCrash = {
   flaky: boolean;
   failed: Pick<Claim, "id" | "reason" | "expected" | "got" | "evidence">[];
   replay: string;
+  /** The call that shows it, to be sent while the faults are in; secrets are variables. */
+  curl: string;
+  variables: Record<string, string>;
 };
 
 export class CrashFileError extends Error {
   override name = "CrashFileError";
 }
+
+/** Of the first call that proves the finding; of none where it is the sums that are wrong. */
+const curlOf = ({ failed, trial }: Finding): Pick<ScheduleCrash, "curl" | "variables"> => {
+  const ids = new Set(failed.flatMap(({ evidence }) => evidence));
+  const call = trial.lines.find((line) => line.type === "call" && ids.has(line.id) && line.route !== "-");
+  if (call?.type !== "call" || call.route === "-") return { curl: "", variables: {} };
+  const { method, path } = routeOf(call.route);
+  const authorization = '-H "Authorization: Bearer $CREDENTIAL"';
+  return {
+    curl: `curl -sS -i -X ${method} ${authorization} "$BASE_URL${path}"`,
+    variables: {
+      $BASE_URL: "the API, with its version segment",
+      $CREDENTIAL: `a ${call.facts?.credential ?? "server"} credential of ${call.org}`,
+    },
+  };
+};
 
 export const scheduleCrashOf = (
   finding: Finding,
@@ -45,6 +65,7 @@ export const scheduleCrashOf = (
   flaky: finding.isFlaky,
   failed: finding.failed.map(({ id, reason, expected, got, evidence }) => ({ id, reason, expected, got, evidence })),
   replay: `npx floodgate dev replay ${run.file}`,
+  ...curlOf(finding),
 });
 
 /** Of a file of `crashes/`; `null` where it is another kind of crash. Throws a sentence where it is none at all. */

@@ -9,7 +9,10 @@ const claim = (id: string): Claim => ({
   ...{ spec: [], evidence: [], replay: "" },
 });
 const trial = (ids: string[]): Trial => ({
-  ...{ failed: ids.map(claim), judged: 3, byOutcome: { "200": 10 }, lines: [], doubt: null },
+  ...{ failed: ids.map(claim), judged: 3, byOutcome: { "200": 10 }, stage: "explore", lines: [], doubt: null },
+  facts: {
+    ...{ stage: "explore", limits: {}, shedding: "fixed", exclusive: true, tenants: {}, faults: true, drained: true },
+  },
 });
 
 const search = async (play: PlaySchedule, most = 40) => {

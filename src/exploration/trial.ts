@@ -1,6 +1,7 @@
 /** One schedule, played once: what was judged, and what of it failed. Whoever plays it, in virtual time or on real links. */
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
 import type { FaultSchedule } from "./fault-schedule.ts";
 
 export type Trial = {
@@ -10,7 +11,11 @@ export type Trial = {
   judged: number;
   /** Outcome -> calls. */
   byOutcome: Record<string, number>;
+  /** The stage that its lines are of; ids of claims end with `explore` whatever it is. */
+  stage: string;
   lines: Line[];
+  /** What the judges knew. */
+  facts: StageFacts;
   /** Why nothing can be said, e.g. because the generator was too slow; `null` where something can. */
   doubt: string | null;
 };

@@ -43,7 +43,7 @@ test.each(["refunds-twice", "fails-open", "stays-broken-after-healing"])(
     const found: Finding[] = [];
     try {
       await searchSchedules({
-        ...{ seed: 1, play: player.play, shrinkTrials: 40, progress: () => undefined },
+        ...{ seed: 1, play: player.play, shrinkTrials: 12, progress: () => undefined },
         goesOn: (schedules) => schedules < 20 && found.length === 0,
         found: async (finding) => void found.push(finding),
       });

@@ -125,7 +125,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   return {
     failed: claims.filter(({ verdict, level }) => verdict === "fail" && level === "must"),
     judged: claims.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
-    ...{ byOutcome, lines: ordered },
+    ...{ byOutcome, stage: STAGE, lines: ordered, facts },
     doubt: end.unmade === 0 ? null : `${end.unmade} of ${end.offered} calls could not be made: ${firstUnmade}`,
   };
 };

@@ -2,17 +2,23 @@
  * Faults on several links, by a schedule: each put in at its moment and taken away at its own, side by side with others. For
  * the random search; an experiment, which waits for what it sees, is `link-fault.ts`.
  */
+
 import { makeFault } from "../../chaos/catalogue.ts";
 import { heal } from "../../chaos/healing.ts";
 import { httpProbe } from "../../chaos/link-probe.ts";
 import { undoOf } from "../../chaos/link-steps.ts";
+import type { Held } from "../../chaos/watchdog-lease.ts";
+import type { Problem } from "../../drivers/open-loop/job.ts";
 import { drawFaultsFor, type ExploredLink, type FaultEvent } from "../../exploration/fault-schedule.ts";
 import type { FaultLine } from "../../history/line.ts";
 import { pause } from "../../supervision/waiting.ts";
+import type { FaultProxies } from "../deployments/deployment.ts";
 import type { DisturbanceContext, Disturbed, FaultsBySchedule } from "./disturbance.ts";
 
 const CALL_MS = 5_000;
 const HEAL_MS = 15_000;
+
+const disables = (fault: string): boolean => makeFault(fault, { budgetMs: 1_000 }).disables === true;
 
 const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs: number): Promise<void> => {
   const { context, deployment, stage, signal, onLine } = beside;
@@ -33,10 +39,13 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
     });
   await pause(startMs + atMs - performance.now(), signal);
   if (signal.aborted) return;
+  const held: Held = { proxy: way.proxy, disables: fault.disables === true };
+  await deployment.remoteWatch?.hold(held);
   const id = context.journal.about({ kind: "fault", name: `${link}.${name}`, undo });
   const take = async (): Promise<void> => {
     await fault.take(proxy, { callMs: CALL_MS });
     context.journal.undone(id);
+    await deployment.remoteWatch?.release(held);
   };
   const forget = context.supervisor.registerUndo(`heal ${link}.${name}`, take);
   say("injecting");
@@ -51,17 +60,34 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   say("healed");
 };
 
-/** Whole again, whatever was left: one trial must not meet the faults of another. */
-const leaveWhole = async ({ deployment }: DisturbanceContext): Promise<string[]> => {
+/** Whole again, whatever was left: one trial must not meet the faults of another. Only what was broken here is touched. */
+const leaveWhole = async (events: readonly FaultEvent[], { deployment }: DisturbanceContext): Promise<string[]> => {
   const { faults } = deployment;
   const left: string[] = [];
-  for (const way of Object.values(faults?.links ?? {})) {
-    if (faults === null) continue;
+  for (const link of new Set(events.map((event) => event.link))) {
+    const way = faults?.links[link];
+    if (faults === null || way === undefined) continue;
+    const mayEnable = events.some((event) => event.link === link && disables(event.fault));
     const signal = AbortSignal.timeout(HEAL_MS);
-    const { healed, trouble } = await heal(faults.toxiproxy, way.proxy, { signal, callMs: CALL_MS, mayReset: false });
-    if (!healed) left.push(`proxy "${way.proxy}" could not be healed: ${trouble.join("; ")}`);
+    const { healed, trouble } = await heal(faults.toxiproxy, way.proxy, {
+      ...{ signal, callMs: CALL_MS, mayReset: false, mayEnable },
+    });
+    if (!healed) left.push(`the fault could not be healed: proxy "${way.proxy}": ${trouble.join("; ")}`);
   }
   return left;
+};
+
+/** What somebody else has done to a proxy must not be judged for ours, or healed away. */
+const brokenBefore = async (events: readonly FaultEvent[], { deployment }: DisturbanceContext): Promise<string[]> => {
+  const broken: string[] = [];
+  for (const link of new Set(events.map((event) => event.link))) {
+    const way = deployment.faults?.links[link];
+    if (way === undefined) continue;
+    const { enabled, toxics } = await (deployment.faults as FaultProxies).toxiproxy.proxy(way.proxy).read();
+    if (!enabled || toxics.length > 0)
+      broken.push(`proxy "${way.proxy}" is not whole beforehand; no fault was injected`);
+  }
+  return broken;
 };
 
 const isDrawn = (events: FaultsBySchedule["events"]): events is Extract<typeof events, { drawn: number }> =>
@@ -71,6 +97,8 @@ const isDrawn = (events: FaultsBySchedule["events"]): events is Extract<typeof e
 export const linksOf = ({ events }: FaultsBySchedule): readonly ExploredLink[] =>
   isDrawn(events) ? events.links : events.map(({ link }) => link);
 
+const inconclusive = (reason: string): Problem => ({ verdict: "inconclusive", reason });
+
 export const breakBySchedule = async (
   { events: wanted, restMs }: FaultsBySchedule,
   beside: DisturbanceContext,
@@ -79,11 +107,14 @@ export const breakBySchedule = async (
   const events = isDrawn(wanted)
     ? drawFaultsFor(wanted.forMs, beside.context.seed, wanted.drawn, wanted.links)
     : wanted;
+  const before = await brokenBefore(events, beside);
+  if (before.length > 0) return { problems: before.map(inconclusive), notes: [] };
   const ended = await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs)));
   const troubles = [
     ...ended.flatMap((end) => (end.status === "rejected" ? [(end.reason as Error).message] : [])),
-    ...(await leaveWhole(beside)),
+    ...(await leaveWhole(events, beside)),
   ];
   await pause(restMs, beside.signal);
-  return { problems: troubles.map((reason) => ({ verdict: "inconclusive", reason })), notes: [] };
+  const lost = beside.deployment.remoteWatch?.lost() ?? null;
+  return { problems: [...troubles, ...(lost === null ? [] : [lost])].map(inconclusive), notes: [] };
 };

@@ -29,7 +29,7 @@ export const openRealPlayer = async (context: RunContext): Promise<Player> => {
   return {
     play: async (schedule): Promise<Trial> => {
       number += 1;
-      const { claims, summary, lines } = await playLoadStage(context, deployment, planOf(schedule, number));
+      const { claims, summary, lines, facts } = await playLoadStage(context, deployment, planOf(schedule, number));
       const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
       const judged = claims.filter(({ id }) => !ABOUT_THE_STAGE.test(id));
       return {
@@ -39,7 +39,7 @@ export const openRealPlayer = async (context: RunContext): Promise<Player> => {
           .map((claim) => ({ ...claim, id: claim.id.replace(/\/explore-\d+$/, "/explore"), stage: "explore" })),
         judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
         byOutcome: summary.by_outcome,
-        lines,
+        ...{ stage: summary.name, lines, facts },
         doubt: doubts.length === 0 ? null : doubts.map(({ reason }) => reason).join("; "),
       };
     },

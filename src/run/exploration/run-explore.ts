@@ -3,7 +3,7 @@ import { describeSchedule } from "../../exploration/fault-schedule.ts";
 import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../exploration/schedule-crash.ts";
 import { type Finding, type Searched, searchSchedules } from "../../exploration/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../exploration/virtual-player.ts";
-import { type CallClass, classOf } from "../../history/line.ts";
+import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import { faultRecords } from "../disturbances/link-fault.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
@@ -28,73 +28,71 @@ const EXPECTED = "whatever breaks when, and for how long: every invariant holds 
 /** On real links each trial takes some ten seconds. */
 const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
 
-const claimOf = (
-  id: string,
-  verdict: Claim["verdict"],
-  parts: Pick<Claim, "reason" | "got" | "replay"> & Partial<Claim>,
-): Claim => ({
-  ...{ id, stage: STAGE, level: "must", verdict, expected: EXPECTED, spec: [], evidence: [], ...parts },
-});
-
-const claimsOfFinding = ({ failed, schedule, replayed, isFlaky, number }: Finding, replay: string): Claim[] => {
-  const often = `in ${replayed.failed} of ${replayed.of} replays`;
-  const where = `schedule ${number}, at its shortest: ${describeSchedule(schedule)}`;
-  return failed.map((claim) =>
-    isFlaky
-      ? claimOf(claim.id, "inconclusive", {
-          reason: `flaky: it failed once and then ${often}, where ${OFTEN_ENOUGH} are needed (${claim.reason}; ${where})`,
-          ...{ got: claim.got, spec: claim.spec, replay },
-        })
-      : { ...claim, reason: `${claim.reason}, ${often}; ${where}`, replay },
-  );
+/** A finding in one sentence. */
+const told = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
+  const broken = failed.map(({ id }) => id.replace(/\/.*/, "")).join(", ");
+  const often = `${replayed.failed} of ${replayed.of} replays`;
+  return isFlaky
+    ? `schedule ${number} failed ${broken} once and then in ${often}, where ${OFTEN_ENOUGH} are needed: flaky (${describeSchedule(schedule)})`
+    : `schedule ${number} fails ${broken} in ${often}; at its shortest: ${describeSchedule(schedule)}`;
 };
 
-const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, { replay }: RunContext): Claim => {
-  const tried = `${schedules} schedules with ${events} faults were played`;
-  const id = `schedules/${STAGE}`;
-  if (findings.some(({ isFlaky }) => !isFlaky)) {
-    return claimOf(id, "fail", {
-      reason: `${tried}; ${findings.length} found something`,
-      got: "a schedule that fails",
-      replay,
-    });
-  }
-  if (schedules === 0 || doubtful * 2 > schedules) {
-    const reason = `${tried}, ${doubtful} of them in doubt because of the load's generator`;
-    return claimOf(id, "inconclusive", { reason, got: reason, replay });
-  }
-  const aside = doubtful === 0 ? "" : `, ${doubtful} of them in doubt because of the load's generator`;
-  return claimOf(id, "pass", { reason: `${tried}${aside}; nothing failed in any of them`, got: "as expected", replay });
+const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, replay: string): Claim => {
+  const about = { id: `schedules/${STAGE}`, stage: STAGE, level: "must" as const, expected: EXPECTED, replay };
+  const doubts = doubtful === 0 ? "" : `, ${doubtful} of them in doubt because of the load's generator`;
+  const tried = `${schedules} schedules with ${events} faults were played${doubts}`;
+  const isFailed = findings.some(({ isFlaky }) => !isFlaky);
+  const isDoubtful = findings.length > 0 || schedules === 0 || doubtful * 2 > schedules;
+  const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
+  const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(told).join("; ");
+  const reason = `${tried}; ${found}`;
+  return { ...about, verdict, reason, got: verdict === "pass" ? "as expected" : found, spec: [], evidence: [] };
 };
 
-const summaryOf = ({ byOutcome }: Searched, links: LinksKind, durationMs: number): StageSummary => {
+const summaryOf = (
+  name: string,
+  byOutcome: Record<string, number>,
+  driver: string,
+  durationMs: number,
+): StageSummary => {
   const calls = { sent: 0, answered: 0, refused: 0, indeterminate: 0 };
   for (const [outcome, count] of Object.entries(byOutcome)) {
     calls.sent += count;
-    calls[classOf(outcome) satisfies CallClass] += count;
+    calls[classOf(outcome)] += count;
   }
-  const driver = links === "real" ? "open-loop" : "virtual";
-  return { name: STAGE, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
+  return { name, driver, duration_ms: Math.round(durationMs), calls, by_outcome: byOutcome };
 };
 
-const outcomeOf = (searched: Searched, links: LinksKind, durationMs: number, claims: Claim[]): StageOutcome => {
-  const lines = searched.findings.flatMap(({ trial }) => trial.lines);
-  const faults = lines.flatMap((line) => (line.type === "fault" ? [line] : []));
+/** All trials together: what was called, and what was found. */
+const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome => ({
+  summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
+  ...{ claims: [searchedClaim(searched, replay)], lines: [], measurements: [], notes: [], faults: [] },
+  facts: {
+    ...{ stage: STAGE, exclusive: true, limits: {}, shedding: "fixed", tenants: {}, faults: true, drained: true },
+  },
+});
+
+/** The shortest schedule that fails, as a stage of its own that can be judged again from its lines. */
+const stageOfFinding = ({ trial }: Finding, name: string, driver: string, replay: string): StageOutcome => {
+  const lines = trial.lines.map((line) => ({ ...line, stage: name }));
+  const { texts: _, ...facts } = trial.facts;
+  const spanUs = (lines.at(-1) ? lineTimeUs(lines.at(-1) as Line) : 0) - (lines[0] ? lineTimeUs(lines[0]) : 0);
   return {
-    ...{ summary: summaryOf(searched, links, durationMs), lines, claims, measurements: [], notes: [] },
-    faults: faultRecords(faults),
-    facts: {
-      ...{ stage: STAGE, exclusive: true, limits: {}, shedding: "fixed", tenants: {}, faults: true, drained: true },
-    },
+    ...{ summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000), lines, facts: { ...facts, stage: name } },
+    claims: trial.failed.map((claim) => {
+      return { ...claim, id: claim.id.replace(/\/.*/, `/${name}`), stage: name, replay };
+    }),
+    faults: faultRecords(lines.flatMap((line) => (line.type === "fault" ? [line] : []))),
+    ...{ measurements: [], notes: [] },
   };
 };
 
 const search = async (context: RunContext, request: ExploreRun, player: Player): Promise<void> => {
   const { seed, events, folder } = context;
   const { links, mutant, most = Number.POSITIVE_INFINITY } = request;
+  const driver = links === "real" ? "open-loop" : "virtual";
   const began = performance.now();
   const untilMs = began + request.forMs;
-  const claims: Claim[] = [];
   let files = 0;
   const searched = await searchSchedules({
     ...{ seed, play: player.play, shrinkTrials: SHRINK_TRIALS[links], progress: events.progress },
@@ -104,14 +102,18 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       const name = `crashes/explore-${files}.json`;
       const crash = scheduleCrashOf(finding, { seed, links, mutant, file: folder.pathOf(name) });
       await folder.writeJson(name, crash);
-      claims.push(...claimsOfFinding(finding, crash.replay));
-      // On real links they were written as they came.
-      if (links === "virtual") for (const line of finding.trial.lines) context.line(line);
       events.result(`  ${finding.isFlaky ? "flaky" : "fails"}: ${crash.title}\n    ${crash.replay}`);
+      if (finding.isFlaky) return;
+      // On real links the lines were written as they came, under the name of their stage.
+      const stage = links === "real" ? finding.trial.stage : `${STAGE}-${files}`;
+      const outcome = stageOfFinding(finding, stage, driver, crash.replay);
+      if (links === "virtual") for (const line of outcome.lines) context.line(line);
+      await context.addStage(outcome);
     },
   });
-  claims.push(searchedClaim(searched, context));
-  await context.addStage(outcomeOf(searched, links, performance.now() - began, claims));
+  const whole = wholeSearch(searched, driver, performance.now() - began, context.replay);
+  events.result(`  ${whole.claims[0]?.reason}`);
+  await context.addStage(whole);
 };
 
 export const runExplore = (request: ExploreRun): Promise<RunResult> =>
