@@ -18,7 +18,7 @@ export const journalsIn = (reports: string, out?: string): string[] => {
     .filter((path) => existsSync(path));
 };
 
-type LeftOpen = { journal: string; faults: OpenEffect[]; isRunning: boolean };
+export type LeftOpen = { journal: string; faults: OpenEffect[]; isRunning: boolean };
 
 /** A folder may be taken away while it is looked at; one that cannot be read is for `chaos --heal` to report. */
 const readIfThere = (journal: string): ReturnType<typeof readJournal> => {

@@ -23,9 +23,8 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
 import type { Disturbed } from "../disturbances/disturbance.ts";
 import { watchBesideFault } from "../disturbances/errors-beside-a-fault.ts";
-import { linksOf } from "../disturbances/fault-schedule.ts";
+import { faultFacts } from "../disturbances/fault-facts.ts";
 import { faultRecords } from "../disturbances/link-fault.ts";
-import { paceOf } from "../disturbances/pace.ts";
 import { createRecentCalls } from "../disturbances/recent-calls.ts";
 import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
@@ -93,7 +92,7 @@ const play = async (
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
-  const { recovery_deadline_ms: recoveryMs } = faultFacts(plan, ratePerS, deployment.target.limits);
+  const { recovery_deadline_ms: recoveryMs } = faultFacts(plan.disturbance, ratePerS, deployment.target.limits);
   const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.lease, recoveryMs);
   const drive: Drive = {
     job,
@@ -174,22 +173,6 @@ const judged = (
 
 const tainted = (reason: string): Problem => ({ verdict: "inconclusive", reason });
 
-/** Whether links were broken, and by when the deployment has to be well after each heal. */
-const faultFacts = (
-  { disturbance }: LoadStage,
-  ratePerS: number,
-  limits: StageFacts["limits"] = {},
-): Pick<StageFacts, "faults" | "recovery_deadline_ms"> => {
-  switch (disturbance?.kind) {
-    case "link-fault":
-      return { faults: true, recovery_deadline_ms: paceOf(disturbance, ratePerS, limits).recoveryMs };
-    case "fault-schedule":
-      return { faults: linksOf(disturbance).length > 0, recovery_deadline_ms: disturbance.recoveryMs };
-    default:
-      return { faults: false };
-  }
-};
-
 const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
 
 export const playLoadStage = async (
@@ -240,7 +223,7 @@ export const playLoadStage = async (
     exclusive: deployment.exclusive,
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
-    ...faultFacts(plan, profilePeakPerS(profile), target.limits),
+    ...faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits),
     ...witnesses,
   };
   const ordered = inOrder(lines);

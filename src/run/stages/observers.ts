@@ -8,7 +8,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
 
-type Observed = Readonly<Record<string, number>>;
+export type Observed = Readonly<Record<string, number>>;
 
 type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
 
