@@ -32,14 +32,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     drivers: deployment,
     chaos: [...deployment, "invariants"],
     verify: [...deployment, "invariants"],
+    exploration: [...deployment, "invariants", "platform", "drivers", "chaos", "mutants"],
     diagnosis: [...deployment, "tools", "chaos", "verify"],
     mutants: ["platform", "core", "contract"],
     mutation: [...deployment, ...judges, "core", "platform", "drivers", "chaos", "verify", "mutants"],
-    run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify"],
+    run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify", "exploration"],
     bench: [...deployment, "core", "platform", "drivers", "run"],
     cli: [
       ...[...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify"],
-      ...["diagnosis", "mutants", "mutation", "run"],
+      ...["diagnosis", "mutants", "mutation", "run", "exploration"],
     ],
     scenarios: ["contract", "workload"],
   };

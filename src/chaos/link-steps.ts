@@ -1,8 +1,10 @@
 /** The steps of an experiment on a proxied link: a fault of the catalogue, put on by toxiproxy and looked at by a probe. */
 
 import type { Undo } from "../supervision/undo.ts";
+import { pause } from "../supervision/waiting.ts";
 import type { ExperimentSteps } from "./experiment.ts";
-import type { Fault } from "./fault.ts";
+import { type Fault, TOXIC_PREFIX } from "./fault.ts";
+import type { FaultPort } from "./fault-port.ts";
 import { heal } from "./healing.ts";
 import { type LinkProbe, observeLink } from "./link-probe.ts";
 import type { Toxiproxy } from "./toxiproxy.ts";
@@ -28,8 +30,12 @@ export const undoOf = ({ toxiproxy, proxy, mayReset, fault }: BrokenLink): Undo 
   disables: fault.disables === true,
 });
 
-/** Inject, effect and heal; steady state and recovery are the target's and come from the caller. */
-export const linkSteps = (broken: BrokenLink): Pick<ExperimentSteps, "inject" | "showsEffect" | "heal"> => {
+/** A flapping link is up half of the time. */
+const LOOKS = 4;
+const BETWEEN_LOOKS_MS = 60;
+
+/** Inject, status, effect and heal; steady state and recovery are the target's and come from the caller. */
+export const linkSteps = (broken: BrokenLink): FaultPort & Pick<ExperimentSteps, "showsEffect"> => {
   const { toxiproxy, fault, probe, mayReset, restart, callMs } = broken;
   const proxy = toxiproxy.proxy(broken.proxy);
   return {
@@ -40,6 +46,15 @@ export const linkSteps = (broken: BrokenLink): Pick<ExperimentSteps, "inject" | 
           `proxy "${broken.proxy}" is not whole beforehand; \`floodgate chaos --heal\` removes old faults`,
         );
       await fault.put(proxy, { signal });
+    },
+    status: async (signal) => {
+      for (let look = 1; ; look += 1) {
+        const { enabled, toxics } = await proxy.read({ signal });
+        const hasToxic = toxics.some(({ name }) => name === `${TOXIC_PREFIX}${fault.name}`);
+        if (hasToxic || (!enabled && fault.disables === true)) return "in";
+        if (look === LOOKS || fault.disables !== true) return "out";
+        await pause(BETWEEN_LOOKS_MS, signal);
+      }
     },
     showsEffect: async () => fault.shows(await observeLink(probe)),
     heal: async (signal) => {

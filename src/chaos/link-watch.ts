@@ -11,7 +11,13 @@ type LinkWatch = {
   /** False where the link looks like that already when it is whole. */
   canShow(fault: Fault): boolean;
   look(): Promise<LinkSeen>;
+  /** Whether the link looks otherwise than whole, whatever was done to it. */
+  isChanged(now: LinkSeen): boolean;
 };
+
+/** What a busy machine alone does not make of a look. */
+const SLOWER_TIMES = 5;
+const SLOWER_MS = 200;
 
 /** Enough for an answer that a cut after some bytes hits, and that comes in several crumbs. */
 const PINGS = 30;
@@ -38,6 +44,7 @@ export const watchLink = async (link: string, giveUpMs: number): Promise<LinkWat
     speaks,
     canShow: (fault) => !fault.shows(before),
     look: () => observeLink(probe),
+    isChanged: (now) => now.ended !== before.ended || now.doneMs > SLOWER_TIMES * before.doneMs + SLOWER_MS,
   });
   // Redis first: it takes an HTTP request for an attack, while to HTTP a ping is a bad request like others.
   const pings = redisPings(link, giveUpMs);

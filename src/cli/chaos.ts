@@ -1,7 +1,9 @@
 /** `floodgate chaos`: fault experiments, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
+import { seconds } from "./durations.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXPLORE_MS, explore } from "./explore.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { listExperiments } from "./show-experiments.ts";
@@ -9,11 +11,35 @@ import { showHealed } from "./show-healed.ts";
 import { showPlan } from "./show-plan.ts";
 import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
 
-type ChaosOptions = TargetOptions & { short?: boolean; list?: boolean; heal?: boolean; watchdog?: boolean };
+type ChaosOptions = TargetOptions & {
+  short?: boolean;
+  list?: boolean;
+  watchdog?: boolean;
+  explore?: boolean;
+  for?: number;
+  real?: boolean;
+  listen: string;
+};
 
-const NO_WATCHDOG =
-  "chaos --watchdog is not built yet: a fault on a toxiproxy of another host needs it, so run floodgate on that host with toxiproxy on loopback";
+/** `null`: nothing is to be explored. Throws what does not go together. */
+const explored = ({ explore: wanted, for: forS, real, target, dryRun }: ChaosOptions, names: readonly string[]) => {
+  if (wanted !== true) {
+    if (forS === undefined && real === undefined) return null;
+    throw new CommandError(EXIT.usage, "--for and --real belong to `chaos --explore`");
+  }
+  if (names.length > 0) throw new CommandError(EXIT.usage, "--explore draws its own faults: leave out the names");
+  if (target !== undefined) {
+    throw new CommandError(EXIT.usage, "--explore works on the embedded deployment, so it takes no --target");
+  }
+  if (dryRun === true) throw new CommandError(EXIT.usage, "--explore sends nothing to anybody: there is no --dry-run");
+  return {
+    forMs: forS === undefined ? EXPLORE_MS : forS * 1_000,
+    links: real === true ? ("real" as const) : ("virtual" as const),
+    mutant: null,
+  };
+};
 
 const HELP = `
 Each experiment: steady state, fault, does it bite, hold, heal, recovery.
@@ -21,13 +47,20 @@ Faults are removed whatever happens, also after kill -9 of the runner.
 
 On a deployment of yours: \`toxiproxy\` or \`faults\` in the target file, with
 "permits": { "chaos": true }. Other proxies, and toxics that are not ours, are
-not touched. A toxiproxy on another host is refused (exit 5): healing it when
-this machine is cut off needs \`chaos --watchdog\`, which is not built yet.
+not touched. A run on a deployment with one of our faults still in it is refused
+(exit 5); --heal takes such faults back first, and with nothing else to do, or
+with --out the folder of a run, that alone.
+
+A fault on another host (toxiproxy, or commands) needs a watchdog beside it,
+which heals when the heartbeat of the run stops; without one it is refused
+(exit 5). There: chaos --watchdog --target FILE --listen HOST:PORT. Here, in the
+target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.
 
 Examples:
   npx floodgate chaos --list
   npx floodgate chaos limiter-refused keys-reply-lost
   npx floodgate chaos --target target.json
+  npx floodgate chaos --explore --for 2m --seed 7
   npx floodgate chaos --heal`;
 
 export const chaosCommand = (): Command =>
@@ -36,16 +69,27 @@ export const chaosCommand = (): Command =>
       .description("break a dependency under load, see what callers get, heal it, see it recover")
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
       .option("--list", "every experiment: what it breaks and what must hold")
-      .option("--heal", "take back what earlier runs left broken (reports/runs, or the folder of --out)")
+      .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
+      .option("--for <time>", "how long to explore (default: 10m)", seconds)
+      .option("--real", "explore on real links: toxiproxy and the embedded deployment")
       .option("--short", "of all, a fifth: each dependency refused, and its replies lost")
-      .option("--watchdog", "not built yet: runs beside a remote proxy")
+      .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
+      .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
       .addHelpText("after", HELP),
   ).action(async (names: string[], options: ChaosOptions) => {
     const json = options.json === true;
-    if (options.watchdog === true) throw new CommandError(EXIT.usage, NO_WATCHDOG);
+    const wishedSearch = explored(options, names);
+    if (wishedSearch !== null) {
+      const length = `${wishedSearch.forMs / 1_000}s`;
+      const words = ["chaos", "--explore", "--for", length, ...(options.real === true ? ["--real"] : [])];
+      return explore(words, wishedSearch, options);
+    }
+    if (options.watchdog === true) return watchBesideProxy(options.target, options.listen);
     if (options.list === true) return listExperiments(options.target, json);
     const common = runOptions(options);
-    if (options.heal === true) return showHealed(common.reports, options.out, json);
+    // Alone it is all there is to do; with something to play it goes first.
+    const healsOnly = options.heal === true && names.length === 0 && options.target === undefined;
+    if (healsOnly) return showHealed(common.reports, options.out, json);
     const short = options.short === true;
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
     const wish = { names, short };

@@ -1,17 +1,35 @@
 /** `floodgate dev replay FILE`: one recorded failing case again: fixed, failing or unclear. */
 import { Command } from "commander";
+import { describeSchedule } from "../exploration/fault-schedule.ts";
+import { readScheduleCrash, type ScheduleCrash } from "../exploration/schedule-crash.ts";
+import { replayScheduleCrash } from "../run/exploration/replay-schedule.ts";
 import { GuardError } from "../run/prepare-target.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { guardTarget } from "../target/target-guard.ts";
 import { readCrash, replayCrash } from "../verify/replay.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
+import { narrator } from "./narrator.ts";
+import { runOptions } from "./target-options.ts";
 
 const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
 /** A rule makes some dozen calls at the most. */
 const CALLS_AT_MOST = 200;
 
 type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };
+
+/** On the platform here, so that no target is needed. */
+const replayFaults = async (crash: ScheduleCrash, file: string, { json }: ReplayOptions): Promise<void> => {
+  const common = runOptions({ seed: crash.schedule.seed });
+  const say = narrator({ quiet: true, title: `dev replay ${file}`, seed: common.seed });
+  const replay = `npx floodgate dev replay ${file}`;
+  const replayed = await replayScheduleCrash(crash, { ...common, replay, events: say }).finally(say.end);
+  const { verdict, reason, expected, got } = replayed;
+  if (json === true) process.stdout.write(`${JSON.stringify(replayed, null, 2)}\n`);
+  const what = describeSchedule(crash.schedule);
+  process.stderr.write(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}\n`);
+  process.exitCode = EXIT_OF[verdict];
+};
 
 export const replayCommand = (): Command =>
   new Command("replay")
@@ -21,6 +39,8 @@ export const replayCommand = (): Command =>
     .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
     .option("--json", "print the result as JSON on stdout")
     .action(async (file: string, options: ReplayOptions) => {
+      const faults = await readScheduleCrash(file);
+      if (faults !== null) return replayFaults(faults, file, options);
       if (options.target === undefined)
         throw new CommandError(
           EXIT.usage,

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { buildTools } from "../tools/find-tool.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
 import { replayCommand } from "./dev-replay.ts";
+import { devExploreCommand } from "./explore.ts";
 
 export const devCommand = (): Command => {
   const dev = new Command("dev").description("for those who work on Floodgate");
@@ -15,5 +16,6 @@ export const devCommand = (): Command => {
     });
   dev.addCommand(mutantsCommand());
   dev.addCommand(replayCommand());
+  dev.addCommand(devExploreCommand());
   return dev;
 };

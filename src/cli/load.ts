@@ -1,6 +1,6 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
 import { existsSync } from "node:fs";
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import { runScript } from "../run/own-script.ts";
@@ -10,6 +10,7 @@ import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
+import { seconds } from "./durations.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { wrapped } from "./findings-text.ts";
 import { narrator } from "./narrator.ts";
@@ -29,15 +30,6 @@ type LoadOptions = TargetOptions & {
   script?: string;
   short?: boolean;
   operator?: string;
-};
-
-/** `15s`, `2m`, `500ms`, or seconds alone. */
-const seconds = (text: string): number => {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
-  const value = Number(match?.[1]) * ({ ms: 0.001, s: 1, m: 60, h: 3600 }[match?.[2] ?? "s"] ?? 1);
-  if (match === null || value <= 0)
-    throw new InvalidArgumentError(`expected a length such as 15s or 2m, got "${text}".`);
-  return value;
 };
 
 const list = (): string =>

@@ -12,6 +12,7 @@ export type TargetOptions = {
   quiet?: boolean;
   dryRun?: boolean;
   iOwn?: string[];
+  heal?: boolean;
 };
 
 export const withTargetOptions = (command: Command): Command =>
@@ -21,17 +22,19 @@ export const withTargetOptions = (command: Command): Command =>
     .option("--dry-run", "send nothing; show what would be sent and spent")
     .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
     .option("--out <dir>", "where the run folder is made (default: under reports/runs)")
+    .option("--heal", "first take back what earlier runs left broken (reports/runs)")
     .option("--json", "print run.json on stdout")
     .option("--quiet", "no progress; the verdict is still printed");
 
 /** What of them every recorded run takes. */
 export const runOptions = (
   options: TargetOptions,
-): { seed: number; reports: string; owned: readonly string[]; out?: string } => ({
+): { seed: number; reports: string; owned: readonly string[]; out?: string; healFirst?: boolean } => ({
   seed: options.seed ?? Math.floor(Math.random() * 2 ** 31),
   reports: join(REPOSITORY, "reports"),
   owned: options.iOwn ?? [],
   ...(options.out === undefined ? {} : { out: options.out }),
+  ...(options.heal === true ? { healFirst: true } : {}),
 });
 
 /** The command that repeats a run, as it may be typed. */

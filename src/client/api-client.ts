@@ -44,6 +44,8 @@ type ApiClientOptions = {
   timeouts?: Partial<Timeouts>;
   /** Asked before each call leaves; not bounded where absent. */
   lease?: LeaseKeeper;
+  /** How connections are made, in place of TCP. */
+  connect?: Parameters<typeof openTransport>[2];
   /** Where lines go that no step asked for: the minting of sessions. */
   onLine(line: ObservedLine): void;
 };
@@ -76,7 +78,7 @@ const addressOf = (target: Target, step: Step): { origin: string; path: string }
 export const openApiClient = async (options: ApiClientOptions): Promise<ApiClient> => {
   const { target, secrets, view, clock, lease } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
-  const transport = await openTransport(target.transport ?? {}, secrets);
+  const transport = await openTransport(target.transport ?? {}, secrets, options.connect);
   let minted = 0;
 
   const headersFor = (step: Step, id: string, credential: string | null): string[] => {

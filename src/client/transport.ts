@@ -1,5 +1,5 @@
 /** Connections to a deployment, as its target file wants them: certificates, proxy, HTTP version, how many. */
-import { Agent, type Dispatcher, ProxyAgent } from "undici";
+import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from "undici";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 
@@ -25,7 +25,12 @@ type OpenTransport = {
   close(): Promise<void>;
 };
 
-export const openTransport = async (transport: Transport, secrets: Secrets): Promise<OpenTransport> => {
+/** `connect`: how connections are made, in place of TCP and TLS. */
+export const openTransport = async (
+  transport: Transport,
+  secrets: Secrets,
+  connect?: buildConnector.connector,
+): Promise<OpenTransport> => {
   const optional = async (ref: string | null | undefined, what: string): Promise<string | undefined> =>
     ref === undefined || ref === null ? undefined : secrets.read(ref, `transport.${what}`);
   const tls: { ca?: string; cert?: string; key?: string } = {};
@@ -50,7 +55,7 @@ export const openTransport = async (transport: Transport, secrets: Secrets): Pro
   const proxy = await optional(transport.proxy, "proxy");
   const dispatcher =
     proxy === undefined
-      ? new Agent({ ...options, connect: { ...tls, timeout: CONNECT_TIMEOUT_MS } })
+      ? new Agent({ ...options, connect: connect ?? { ...tls, timeout: CONNECT_TIMEOUT_MS } })
       : new ProxyAgent({ ...options, uri: proxy, requestTls: tls });
   return { dispatcher, headers, connections, close: () => dispatcher.destroy() };
 };

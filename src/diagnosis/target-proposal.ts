@@ -65,7 +65,7 @@ export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => 
       "What a run may do: make and remove keys, use up allowances, inject faults, calls per second at the most.",
     permits: { writes: false, quota_burn: false, chaos: false, load_max_rps: 50 },
     "// budget":
-      "How much one run may use up. verify makes up to 1200 calls, run nightly at 50 calls per second about 32000; --dry-run says it.",
-    budget: { requests: 40_000, map_loads: 50, analyses: 10, stream_seconds: 20_000 },
+      "How much one run may use up. verify makes up to 1200 calls, run nightly at 50 calls per second about 42000; --dry-run says it.",
+    budget: { requests: 50_000, map_loads: 50, analyses: 10, stream_seconds: 20_000 },
   };
 };

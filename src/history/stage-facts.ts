@@ -42,6 +42,10 @@ export type Gauges = {
   sockets?: number;
   event_loop_lag_ms_p99?: number;
   rss_bytes?: number;
+  /** Of the JavaScript heap. */
+  heap_bytes?: number;
+  timers?: number;
+  open_files?: number | null;
 };
 
 export type StageFacts = {

@@ -2,8 +2,8 @@
  * A JSON client over a few kept-alive connections, for links that may be cut, stalled or refused at any time. Nothing is
  * retried. An aborted request takes its connection with it, so that after a heal no dead connection is met again.
  */
-import { connect as connectSocket } from "node:net";
 import { type Dispatcher, Pool } from "undici";
+import { type Network, TCP } from "./network.ts";
 
 type JsonClient = {
   /** Rejects unless the answer is 2xx and JSON. */
@@ -38,7 +38,7 @@ const detailOf = (text: string): string => {
 
 export const createJsonClient = (
   url: string,
-  options: { connections: number; connectTimeoutMs: number },
+  options: { connections: number; connectTimeoutMs: number; network?: Network | undefined },
 ): JsonClient => {
   const { hostname, port, protocol, origin } = new URL(url);
   if (protocol !== "http:") throw new Error(`expected an http:// address, got ${url}`);
@@ -50,10 +50,10 @@ export const createJsonClient = (
     maxResponseSize: -1,
     // Our own connector, because undici counts connect time in steps of half a second.
     connect: (_options, callback) => {
-      const socket = connectSocket({
+      const { network = TCP } = options;
+      const socket = network.connect({
         host: hostname.replace(/^\[|\]$/g, ""),
         port: Number(port === "" ? 80 : port),
-        noDelay: true,
       });
       const timer = setTimeout(
         () => socket.destroy(new Error(`no connection within ${options.connectTimeoutMs} ms`)),

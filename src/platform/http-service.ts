@@ -4,8 +4,8 @@
  * microsecond of theirs is one of the API's.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { RequestError, readBody, sendJson, sendLines } from "./http-message.ts";
+import { type Network, TCP } from "./network.ts";
 
 export { RequestError };
 
@@ -53,6 +53,7 @@ export const startHttpService = async (options: {
   routes: readonly ServiceRoute[];
   /** Judges the `Authorization` of every request, before anything else is looked at; absent: everybody may ask. */
   mayAsk?: (authorization: string | undefined) => boolean;
+  network?: Network | undefined;
 }): Promise<HttpService> => {
   let closing = false;
   // For whoever wants to know whether the link is whole; it costs nothing and changes nothing.
@@ -114,14 +115,8 @@ export const startHttpService = async (options: {
       );
     });
   });
-  await new Promise<void>((resolve, reject) => {
-    const { port, host } = options;
-    server.once("error", reject).listen({ port, host, backlog: BACKLOG }, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-  const { address, family, port } = server.address() as AddressInfo;
+  const { network = TCP, host } = options;
+  const { address, family, port } = await network.listen(server, { host, port: options.port, backlog: BACKLOG });
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
     close: () =>

@@ -21,6 +21,7 @@ import { limiterControl } from "./limiter/limiter-control.ts";
 import { startLimiterService } from "./limiter/limiter-service.ts";
 import { memoryLimiterStore, sqliteLimiterStore } from "./limiter/local-limiter.ts";
 import type { Limiter } from "./limiter.ts";
+import type { Network } from "./network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
 import { StoreFileError } from "./sqlite.ts";
 
@@ -83,8 +84,8 @@ const isUrl = (text: string): boolean => /^https?:\/\//.test(text);
 const isRedis = (text: string): boolean => /^rediss?:\/\//.test(text);
 
 /** The limiter behind an address: our service, or Redis. Loaded when asked for, because most never need it. */
-const limiterAt = async (address: string): Promise<Limiter> => {
-  if (!isRedis(address)) return createHttpLimiter({ url: address });
+const limiterAt = async (address: string, network: Network | undefined): Promise<Limiter> => {
+  if (!isRedis(address)) return createHttpLimiter({ url: address, network });
   const { createRedisLimiter } = await import("./limiter/redis-limiter.ts");
   return createRedisLimiter({ url: address });
 };
@@ -188,6 +189,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   // In one process only the API is for others; nobody but it has business with the two services.
   const serviceHost = role === "all" ? "127.0.0.1" : host;
   const clock = shiftableClock();
+  const { network } = options;
   const controls: ControlPart[] = [];
   const urls: Urls = {};
   const running: Running = {
@@ -213,6 +215,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
       host: serviceHost,
       port: port ?? 0,
       clock,
+      network,
     });
     closers.add(service.close);
     controls.push(service.control);
@@ -231,7 +234,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     );
     const metersAt = urls.limiter ?? options.limiter;
     const meters =
-      metersAt !== undefined && (isUrl(metersAt) || isRedis(metersAt)) ? await limiterAt(metersAt) : undefined;
+      metersAt !== undefined && (isUrl(metersAt) || isRedis(metersAt)) ? await limiterAt(metersAt, network) : undefined;
     if (meters !== undefined) {
       closers.add(() => meters.close());
       running.administration = { keys: localKeys(store, clock), limiter: meters };
@@ -241,6 +244,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
       host: serviceHost,
       port: (role === "keys" ? options.port : options.keysPort) ?? 0,
       clock,
+      network,
       ...defined({ adminSecret, limiter: meters }),
     });
     closers.add(service.close);
@@ -251,9 +255,9 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   if (role === "all" || role === "api") {
     const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
     const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
-    const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys) });
+    const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network });
     closers.add(() => keys.close());
-    const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter));
+    const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), network);
     closers.add(() => limiter.close());
     if (isRedis(services.limiter)) controls.push(limiterControl(limiter));
     const api = await startApiService(

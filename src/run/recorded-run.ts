@@ -20,6 +20,8 @@ import type { Deployment } from "./deployments/deployment.ts";
 import { fromTarget } from "./deployments/from-target.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
 import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-of-run.ts";
+import { healBeforehand } from "./experiments/heal-left-open.ts";
+import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import type { PreparedTarget } from "./prepare-target.ts";
@@ -43,6 +45,8 @@ export type RunRequest = {
   canJudge?: (required: string) => boolean;
   /** Claims or groups that must be judged, beside those of the target files; known only at the end for some. */
   required?: () => readonly string[];
+  /** Takes back first what earlier runs left broken (`reports/runs`); otherwise a target with a fault of ours is refused. */
+  healFirst?: boolean;
   /** How long the body may take to end after a stop signal, in milliseconds. */
   stopMs?: number;
   events: RunEvents;
@@ -171,6 +175,8 @@ export const recordRun = async (
   try {
     for (const { target } of targets) locks.push(lockTarget(target.base_url));
     const { reports, out } = request;
+    if (request.healFirst === true) await healBeforehand(reports, events.warning);
+    await requireNothingLeft(targets, reports);
     const folder = makeRunFolder({ profile, now: started, reports, ...(out === undefined ? {} : { out }) });
     events.folder(folder.path);
     for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);

@@ -14,6 +14,17 @@ type ShellCommand = {
   onOutput?(text: string, from: "output" | "log"): void;
 };
 
+/** The command ended, and not with 0. */
+export class CommandFailedError extends Error {
+  override name = "CommandFailedError";
+  /** `null`: ended by a signal. */
+  readonly code: number | null;
+  constructor(message: string, code: number | null) {
+    super(message);
+    this.code = code;
+  }
+}
+
 const KEPT = 300;
 const LAST_WORDS_MS = 50;
 /** How long output may be on its way after the end; what was left in the background may hold it open for ever. */
@@ -52,8 +63,10 @@ export const runShellCommand = (
       if (child.stdout === null) read();
       child.stdout?.once("end", () => read());
     });
-    const fail = (why: string): void =>
-      reject(new Error(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`));
+    const fail = (why: string, code: number | null = null): void =>
+      reject(
+        new CommandFailedError(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, code),
+      );
     const tooLate = (): void => {
       cutOff(child);
       fail("not done in time");
@@ -73,6 +86,6 @@ export const runShellCommand = (
         return;
       }
       // Its last words may still be on their way.
-      setTimeout(() => fail(ended === null ? `exit code ${code}` : `ended by ${ended}`), LAST_WORDS_MS);
+      setTimeout(() => fail(ended === null ? `exit code ${code}` : `ended by ${ended}`, code), LAST_WORDS_MS);
     });
   });

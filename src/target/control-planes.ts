@@ -76,6 +76,10 @@ export const readCounts = async (apis: readonly string[], run: string): Promise<
 export const readGauges = (apis: readonly string[]): Promise<(Gauges & { unsettled?: number })[]> =>
   Promise.all(apis.map((api) => controlGet<Gauges & { unsettled?: number }>(`${api}/gauges`)));
 
+/** After a collection of garbage: what each replica holds on to. */
+export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
+  Promise.all(apis.map((api) => controlGet<Gauges>(`${api}/gauges?gc=true`)));
+
 export const readLedger = async (limiter: string, run: string): Promise<LedgerLine[]> => {
   const text = await call("GET", `${limiter}/ledger?run=${encodeURIComponent(run)}`);
   return text

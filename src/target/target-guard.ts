@@ -16,6 +16,7 @@ const urlsOf = (target: Target): { name: string; url: string }[] => {
     { name: "control.limiter", url: target.control?.limiter },
     ...(target.control?.api ?? []).map((url, i) => ({ name: `control.api[${i}]`, url })),
     { name: "toxiproxy.api_url", url: target.toxiproxy?.api_url },
+    { name: "watchdog.url", url: target.watchdog?.url },
     { name: "observers.prometheus.url", url: target.observers?.prometheus?.url },
     { name: "transport.proxy", url: target.transport?.proxy },
   ];

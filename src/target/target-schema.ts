@@ -84,7 +84,16 @@ export const TARGET_SCHEMA = object(
     ),
     faults: map(
       "commands by the name of a fault",
-      object("commands", { inject: list("commands", text()), heal: list("commands", text()) }),
+      object(
+        "commands",
+        { inject: list("commands", text()), heal: list("commands", text()) },
+        { status: text("a command") },
+      ),
+    ),
+    watchdog: object(
+      "the watchdog beside the proxy",
+      { url: url("where `chaos --watchdog` listens") },
+      { token: reference("its token") },
     ),
     observers: object(
       "what else can be read",

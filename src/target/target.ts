@@ -73,7 +73,10 @@ export type Target = {
   transport?: Transport;
   control?: { keys?: string | null; limiter?: string | null; api?: string[] };
   toxiproxy?: { api_url: string; proxies: { limiter?: string; keys?: string; edge?: string } };
-  faults?: Record<string, { inject: string[]; heal: string[] }>;
+  /** `status` ends with 0 while the fault is in, with 1 while it is not. */
+  faults?: Record<string, { inject: string[]; heal: string[]; status?: string }>;
+  /** `chaos --watchdog` beside the proxy, or beside what the commands break. */
+  watchdog?: { url: string; token?: SecretRef };
   observers?: {
     prometheus?: { url: string; queries: Record<string, string> };
     ledger?: string;

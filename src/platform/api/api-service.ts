@@ -1,5 +1,6 @@
 /** One API replica: its parts put together, its listener, its control plane, and its end. */
 import type { AddressInfo, Socket } from "node:net";
+import type { FastifyInstance } from "fastify";
 import type { DestinationStream, Logger } from "pino";
 import { adaptiveShedder } from "../../core/adaptive-shedding.ts";
 import type { Rate } from "../../core/rate-limit.ts";
@@ -10,6 +11,7 @@ import { DEFAULT_INFERENCE, Inference, type InferenceOptions } from "../inferenc
 import { adminTokenVerifier } from "../keys/admin-tokens.ts";
 import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
+import type { Network } from "../network.ts";
 import type { Parts } from "../parts.ts";
 import type { ApiContext } from "./context.ts";
 import { apiControl } from "./control.ts";
@@ -56,6 +58,8 @@ export type ApiOptions = {
   clock?: Clock;
   /** How long running calls may take to finish, and refunds to be confirmed, when the service stops. */
   stopDeadlineMs?: number;
+  /** Where connections come from; TCP where absent. */
+  network?: Network;
 };
 
 export type ApiService = {
@@ -79,6 +83,16 @@ const makeShedder = (options: ApiOptions, caps: Caps, parts: Parts): Shedder =>
   options.shedding === "adaptive"
     ? adaptiveShedder({ ...caps, toleratedWaitMs: options.toleratedWaitMs ?? 20 })
     : parts.shedder(caps);
+
+const listen = async (server: FastifyInstance, options: ApiOptions): Promise<Omit<AddressInfo, "flow">> => {
+  const at = { port: options.port ?? 0, host: options.host ?? "127.0.0.1", backlog: BACKLOG };
+  if (options.network === undefined) {
+    await server.listen(at);
+    return server.server.address() as AddressInfo;
+  }
+  await server.ready();
+  return options.network.listen(server.server, at);
+};
 
 export const startApiService = async (
   options: ApiOptions,
@@ -133,13 +147,12 @@ export const startApiService = async (
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  await server.listen({ port: options.port ?? 0, host: options.host ?? "127.0.0.1", backlog: BACKLOG });
-  const { address, family, port } = server.server.address() as AddressInfo;
+  const { address, family, port } = await listen(server, options);
   const host = family === "IPv6" ? `[${address}]` : address;
   const url = `${options.tls === undefined ? "http" : "https"}://${host}:${port}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
-  const gauges = (): Gauges => readGauges(context, lag, sockets.size);
+  const gauges = (collectsFirst = false): Gauges => readGauges(context, lag, sockets.size, collectsFirst);
   return {
     url,
     control: apiControl(context, gauges),

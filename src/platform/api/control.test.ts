@@ -99,8 +99,22 @@ describe("gauges and deployment", () => {
     await on.quiet();
     const gauges = await on.gauges();
     expect(gauges).toMatchObject({ in_flight: 0, in_flight_by_org: {}, unsettled: 0 });
-    for (const name of ["sockets", "event_loop_lag_ms_p99", "rss_bytes"])
+    for (const name of ["sockets", "event_loop_lag_ms_p99", "rss_bytes", "heap_bytes", "timers", "open_files"])
       expect(gauges[name]).toBeGreaterThanOrEqual(0);
+  });
+
+  test("what is garbage is not counted where a collection was asked for", async () => {
+    const held: string[] = [];
+    const fill = (): void => {
+      for (let n = 0; n < 200_000; n += 1) held.push(`${n}`.padStart(100, "x"));
+    };
+    const heapMB = async (): Promise<number> =>
+      ((await on.ask("GET", "/gauges?gc=true")).json.heap_bytes as number) / 1e6;
+    const before = await heapMB();
+    fill();
+    expect((await heapMB()) - before).toBeGreaterThan(10);
+    held.length = 0;
+    expect((await heapMB()) - before).toBeLessThan(5);
   });
 
   test("a change that makes no sense is refused in a sentence, and changes nothing", async () => {

@@ -23,14 +23,18 @@ const patchBody = Compile(
   }),
 );
 
-export const apiControl = (context: ApiContext, gauges: () => object): ControlPart => ({
+export const apiControl = (context: ApiContext, gauges: (collectsFirst: boolean) => object): ControlPart => ({
   routes: [
     {
       method: "GET",
       path: "/counts",
       handle: ({ query }) => ({ status: 200, body: context.counts.of(query.get("run")) }),
     },
-    { method: "GET", path: "/gauges", handle: () => ({ status: 200, body: gauges() }) },
+    {
+      method: "GET",
+      path: "/gauges",
+      handle: ({ query }) => ({ status: 200, body: gauges(query.get("gc") === "true") }),
+    },
   ],
   readDeployment: (body) => {
     const offset = readClockOffset(body);

@@ -1,13 +1,13 @@
 /** What a replica tells of itself at this moment (`GET /gauges`, interface.md section 4). */
 import { type ELDHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import type { ApiContext } from "./context.ts";
+import { type ProcessGauges, readProcessGauges } from "./process-gauges.ts";
 
-export type Gauges = {
+export type Gauges = ProcessGauges & {
   in_flight: number;
   in_flight_by_org: Record<string, number>;
   sockets: number;
   event_loop_lag_ms_p99: number;
-  rss_bytes: number;
   /** Refunds not confirmed yet. */
   unsettled: number;
   inference_running: number;
@@ -25,8 +25,13 @@ export const watchLag = (): ELDHistogram => {
   return lag;
 };
 
-/** Each reading begins a new interval of the event loop's lag. */
-export const readGauges = (context: ApiContext, lag: ELDHistogram, openSockets: number): Gauges => {
+/** `collectsFirst`: what is garbage is not counted. Each reading begins a new interval of the event loop's lag. */
+export const readGauges = (
+  context: ApiContext,
+  lag: ELDHistogram,
+  openSockets: number,
+  collectsFirst = false,
+): Gauges => {
   const lagMs = Math.max(0, lag.percentile(99) / 1e6 - LAG_RESOLUTION_MS);
   lag.reset();
   return {
@@ -34,7 +39,7 @@ export const readGauges = (context: ApiContext, lag: ELDHistogram, openSockets: 
     in_flight_by_org: context.shedder.inFlightByOrganization(),
     sockets: openSockets,
     event_loop_lag_ms_p99: Number.isFinite(lagMs) ? Math.round(lagMs * 100) / 100 : 0,
-    rss_bytes: process.memoryUsage.rss(),
+    ...readProcessGauges(collectsFirst),
     unsettled: context.settlement.unsettled(),
     inference_running: context.inference.running,
     inference_waiting: context.inference.waiting,

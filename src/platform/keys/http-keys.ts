@@ -7,6 +7,7 @@ import { createBatcher } from "../batch.ts";
 import { startDeadline } from "../deadline.ts";
 import { createJsonClient, ServiceRefusal } from "../http-client.ts";
 import { KeyInputError, KeyServiceUnavailable, type Keys } from "../keys.ts";
+import type { Network } from "../network.ts";
 import { type Lookup, readKey, readLookupAnswer, readManagementRefusal, readOrganization } from "./wire.ts";
 
 const MAX_ITEMS = 256;
@@ -15,8 +16,10 @@ const CONNECT_TIMEOUT_MS = 500;
 const OPERATOR_BUDGET_MS = 5_000;
 
 /** `controlUrl` is needed for organizations and for keys outside key management only. */
-export const createHttpKeys = (options: { url: string; controlUrl?: string }): Keys => {
-  const client = createJsonClient(options.url, { connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
+export const createHttpKeys = (options: { url: string; controlUrl?: string; network?: Network | undefined }): Keys => {
+  const client = createJsonClient(options.url, {
+    ...{ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS, network: options.network },
+  });
   const controlClient =
     options.controlUrl === undefined
       ? null

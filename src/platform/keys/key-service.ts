@@ -4,6 +4,7 @@ import { type Clock, shiftableClock } from "../clock.ts";
 import { type ControlPart, startControlPlane } from "../control-plane.ts";
 import { RequestError, type ServiceRoute, startHttpService } from "../http-service.ts";
 import type { Limiter } from "../limiter.ts";
+import type { Network } from "../network.ts";
 import { keyControl } from "./key-control.ts";
 import type { KeyStore } from "./store.ts";
 import { creationBody, lookupsBody, nameOfLookup, revocationBody, updateBody } from "./wire.ts";
@@ -68,6 +69,7 @@ export const startKeyService = async (options: {
   port: number;
   controlPort?: number;
   clock?: Clock;
+  network?: Network | undefined;
   adminSecret?: string;
   limiter?: Limiter;
 }): Promise<KeyService> => {
@@ -81,6 +83,7 @@ export const startKeyService = async (options: {
   const service = await startHttpService({
     host: options.host ?? "127.0.0.1",
     port: options.port,
+    network: options.network,
     routes: keyRoutes(store, clock),
   });
   const plane =

@@ -6,6 +6,7 @@ import type { LedgerLine } from "../../core/ledger.ts";
 import { createBatcher } from "../batch.ts";
 import { createJsonClient } from "../http-client.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import type { Network } from "../network.ts";
 import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 
 const MAX_ITEMS = 256;
@@ -22,8 +23,14 @@ const answersOf = (value: unknown): readonly unknown[] => {
 };
 
 /** `controlUrl` is needed for the ledger and for the clock only. */
-export const createHttpLimiter = (options: { url: string; controlUrl?: string }): Limiter => {
-  const client = createJsonClient(options.url, { connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
+export const createHttpLimiter = (options: {
+  url: string;
+  controlUrl?: string;
+  network?: Network | undefined;
+}): Limiter => {
+  const client = createJsonClient(options.url, {
+    ...{ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS, network: options.network },
+  });
   const controlClient =
     options.controlUrl === undefined
       ? null

@@ -7,6 +7,7 @@ import { windowOf } from "../../core/meters.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import { type ControlPart, startControlPlane } from "../control-plane.ts";
 import { RequestError, type ServiceRoute, startHttpService } from "../http-service.ts";
+import type { Network } from "../network.ts";
 import { limiterControl } from "./limiter-control.ts";
 import { localLimiter } from "./local-limiter.ts";
 import type { LimiterStore } from "./store.ts";
@@ -87,6 +88,7 @@ export const startLimiterService = async (options: {
   port: number;
   controlPort?: number;
   clock?: Clock;
+  network?: Network | undefined;
 }): Promise<LimiterService> => {
   const { store, clock = shiftableClock() } = options;
   const control = limiterControl(localLimiter(store, clock));
@@ -95,6 +97,7 @@ export const startLimiterService = async (options: {
   const service = await startHttpService({
     host: options.host ?? "127.0.0.1",
     port: options.port,
+    network: options.network,
     routes: limiterRoutes(store, clock),
   });
   const plane =

@@ -3,6 +3,7 @@
  * known of it beside its target file stands here as facts, so that nothing has to be guessed from what it happens to show.
  */
 import type { Toxiproxy } from "../../chaos/toxiproxy.ts";
+import type { RemoteWatch } from "../../chaos/watchdog-client.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { RateFound } from "../../workload/callers/target-view.ts";
@@ -39,4 +40,6 @@ export type Deployment = {
   /** `null` where no faults can be injected, with the reason. */
   readonly faults: FaultProxies | null;
   readonly faultsMissing: string;
+  /** The watchdog beside what is broken, which heals when this machine is cut off; absent: none is needed. */
+  readonly remoteWatch?: RemoteWatch;
 };

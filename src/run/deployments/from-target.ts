@@ -1,6 +1,7 @@
 /** The deployment that a target file names. */
 import { dirname, resolve } from "node:path";
 import { openToxiproxy } from "../../chaos/toxiproxy.ts";
+import { openRemoteWatch, type RemoteWatch } from "../../chaos/watchdog-client.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { PreparedTarget } from "../prepare-target.ts";
@@ -17,11 +18,29 @@ const reachable = (listen: string, apiUrl: string): string => {
   return isEverywhere ? `${new URL(apiUrl).hostname}:${port}` : listen;
 };
 
-/** Why no fault may be put on this toxiproxy from here; `null` where one may. */
-export const remoteProxy = ({ toxiproxy }: Target): string | null => {
+const HOW_TO_WATCH =
+  "has to be healed also when this machine is cut off: run `floodgate chaos --watchdog --target FILE` beside it and name it in the target file as `watchdog`; or run floodgate on that host, with everything on loopback";
+
+/** Why no fault may be injected from here; `null` where one may. Commands are taken to act where the deployment is. */
+export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Target): string | null => {
+  if (watchdog !== undefined) return null;
   const host = toxiproxy === undefined ? "127.0.0.1" : new URL(toxiproxy.api_url).hostname;
-  if (isLoopbackHost(host)) return null;
-  return `toxiproxy.api_url is on ${host}: a fault there has to be healed also when this machine is cut off, by a watchdog beside the proxy (\`chaos --watchdog\`, which is not built yet); run floodgate on that host, with toxiproxy on loopback`;
+  if (!isLoopbackHost(host)) return `toxiproxy.api_url is on ${host}: a fault there ${HOW_TO_WATCH}`;
+  const { hostname } = new URL(base_url);
+  const isByCommands = Object.keys(faults).length > 0;
+  return isByCommands && !isLoopbackHost(hostname)
+    ? `the deployment is on ${hostname}: what a command of its faults breaks there ${HOW_TO_WATCH}`
+    : null;
+};
+
+/** Nothing is sent yet: the first fault takes the lease. */
+const openWatch = async (context: RunContext, { target, secrets }: PreparedTarget): Promise<RemoteWatch | null> => {
+  const { watchdog, permits } = target;
+  if (watchdog === undefined || permits?.chaos !== true) return null;
+  const token = watchdog.token === undefined ? null : await secrets.read(watchdog.token, "watchdog.token");
+  const watch = openRemoteWatch({ url: watchdog.url, token, holder: `run ${context.run}` });
+  context.supervisor.registerUndo("end the lease with the watchdog beside the proxy", () => watch.close());
+  return watch;
 };
 
 const openProxies = async (
@@ -52,6 +71,7 @@ const openProxies = async (
 export const fromTarget = async (context: RunContext, prepared: PreparedTarget): Promise<Deployment> => {
   const { file, target, secrets, lease } = prepared;
   const opened = await openProxies(target, context.signal);
+  const remoteWatch = await openWatch(context, prepared);
   if ("proxies" in opened) {
     const { toxiproxy } = opened.proxies;
     context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
@@ -67,5 +87,6 @@ export const fromTarget = async (context: RunContext, prepared: PreparedTarget):
     found: {},
     faults: "proxies" in opened ? opened.proxies : null,
     faultsMissing: "missing" in opened ? opened.missing : "",
+    ...(remoteWatch === null ? {} : { remoteWatch }),
   };
 };

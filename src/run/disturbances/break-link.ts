@@ -4,16 +4,18 @@
  */
 import { makeFault } from "../../chaos/catalogue.ts";
 import { commandSteps, rehearseHealing, undoByCommand } from "../../chaos/command-steps.ts";
-import type { ExperimentSteps } from "../../chaos/experiment.ts";
 import type { FaultStream } from "../../chaos/fault.ts";
+import type { FaultPort } from "../../chaos/fault-port.ts";
 import { httpProbe, observeLink } from "../../chaos/link-probe.ts";
 import { linkSteps, undoOf } from "../../chaos/link-steps.ts";
 import { watchLink } from "../../chaos/link-watch.ts";
+import type { RemoteWatch } from "../../chaos/watchdog-client.ts";
+import type { Held } from "../../chaos/watchdog-lease.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { FaultProxies } from "../deployments/deployment.ts";
 import type { DisturbanceContext, LinkFault } from "./disturbance.ts";
 
-export type LinkBreaker = Pick<ExperimentSteps, "inject" | "heal"> & {
+export type LinkBreaker = FaultPort & {
   undo: Undo;
   stream: FaultStream;
   /** Whether the fault shows on the link itself; `null` where that cannot be seen from here. */
@@ -53,7 +55,7 @@ const throughProxy = async (
     mayReset: faults.mayReset,
     ...(faults.restart === undefined ? {} : { restart: faults.restart }),
   };
-  const { inject, heal } = linkSteps(broken);
+  const { inject, status, heal } = linkSteps(broken);
   const notes: string[] = [];
   if (disturbance.link === "keys" && limits?.revocation_budget_ms === undefined) {
     notes.push(
@@ -69,13 +71,11 @@ const throughProxy = async (
     else if (!canShow)
       notes.push(`the link (${watch.speaks}) looks so when whole: the effect is judged by the callers`);
   }
-  return { inject, heal, undo: undoOf(broken), stream: fault.stream, showsOnLink, ...BY_PROXY, notes };
+  return { inject, status, heal, undo: undoOf(broken), stream: fault.stream, showsOnLink, ...BY_PROXY, notes };
 };
 
-const byCommands = async (
-  disturbance: LinkFault,
-  { context, deployment }: DisturbanceContext,
-): Promise<LinkBreaker | null> => {
+const byCommands = async (disturbance: LinkFault, beside: DisturbanceContext): Promise<LinkBreaker | null> => {
+  const { context, deployment } = beside;
   const key = faultKey(disturbance);
   const commands = deployment.target.faults?.[key];
   if (commands === undefined) return null;
@@ -88,17 +88,46 @@ const byCommands = async (
   await rehearseHealing(own, inTime).catch((error: Error) => {
     throw new Error(`faults.${key}: nothing was injected, because healing does not work beforehand: ${error.message}`);
   });
-  const { inject, heal } = commandSteps(own);
   return {
-    inject,
-    heal,
+    ...commandSteps(own),
     undo: undoByCommand(own),
     stream: "both",
-    showsOnLink: null,
     ...BY_COMMAND,
-    notes: ["injected by commands: the effect is judged by the callers"],
+    ...(await effectOfCommands(disturbance, beside)),
   };
 };
+
+/** Through the named proxy where there is one that can be reached, else by the callers. */
+const effectOfCommands = async (
+  { link }: LinkFault,
+  { deployment }: DisturbanceContext,
+): Promise<Pick<LinkBreaker, "showsOnLink" | "notes">> => {
+  const way = deployment.faults?.links[link];
+  const { limits } = deployment.target;
+  const budgetMs = (link === "limiter" ? limits?.limiter_budget_ms : limits?.key_service_budget_ms) ?? 1_000;
+  const watch = way === undefined ? null : await watchLink(way.listen, budgetMs + PROBE_OVER_BUDGET_MS);
+  if (watch !== null) {
+    return {
+      showsOnLink: async () => watch.isChanged(await watch.look()),
+      notes: [`injected by commands: the effect is seen through the proxy "${way?.proxy}"`],
+    };
+  }
+  return { showsOnLink: null, notes: ["injected by commands: the effect is judged by the callers"] };
+};
+
+/** Held by the watchdog beside the proxy before it is broken, and until it is whole again. */
+const heldRemotely = (breaker: LinkBreaker, held: Held, watch: RemoteWatch): LinkBreaker => ({
+  ...breaker,
+  inject: async (signal) => {
+    await watch.hold(held);
+    await breaker.inject(signal);
+  },
+  heal: async (signal) => {
+    const did = await breaker.heal(signal);
+    await watch.release(held);
+    return did;
+  },
+});
 
 /** Throws a sentence where the deployment has no way to it. */
 export const linkBreaker = async (disturbance: LinkFault, beside: DisturbanceContext): Promise<LinkBreaker> => {
@@ -109,5 +138,12 @@ export const linkBreaker = async (disturbance: LinkFault, beside: DisturbanceCon
       ? await throughProxy(disturbance, beside, faults, link)
       : await byCommands(disturbance, beside);
   if (breaker === null) throw new Error(`${beside.stage} needs a proxy on the link ${disturbance.link}`);
-  return breaker;
+  const watch = beside.deployment.remoteWatch;
+  if (watch === undefined) return breaker;
+  const { undo } = breaker;
+  const held: Held =
+    undo.how === "heal-proxy"
+      ? { proxy: undo.proxy, disables: undo.disables !== false }
+      : { fault: faultKey(disturbance) };
+  return heldRemotely(breaker, held, watch);
 };

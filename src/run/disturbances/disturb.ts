@@ -2,6 +2,7 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import { faultKey } from "./break-link.ts";
 import type { Disturbance, DisturbanceContext, Disturbed } from "./disturbance.ts";
+import { breakBySchedule, linksOf } from "./fault-schedule.ts";
 import { breakLink } from "./link-fault.ts";
 import { changeDeployment } from "./operator-changes.ts";
 
@@ -15,6 +16,11 @@ export const disturbanceMissing = (
       return [];
     case "operator-changes":
       return (target.control?.api ?? []).length > 0 ? [] : ["`control.api` (to change the deployment as its operator)"];
+    case "fault-schedule":
+      if (faults === null) return [`a fault proxy: ${faultsMissing}`];
+      return linksOf(disturbance).flatMap((link) =>
+        faults.links[link] === undefined ? [`\`toxiproxy.proxies.${link}\``] : [],
+      );
     case "link-fault":
       if (target.permits?.chaos === true && target.faults?.[faultKey(disturbance)] !== undefined) return [];
       if (faults === null) return [`a fault proxy: ${faultsMissing}`];
@@ -22,5 +28,13 @@ export const disturbanceMissing = (
   }
 };
 
-export const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<Disturbed> =>
-  disturbance.kind === "link-fault" ? breakLink(disturbance, beside) : changeDeployment(disturbance, beside);
+export const disturb = (disturbance: Disturbance, beside: DisturbanceContext): Promise<Disturbed> => {
+  switch (disturbance.kind) {
+    case "link-fault":
+      return breakLink(disturbance, beside);
+    case "operator-changes":
+      return changeDeployment(disturbance, beside);
+    case "fault-schedule":
+      return breakBySchedule(disturbance, beside);
+  }
+};

@@ -3,6 +3,7 @@
  * stage inconclusive.
  */
 import type { Problem } from "../../drivers/open-loop/job.ts";
+import type { ExploredLink, FaultEvent } from "../../exploration/fault-schedule.ts";
 import type { FaultLine } from "../../history/line.ts";
 import type { Deployment, LinkName } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
@@ -27,7 +28,17 @@ export type OperatorChanges = {
   changes: readonly { patch: Record<string, unknown>; holdMs: number }[];
 };
 
-export type Disturbance = LinkFault | OperatorChanges;
+/** Several faults, each at its own time; load goes on for `restMs` after the last was healed. */
+export type FaultsBySchedule = {
+  kind: "fault-schedule";
+  /** As they are, or drawn from the run's seed: faults now and then for so long, on these links. */
+  events: readonly FaultEvent[] | { drawn: number; forMs: number; links: readonly ExploredLink[] };
+  restMs: number;
+  /** By when the deployment has to be well after the last heal. */
+  recoveryMs: number;
+};
+
+export type Disturbance = LinkFault | OperatorChanges | FaultsBySchedule;
 
 export type DisturbanceContext = {
   context: RunContext;

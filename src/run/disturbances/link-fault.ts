@@ -102,9 +102,13 @@ export const breakLink = async (disturbance: LinkFault, beside: DisturbanceConte
   );
   const leftMs = (moments.healedUs - context.nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
+  const lost = deployment.remoteWatch?.lost() ?? null;
   const isUnseen = outcome.tookEffect && breaker.showsOnLink !== null && moments.hitCallers === false;
   return {
-    problems: problemsOf(outcome, breaker, context.signal.aborted),
+    problems: [
+      ...problemsOf(outcome, breaker, context.signal.aborted),
+      ...(lost === null ? [] : [{ verdict: "inconclusive" as const, reason: lost }]),
+    ],
     notes: [...breaker.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],
   };
 };

@@ -18,11 +18,20 @@ export const journalsIn = (reports: string, out?: string): string[] => {
     .filter((path) => existsSync(path));
 };
 
-type LeftOpen = { journal: string; faults: OpenEffect[]; isRunning: boolean };
+export type LeftOpen = { journal: string; faults: OpenEffect[]; isRunning: boolean };
+
+/** A folder may be taken away while it is looked at; one that cannot be read is for `chaos --heal` to report. */
+const readIfThere = (journal: string): ReturnType<typeof readJournal> => {
+  try {
+    return readJournal(journal);
+  } catch {
+    return { entries: [], torn: 0 };
+  }
+};
 
 /** Faults that a journal has open. */
 export const leftOpenIn = (journal: string): LeftOpen => {
-  const { entries } = readJournal(journal);
+  const { entries } = readIfThere(journal);
   const run = runOf(entries);
   return {
     journal,

@@ -31,7 +31,7 @@ const adviceFor = (state: ProxyState, apiUrl: string, reports: string): string =
   const owner = ownerOf(apiUrl, state.name, reports);
   if (owner?.isRunning === true) return `the run of ${dirname(owner.journal)} is still going and heals it by itself`;
   if (owner !== undefined) {
-    return `an earlier run left it (${dirname(owner.journal)}): \`npx floodgate chaos --heal\` takes it back`;
+    return `an earlier run left it (${dirname(owner.journal)}): \`npx floodgate chaos --heal\` takes it back, and so does --heal with this command`;
   }
   const isOurs = state.toxics.some(({ name }) => name.startsWith(TOXIC_PREFIX));
   return isOurs

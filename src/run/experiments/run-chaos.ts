@@ -12,6 +12,7 @@ import type { StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { brokenLink } from "../suites/parts.ts";
 import { chosenExperiments } from "./chosen.ts";
+import { healBeforehand } from "./heal-left-open.ts";
 import { requireWholeProxies } from "./proxies-are-whole.ts";
 
 type ChaosWish = DeploymentWish & {
@@ -48,6 +49,7 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   const chosen = chosenExperiments(target, request.names, request.short);
   const all = [...chaosRefusals(target), ...refusals];
   if (all.length > 0) throw new GuardError(all);
+  if (request.healFirst === true) await healBeforehand(request.reports, request.events.warning);
   await requireWholeProxies(target, new Set(chosen.map(({ link }) => link)), request.reports);
   return prepared;
 };

@@ -3,6 +3,7 @@
  * drained, the witnesses are read and the invariants are folded over its lines.
  */
 import { dirname, join } from "node:path";
+import { wallUs } from "../../client/clock.ts";
 import type { Drive, Driven, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
@@ -25,8 +26,8 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
 import type { Disturbed } from "../disturbances/disturbance.ts";
 import { watchBesideFault } from "../disturbances/errors-beside-a-fault.ts";
+import { faultFacts } from "../disturbances/fault-facts.ts";
 import { faultRecords } from "../disturbances/link-fault.ts";
-import { paceOf } from "../disturbances/pace.ts";
 import { createRecentCalls } from "../disturbances/recent-calls.ts";
 import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
@@ -39,7 +40,8 @@ import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
-import { readTenants, readWitnesses } from "./witnesses.ts";
+import { changesSeen, foreignCharges } from "./taints.ts";
+import { readAllWitnesses, readTenants } from "./witnesses.ts";
 
 const storyOfPlan = (plan: LoadStage): Story => {
   const story = STORIES.get(plan.story);
@@ -97,10 +99,8 @@ const play = async (
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
-  const errors =
-    disturbance?.kind === "link-fault"
-      ? watchBesideFault(deployment.lease, paceOf(disturbance, ratePerS, deployment.target.limits).recoveryMs)
-      : undefined;
+  const { recovery_deadline_ms: recoveryMs } = faultFacts(plan.disturbance, ratePerS, deployment.target.limits);
+  const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.lease, recoveryMs);
   const drive: Drive = {
     job,
     secrets: deployment.secrets,
@@ -192,6 +192,8 @@ const judged = (
   return [...reachedClaims(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
 };
 
+const tainted = (reason: string): Problem => ({ verdict: "inconclusive", reason });
+
 const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
 
 export const playLoadStage = async (
@@ -226,6 +228,7 @@ export const playLoadStage = async (
     epochUs,
   };
   const before = await observe(deployment);
+  const startedMs = wallUs() / 1000;
   const began = performance.now();
   const lines: Line[] = [];
   const machineUse = watchMachineUse(target.base_url);
@@ -235,6 +238,7 @@ export const playLoadStage = async (
   const ordered = inOrder(lines);
   const { summary, measurements } = measured(plan, ordered, { driven, job, durationMs });
   const host = stageHost(ordered, { driven, used, measurements, calibration: context.calibrationDoubts(plan.driver) });
+  const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal);
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const facts: StageFacts = {
     stage: plan.name,
@@ -246,14 +250,25 @@ export const playLoadStage = async (
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
     host,
-    faults: plan.disturbance?.kind === "link-fault",
-    ...(plan.disturbance?.kind === "link-fault"
-      ? { recovery_deadline_ms: paceOf(plan.disturbance, profilePeakPerS(profile), target.limits).recoveryMs }
-      : {}),
-    ...(await readWitnesses(deployment, idRun, context.signal)),
+    ...faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits),
+    ...witnesses,
   };
-  const seen = observedStage(plan.name, before, await observe(deployment));
-  const problems = [...driven.problems, ...disturbed.problems].filter(({ about }) => about !== "time");
+  const after = await observe(deployment);
+  const seen = observedStage(plan.name, after);
+  const taints = [
+    ...changesSeen(before.values, after.values, plan.disturbance),
+    ...(deployment.embedded || !facts.drained
+      ? []
+      : foreignCharges(deployment, {
+          before: tenants,
+          after: await readTenants(target),
+          ledger: facts.ledger,
+          others,
+        })),
+  ];
+  const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)].filter(
+    ({ about }) => about !== "time",
+  );
   const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
   if (plan.objectives === true) claims.push(...sloClaims(target, { stage: plan.name, host }, ordered, replay));
   return {

@@ -8,7 +8,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
 
-type Observed = Readonly<Record<string, number>>;
+export type Observed = Readonly<Record<string, number>>;
 
 type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
 
@@ -43,14 +43,7 @@ export const observe = async ({ target }: Pick<Deployment, "target">): Promise<O
   return { values, troubles };
 };
 
-/** What changed by itself under our load and puts figures in doubt. */
-const UNSTEADY = ["restarts", "replicas"];
-
-export const observedStage = (
-  stage: string,
-  before: Observing,
-  after: Observing,
-): { measurements: Measurement[]; notes: string[] } => ({
+export const observedStage = (stage: string, after: Observing): { measurements: Measurement[]; notes: string[] } => ({
   measurements: Object.entries(after.values).map(([name, value]) => ({
     name: `observed_${name}`,
     stage,
@@ -60,21 +53,19 @@ export const observedStage = (
     high: null,
     n: 1,
   })),
-  notes: [
-    ...after.troubles.map((trouble) => `${stage}: ${trouble}`),
-    ...UNSTEADY.flatMap((name) => {
-      const [was, is] = [before.values[name], after.values[name]];
-      return was === undefined || is === undefined || was === is ? [] : [`${stage}: ${name} went from ${was} to ${is}`];
-    }),
-  ],
+  notes: after.troubles.map((trouble) => `${stage}: ${trouble}`),
 });
 
-/** Charges that the deployment's own command prints as NDJSON lines of `GET /ledger`; only those of our calls. */
+/**
+ * Charges that the deployment's own command prints as NDJSON lines of `GET /ledger`: those of our calls, and how many were
+ * made since `sinceMs` (milliseconds since 1970) that are not.
+ */
 export const readLedgerByCommand = async (
   { target, folder }: Pick<Deployment, "target" | "folder">,
   idPrefix: string,
+  sinceMs: number,
   signal: AbortSignal,
-): Promise<LedgerLine[] | null> => {
+): Promise<{ ours: LedgerLine[]; others: number } | null> => {
   const command = target.observers?.ledger;
   if (command === undefined) return null;
   let printed = "";
@@ -86,9 +77,10 @@ export const readLedgerByCommand = async (
       if (from === "output") printed += text;
     },
   });
-  return printed
+  const lines = printed
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => JSON.parse(line) as LedgerLine)
-    .filter(({ request_id }) => request_id.startsWith(idPrefix));
+    .map((line) => JSON.parse(line) as LedgerLine);
+  const isOurs = ({ request_id }: LedgerLine): boolean => request_id.startsWith(idPrefix);
+  return { ours: lines.filter(isOurs), others: lines.filter((line) => !isOurs(line) && line.at >= sinceMs).length };
 };

@@ -3,6 +3,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
+import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type StagePlan } from "./stage-plan.ts";
@@ -15,6 +16,8 @@ const playStage = async (context: RunContext, deployment: Deployment, plan: Stag
   return playLoadStage(context, deployment, plan);
 };
 
+const isWatched = (plan: StagePlan): boolean => plan.kind === "load" && plan.growth === true;
+
 export const playStages = async (
   context: RunContext,
   deployment: Deployment,
@@ -22,10 +25,30 @@ export const playStages = async (
   /** Asked after each stage with what is still to come: whether to leave it at that. */
   isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean = () => false,
 ): Promise<void> => {
+  const watch = plans.some(isWatched) ? watchGrowth(deployment) : null;
+  try {
+    await playAll(context, deployment, plans, isEnough, watch);
+  } finally {
+    await watch?.rest();
+    const grown = watch?.judged(context.replay);
+    context.addClaims(grown?.claims ?? []);
+    context.addMeasurements(grown?.measurements ?? []);
+  }
+};
+
+const playAll = async (
+  context: RunContext,
+  deployment: Deployment,
+  plans: readonly StagePlan[],
+  isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean,
+  watch: GrowthWatch | null,
+): Promise<void> => {
   for (const [at, plan] of plans.entries()) {
     if (context.signal.aborted || stoppedBy(context) !== null) return;
     context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
+    if (isWatched(plan)) watch?.look();
     const outcome = await playStage(context, deployment, plan);
+    await watch?.rest();
     await context.addStage(outcome);
     if (isEnough(outcome, plans.slice(at + 1))) return;
   }

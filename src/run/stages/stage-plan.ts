@@ -30,6 +30,8 @@ export type LoadStage = {
   reaches?: readonly string[];
   /** Whether the `slo` of the target file is judged here: nobody is meant to be refused. */
   objectives?: boolean;
+  /** Whether it is watched that the deployment does not grow meanwhile; judged over all such stages of a run. */
+  growth?: true;
 };
 
 export type VerifyStage = {

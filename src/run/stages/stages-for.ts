@@ -6,6 +6,7 @@ import { planVerify } from "../../verify/plan.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../../workload/load-profiles.ts";
+import type { Disturbance } from "../disturbances/disturbance.ts";
 import type { SuiteFor } from "../suites/suite.ts";
 import { shortened } from "../suites/suite.ts";
 import { plannedClosedLoop } from "./closed-loop-stage.ts";
@@ -42,6 +43,8 @@ export type PlannedStage = {
   lacks: readonly string[];
 };
 
+const breaksLinks = ({ kind }: Disturbance): boolean => kind !== "operator-changes";
+
 export const planOfStage = (
   plan: StagePlan,
   { target, embedded }: SuiteFor,
@@ -67,7 +70,8 @@ export const planOfStage = (
     };
   }
   const whole = profileDurationS(planned.profile);
-  const seconds = plan.disturbance === undefined ? whole : Math.min(whole, EXPERIMENT_S);
+  const isExperiment = plan.disturbance !== undefined && plan.disturbance.kind !== "fault-schedule";
+  const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S) : whole;
   const calls = Math.ceil((profileCalls(planned.profile) * seconds) / whole);
   return { name, driver, seconds: Math.ceil(seconds), calls, lacks };
 };
@@ -86,7 +90,7 @@ export const intentOf =
       load: plans.some(({ kind }) => kind === "load"),
       faults:
         target.permits?.chaos === true &&
-        plans.some((plan) => plan.kind === "load" && plan.disturbance?.kind === "link-fault"),
+        plans.some((plan) => plan.kind === "load" && plan.disturbance !== undefined && breaksLinks(plan.disturbance)),
       requests: planned.reduce((sum, { calls }) => sum + calls, 0),
     };
   };

@@ -53,25 +53,43 @@ export const readTenants = async (target: Target): Promise<Record<string, Tenant
   return facts;
 };
 
-/** `idRun`: what the ids of the stage's calls begin with, up to the last dot. */
-export const readWitnesses = async (
+export type Witnesses = Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger"> & {
+  /** Entries of the ledger that are not of our calls; `null` where it shows ours alone. */
+  others: number | null;
+};
+
+/** `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when it began, since 1970. */
+export const readAllWitnesses = async (
   deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
   idRun: string,
+  sinceMs: number,
   signal: AbortSignal,
-): Promise<Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger">> => {
+): Promise<Witnesses> => {
   const { target } = deployment;
   const apis = target.control?.api ?? [];
   const limiter = target.control?.limiter;
   const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
   const counts = apis.length > 0 ? await readCounts(apis, idRun).catch(() => null) : null;
   const gauges = apis.length > 0 ? await readGauges(apis).catch(() => null) : null;
-  const ledger = limiter
-    ? await readLedger(limiter, `${idRun}.`).catch(() => null)
-    : await readLedgerByCommand(deployment, `${idRun}.`, signal).catch(() => null);
+  const printed = limiter
+    ? null
+    : await readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null);
+  const ledger = limiter ? await readLedger(limiter, `${idRun}.`).catch(() => null) : (printed?.ours ?? null);
   return {
+    others: printed?.others ?? null,
     drained,
     ...(counts === null ? {} : { counts }),
     ...(gauges === null ? {} : { gauges }),
     ...(ledger === null ? {} : { ledger }),
   };
+};
+
+/** The same without what is not of our calls. */
+export const readWitnesses = async (
+  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
+  idRun: string,
+  signal: AbortSignal,
+): Promise<Omit<Witnesses, "others">> => {
+  const { others: _, ...own } = await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal);
+  return own;
 };

@@ -1,4 +1,4 @@
-/** What CI runs every night: all rules, an ordinary day, every overload, and every fault that a link can have. */
+/** What CI runs every night: all rules, an ordinary day, five minutes of the soak, every overload, and every fault that a link can have. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import type { StagePlan } from "../stages/stage-plan.ts";
 import {
@@ -12,6 +12,7 @@ import {
   tileQuotaStampede,
   verifyStage,
 } from "./parts.ts";
+import { soakMix } from "./soak.ts";
 import type { Suite } from "./suite.ts";
 
 export const nightly: Suite = {
@@ -19,7 +20,8 @@ export const nightly: Suite = {
   purpose: "all rules, an ordinary day, every overload, every fault of a link: at most 30 minutes",
   stages: (given): StagePlan[] => [
     verifyStage(given),
-    steadyMix(240),
+    steadyMix(120),
+    soakMix(given, "soak", 300, 0),
     rateLimitEdge(30),
     chatPastCapacity(120),
     noisyNeighbour(60),

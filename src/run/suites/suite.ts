@@ -21,7 +21,12 @@ const SHORTEST_S = 4;
 /** A fifth of the time; where a stage's length follows from what it has to reach, it stays. */
 export const shortened = (plan: StagePlan): StagePlan => {
   if (plan.kind === "verify") return plan;
-  const { disturbance, durationS } = plan;
+  const { disturbance, durationS, growth: _, ...rest } = plan;
+  if (disturbance?.kind === "fault-schedule" && "drawn" in disturbance.events) {
+    // Too short to show whether anything grows.
+    const forMs = disturbance.events.forMs * SHORT_SHARE;
+    return { ...rest, disturbance: { ...disturbance, events: { ...disturbance.events, forMs } } };
+  }
   if (disturbance !== undefined || durationS === undefined) return plan;
   return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * SHORT_SHARE)) };
 };

@@ -1,0 +1,96 @@
+/**
+ * The runner's end of a lease with the watchdog beside a remote proxy: what is about to be broken is held there before it is
+ * broken, and heartbeats go on while it is. A heartbeat that fails is tried again; a lease that is lost is never taken anew,
+ * because what it held was healed meanwhile.
+ */
+import { request } from "undici";
+import { type Held, LEASE_MS } from "./watchdog-lease.ts";
+
+export type RemoteWatch = {
+  /** Resolves when the watchdog holds it; throws a sentence when it does not, and then nothing may be broken. */
+  hold(held: Held): Promise<void>;
+  /** After it was healed. */
+  release(held: Held): Promise<void>;
+  /** Why the watchdog may have healed what is broken now; `null` while it holds. */
+  lost(): string | null;
+  /** Ends the lease; the watchdog heals what is left. */
+  close(): Promise<void>;
+};
+
+const BEAT_MS = 1_000;
+const CALL_MS = 900;
+
+export const openRemoteWatch = (options: { url: string; token: string | null; holder: string }): RemoteWatch => {
+  const { url, token, holder } = options;
+  const holds = new Set<Held>();
+  let lost: string | null = null;
+  let lastBeatMs = performance.now();
+  let timer: NodeJS.Timeout | undefined;
+
+  const send = async (method: "PUT" | "DELETE", callMs: number): Promise<void> => {
+    const answered = await request(`${url.replace(/\/+$/, "")}/lease`, {
+      method,
+      headers: {
+        "content-type": "application/json",
+        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      },
+      body: JSON.stringify({ holder, holds: [...holds] }),
+      signal: AbortSignal.timeout(callMs),
+    });
+    const text = await answered.body.text();
+    if (answered.statusCode === 200) return;
+    let error = text.slice(0, 200);
+    try {
+      error = (JSON.parse(text) as { error?: string }).error ?? error;
+    } catch {
+      // Whatever answered is no watchdog of ours; its text says more than we could.
+    }
+    const refused = `the watchdog at ${url} refused (${answered.statusCode}): ${error}`;
+    if (answered.statusCode === 410) lost = refused;
+    throw new Error(refused);
+  };
+  const beat = async (): Promise<void> => {
+    try {
+      await send("PUT", CALL_MS);
+      lastBeatMs = performance.now();
+    } catch (error) {
+      const silentMs = performance.now() - lastBeatMs;
+      if (holds.size > 0 && silentMs >= LEASE_MS) {
+        lost ??= `no heartbeat reached the watchdog at ${url} for ${Math.round(silentMs)} ms: ${(error as Error).message}`;
+      }
+    }
+    schedule();
+  };
+  const schedule = (): void => {
+    clearTimeout(timer);
+    if (lost === null && holds.size > 0) timer = setTimeout(() => void beat(), BEAT_MS);
+  };
+
+  return {
+    lost: () => lost,
+    hold: async (held) => {
+      if (lost !== null) throw new Error(lost);
+      holds.add(held);
+      try {
+        await send("PUT", LEASE_MS);
+        lastBeatMs = performance.now();
+      } catch (error) {
+        holds.delete(held);
+        throw new Error(
+          `nothing was injected, because the watchdog beside the proxy does not hold it: ${(error as Error).message}; start it there with \`floodgate chaos --watchdog --target FILE\``,
+        );
+      }
+      schedule();
+    },
+    release: async (held) => {
+      holds.delete(held);
+      schedule();
+      await send("PUT", LEASE_MS).catch(() => undefined);
+    },
+    close: async () => {
+      clearTimeout(timer);
+      holds.clear();
+      await send("DELETE", LEASE_MS).catch(() => undefined);
+    },
+  };
+};

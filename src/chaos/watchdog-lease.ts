@@ -1,0 +1,132 @@
+/**
+ * A lease on faults, for the watchdog that runs beside a remote proxy: whoever breaks something there holds it, and renews it
+ * with every heartbeat. When the heartbeat stops, what is held is healed, again and again until it is whole; also when the
+ * runner's machine, or the network to it, is gone.
+ *
+ * What is healed is named by the watchdog's own target file. Nobody can have a command run here by sending it.
+ */
+import { pause } from "../supervision/waiting.ts";
+
+/** A proxy, or a fault of the target file's `faults`. `disables`: the proxy has to be enabled again. */
+export type Held = { proxy: string; disables: boolean } | { fault: string };
+
+export type LeaseState = {
+  holder: string;
+  holds: readonly Held[];
+  sinceBeatMs: number;
+};
+
+export type LeaseKeeping = {
+  /** Heals one thing; throws a sentence while it is not whole. */
+  healOne(held: Held): Promise<string>;
+  /** Why something cannot be held here; `null` where it can. */
+  whyNot(held: Held): Promise<string | null>;
+  say(text: string): void;
+  nowMs?: () => number;
+};
+
+/** Heartbeats come every second; three in a row may be lost. */
+export const LEASE_MS = 4_000;
+const TRY_AGAIN_MS = 1_000;
+
+export class LeaseRefused extends Error {
+  override name = "LeaseRefused";
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export type WatchdogLease = {
+  /** A heartbeat, with all that is held from now on. Throws `LeaseRefused`. */
+  beat(holder: string, holds: readonly Held[]): Promise<void>;
+  /** The end of a lease: what is still held is healed. */
+  end(holder: string): Promise<void>;
+  state(): LeaseState | null;
+  /** Heals what is held, for the end of the watchdog itself. */
+  close(): Promise<void>;
+};
+
+const nameOf = (held: Held): string => ("proxy" in held ? `proxy "${held.proxy}"` : `faults.${held.fault}`);
+
+export const createWatchdogLease = ({
+  healOne,
+  whyNot,
+  say,
+  nowMs = () => performance.now(),
+}: LeaseKeeping): WatchdogLease => {
+  let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
+  /** A lease that ran out, so that its holder hears of it. */
+  let lost: string | null = null;
+  let healing: Promise<void> | null = null;
+  let timer: NodeJS.Timeout | undefined;
+
+  const healAll = async (holds: readonly Held[]): Promise<void> => {
+    await Promise.all(
+      holds.map(async (held) => {
+        for (let told = ""; ; ) {
+          try {
+            say(`healed ${nameOf(held)}: ${await healOne(held)}`);
+            return;
+          } catch (error) {
+            const { message } = error as Error;
+            if (message !== told) say(`${nameOf(held)} is not healed yet: ${message}`);
+            told = message;
+            await pause(TRY_AGAIN_MS);
+          }
+        }
+      }),
+    );
+  };
+  const release = (why: string): Promise<void> => {
+    const { holder, holds } = lease ?? { holder: "", holds: [] };
+    lease = null;
+    clearTimeout(timer);
+    say(`${holder}: ${why}; ${holds.length === 0 ? "nothing is held" : `healing ${holds.map(nameOf).join(", ")}`}`);
+    const began = healAll(holds).finally(() => {
+      if (healing === began) healing = null;
+    });
+    healing = began;
+    return began;
+  };
+  const watch = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (lease === null) return;
+      if (nowMs() - lease.beatMs < LEASE_MS) return watch();
+      lost = lease.holder;
+      void release(`no heartbeat for ${LEASE_MS} ms`);
+    }, LEASE_MS / 10);
+  };
+
+  return {
+    state: () =>
+      lease === null
+        ? null
+        : { holder: lease.holder, holds: lease.holds, sinceBeatMs: Math.round(nowMs() - lease.beatMs) },
+    beat: async (holder, holds) => {
+      if (lost === holder) throw new LeaseRefused(410, "the lease ran out, and what it held was healed");
+      if (healing !== null) throw new LeaseRefused(409, "what an earlier lease held is still being healed");
+      if (lease !== null && lease.holder !== holder) {
+        throw new LeaseRefused(409, `the run ${lease.holder} has broken something here; one run at a time`);
+      }
+      const known = new Set(lease?.holds.map(nameOf));
+      for (const held of holds) {
+        const why = known.has(nameOf(held)) ? null : await whyNot(held);
+        if (why !== null) throw new LeaseRefused(422, why);
+      }
+      if (lease === null) say(`${holder}: holds a lease`);
+      lease = { holder, holds: [...holds], beatMs: nowMs() };
+      watch();
+    },
+    end: async (holder) => {
+      if (lease?.holder === holder) await release("ended its lease");
+    },
+    close: async () => {
+      if (lease !== null) await release("the watchdog is stopped");
+      await healing;
+      clearTimeout(timer);
+    },
+  };
+};

@@ -1,0 +1,136 @@
+/** The watchdog beside a proxy: holds, heartbeats, and what it heals when they stop. Real sockets, a real toxiproxy. */
+import { readFileSync, rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { request } from "undici";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { waitUntil } from "../supervision/waiting.ts";
+import type { Target } from "../target/target.ts";
+import { makeFault } from "./catalogue.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "./toxiproxy-server.ts";
+import { openRemoteWatch, type RemoteWatch } from "./watchdog-client.ts";
+import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
+
+const TOKEN = "a-token-for-the-watchdog";
+/** The issue's own bound for a network that was cut. */
+const HEALED_MS = 10_000;
+
+const path = toxiproxyOrSkip();
+describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 }, () => {
+  let server: ToxiproxyServer;
+  let upstream: Upstream;
+  let folder: string;
+  let watchdog: WatchdogServer;
+  let said: string[];
+  const watches: RemoteWatch[] = [];
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "floodgate-watchdog-"));
+    upstream = await startUpstream();
+    server = await startForTests(path as string);
+    for (const name of ["limiter", "keys", "a-stranger"]) {
+      await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+    }
+    await server.toxiproxy.proxy("a-stranger").setEnabled(false);
+  }, 30_000);
+  afterAll(async () => {
+    await server?.stop();
+    await upstream?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  beforeEach(async () => {
+    said = [];
+    const target: Target = {
+      ...{ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1" },
+      toxiproxy: { api_url: server.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
+      faults: { "limiter.stopped": { inject: ["false"], heal: [`echo healed >> ${join(folder, "log")}`] } },
+    };
+    const file = join(folder, "target.json");
+    const listens = { host: "127.0.0.1", port: 0, token: TOKEN };
+    watchdog = await startWatchdogServer({ target, file, ...listens, say: (text) => void said.push(text) });
+  });
+  afterEach(async () => {
+    for (const watch of watches.splice(0)) await watch.close();
+    await watchdog.close();
+    expect((await server.toxiproxy.proxy("a-stranger").read()).enabled, "a proxy that is not ours").toBe(false);
+  });
+
+  const open = (url = watchdog.url, token: string | null = TOKEN, holder = "run a"): RemoteWatch => {
+    const watch = openRemoteWatch({ url, token, holder });
+    watches.push(watch);
+    return watch;
+  };
+  const limiter = { proxy: "limiter", disables: true };
+  const isWhole = async (): Promise<boolean> => {
+    const { enabled, toxics } = await server.toxiproxy.proxy("limiter").read();
+    return enabled && toxics.length === 0;
+  };
+  const leaseOf = async (): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${TOKEN}` };
+    const answer = await request(`${watchdog.url}/lease`, { headers });
+    return ((await answer.body.json()) as { lease: unknown }).lease;
+  };
+
+  test("heartbeats keep what is broken as it is; the end of the lease leaves nothing behind", async () => {
+    const watch = open();
+    await watch.hold(limiter);
+    await makeFault("refused", { budgetMs: 100 }).put(server.toxiproxy.proxy("limiter"));
+    // Longer than a lease lasts without heartbeats.
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    expect(await isWhole()).toBe(false);
+    expect(watch.lost()).toBeNull();
+    await watch.close();
+    expect(await isWhole()).toBe(true);
+    expect(await leaseOf()).toBeNull();
+  });
+
+  test("the network to it is cut: healed in ten seconds, and the run hears of it when it is back", async () => {
+    const { host } = new URL(watchdog.url);
+    const way = await server.toxiproxy.createProxy({ name: "network", listen: "127.0.0.1:0", upstream: host });
+    const watch = open(`http://${way.listen}`);
+    await watch.hold(limiter);
+    await watch.hold({ fault: "limiter.stopped" });
+    await makeFault("reply-lost", { budgetMs: 100 }).put(server.toxiproxy.proxy("limiter"));
+    await server.toxiproxy.proxy("network").setEnabled(false);
+    const { met } = await waitUntil(isWhole, { forMs: HEALED_MS, pollMs: 50 });
+    expect(met, said.join("\n")).toBe(true);
+    await waitUntil(async () => said.some((text) => text.includes("healed faults.limiter.stopped")), {
+      ...{ forMs: HEALED_MS, pollMs: 50 },
+    });
+    expect(readFileSync(join(folder, "log"), "utf8")).toBe("healed\n");
+    await waitUntil(async () => watch.lost() !== null, { forMs: HEALED_MS, pollMs: 50 });
+    await server.toxiproxy.proxy("network").setEnabled(true);
+    await expect(watch.hold(limiter)).rejects.toThrow("no heartbeat");
+    await server.toxiproxy.removeProxy("network");
+  });
+
+  test("what it cannot heal is not held, and nothing may be broken then", async () => {
+    const watch = open();
+    await expect(watch.hold({ proxy: "a-stranger", disables: true })).rejects.toThrow(
+      /nothing was injected.*a-stranger/,
+    );
+    await expect(watch.hold({ fault: "keys.stopped" })).rejects.toThrow("no faults.keys.stopped");
+    await expect(open(watchdog.url, "a guess").hold(limiter)).rejects.toThrow("401");
+    await expect(open("http://127.0.0.1:1").hold(limiter)).rejects.toThrow("chaos --watchdog --target FILE");
+    expect(await leaseOf()).toBeNull();
+  });
+
+  test("one run at a time", async () => {
+    await open().hold(limiter);
+    await expect(open(watchdog.url, TOKEN, "run b").hold(limiter)).rejects.toThrow("run a has broken something here");
+  });
+
+  test("stopped while something is held: healed first", async () => {
+    await open().hold(limiter);
+    await makeFault("refused", { budgetMs: 100 }).put(server.toxiproxy.proxy("limiter"));
+    await watchdog.close();
+    expect(await isWhole()).toBe(true);
+  });
+
+  test("nobody can send it a command", async () => {
+    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+    const body = JSON.stringify({ holder: "x", holds: [{ commands: ["touch /tmp/x"] }] });
+    expect((await request(`${watchdog.url}/lease`, { method: "PUT", headers, body })).statusCode).toBe(422);
+  });
+});

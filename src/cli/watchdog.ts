@@ -1,0 +1,50 @@
+/** `chaos --watchdog`: beside a remote proxy; heals what a run has broken there when its heartbeat stops. */
+import { startWatchdogServer } from "../chaos/watchdog-server.ts";
+import { isLoopbackHost } from "../contract/loopback.ts";
+import { createSecrets } from "../target/secrets.ts";
+import { readTargetFile } from "../target/target-file.ts";
+import { CommandError, EXIT } from "./exit-codes.ts";
+
+export const WATCHDOG_LISTENS = "127.0.0.1:8475";
+const TOKEN_LEAST = 16;
+
+const addressOf = (text: string): { host: string; port: number } => {
+  const [, host = "", port = ""] = /^(\[[0-9a-f:]+\]|[^:]+):(\d{1,5})$/i.exec(text) ?? [];
+  if (host === "" || Number(port) > 65_535) {
+    throw new CommandError(EXIT.usage, `--listen: expected HOST:PORT such as ${WATCHDOG_LISTENS}, got "${text}"`);
+  }
+  return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+};
+
+const untilStopped = (): Promise<void> =>
+  new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+
+/** Until a signal; what is held then is healed first. */
+export const watchBesideProxy = async (targetFile: string | undefined, listen: string): Promise<void> => {
+  if (targetFile === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      "chaos --watchdog needs --target FILE: the proxies and heal commands that it may use stand there",
+    );
+  }
+  const { target, folder } = await readTargetFile(targetFile);
+  if (target.toxiproxy === undefined && target.faults === undefined) {
+    throw new CommandError(EXIT.usage, "the target file has neither `toxiproxy` nor `faults`: nothing could be healed");
+  }
+  const ref = target.watchdog?.token;
+  const token = ref === undefined ? null : await createSecrets(folder).read(ref, "watchdog.token");
+  const { host, port } = addressOf(listen);
+  if (!isLoopbackHost(host) && (token ?? "").length < TOKEN_LEAST) {
+    throw new CommandError(
+      EXIT.usage,
+      `--listen ${listen} is not loopback: expected watchdog.token in the target file, of ${TOKEN_LEAST} characters or more, e.g. "env:FLOODGATE_WATCHDOG_TOKEN"`,
+    );
+  }
+  const say = (text: string): void => void process.stderr.write(`${new Date().toISOString()} ${text}\n`);
+  const server = await startWatchdogServer({ target, file: targetFile, host, port, token, say });
+  process.stdout.write(`${JSON.stringify({ watchdog: server.url })}\n`);
+  await untilStopped();
+  await server.close();
+};

@@ -1,0 +1,34 @@
+/**
+ * The thread that trials in virtual time are played in, because its clock is not the process's. It is told schedules one by
+ * one and reports what came of each.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { MUTANTS } from "../mutants/catalogue.ts";
+import { HEALTHY, type Parts } from "../platform/parts.ts";
+import type { FaultSchedule } from "./fault-schedule.ts";
+import { VIRTUAL_START_MS } from "./virtual-platform.ts";
+import { installVirtualTime } from "./virtual-time.ts";
+import { createVirtualPlayer } from "./virtual-trial.ts";
+
+export type ThreadData = {
+  /** The mutant in place of the healthy platform, for trying the search itself. */
+  mutant: string | null;
+};
+
+const partsOf = ({ mutant }: ThreadData): Parts => {
+  if (mutant === null) return HEALTHY;
+  const found = MUTANTS.find(({ name }) => name === mutant);
+  if (found === undefined) throw new Error(`there is no mutant "${mutant}"`);
+  return found.spoil(HEALTHY);
+};
+
+if (parentPort !== null) {
+  const port = parentPort;
+  const play = createVirtualPlayer(installVirtualTime(VIRTUAL_START_MS), partsOf(workerData as ThreadData));
+  port.on("message", (schedule: FaultSchedule) => {
+    play(schedule).then(
+      (trial) => port.postMessage({ trial }),
+      (error: unknown) => port.postMessage({ trouble: error instanceof Error ? error.message : String(error) }),
+    );
+  });
+}

@@ -1,0 +1,164 @@
+/**
+ * A clock that jumps: from one timer to the next, as soon as everything that was due has been done. It takes the place of the
+ * timers of the thread that it is installed in, so that the platform and its clients run as they are, in no time at all.
+ * For a thread of its own: what else ran in it would stand still.
+ *
+ * Timers due at one moment fire in the order in which they were set, so the same input gives the same course.
+ */
+
+/** What a turn of the event loop takes: who waits by turning the loop would wait for ever otherwise. */
+const TURN_MS = 0.01;
+
+type Entry = { atMs: number; order: number; run: (() => void) | null };
+
+export type VirtualTime = {
+  /** Milliseconds since the clock was installed. */
+  nowMs(): number;
+  /** Calls back after so long; returns the function that takes it back. */
+  after(ms: number, run: () => void): () => void;
+  /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it. */
+  until<T>(promise: Promise<T>): Promise<T>;
+  pause(ms: number): Promise<void>;
+  /** Forgets every timer: for the end of a deployment. */
+  clear(): void;
+  /** Whether each step also waits a real millisecond: for what is loaded in the background at the first use. */
+  waitsForReal: boolean;
+};
+
+/** The earliest first: a binary heap. */
+const createQueue = () => {
+  const heap: Entry[] = [];
+  const isBefore = (a: Entry, b: Entry): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+  const swap = (i: number, j: number): void => {
+    [heap[i], heap[j]] = [heap[j] as Entry, heap[i] as Entry];
+  };
+  return {
+    push: (entry: Entry): void => {
+      let at = heap.push(entry) - 1;
+      while (at > 0) {
+        const parent = (at - 1) >> 1;
+        if (!isBefore(heap[at] as Entry, heap[parent] as Entry)) break;
+        swap(at, parent);
+        at = parent;
+      }
+    },
+    pop: (): Entry | undefined => {
+      const first = heap[0];
+      const last = heap.pop();
+      if (first === undefined || last === undefined || heap.length === 0) return first;
+      heap[0] = last;
+      for (let at = 0; ; ) {
+        let least = at;
+        for (const child of [2 * at + 1, 2 * at + 2]) {
+          if (child < heap.length && isBefore(heap[child] as Entry, heap[least] as Entry)) least = child;
+        }
+        if (least === at) return first;
+        swap(at, least);
+        at = least;
+      }
+    },
+    clear: (): void => void heap.splice(0),
+  };
+};
+
+/** As much of Node's timer as anybody uses. */
+class VirtualTimer {
+  readonly #set: (timer: VirtualTimer) => Entry;
+  #entry: Entry;
+  constructor(set: (timer: VirtualTimer) => Entry) {
+    this.#set = set;
+    this.#entry = set(this);
+  }
+  cancel(): void {
+    this.#entry.run = null;
+  }
+  refresh(): this {
+    this.#entry.run = null;
+    this.#entry = this.#set(this);
+    return this;
+  }
+  close(): this {
+    this.cancel();
+    return this;
+  }
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
+  hasRef(): boolean {
+    return true;
+  }
+}
+
+/** `startMs`: the wall clock's reading when it begins, in milliseconds since 1970. */
+export const installVirtualTime = (startMs: number): VirtualTime => {
+  const real = { setImmediate: globalThis.setImmediate, setTimeout: globalThis.setTimeout };
+  const queue = createQueue();
+  let nowMs = 0;
+  let order = 0;
+
+  const add = (ms: number, run: () => void): Entry => {
+    const entry = { atMs: nowMs + Math.max(0, ms), order: order++, run };
+    queue.push(entry);
+    return entry;
+  };
+  const cancel = (timer: unknown): void => {
+    if (timer instanceof VirtualTimer) timer.cancel();
+  };
+  type Callback = (...args: unknown[]) => void;
+  // Node takes everything below a millisecond for one.
+  const atLeast = (ms: number | undefined): number => (ms !== undefined && ms >= 1 ? ms : 1);
+  const virtual = {
+    setTimeout: (run: Callback, ms?: number, ...args: unknown[]) =>
+      new VirtualTimer(() => add(atLeast(ms), () => run(...args))),
+    setInterval: (run: Callback, ms?: number, ...args: unknown[]) =>
+      new VirtualTimer((timer) =>
+        add(atLeast(ms), () => {
+          timer.refresh();
+          run(...args);
+        }),
+      ),
+    setImmediate: (run: Callback, ...args: unknown[]) => new VirtualTimer(() => add(TURN_MS, () => run(...args))),
+    clearTimeout: cancel,
+    clearInterval: cancel,
+    clearImmediate: cancel,
+  };
+  Object.assign(globalThis, virtual);
+  performance.now = () => nowMs;
+  Date.now = () => Math.floor(startMs + nowMs);
+
+  const time: VirtualTime = {
+    nowMs: () => nowMs,
+    after: (ms, run) => {
+      const entry = add(ms, run);
+      return () => {
+        entry.run = null;
+      };
+    },
+    until: async (promise) => {
+      let isOver = false;
+      const over = (): void => {
+        isOver = true;
+      };
+      promise.then(over, over);
+      for (;;) {
+        // A real turn of the loop: whatever is due without a timer (promises, ticks) is done in it.
+        await new Promise<void>((resolve) => {
+          if (time.waitsForReal) real.setTimeout(resolve, 1);
+          else real.setImmediate(resolve);
+        });
+        if (isOver) return promise;
+        const next = queue.pop();
+        if (next === undefined) throw new Error("virtual time stands still: nothing is waited for any more");
+        nowMs = Math.max(nowMs, next.atMs);
+        next.run?.();
+      }
+    },
+    pause: (ms) => new Promise((resolve) => add(ms, resolve)),
+    clear: () => queue.clear(),
+    waitsForReal: false,
+  };
+  return time;
+};

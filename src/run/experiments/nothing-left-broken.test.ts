@@ -1,0 +1,116 @@
+/** What an earlier run left broken, by its journal and by what a real toxiproxy has. */
+import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { makeFault } from "../../chaos/catalogue.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../chaos/toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "../../chaos/toxiproxy-server.ts";
+import { Journal } from "../../supervision/journal.ts";
+import type { Undo } from "../../supervision/undo.ts";
+import type { Target } from "../../target/target.ts";
+import { healBeforehand, healLeftOpen } from "./heal-left-open.ts";
+import { leftBrokenIn } from "./nothing-left-broken.ts";
+
+/** A run that was killed with a fault open. */
+const killedRun = (reports: string, name: string, undo: Undo): void => {
+  const folder = join(reports, "runs", name);
+  mkdirSync(folder, { recursive: true });
+  const journal = new Journal(join(folder, "journal.ndjson"));
+  journal.done(journal.about({ kind: "fault", name: "limiter.stopped", undo }));
+  journal.close();
+};
+const target = (more: Partial<Target>): Target => ({
+  ...{ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1" },
+  ...more,
+});
+
+describe("faults by commands", () => {
+  let reports: string;
+  beforeAll(async () => {
+    reports = await mkdtemp(join(tmpdir(), "floodgate-left-"));
+  });
+  afterAll(() => rmSync(reports, { recursive: true, force: true }));
+
+  test("one that was left is refused until it is healed, for its own target alone", async () => {
+    const healed = join(reports, "healed");
+    const heal = [`touch ${healed}`];
+    killedRun(reports, "one", { how: "command", commands: heal, cwd: reports });
+    const faults = { "limiter.stopped": { inject: ["false"], heal } };
+    const file = join(reports, "target.json");
+    expect(await leftBrokenIn({ file, target: target({ faults }) }, reports)).toEqual([
+      expect.stringMatching(/^limiter\.stopped was left broken by the run of .*one: `npx floodgate chaos --heal`/),
+    ]);
+    const others = { "limiter.stopped": { inject: ["false"], heal: ["true"] } };
+    expect(await leftBrokenIn({ file, target: target({ faults: others }) }, reports)).toEqual([]);
+    const elsewhere = join(reports, "elsewhere", "target.json");
+    expect(await leftBrokenIn({ file: elsewhere, target: target({ faults }) }, reports)).toEqual([]);
+
+    const said: string[] = [];
+    await healBeforehand(reports, (text) => void said.push(text));
+    expect(said).toEqual(["limiter.stopped of an earlier run: ran 1 heal command(s)"]);
+    expect(existsSync(healed)).toBe(true);
+    expect(await leftBrokenIn({ file, target: target({ faults }) }, reports)).toEqual([]);
+  });
+
+  test("a journal that cannot be read is reported, and hides no other", async () => {
+    mkdirSync(join(reports, "runs", "broken", "journal.ndjson"), { recursive: true });
+    killedRun(reports, "later", { how: "command", commands: ["true"] });
+    const { runs, isWhole } = await healLeftOpen(reports);
+    expect(isWhole).toBe(false);
+    expect(runs.flatMap(({ taken }) => taken)).toMatchObject([
+      { kind: "journal", did: null },
+      { kind: "fault", did: "ran 1 heal command(s)" },
+    ]);
+  });
+
+  test("healing that fails leaves the fault open, for the next attempt", async () => {
+    const own = await mkdtemp(join(tmpdir(), "floodgate-left-"));
+    killedRun(own, "one", { how: "command", commands: ["exit 3"] });
+    expect((await healLeftOpen(own)).isWhole).toBe(false);
+    expect((await healLeftOpen(own)).isWhole).toBe(false);
+    rmSync(own, { recursive: true });
+  });
+});
+
+const path = toxiproxyOrSkip();
+describe.skipIf(path === null)("faults on a proxy", { timeout: 30_000 }, () => {
+  let server: ToxiproxyServer;
+  let upstream: Upstream;
+  let reports: string;
+  beforeAll(async () => {
+    reports = await mkdtemp(join(tmpdir(), "floodgate-left-"));
+    upstream = await startUpstream(0);
+    server = await startForTests(path as string);
+    await server.toxiproxy.createProxy({ name: "theirs", listen: "127.0.0.1:0", upstream: upstream.address });
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await upstream?.close();
+    rmSync(reports, { recursive: true, force: true });
+  });
+  const look = (folder: string) => {
+    const toxiproxy = { api_url: server.apiUrl, proxies: { limiter: "theirs" } };
+    return leftBrokenIn({ file: "target.json", target: target({ toxiproxy }) }, folder);
+  };
+
+  test("ours is refused, by the journal or by its name; healed or removed it is not; a stranger's is no matter of ours", async () => {
+    const proxy = server.toxiproxy.proxy("theirs");
+    const fault = makeFault("reply-lost", { budgetMs: 100 });
+    await fault.put(proxy);
+    const undo: Undo = {
+      ...{ how: "heal-proxy", api_url: server.apiUrl, proxy: "theirs", may_reset: false, disables: false },
+    };
+    killedRun(reports, "one", undo);
+    expect(await look(reports)).toEqual([expect.stringContaining("limiter.stopped was left broken by the run of")]);
+    expect(await look(join(reports, "nobody's"))).toEqual([expect.stringContaining("chaos --heal --out DIR")]);
+
+    // Somebody took it away by hand: the journal is still open, and nothing is broken.
+    await fault.take(proxy);
+    expect(await look(reports)).toEqual([]);
+
+    await proxy.addToxic({ name: "a-colleague", type: "timeout", stream: "upstream", attributes: { timeout: 0 } });
+    expect(await look(reports)).toEqual([]);
+  });
+});

@@ -1,0 +1,79 @@
+/** The random search as a user types it: a planted mutant is found, made short, written down and played again. */
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ScheduleCrash } from "../../exploration/schedule-crash.ts";
+import type { RunDocument } from "../../history/run-document.ts";
+import { REPOSITORY } from "../environment.ts";
+
+const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-explore-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+
+const floodgate = (...args: string[]): Promise<{ code: number | null; said: string }> =>
+  new Promise((resolve) => {
+    const stdio = ["ignore", "pipe", "pipe"] as const;
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ENTRY, ...args], {
+      stdio: [...stdio],
+    });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream?.on("data", (chunk: Buffer) => (said += chunk.toString()));
+    child.once("close", (code) => resolve({ code, said }));
+  });
+
+test("a mutant: exit 1, a crash file that fails again, and holds on the healthy platform", {
+  timeout: 120_000,
+}, async () => {
+  const out = join(folder, "mutant");
+  const found = await floodgate(
+    "dev",
+    "explore",
+    "--mutant",
+    "fails-open",
+    ...["--schedules", "1", "--seed", "1", "--out", out],
+  );
+  expect(found.code, found.said).toBe(1);
+  const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
+  expect(document.claims.find(({ id }) => id === "fails-closed/explore-1")?.verdict).toBe("fail");
+  const file = join(out, "crashes/explore-1.json");
+  const crash = JSON.parse(readFileSync(file, "utf8")) as ScheduleCrash;
+  expect(crash.schedule.events.length).toBeLessThanOrEqual(3);
+  expect(crash.curl).toContain("$CREDENTIAL");
+
+  const again = await floodgate("dev", "replay", file);
+  expect(again.code, again.said).toBe(1);
+  expect(again.said).toContain("failing: ");
+  const healthy = join(folder, "healthy.json");
+  writeFileSync(healthy, JSON.stringify({ ...crash, mutant: null }));
+  const fixed = await floodgate("dev", "replay", healthy);
+  expect(fixed.code, fixed.said).toBe(0);
+
+  const judged = await floodgate("report", out);
+  expect(judged.said).toContain("every claim as the run wrote it");
+});
+
+test("the healthy platform: exit 0, and nothing written that nobody needs", { timeout: 60_000 }, async () => {
+  const out = join(folder, "healthy");
+  const { code, said } = await floodgate("chaos", "--explore", "--for", "2s", "--seed", "5", "--out", out);
+  expect(code, said).toBe(0);
+  expect(said).toContain("nothing failed in any of them");
+  expect(existsSync(join(out, "crashes"))).toBe(false);
+});
+
+test.each([
+  [["chaos", "--explore", "limiter-refused"], "draws its own faults"],
+  [["chaos", "--for", "1m"], "belong to `chaos --explore`"],
+  [["chaos", "--explore", "--for", "soon"], "expected a length"],
+  [["dev", "explore", "--mutant", "nobody-knows-it"], "there is no mutant"],
+])("%j is a mistake with a sentence", async (args, sentence) => {
+  const { code, said } = await floodgate(...args);
+  expect(code, said).toBe(2);
+  expect(said).toContain(sentence);
+});

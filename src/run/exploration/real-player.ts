@@ -1,0 +1,48 @@
+/** Trials on real links: the embedded deployment behind toxiproxy, loaded by the open-loop driver's own process. */
+import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../exploration/fault-schedule.ts";
+import type { Trial } from "../../exploration/trial.ts";
+import type { Player } from "../../exploration/virtual-player.ts";
+import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { openDeployment } from "../deployments/open-deployment.ts";
+import type { RunContext } from "../run-context.ts";
+import { playLoadStage } from "../stages/load-stage.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
+
+/** Beyond what the schedule takes, for a host that is slow. */
+const SPARE_S = 30;
+/** What says whether anything may be read from the stage, and no invariant. */
+const ABOUT_THE_STAGE = /^reached\//;
+
+const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
+  ...{ kind: "load", name: `explore-${number}`, driver: "open-loop", story: schedule.story, arrivals: "poisson" },
+  ...{ ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
+  judges: INVARIANTS.map(({ id }) => id),
+  disturbance: {
+    ...{ kind: "fault-schedule", events: schedule.events },
+    ...{ recoveryMs: RECOVERY_MS, restMs: RECOVERY_MS + AFTER_MS },
+  },
+});
+
+export const openRealPlayer = async (context: RunContext): Promise<Player> => {
+  const deployment = await openDeployment(context);
+  let number = 0;
+  return {
+    play: async (schedule): Promise<Trial> => {
+      number += 1;
+      const { claims, summary, lines, facts } = await playLoadStage(context, deployment, planOf(schedule, number));
+      const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
+      const judged = claims.filter(({ id }) => !ABOUT_THE_STAGE.test(id));
+      return {
+        failed: judged
+          .filter(({ verdict, level }) => verdict === "fail" && level === "must")
+          // One name for all trials, so that a claim is the same one in the next.
+          .map((claim) => ({ ...claim, id: claim.id.replace(/\/explore-\d+$/, "/explore"), stage: "explore" })),
+        judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
+        byOutcome: summary.by_outcome,
+        ...{ stage: summary.name, lines, facts },
+        doubt: doubts.length === 0 ? null : doubts.map(({ reason }) => reason).join("; "),
+      };
+    },
+    close: async () => undefined,
+  };
+};
