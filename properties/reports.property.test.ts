@@ -100,6 +100,7 @@ law(
             "metrics.prom",
             "report.html",
             "run.json",
+            "series.json",
             "summary.md",
           ].sort(),
         );
