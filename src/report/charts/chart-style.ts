@@ -7,8 +7,8 @@ export const CHART_STYLE = `
 .grid,.plot .grid{stroke:var(--line)}.plot path,.plot line,.plot rect{vector-effect:non-scaling-stroke}
 .line{stroke:var(--text);stroke-width:1.5}.halo{stroke:var(--card);stroke-width:4;opacity:.75}.line.p50{stroke-width:1.6}.line.p99{stroke-width:1.6;stroke-dasharray:5 3}
 .line.gauges{stroke:var(--shed);stroke-dasharray:6 3;stroke-width:1.8}.line.callers{stroke:var(--answered);stroke-width:1.9}.line.lag{stroke:var(--refused)}
-.limit{stroke:var(--fail);stroke-width:1.3;stroke-dasharray:2 3}.limit-point circle{stroke:var(--fail);stroke-width:2}.spread{stroke:var(--answered);stroke-width:2;opacity:.55}
-.spread.wide{stroke-width:4;opacity:.45}.pair{fill:var(--muted)}.gate-regression{fill:var(--fail)}.gate-no-regression{fill:var(--answered)}.gate-inconclusive,.gate-not-measured,.hollow{fill:var(--card);stroke:var(--answered);stroke-width:2}
+.limit{stroke:var(--text);stroke-width:1.3;stroke-dasharray:2 3}.limit-point circle{stroke:var(--text);stroke-width:2}.spread{stroke:var(--answered);stroke-width:2;opacity:.55}
+.spread.wide{stroke-width:4;opacity:.45}.pair{fill:var(--muted)}.gate-regression{fill:var(--shed)}.gate-no-regression{fill:var(--answered)}.gate-inconclusive,.gate-not-measured,.hollow{fill:var(--card);stroke:var(--answered);stroke-width:2}
 .band{fill:var(--text);fill-opacity:.09;stroke:var(--text);stroke-opacity:.45;stroke-width:1}.band.empty{fill:none;stroke-dasharray:4 3}.mark{stroke:var(--muted);stroke-dasharray:1 3}
 .layer-stroke{stroke:var(--on-kind);opacity:.45}.doubt{fill:var(--muted);fill-opacity:.2}.cursor{stroke:var(--text);stroke-width:1;opacity:.7;pointer-events:none}
 .keys{list-style:none;margin:0 0 2px;padding:0;display:flex;flex-wrap:wrap;gap:2px 16px;font-size:.8125rem;color:var(--muted)}.keys .swatch{margin:0 3px 0 0}

@@ -64,7 +64,12 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
         ? null
         : html`<line class="spread wide" x1="${at(low)}" x2="${at(high)}" y1="${y}" y2="${y}" stroke="currentColor"/>`;
     const allowed = html`<line class="limit" x1="${at(margin)}" x2="${at(margin)}" y1="${y - 9}" y2="${y + 9}" stroke="currentColor"/>`;
-    return html`<g><title>${measurement}: ${WORDS[verdict]}</title>${spread}${allowed}<circle class="gate-${verdict}" fill="currentColor" cx="${at(worseBy)}" cy="${y}" r="4.5"/>${pairs}</g>`;
+    const isRight = x(clipped(worseBy)) > 0.85;
+    const word =
+      verdict === "no-regression"
+        ? null
+        : html`<text class="limit-name" x="${at(worseBy)}" dx="${isRight ? -10 : 10}" y="${y - 6}" text-anchor="${isRight ? "end" : "start"}" fill="currentColor">${WORDS[verdict]}</text>`;
+    return html`<g><title>${measurement}: ${WORDS[verdict]}</title>${word}${spread}${allowed}<circle class="gate-${verdict}" fill="currentColor" cx="${at(worseBy)}" cy="${y}" r="4.5"/>${pairs}</g>`;
   });
   const candidates = [0.25, 0.33, 0.5, 0.67, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 3, 4];
   const near = candidates.filter((ratio) => ratio >= 1 / reach && ratio <= reach);

@@ -10,5 +10,10 @@ export const logTicks = (lowMs: number, highMs: number): number[] => {
   const between = (steps: readonly number[]): number[] =>
     DECADES.flatMap((decade) => steps.map((step) => step * decade)).filter((ms) => ms >= lowMs && ms <= highMs);
   const all = STEPS.map(between).filter((ticks) => ticks.length <= TICKS_MOST);
-  return all.find((ticks) => ticks.length >= ENOUGH) ?? all.at(-1) ?? [];
+  // Over many decades every second one, or third.
+  const sparse = (ticks: readonly number[]): number[] => {
+    const every = Math.ceil(ticks.length / TICKS_MOST);
+    return ticks.filter((_, i) => i % every === 0);
+  };
+  return all.find((ticks) => ticks.length >= ENOUGH) ?? all.at(-1) ?? sparse(between([1]));
 };

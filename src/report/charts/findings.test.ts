@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import type { Comparison } from "../../gate/paired-comparison.ts";
+import { htmlReport } from "../html.ts";
+import { madeRun } from "../made-run.ts";
+import { madeSeries } from "../made-series.ts";
+import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
+import { gateChart } from "./gate-chart.ts";
+import { logTicks } from "./log-ticks.ts";
+
+const compared = (over: Partial<Comparison>): Comparison => ({
+  measurement: "latency_ms_p50",
+  verdict: "no-regression",
+  improved: false,
+  pairs: 12,
+  base: 20,
+  head: 20,
+  worseBy: 1.01,
+  low: 0.99,
+  high: 1.03,
+  margin: 1.05,
+  differences: Array.from({ length: 12 }, (_, i) => (i - 6) / 200),
+  tail: 0.1,
+  pWorse: 1,
+  pInside: 0,
+  reason: "",
+  ...over,
+});
+
+const worse = compared({ measurement: "goodput", verdict: "regression", worseBy: 2, low: 1.9, high: 2.1 });
+
+describe("ratios of a gate", () => {
+  test("say what is worse by how much, and draw every pair", () => {
+    const chart = gateChart([compared({}), worse], "x")!;
+    expect(chart.finding).toBe(
+      "Worse: goodput 2.00 times worse (1.90 to 2.10; 1.05 allowed). 1 of 2 measurements are inside their margins.",
+    );
+    expect(chart.labels!.text.split('class="pair"')).toHaveLength(25);
+    expect(chart.table.rows.map((row) => row.at(-1))).toEqual(["no worse", "worse"]);
+  });
+
+  test("nothing that was compared is no chart; what is far off stays inside", () => {
+    expect(gateChart([compared({ worseBy: null })], "x")).toBeNull();
+    const far = gateChart(
+      [compared({ worseBy: 500, low: 0.001, high: 9_999, differences: [Number.NEGATIVE_INFINITY] })],
+      "x",
+    )!;
+    for (const [, share] of far.labels!.text.matchAll(/c?x\d?="([\d.]+)%"/g))
+      expect(Number(share)).toBeLessThanOrEqual(100);
+    expect(far.labels!.text).not.toMatch(/NaN|Infinity/);
+  });
+});
+
+const probe = (ratePerS: number, bad: number, n: number, notes: string[] = []) => ({
+  plan: { ratePerS, purpose: "bracket" },
+  tallies: [{ bad, n }],
+  generator: { notes },
+});
+const found: FoundCapacity = {
+  answer: { kind: "found", ratePerS: 80, low: 70, high: 90, reason: "", binding: 0 },
+  objectives: ["refusals<=1%"],
+  probes: [probe(40, 0, 120), probe(80, 1, 240), probe(120, 30, 360, ["busy"])],
+};
+
+describe("probes of a capacity search", () => {
+  test("say the rate and its interval; a disturbed probe is hollow", () => {
+    const chart = capacityChart(found, "x")!;
+    expect(chart.finding).toBe("refusals<=1% holds up to 80/s (between 70/s and 90/s).");
+    expect(chart.labels!.text.split('class="hollow"')).toHaveLength(2);
+    expect(chart.drawn.text).toContain('class="limit"');
+  });
+
+  test("an answer that was not found is said with its reason", () => {
+    const chart = capacityChart({ ...found, answer: { kind: "unknown", reason: "no probe was clean" } }, "x")!;
+    expect(chart.finding).toBe("No highest rate was found: no probe was clean.");
+    expect(capacityChart({ ...found, probes: [] }, "x")).toBeNull();
+  });
+});
+
+test("both stand on the page before the stages", () => {
+  const page = htmlReport(madeRun(), madeSeries(), { gate: [worse], capacity: found });
+  const at = ['id="gate-ratios"', 'id="capacity-rates"', 'id="c0"'].map((mark) => page.indexOf(mark));
+  expect(at).not.toContain(-1);
+  expect(at).toEqual([...at].sort((a, b) => a - b));
+  expect(page).not.toMatch(/NaN/);
+});
+
+test.each([
+  [1, 1.6],
+  [3, 40],
+  [0.02, 0.03],
+  [0.001, 60_000],
+  [150, 230],
+])("from %d to %d ms there are a few ticks, inside", (low, high) => {
+  const ticks = logTicks(low, high);
+  expect(ticks.length).toBeGreaterThanOrEqual(1);
+  expect(ticks.length).toBeLessThanOrEqual(9);
+  for (const tick of ticks) expect(tick >= low && tick <= high).toBe(true);
+});
