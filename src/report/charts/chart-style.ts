@@ -1,6 +1,6 @@
 /** The style of the charts. Colours are the page's; lines differ in dashes as well, layers in patterns. */
 export const CHART_STYLE = `
-.course{border-top:1px solid var(--line);padding:10px 0 6px}.course>summary{font-size:1rem;color:var(--text);padding:4px 0}.course>summary b{color:var(--link);margin-right:4px}
+.course{border-top:1px solid var(--line);padding:10px 0 6px}.course>summary{font-size:1rem;color:var(--text);padding:4px 0}.course[open]>summary .said{display:none}.course>summary b{color:var(--link);margin-right:4px}
 .chart{margin:22px 0 0}.chart figcaption{font-size:.9375rem;line-height:1.45;margin-bottom:4px}.what{font-weight:650}
 .frame{display:block;overflow:visible;padding-left:58px;touch-action:pan-y;user-select:none;-webkit-user-select:none}.named .frame{padding-left:124px}
 .frame text{font-size:12px;fill:var(--muted);font-variant-numeric:tabular-nums}.frame .limit-name,.frame .limit-point text,.frame .band-name{fill:var(--text);paint-order:stroke;stroke:var(--card);stroke-width:3.5px;stroke-linejoin:round}

@@ -48,7 +48,7 @@ export const courseBlock = (
 ): Markup => {
   const { id, name, calls, isOpen } = about;
   const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first.`;
-  return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span>${charts.finding}</span></summary>
+  return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span class="said">${charts.finding}</span></summary>
 <p class="small muted">${width}</p>${controls(course, name)}${charts.before}${charts.overTime}${charts.others}</details>`;
 };
 

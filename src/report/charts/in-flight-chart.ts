@@ -71,7 +71,10 @@ export const inFlightChart = (course: Course, id: string): Chart => {
     finding: findingOf(callers, gauges, cap),
     description: `Calls under way over ${seconds(spanS)}, as seen by the callers${seen.length === 0 ? "; the deployment shows no gauges" : " and by the deployment's gauges, read twice a second"}.`,
     across: timeTicks(course),
-    up: y.ticks(3).map((value) => ({ at: 1 - value / top, text: count(value) })),
+    up: y
+      .ticks(3)
+      .filter(Number.isInteger)
+      .map((value) => ({ at: 1 - value / top, text: count(value) })),
     drawn: html`${bandShapes(course, HEIGHT)}${isCapShown ? html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${capY.toFixed(1)}H${WIDTH}"/>` : null}<path class="line callers" fill="none" stroke="currentColor" d="${stepPath(course, callers, y)}"/>${gaugeLine === "" ? null : html`<path class="line gauges" fill="none" stroke="currentColor" d="${gaugeLine}"/>`}`,
     labels: html`${bandLabels(course)}${isCapShown ? html`<text class="limit-name" x="100%" y="${inFrame(capY - 4)}" text-anchor="end" fill="currentColor">cap ${count(cap)}</text>` : null}`,
     keys: [key("line callers", "by the callers"), ...(seen.length === 0 ? [] : [key("line gauges", "by the gauges")])],

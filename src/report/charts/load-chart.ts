@@ -3,7 +3,7 @@ import { scaleLinear } from "d3-scale";
 import { area, curveStepAfter, stack } from "d3-shape";
 import { sumsOf } from "../../history/coarser-series.ts";
 import { sumOf } from "../../history/series.ts";
-import { count, counted, share } from "../figures.ts";
+import { count, counted, figure, share } from "../figures.ts";
 import { html } from "../markup.ts";
 import { perSecond, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
@@ -87,7 +87,7 @@ export const loadChart = (course: Course, id: string): Chart => {
     title: "Offered, and what came of it.",
     description: `Calls a second over ${seconds(course.spanS)}, by the moment at which they were due, at most ${perSecond(most)}. A line shows what was offered; the layers under it add up to it: ${layers.map(({ name, counts }) => `${name} ${count(sumOf(counts))}`).join(", ")}.`,
     across: timeTicks(course),
-    up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: count(value) })),
+    up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: figure(value) })),
     drawn: html`${shapes}${bandShapes(course, HEIGHT)}<path class="line" fill="none" stroke="currentColor" d="${stepPath(course, offered, y)}"/>`,
     labels: html`${bandLabels(course)}`,
     keys: [

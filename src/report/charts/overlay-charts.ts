@@ -2,7 +2,7 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/log-buckets.ts";
 import { sumOf } from "../../history/series.ts";
-import { count, share } from "../figures.ts";
+import { count, figure, share } from "../figures.ts";
 import { html } from "../markup.ts";
 import { milliseconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
@@ -73,7 +73,7 @@ const answeredChart = (sides: Sides, id: string): Chart => {
     finding: `${sentence(said.join("; "))}.`,
     description: "Answered calls a second by the moment at which they were due, a line for each run.",
     across: timeTicks(axis),
-    up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: count(value) })),
+    up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: figure(value) })),
     drawn: html`${sides.map((side, i) => html`<path class="${SHAPES[i] as string}" fill="none" stroke="currentColor" d="${path(axis, side, rates[i] ?? [], y)}"/>`)}`,
     keys: sides.map(({ name }, i) => key(SHAPES[i] as string, name)),
     table: {
