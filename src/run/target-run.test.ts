@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import type { RunDocument, StageSummary } from "../history/run-document.ts";
 import { outcomesOf, type Series, type StageSeries, sumOf } from "../history/series.ts";
@@ -99,6 +99,34 @@ describe("a run on a target file", () => {
     expect(series.generator.generator_cores?.some((cores) => cores !== null)).toBe(process.platform === "linux");
     expect(`${JSON.stringify(judgeAgain(join(folder, "run")).series)}\n`).toBe(text);
     expect(readFileSync(join(folder, "run", "report.html"), "utf8")).toContain('<figure class="chart timed"');
+  });
+
+  test("shows a collector that the environment names every call, by the end", async () => {
+    const bodies: string[] = [];
+    const collector = createServer((req, res) => {
+      let body = "";
+      req.on("data", (chunk: Buffer) => {
+        body += chunk.toString();
+      });
+      req.on("end", () => {
+        bodies.push(body);
+        res.end("{}");
+      });
+    });
+    await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
+    vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", `http://127.0.0.1:${(collector.address() as AddressInfo).port}`);
+    try {
+      const document = await play({}, { durationS: 1 });
+      const counted = [...(bodies.at(-1) ?? "").matchAll(/"asInt":"(\d+)"/g)].reduce(
+        (sum, [, n]) => sum + Number(n),
+        0,
+      );
+      expect(counted).toBe(document.stages[0]?.calls.sent);
+      expect(bodies.at(-1)).toContain(`"stringValue":"${document.id}"`);
+    } finally {
+      vi.unstubAllEnvs();
+      await new Promise((resolve) => collector.close(resolve));
+    }
   });
 
   test("prepares the deployment by its fixtures, reset first, and journals them", async () => {
