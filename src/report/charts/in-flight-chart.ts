@@ -27,8 +27,9 @@ const findingOf = (callers: readonly number[], gauges: readonly (number | null)[
   if (seen.length > 0) parts.push(`${count(Math.max(...seen))} by the gauges`);
   const at = gauges.findLastIndex((value) => value !== null);
   const held = gauges[at] ?? 0;
-  const end =
-    held > 0 && callers[at] === 0 ? ` At the last reading the gauges held ${count(held)}, the callers none.` : "";
+  // A reading stands somewhere in its bin, the callers' number at its end.
+  const isIdle = callers[at] === 0 && callers[at - 1] === 0;
+  const end = held > 0 && isIdle ? ` At the last reading the gauges held ${count(held)}, the callers none.` : "";
   if (cap === null) return `${parts.join(", ")}.${end}`;
   const full = seen.filter((value) => value >= cap).length;
   const atCap =
