@@ -129,10 +129,15 @@ const NO_CHARTS = "The charts were left out: with them this page would be above 
 export const htmlReport = (run: RunDocument, series?: Series, found: Found = {}): string => {
   if (series === undefined) return page(run, null);
   let text = "";
-  for (const detail of DETAILS) {
+  for (let i = 0; i < DETAILS.length; ) {
+    const detail = DETAILS[i] as Detail;
     const charts = chartsSection(run, series, found, detail, noteOf(detail));
     text = page(run, charts);
-    if (charts === null || utf8Bytes(text) <= BYTES_MOST) return text;
+    const bytes = utf8Bytes(text);
+    if (charts === null || bytes <= BYTES_MOST) return text;
+    // Far too large: the next one would be as well, and drawing takes time.
+    const step = bytes > 2 * BYTES_MOST ? 2 : 1;
+    i = i === DETAILS.length - 1 ? DETAILS.length : Math.min(i + step, DETAILS.length - 1);
   }
   if (utf8Bytes(text) <= BYTES_AT_ALL) return text;
   return page(run, html`<section class="card" id="courses"><h2>Over time</h2><p>${NO_CHARTS}</p></section>`);
