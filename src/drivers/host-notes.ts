@@ -61,30 +61,32 @@ const larger = (a: number | null, b: number | null): number | null =>
 
 const LOOK_EVERY_MS = 500;
 
-export type WatchedGenerator =
+type WatchedGenerator =
   /** This process is the generator: one thread of it sends. */
   | { own: true }
-  /** A process beside it, as soon as it is there; it may use every core. */
-  | { own: false; pid(): number | undefined };
+  /** Processes beside it, as they come; they may use every core. */
+  | { own: false; pids: readonly number[] };
 
 type Used = { ms: number; atMs: number };
 
-/** CPU time of another process from when it was first seen to when it was last. */
-const watchPid = (pid: () => number | undefined) => {
-  let first: Used | null = null;
-  let last: Used | null = null;
+/** CPU time of other processes, each from when it was first seen to when it was last, in cores. */
+const watchPids = (pids: readonly number[]) => {
+  const seen = new Map<number, { first: Used; last: Used }>();
   return {
     look: (): void => {
-      const now = pid();
-      const ms = now === undefined ? null : cpuTimeMs(now);
-      if (ms === null) return;
-      last = { ms, atMs: performance.now() };
-      first ??= last;
+      for (const pid of pids) {
+        const ms = cpuTimeMs(pid);
+        if (ms === null) continue;
+        const last = { ms, atMs: performance.now() };
+        seen.set(pid, { first: seen.get(pid)?.first ?? last, last });
+      }
     },
-    share: (): number | null =>
-      first === null || last === null || last.atMs === first.atMs
-        ? null
-        : (last.ms - first.ms) / (last.atMs - first.atMs),
+    share: (): number | null => {
+      const shares = [...seen.values()].flatMap(({ first, last }) =>
+        last.atMs > first.atMs ? [(last.ms - first.ms) / (last.atMs - first.atMs)] : [],
+      );
+      return shares.length === 0 ? null : shares.reduce((sum, one) => sum + one, 0);
+    },
   };
 };
 
@@ -107,14 +109,15 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): (() => H
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
   const before = snapshot();
-  const other = generator.own ? null : watchPid(generator.pid);
+  const other = generator.own ? null : watchPids(generator.pids);
   let ports: number | null = null;
   let descriptors: number | null = null;
   const look = (): void => {
     other?.look();
     ports = larger(ports, portsShare());
-    const pid = generator.own ? "self" : generator.pid();
-    if (pid !== undefined) descriptors = larger(descriptors, descriptorsShare(pid));
+    for (const pid of generator.own ? (["self"] as const) : generator.pids) {
+      descriptors = larger(descriptors, descriptorsShare(pid));
+    }
   };
   look();
   const looking = setInterval(look, LOOK_EVERY_MS);

@@ -42,7 +42,7 @@ describe("the end of a run in a terminal", () => {
     const claims = Array.from({ length: 20 }, (_, at) =>
       madeClaim(`reached/fault-${at}`, { verdict: "skipped", reason }),
     );
-    const text = terminalText(madeRun({ claims, verdict: "pass", exit_code: 0 }), { folder });
+    const text = terminalText(madeRun({ claims, verdict: "pass", exit_code: 0, calibration: [] }), { folder });
     const said = text.replaceAll(/\n +/g, " ");
     expect(said).toContain("20 claims: the target file lacks a fault proxy: `toxiproxy` is not in the target file");
     expect(said).toContain("reached/fault-0, reached/fault-1, reached/fault-10 and 17 more");

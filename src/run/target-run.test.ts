@@ -193,7 +193,7 @@ describe("a run on a target file", () => {
 
   test("is not begun where one of the same target runs", async () => {
     const first = play({}, { durationS: 3 });
-    await expect.poll(() => stub.asked.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => stub.asked.length, { timeout: 120_000 }).toBeGreaterThan(0);
     await expect(play({})).rejects.toThrow(/another run \(process \d+\) works on/);
     await first;
   });

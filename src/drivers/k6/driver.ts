@@ -22,8 +22,8 @@ export const driveK6 =
     const { job, lease, signal, secrets } = drive;
     const story = STORIES.get(job.story);
     if (story === undefined) throw new Error(`there is no story called ${job.story}`);
-    let pid: number | undefined;
-    const host = watchHost({ own: false, pid: () => pid });
+    const pids: number[] = [];
+    const host = watchHost({ own: false, pids });
     const ending = new AbortController();
     const stop = (): void => ending.abort();
     signal.addEventListener("abort", stop, { once: true });
@@ -48,7 +48,7 @@ export const driveK6 =
         signal: ending.signal,
         ...(drive.segments === undefined ? {} : { segments: drive.segments }),
         onSpawn: (child) => {
-          pid = child.pid;
+          if (child.pid !== undefined) pids.push(child.pid);
           drive.onSpawn?.(child);
         },
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),
