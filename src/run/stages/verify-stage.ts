@@ -1,5 +1,6 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
 import { createRunClock } from "../../client/clock.ts";
+import type { Line } from "../../history/line.ts";
 import { measureStage } from "../../history/measure.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
 import type { Journal } from "../../supervision/journal.ts";
@@ -75,6 +76,25 @@ export const playRules = async (
   return { outcome, result };
 };
 
+const SHED = /^429 (?:b2b|org)_overloaded$/;
+/** As the rule `shedding-ends` has it: less may be others' traffic. */
+const ENOUGH_SHED = 12;
+const LONG_US = 60_000_000;
+
+/**
+ * What a rule says that needs a call to be admitted, where none is any more: of fixed caps a call that comes alone is below
+ * each, and all of them shed for a minute are slots that do not come back. `null`: this is not what came.
+ */
+const nothingComesBack = (lines: readonly Line[], { target }: Deployment): string | null => {
+  const calls = lines.filter((line) => line.type === "call");
+  const shed = calls.filter(({ outcome }) => SHED.test(outcome));
+  const [first, last] = [shed[0], shed.at(-1)];
+  if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
+  if (first === undefined || last === undefined || shed.length < ENOUGH_SHED) return null;
+  if (calls.some(({ outcome }) => outcome.startsWith("2")) || last.done_us - first.sent_us < LONG_US) return null;
+  return `no call was admitted for ${Math.round((last.done_us - first.sent_us) / 1e6)} s, ${shed.length} were shed`;
+};
+
 export const playVerifyStage = async (
   context: RunContext,
   deployment: Deployment,
@@ -95,8 +115,12 @@ export const playVerifyStage = async (
   });
   if (name === "verify") return outcome;
   // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
+  const lost = nothingComesBack(outcome.lines, deployment);
   const claims = outcome.claims.map((claim) => ({
     ...claim,
+    ...(lost !== null && claim.id === "verify/slots-come-back"
+      ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost }
+      : {}),
     id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`),
     replay: context.replay,
   }));
