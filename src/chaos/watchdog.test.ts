@@ -85,6 +85,17 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     expect(await leaseOf()).toBeNull();
   });
 
+  test("between two faults nothing is held, and however long that is, the run may hold again", async () => {
+    const watch = open();
+    await watch.hold(limiter);
+    await watch.release(limiter);
+    expect(await leaseOf()).toBeNull();
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    await watch.hold(limiter);
+    expect(await leaseOf()).toMatchObject({ holds: [limiter] });
+    expect(watch.lost()).toBeNull();
+  });
+
   test("the network to it is cut: healed in ten seconds, and the run hears of it when it is back", async () => {
     const { host } = new URL(watchdog.url);
     const way = await server.toxiproxy.createProxy({ name: "network", listen: "127.0.0.1:0", upstream: host });
