@@ -10,7 +10,7 @@ import type { Target } from "../target/target.ts";
 import { makeFault } from "./catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
-import { openRemoteWatch, type RemoteWatch } from "./watchdog-client.ts";
+import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "./watchdog-client.ts";
 import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
 
 const TOKEN = "a-token-for-the-watchdog";
@@ -125,6 +125,12 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     await expect(open(watchdog.url, "a guess").hold(limiter)).rejects.toThrow("401");
     await expect(open("http://127.0.0.1:1").hold(limiter)).rejects.toThrow("chaos --watchdog --target FILE");
     expect(await leaseOf()).toBeNull();
+  });
+
+  test("whether it can be relied on is known beforehand", async () => {
+    expect(await whyNoWatchdog({ url: watchdog.url, token: TOKEN })).toBeNull();
+    expect(await whyNoWatchdog({ url: watchdog.url, token: null })).toContain("watchdog.token");
+    expect(await whyNoWatchdog({ url: "http://127.0.0.1:1", token: null })).toContain("does not answer");
   });
 
   test("one run at a time", async () => {
