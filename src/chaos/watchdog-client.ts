@@ -17,6 +17,24 @@ export type RemoteWatch = {
   close(): Promise<void>;
 };
 
+const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
+
+/** Why the watchdog cannot be relied on, in a sentence; `null` where it answers. Nothing is held yet. */
+export const whyNoWatchdog = async (options: { url: string; token: string | null }): Promise<string | null> => {
+  const { url, token } = options;
+  try {
+    const answered = await request(`${url.replace(/\/+$/, "")}/lease`, {
+      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(LEASE_MS),
+    });
+    await answered.body.dump();
+    if (answered.statusCode === 200) return null;
+    return `the watchdog at ${url} (watchdog.url) answered ${answered.statusCode} instead of 200${answered.statusCode === 401 ? ": watchdog.token is not its token" : ""}`;
+  } catch (error) {
+    return `the watchdog at ${url} (watchdog.url) does not answer: ${(error as Error).message}; ${HOW}`;
+  }
+};
+
 const BEAT_MS = 1_000;
 const CALL_MS = 900;
 
@@ -77,7 +95,7 @@ export const openRemoteWatch = (options: { url: string; token: string | null; ho
       } catch (error) {
         holds.delete(held);
         throw new Error(
-          `nothing was injected, because the watchdog beside the proxy does not hold it: ${(error as Error).message}; start it there with \`floodgate chaos --watchdog --target FILE\``,
+          `nothing was injected, because the watchdog beside the proxy does not hold it: ${(error as Error).message}; ${HOW}`,
         );
       }
       schedule();

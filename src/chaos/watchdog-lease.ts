@@ -116,7 +116,14 @@ export const createWatchdogLease = ({
         const why = known.has(nameOf(held)) ? null : await whyNot(held);
         if (why !== null) throw new LeaseRefused(422, why);
       }
-      if (lease === null) say(`${holder}: holds a lease`);
+      if (holds.length === 0) {
+        // Between two faults there is nothing that a silence could leave broken.
+        if (lease !== null) say(`${holder}: holds nothing any more`);
+        lease = null;
+        clearTimeout(timer);
+        return;
+      }
+      if (lease === null) say(`${holder}: holds ${holds.map(nameOf).join(", ")}`);
       lease = { holder, holds: [...holds], beatMs: nowMs() };
       watch();
     },

@@ -10,7 +10,7 @@ import type { Target } from "../target/target.ts";
 import { makeFault } from "./catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
-import { openRemoteWatch, type RemoteWatch } from "./watchdog-client.ts";
+import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "./watchdog-client.ts";
 import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
 
 const TOKEN = "a-token-for-the-watchdog";
@@ -85,6 +85,17 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     expect(await leaseOf()).toBeNull();
   });
 
+  test("between two faults nothing is held, and however long that is, the run may hold again", async () => {
+    const watch = open();
+    await watch.hold(limiter);
+    await watch.release(limiter);
+    expect(await leaseOf()).toBeNull();
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    await watch.hold(limiter);
+    expect(await leaseOf()).toMatchObject({ holds: [limiter] });
+    expect(watch.lost()).toBeNull();
+  });
+
   test("the network to it is cut: healed in ten seconds, and the run hears of it when it is back", async () => {
     const { host } = new URL(watchdog.url);
     const way = await server.toxiproxy.createProxy({ name: "network", listen: "127.0.0.1:0", upstream: host });
@@ -114,6 +125,12 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     await expect(open(watchdog.url, "a guess").hold(limiter)).rejects.toThrow("401");
     await expect(open("http://127.0.0.1:1").hold(limiter)).rejects.toThrow("chaos --watchdog --target FILE");
     expect(await leaseOf()).toBeNull();
+  });
+
+  test("whether it can be relied on is known beforehand", async () => {
+    expect(await whyNoWatchdog({ url: watchdog.url, token: TOKEN })).toBeNull();
+    expect(await whyNoWatchdog({ url: watchdog.url, token: null })).toContain("watchdog.token");
+    expect(await whyNoWatchdog({ url: "http://127.0.0.1:1", token: null })).toContain("does not answer");
   });
 
   test("one run at a time", async () => {

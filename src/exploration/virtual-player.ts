@@ -9,8 +9,8 @@ export type Player = { play: PlaySchedule; close(): Promise<void> };
 type Said = { trial: Trial } | { trouble: string };
 
 const THREAD = new URL("./trial-thread.ts", import.meta.url);
-/** Real time for one trial, which takes a fraction of a second: what takes longer hangs. */
-const TRIAL_MS = 60_000;
+/** Real time for one trial, which takes a fraction of a second where nothing else runs: a last resort. */
+const TRIAL_MS = 600_000;
 
 export const startVirtualPlayer = (data: ThreadData): Player => {
   const thread = new Worker(THREAD, { workerData: data, execArgv: ["--disable-warning=ExperimentalWarning"] });

@@ -16,8 +16,8 @@ export type VirtualTime = {
   nowMs(): number;
   /** Calls back after so long; returns the function that takes it back. */
   after(ms: number, run: () => void): () => void;
-  /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it. */
-  until<T>(promise: Promise<T>): Promise<T>;
+  /** Lets time pass until the promise has settled. Rejects when nothing is left that could settle it, or it takes too long. */
+  until<T>(promise: Promise<T>, withinMs: number): Promise<T>;
   pause(ms: number): Promise<void>;
   /** Forgets every timer: for the end of a deployment. */
   clear(): void;
@@ -137,7 +137,8 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
         entry.run = null;
       };
     },
-    until: async (promise) => {
+    until: async (promise, withinMs) => {
+      const lastMs = nowMs + withinMs;
       let isOver = false;
       const over = (): void => {
         isOver = true;
@@ -152,6 +153,7 @@ export const installVirtualTime = (startMs: number): VirtualTime => {
         if (isOver) return promise;
         const next = queue.pop();
         if (next === undefined) throw new Error("virtual time stands still: nothing is waited for any more");
+        if (next.atMs > lastMs) throw new Error(`it has not ended within ${withinMs} ms of virtual time`);
         nowMs = Math.max(nowMs, next.atMs);
         next.run?.();
       }

@@ -24,6 +24,8 @@ const DRIVER = "virtual";
 const LEAD_US = 100_000;
 const DRAIN_MS = 20_000;
 const POLL_MS = 20;
+/** In virtual time; a schedule with its recovery and drain takes some thirty seconds. */
+const TRIAL_MS = 600_000;
 
 const connectorOf =
   ({ connect }: Network): buildConnector.connector =>
@@ -138,7 +140,7 @@ export const createVirtualPlayer = (time: VirtualTime, parts: Parts): ((schedule
     // What is loaded in the background is loaded with the first.
     time.waitsForReal = number === 1;
     try {
-      return await time.until(play(time, parts, schedule, number));
+      return await time.until(play(time, parts, schedule, number), TRIAL_MS);
     } finally {
       time.clear();
     }

@@ -1,5 +1,6 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
 
+import { whyNoWatchdog } from "../../chaos/watchdog-client.ts";
 import type { Target } from "../../target/target.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
@@ -49,6 +50,12 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   const chosen = chosenExperiments(target, request.names, request.short);
   const all = [...chaosRefusals(target), ...refusals];
   if (all.length > 0) throw new GuardError(all);
+  const { watchdog } = target;
+  if (watchdog !== undefined) {
+    const token = watchdog.token === undefined ? null : await prepared.secrets.read(watchdog.token, "watchdog.token");
+    const missing = await whyNoWatchdog({ url: watchdog.url, token });
+    if (missing !== null) throw new GuardError([missing]);
+  }
   if (request.healFirst === true) await healBeforehand(request.reports, request.events.warning);
   await requireWholeProxies(target, new Set(chosen.map(({ link }) => link)), request.reports);
   return prepared;
