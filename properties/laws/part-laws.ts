@@ -70,6 +70,7 @@ const EVERY_PART_BEHIND_SOCKETS = [
     "count",
     "requestLog",
     "streamsFinishOnStop",
+    "refundsSettleOnStop",
   ] as const),
   ...(["limiterDecisions", "limiterStore", "keyDecisions", "keyStore"] as const),
 ];

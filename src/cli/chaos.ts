@@ -4,6 +4,7 @@ import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-cha
 import { seconds } from "./durations.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { EXPLORE_MS, explore } from "./explore.ts";
+import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { listExperiments } from "./show-experiments.ts";
@@ -14,6 +15,7 @@ import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "
 import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
 
 type ChaosOptions = TargetOptions & {
+  limiter: "sqlite" | "redis";
   short?: boolean;
   list?: boolean;
   watchdog?: boolean;
@@ -66,13 +68,14 @@ Examples:
 export const chaosCommand = (): Command =>
   withTargetOptions(
     new Command("chaos")
-      .description("break a dependency under load, see what callers get, heal it, see it recover")
+      .description("break something under load, see what callers get, heal it, see it recover")
       .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
       .option("--list", "every experiment: what it breaks and what must hold")
       .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
       .option("--for <time>", "how long to explore (default: 10m)", seconds)
       .option("--real", "explore on real links: toxiproxy and the embedded deployment")
-      .option("--short", "of all, a fifth: each dependency refused, and its replies lost")
+      .addOption(limiterOption())
+      .option("--short", "of all, four: each dependency refused, and its replies lost")
       .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
       .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
       .addHelpText("after", HELP),
@@ -92,11 +95,14 @@ export const chaosCommand = (): Command =>
     if (healsOnly) return showHealed(common.reports, options.out, json);
     const short = options.short === true;
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
-    const wish = { names, short };
+    const wish = { names, short, limiter: limiterOf(options) };
     if (options.dryRun === true) {
-      return showPlan({ ...common, ...deployment, stages: chaosStages(wish), refusals: chaosRefusals }, json);
+      return showPlan(
+        { ...common, ...deployment, limiter: wish.limiter, stages: chaosStages(wish), refusals: chaosRefusals },
+        json,
+      );
     }
-    const words = ["chaos", ...names, ...(short ? ["--short"] : [])];
+    const words = ["chaos", ...names, ...(short ? ["--short"] : []), ...limiterWords(wish.limiter)];
     const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
     stopWithLauncher(whenNpmIsGone);
     const replay = commandLine(words, options, common.seed);

@@ -4,13 +4,14 @@ import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { CommandError, EXIT } from "./exit-codes.ts";
 import { wrapped } from "./findings-text.ts";
+import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { showPlan } from "./show-plan.ts";
 import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
 
-type RunCommandOptions = TargetOptions & { short?: boolean };
+type RunCommandOptions = TargetOptions & { limiter: "sqlite" | "redis"; short?: boolean };
 
 const NAMES = [...SUITES.keys()].join(", ");
 
@@ -29,6 +30,7 @@ export const runCommand = (): Command =>
     new Command("run")
       .description("play a suite: rules, load and faults, judged and reported")
       .argument("[suite]", `one of ${NAMES}`, "smoke")
+      .addOption(limiterOption())
       .option("--short", "a fifth of the time, for a first look")
       .addHelpText("after", EXPLAINED),
   ).action(async (name: string, options: RunCommandOptions) => {
@@ -38,15 +40,22 @@ export const runCommand = (): Command =>
     }
     const short = options.short === true;
     const stages = { stages: suite.stages, short };
+    const limiter = limiterOf(options);
     const common = runOptions(options);
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
-    if (options.dryRun === true) return showPlan({ ...common, ...deployment, stages }, options.json === true);
-    const words = ["run", name, ...(short ? ["--short"] : [])];
+    if (options.dryRun === true) return showPlan({ ...common, ...deployment, limiter, stages }, options.json === true);
+    const words = ["run", name, ...(short ? ["--short"] : []), ...limiterWords(limiter)];
     const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
     stopWithLauncher(whenNpmIsGone);
     const replay = commandLine(words, options, common.seed);
-    const result = await runStages({ ...common, ...deployment, profile: name, replay, stages, events: say }).finally(
-      say.end,
-    );
+    const result = await runStages({
+      ...common,
+      ...deployment,
+      limiter,
+      profile: name,
+      replay,
+      stages,
+      events: say,
+    }).finally(say.end);
     showRun(result, options);
   });

@@ -16,6 +16,7 @@ export type ServeOptions = {
   controlHost?: string;
   keys?: string;
   limiter?: string;
+  upstream?: string[];
   slots?: number;
   serviceMs: number;
   serviceDistribution: "constant" | "exponential" | "lognormal";
@@ -106,6 +107,7 @@ export const addServeOptions = (command: Command): Command =>
     )
     .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
     .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
+    .option("--upstream <url...>", "with --role front: the replicas that connections go to in turn")
     .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
     .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
     .addOption(
@@ -210,6 +212,7 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
       toleratedWaitMs,
       sessionSecret,
       adminSecret,
+      upstreams: options.upstream,
     }),
     ...given({
       rateLimit: options.rateLimit === "off" ? null : options.rateLimit,

@@ -101,6 +101,21 @@ test("--write-target writes a file for its owner alone, and serve ends with its 
   expect((await once(child, "exit"))[0]).toBe(0);
 });
 
+test("a front hands connections to its replicas, and its operator says which", { timeout: 60_000 }, async () => {
+  const [one, other] = [await start("--role", "limiter"), await start("--role", "limiter")];
+  const upstreams = [one.urls.limiter, other.urls.limiter];
+  const { urls } = await start("--role", "front", "--upstream", ...upstreams);
+  const { front, control } = urls as unknown as { front: string; control: { front: string } };
+  expect(await (await fetch(`${front}/health`)).json()).toEqual({ healthy: true });
+  await one.kill();
+  expect((await fetch(`${front}/health`, { headers: { connection: "close" } })).status).toBe(200);
+  const change = (upstreams: string[]) =>
+    fetch(`${control.front}/deployment`, { method: "PATCH", body: JSON.stringify({ upstreams }) });
+  expect((await change([upstreams[1] as string])).status).toBe(200);
+  expect((await change([])).status).toBe(422);
+  expect((await mistake("--role", "front")).said).toContain("expected --upstream");
+});
+
 test("the key service writes a target file for a deployment that it is told of, with credentials that work there", async () => {
   const stated = join(folder, "stated.json");
   const file = join(folder, "target.json");

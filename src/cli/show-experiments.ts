@@ -1,22 +1,68 @@
 /** `chaos --list`: what there is to break, and what must hold. Nothing is sent. */
-import { FAULT_NAMES, makeFault } from "../chaos/catalogue.ts";
-import { HOLDS_ALWAYS, type LinkExperiment } from "../chaos/experiments/link-experiment.ts";
+import { makeFault } from "../chaos/catalogue.ts";
+import {
+  type Breakage,
+  type BrokenPart,
+  type ExperimentEntry,
+  HOLDS_ALWAYS,
+  type ProcessFaultName,
+  type StoreErrorName,
+} from "../chaos/experiments/experiment-entry.ts";
+import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
+import { linkBudgetMs } from "../run/disturbances/link-breaker.ts";
 import { experimentsFor } from "../run/experiments/chosen.ts";
 import type { Target } from "../target/target.ts";
 import { readTargetFile } from "../target/target-file.ts";
 
-/** Budgets of the embedded deployment, and of one that states none, in milliseconds. */
-const EMBEDDED_MS = { limiter: 250, keys: 1_000 } as const;
-const UNSTATED_MS = 1_000;
 const BY_COMMAND = "what the commands of the target file do";
 
-const breaks = ({ link, fault }: LinkExperiment, target: Target | null): { fault: string; stream: string } => {
-  if (!FAULT_NAMES.includes(fault)) return { fault: BY_COMMAND, stream: "both" };
-  const { limiter_budget_ms: limiter, key_service_budget_ms: keys } = target?.limits ?? {};
-  const stated = target === null ? EMBEDDED_MS[link] : link === "limiter" ? limiter : keys;
-  const { what, stream } = makeFault(fault, { budgetMs: stated ?? UNSTATED_MS });
-  return { fault: what, stream };
+const PROCESS: Readonly<Record<ProcessFaultName, string>> = {
+  killed: "its process is killed (SIGKILL), and started again on the same port and store",
+  stopped: "its process is stopped (SIGSTOP), and goes on (SIGCONT)",
+  restarted: "its process is ended in order (SIGTERM), and started again after a while",
 };
+const STORE: Readonly<Record<StoreErrorName, string>> = {
+  oom: "Redis is out of memory (maxmemory)",
+  readonly: "Redis is made the replica of a master that is not there",
+  loading: "Redis is killed and takes its time to read its files",
+  noscript: "Redis is made to forget its scripts every 50 ms",
+  "aof-slow": "Redis lets no write through (CLIENT PAUSE), as behind a disk that does not come back",
+  locked: "another connection holds the SQLite file for writing",
+  "disk-full": "no file of the limiter's process may grow or be written (prlimit)",
+};
+
+const breaksBy = (breakage: Breakage, target: Target | null): { fault: string; stream: string } => {
+  switch (breakage.by) {
+    case "process":
+      return { fault: PROCESS[breakage.fault], stream: "both" };
+    case "store":
+      return { fault: STORE[breakage.fault], stream: "both" };
+    case "command":
+      return { fault: BY_COMMAND, stream: "both" };
+    case "link": {
+      const { what, stream } = makeFault(breakage.fault, {
+        budgetMs: linkBudgetMs(breakage.link, (target ?? plannedEmbedded()).limits),
+      });
+      return { fault: what, stream };
+    }
+  }
+};
+
+const PART: Readonly<Record<BrokenPart, string>> = {
+  limiter: "the limiter",
+  keys: "the key service",
+  api: "the API",
+  edge: "the API",
+};
+const FROM: Readonly<Record<Breakage["by"], string>> = {
+  link: "the way to ",
+  process: "",
+  store: "the store of ",
+  command: "",
+};
+
+const onWhat = ({ breaks }: ExperimentEntry): string =>
+  breaks.map(({ by, link }) => `${FROM[by]}${PART[link]}`).join(" and ");
 
 const WIDTH = 80;
 const INDENT = " ".repeat(11);
@@ -37,17 +83,28 @@ export const listExperiments = async (targetFile: string | undefined, json: bool
   const all = [...experimentsFor(target).values()];
   if (json) {
     const listed = all.map((experiment) => {
-      const { fault: what, stream } = breaks(experiment, target);
-      const { name, link, fault, holds } = experiment;
-      return { name, link, fault, stream, breaks: what, must_hold: [holds, ...HOLDS_ALWAYS] };
+      const { name, breaks, holds, store } = experiment;
+      const [{ link, fault }] = breaks;
+      const what = breaks.map((breakage) => breaksBy(breakage, target));
+      return {
+        name,
+        link,
+        fault,
+        stream: what[0]?.stream,
+        breaks: what.map((one) => one.fault).join("; "),
+        ...(breaks.length === 1 ? {} : { at_once: breaks.map((one) => `${one.link}.${one.fault}`) }),
+        ...(store === undefined ? {} : { needs_limiter: store }),
+        must_hold: [holds, ...HOLDS_ALWAYS],
+      };
     });
     process.stdout.write(`${JSON.stringify({ schema: "floodgate/experiments@1", experiments: listed }, null, 2)}\n`);
     return;
   }
   const lines = all.flatMap((experiment) => [
     experiment.name,
-    wrapped("on", `the way to the ${experiment.link === "keys" ? "key service" : "limiter"}`),
-    wrapped("breaks", breaks(experiment, target).fault),
+    wrapped("on", onWhat(experiment)),
+    wrapped("breaks", [...new Set(experiment.breaks.map((one) => breaksBy(one, target).fault))].join("; ")),
+    ...(experiment.store === "redis" ? [wrapped("needs", "--limiter redis")] : []),
     wrapped("must", experiment.holds),
   ]);
   process.stdout.write(

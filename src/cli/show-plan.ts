@@ -3,7 +3,7 @@ import { type PlanRequest, planStages } from "../run/stages/plan-stages.ts";
 import { wrapped } from "./wrapped.ts";
 
 const row = (name: string, driver: string, seconds: string, calls: string, lacks: string): string =>
-  `${name.padEnd(30)} ${driver.padEnd(10)} ${seconds.padStart(7)} ${calls.padStart(8)}${lacks === "" ? "" : `  skipped`}`;
+  `${name.padEnd(40)} ${driver.padEnd(10)} ${seconds.padStart(7)} ${calls.padStart(8)}${lacks === "" ? "" : `  skipped`}`;
 
 export const showPlan = async (request: PlanRequest, json: boolean): Promise<void> => {
   const plan = await planStages(request);

@@ -4,10 +4,13 @@
  */
 import type { Line } from "../history/line.ts";
 
-const DEPENDENCIES = new Set(["limiter", "keys", "edge"]);
+/** `service`: what an operator changes in order, e.g. how long a call takes. */
+const DEPENDENCIES = new Set(["limiter", "keys", "edge", "service"]);
 
 /** The number of replicas changes, or a replica itself is broken. */
-export const changesReplicas = (line: Line): boolean =>
-  (line.type === "mark" && line.name === "replicas-changed") || (line.type === "fault" && !DEPENDENCIES.has(line.link));
+export const changesReplicas = (line: Line): boolean => {
+  if (line.type === "mark") return line.name === "replicas-changed";
+  return line.type === "fault" && (!DEPENDENCIES.has(line.link) || line.fault === "rolling-deploy");
+};
 
 export const changesCaps = (line: Line): boolean => line.type === "mark" && line.name === "caps-changed";

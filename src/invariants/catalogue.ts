@@ -17,6 +17,7 @@ import { rateWithinAnyWindow } from "./rate-within-any-window.ts";
 import { recovers } from "./recovers.ts";
 import { refusalsAreCheap } from "./refusals-are-cheap.ts";
 import { refusedIsNotCharged } from "./refused-is-not-charged.ts";
+import { refusesInTime } from "./refuses-in-time.ts";
 import { revokedStaysOut } from "./revoked-stays-out.ts";
 import { secretsStaySecret } from "./secrets-stay-secret.ts";
 import { sessionLifetimeIsBounded } from "./session-lifetime-is-bounded.ts";
@@ -38,6 +39,7 @@ export const INVARIANTS: readonly Invariant[] = [
   chargedOnce,
   rateWithinAnyWindow,
   failsClosed,
+  refusesInTime,
   recovers,
   revokedStaysOut,
   organizationsDoNotShare,

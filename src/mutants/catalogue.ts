@@ -31,9 +31,11 @@ import { failsRoutesWith400 } from "./fails-routes-with-400.ts";
 import { flattensTheDetail } from "./flattens-the-detail.ts";
 import { foreignOrgKeyVisible } from "./foreign-org-key-visible.ts";
 import { forgetsProductRestrictions } from "./forgets-product-restrictions.ts";
+import { forgetsRefundsOnRestart } from "./forgets-refunds-on-restart.ts";
 import { forgetsTheNewMonth } from "./forgets-the-new-month.ts";
 import { forgetsThePartialText } from "./forgets-the-partial-text.ts";
 import { givesServerKeysToFree } from "./gives-server-keys-to-free.ts";
+import { hangsInsteadOfRefusing } from "./hangs-instead-of-refusing.ts";
 import { hidesRetryAfter } from "./hides-retry-after.ts";
 import { ignoresTheScope } from "./ignores-the-scope.ts";
 import { inventsASubcode } from "./invents-a-subcode.ts";
@@ -147,6 +149,8 @@ export const MUTANTS: readonly Mutant[] = [
   doublesAtTheWindowEdge,
   limitsPerReplica,
   failsOpen,
+  hangsInsteadOfRefusing,
+  forgetsRefundsOnRestart,
   staysBrokenAfterHealing,
   answers401WhenKeysAreDown,
   servesStaleWhenKeysAreDown,

@@ -22,6 +22,7 @@ export type MutantStage =
   | "two-replicas"
   | "limiter-refused"
   | "limiter-reply-lost"
+  | "restart-unsettled"
   | "keys-refused"
   | "record-changes"
   | "streams"

@@ -17,6 +17,7 @@ const NOT_LOAD: Partial<Record<MutantStage, Column>> = {
   "verify-load": "verify",
   "limiter-refused": "chaos",
   "limiter-reply-lost": "chaos",
+  "restart-unsettled": "chaos",
   "keys-refused": "chaos",
   gate: "gate",
 };

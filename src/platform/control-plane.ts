@@ -25,7 +25,10 @@ export type ControlPart = {
 };
 
 /** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
-const FIELDS = ["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"];
+const FIELDS = [
+  ...["sessions", "clock_offset_ms", "global_in_flight", "org_in_flight", "fail_next"],
+  ...["slots", "service_factor", "upstreams"],
+];
 
 /** Saves every change, or takes back those that were saved and says how that went. */
 const saveAll = async (changes: readonly DeploymentChange[]): Promise<void> => {

@@ -59,6 +59,8 @@ export type Parts = {
   requestLog(entry: CallEntry): Record<string, unknown>;
   /** Whether running streams may finish when the deployment stops. */
   streamsFinishOnStop: boolean;
+  /** Whether refunds that are not confirmed yet keep a deployment that stops from ending. */
+  refundsSettleOnStop: boolean;
   /** The pure decisions inside the stores, and the stores themselves as their services see them. */
   limiterDecisions: LimiterDecisions;
   limiterStore(store: LimiterStore): LimiterStore;
@@ -84,6 +86,7 @@ export const HEALTHY: Parts = {
   count: (outcome, org) => ({ outcome, org }),
   requestLog: requestLogFields,
   streamsFinishOnStop: true,
+  refundsSettleOnStop: true,
   limiterDecisions: LIMITER_DECISIONS,
   limiterStore: (store) => store,
   keyDecisions: KEY_DECISIONS,

@@ -11,6 +11,7 @@ import type { Gauges } from "./api/gauges.ts";
 import { shiftableClock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import { isUsableToken } from "./control-token.ts";
+import { startFront } from "./front.ts";
 import type { HttpService } from "./http-service.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
@@ -25,18 +26,21 @@ import type { Network } from "./network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
 import { StoreFileError } from "./sqlite.ts";
 
-export const ROLES = ["all", "api", "keys", "limiter"] as const;
+export const ROLES = ["all", "api", "keys", "limiter", "front"] as const;
 export type Role = (typeof ROLES)[number];
 
 export type Urls = {
   api?: string;
   keys?: string;
   limiter?: string;
+  front?: string;
   /** One entry for each part; in one process they all name the same listener. */
-  control?: { api?: string; keys?: string; limiter?: string };
+  control?: { api?: string; keys?: string; limiter?: string; front?: string };
 };
 
 export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "clock"> & {
+  /** Of `front`: base URLs of the replicas that it hands connections to. */
+  upstreams?: readonly string[];
   /** Port of the role's public listener, of the API in `all`; 0 lets the system choose. */
   port?: number;
   /** Ports of the two services in `all`. */
@@ -198,7 +202,17 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     close: () => closers.closeAll(),
   };
 
-  const adminSecret = role === "limiter" ? "" : secretOf(role, "admin", options.adminSecret);
+  if (role === "front") {
+    const { port = 0, upstreams = [] } = options;
+    if (upstreams.length === 0)
+      throw new RoleOptionsError("expected --upstream http://HOST:PORT for --role front, got none");
+    const front = await startFront({ host, port, upstreams });
+    closers.add(front.close);
+    controls.push(front.control);
+    urls.front = front.url;
+  }
+  const needsSecret = role !== "limiter" && role !== "front";
+  const adminSecret = needsSecret ? secretOf(role, "admin", options.adminSecret) : "";
   const limiterOption = options.limiter ?? "memory";
   const ownsLimiter = role === "limiter" || (role === "all" && !isUrl(limiterOption) && !isRedis(limiterOption));
   if (ownsLimiter) {
@@ -287,6 +301,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     urls.control = defined({
       api: urls.api && plane.url,
       keys: urls.keys && plane.url,
+      front: urls.front && plane.url,
       limiter: urls.limiter === undefined && !isRedis(limiterOption) ? undefined : plane.url,
     }) as NonNullable<Urls["control"]>;
   }

@@ -1,22 +1,23 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 import { calibrateRun } from "./calibration/calibrate-run.ts";
 import { calibrationPlanOf } from "./calibration/calibration-plan.ts";
+import type { EmbeddedWish } from "./deployments/embedded-deployment.ts";
 import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import { playStages } from "./stages/play-stages.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages/stages-for.ts";
 
-type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & { stages: StagesWish };
+type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedWish> & { stages: StagesWish };
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
-  const { targetFile, owned, stages: wish } = request;
+  const { targetFile, owned, stages: wish, limiter = "sqlite" } = request;
   const targets: PreparedTarget[] = [];
   if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, intentOf(wish)));
   return recordRun({ ...request, targets }, async (context) => {
-    const deployment = await openDeployment(context);
-    const plans = stagesFor(deployment, wish);
+    const deployment = await openDeployment(context, { limiter });
+    const plans = stagesFor({ ...deployment, limiter }, wish);
     await calibrateRun(context, calibrationPlanOf(deployment, plans));
     await playStages(context, deployment, plans);
   });

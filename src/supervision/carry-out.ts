@@ -25,8 +25,21 @@ export type UndoLimits = {
 };
 
 /** What it did, in a few words. Throws a sentence when the side effect is still there. */
-export const carryOut = async (undo: Undo, { takeBackProxy, signal, callMs, graceMs }: UndoLimits): Promise<string> => {
+export const carryOut = async (undo: Undo, limits: UndoLimits): Promise<string> => {
+  const { takeBackProxy, signal, callMs, graceMs } = limits;
   switch (undo.how) {
+    case "all": {
+      const did: string[] = [];
+      const troubles: string[] = [];
+      for (const one of [...undo.undos].reverse()) {
+        await carryOut(one, limits).then(
+          (what) => did.push(what),
+          (error: Error) => troubles.push(error.message),
+        );
+      }
+      if (troubles.length > 0) throw new Error(troubles.join("; "));
+      return did.join(", ");
+    }
     case "nothing":
       return "nothing to take back";
     case "signal":

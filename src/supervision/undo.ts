@@ -17,6 +17,8 @@ export type Undo =
   | { how: "end-process"; pid: number; start: string; pgid: number; end_last: boolean }
   /** A folder of ours that holds secrets, after the processes that write into it. */
   | { how: "remove-folder"; path: string }
+  /** Several, the last of them first; one that cannot be taken back does not keep the others. */
+  | { how: "all"; undos: Undo[] }
   | { how: "nothing" };
 
 /** The journal as an experiment sees it. `about` returns only when the entry is on disk. */

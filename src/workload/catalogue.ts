@@ -1,5 +1,6 @@
 /** Every story by its name: what `load SCENARIO` and the runner choose from. */
 import { brokenDependency } from "./stories/broken-dependency.ts";
+import { brokenEdge } from "./stories/broken-edge.ts";
 import { catalogReads } from "./stories/catalog-reads.ts";
 import { chatBesideNoisy } from "./stories/chat-beside-noisy.ts";
 import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
@@ -45,6 +46,7 @@ const ALL: readonly Story[] = [
   retryStorm,
   soak,
   brokenDependency,
+  brokenEdge,
   findKnee,
   findReadKnee,
 ];

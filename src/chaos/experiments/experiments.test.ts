@@ -1,12 +1,35 @@
 import { expect, test } from "vitest";
 import { FAULT_NAMES } from "../catalogue.ts";
 import { EXPERIMENTS } from "./catalogue.ts";
+import { PAST_THE_CAP } from "./past-the-cap.ts";
 
-test("every fault of a link is an experiment on the limiter and on the key service, and nothing else is", () => {
-  const wanted = ["limiter", "keys"].flatMap((link) => FAULT_NAMES.map((fault) => `${link}-${fault}`));
-  expect([...EXPERIMENTS.keys()]).toEqual(wanted);
+const names = [...EXPERIMENTS.keys()];
+
+test("every fault of a link is an experiment on the limiter and on the key service", () => {
+  for (const link of ["limiter", "keys"]) for (const fault of FAULT_NAMES) expect(names).toContain(`${link}-${fault}`);
 });
 
-test("an experiment is called by what it breaks", () => {
-  for (const [name, { link, fault }] of EXPERIMENTS) expect(name).toBe(`${link}-${fault}`);
+test("every process can be killed, stopped and ended in order", () => {
+  for (const part of ["limiter", "keys", "api"]) {
+    for (const fault of ["killed", "stopped", "restarted"]) expect(names).toContain(`${part}-${fault}`);
+  }
+});
+
+test("five are played again past the cap", () => {
+  expect(PAST_THE_CAP).toHaveLength(5);
+  for (const name of PAST_THE_CAP) {
+    expect(EXPERIMENTS.get(`${name}-past-the-cap`)).toMatchObject({
+      breaks: EXPERIMENTS.get(name)?.breaks,
+      pastTheCap: true,
+    });
+  }
+});
+
+test("an experiment on one dependency is called by what it breaks, and a link only by faults that there are", () => {
+  for (const [name, { breaks, pastTheCap }] of EXPERIMENTS) {
+    for (const { by, fault } of breaks) if (by === "link") expect(FAULT_NAMES).toContain(fault);
+    const [{ link, fault }, second] = breaks;
+    if (second !== undefined || link === "edge") continue;
+    expect(name).toBe(`${link}-${fault}${pastTheCap === true ? "-past-the-cap" : ""}`);
+  }
 });

@@ -1,5 +1,5 @@
 /** Faults of the way from the API to the key service. Records may serve on from a cache for the revocation budget. */
-import { ofLink } from "./link-experiment.ts";
+import { ofLink } from "./experiment-entry.ts";
 
 export const KEYS_EXPERIMENTS = ofLink("keys", [
   {

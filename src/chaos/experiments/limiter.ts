@@ -1,5 +1,5 @@
 /** Faults of the way from the API to the limiter. */
-import { ofLink } from "./link-experiment.ts";
+import { ofLink } from "./experiment-entry.ts";
 
 export const LIMITER_EXPERIMENTS = ofLink("limiter", [
   {

@@ -163,6 +163,87 @@ const healed = [
 const after = (count: number, outcome: string, fromMs = 7_100): CallLine[] =>
   during(count, outcome, { bucket: "k" }, fromMs);
 
+export const refusesInTime: Specimens = {
+  good: [
+    {
+      name: "refused at the end of the budget",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable", { done_us: 1_400_000, first_us: 1_400_000 }),
+      ),
+    },
+    {
+      name: "the heal ends the waiting of the last ones",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        ...many(5, (at) => call(`waits ${at}`, { atMs: 3_900, tookMs: 2_000 })),
+      ),
+    },
+    {
+      name: "a stray on a busy machine",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...during(30, "429 limiter_unavailable"),
+        call("x", { atMs: 1_200, tookMs: 1_900 }),
+      ),
+    },
+    {
+      name: "both at once: each has its time",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...keysDown,
+        ...many(12, (at) => call(`${at}`, { atMs: 1_100 + at, tookMs: 1_400, outcome: "503" })),
+      ),
+    },
+  ],
+  bad: [
+    {
+      name: "waits until the heal",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...many(12, (at) => call(`${at}`, { atMs: 1_100 + at, tookMs: 2_950, outcome: "429 limiter_unavailable" })),
+      ),
+      says: /after 2950 ms on design\.styles while "refused"; 1250 ms are plenty/,
+    },
+    {
+      name: "gives no answer at all",
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...many(12, (at) => lost(`${at}`, { atMs: 1_100 + at, tookMs: 15_000 }))),
+      says: /indeterminate after 15000 ms/,
+    },
+  ],
+  thin: [
+    { name: "no fault", lines: [call("1")], verdict: "skipped", says: /a fault/ },
+    {
+      name: "few calls",
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...during(3, "429 limiter_unavailable")),
+      verdict: "inconclusive",
+      says: /3 calls/,
+    },
+    {
+      name: "no budget stated",
+      facts: { ...FAULTS, limits: {} },
+      lines: inOrder(...limiterDown, ...during(12, "429 limiter_unavailable")),
+      verdict: "skipped",
+      says: /limiter_budget_ms/,
+    },
+    {
+      name: "took no effect",
+      facts: FAULTS,
+      lines: inOrder(...faultSpan("limiter", "refused", 1_000, 4_000, false), ...during(12, "200")),
+      verdict: "inconclusive",
+      says: /no fault/,
+    },
+  ],
+};
+
 export const recovers: Specimens = {
   good: [
     {

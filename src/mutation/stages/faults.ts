@@ -2,6 +2,7 @@
 
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
+import { readLedger } from "../../target/control-planes.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
 import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";
@@ -29,7 +30,14 @@ const afterRecovery = async ({ view, sendAll }: Bench): Promise<void> => {
 };
 
 const FAULT_STAGE = { tenants: paid(TENANTS), breakable: true } as const;
-const PROVES = ["fails-closed", "recovers", "envelope-fits-subcode", "refused-is-not-charged", "charged-once"];
+const PROVES = [
+  "fails-closed",
+  "refuses-in-time",
+  "recovers",
+  "envelope-fits-subcode",
+  "refused-is-not-charged",
+  "charged-once",
+];
 
 export const limiterRefused: MiniStage = {
   about: "the limiter's link is cut, and healed",
@@ -45,19 +53,26 @@ export const limiterRefused: MiniStage = {
   },
 };
 
+const limiterOf = ({ running }: Bench) => {
+  const limiter = running.administration?.limiter;
+  if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
+  return limiter;
+};
+
+/** By all tenants, as the limiter's store has it. */
+const loadsUsed = async (bench: Bench): Promise<number> => {
+  let sum = 0;
+  for (const { org } of bench.view.tenants) sum += await limiterOf(bench).used(org, "map_loads");
+  return sum;
+};
+
 export const limiterReplyLost: MiniStage = {
   about: "the limiter takes charges, its replies are lost, and it is healed while some calls still wait",
   proves: [...PROVES, "counts-agree"],
   options: FAULT_STAGE,
   play: async (bench) => {
-    const { view, sendAll, running } = bench;
-    const limiter = running.administration?.limiter;
-    if (limiter === undefined) throw new Error("expected a limiter of this stage's own");
-    const used = async (): Promise<number> => {
-      let sum = 0;
-      for (const { org } of view.tenants) sum += await limiter.used(org, "map_loads");
-      return sum;
-    };
+    const { view, sendAll } = bench;
+    const used = () => loadsUsed(bench);
     await sendAll(mixed(view, 6), 3);
     let waiting: Promise<unknown> = Promise.resolve();
     await whileBroken(bench, "limiter", "reply-lost", async () => {
@@ -69,6 +84,29 @@ export const limiterReplyLost: MiniStage = {
     });
     await waiting;
     await afterRecovery(bench);
+  },
+};
+
+export const restartUnsettled: MiniStage = {
+  about: "replies of the limiter are lost, then it is away, and the API is told to end before it can refund",
+  proves: ["refused-is-not-charged", "charged-once"],
+  options: FAULT_STAGE,
+  play: async (bench) => {
+    const { view, sendAll, running, links, silence, tell, stage } = bench;
+    if (links === null) throw new Error(`${stage} needs links that can be broken`);
+    await sendAll(mixed(view, 6), 3);
+    const before = await loadsUsed(bench);
+    links.limiter.setFault("reply-lost");
+    const refused = sendAll(callsOf(view, "maps.loads", 6));
+    await waitUntil(async () => (await loadsUsed(bench)) >= before + 6, { forMs: CHARGED_MS, pollMs: 5 });
+    await links.limiter.refuse();
+    await refused;
+    silence();
+    const ended = running.api?.close();
+    links.limiter.setFault("none");
+    await links.limiter.listenAgain();
+    await ended;
+    tell({ ledger: await readLedger(bench.target.control?.limiter as string, "mutants.") });
   },
 };
 

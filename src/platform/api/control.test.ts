@@ -124,6 +124,8 @@ describe("gauges and deployment", () => {
       { fail_next: { route: "nowhere", mode: "reset", count: 1 } },
       { fail_next: { route: "chat.route", mode: "melt", count: 1 } },
       { clock_offset_ms: "soon" },
+      { slots: -1 },
+      { service_factor: 0 },
     ]) {
       const heard = await on.ask("PATCH", "/deployment", body);
       expect(heard.status).toBe(422);
@@ -143,6 +145,30 @@ describe("gauges and deployment", () => {
       await expect(themes()).rejects.toThrow();
     }
     expect((await themes()).status).toBe(200);
+    await on.quiet();
+  });
+
+  test("an operator makes the work slower, and takes it back", async () => {
+    const change = (body: object) => on.ask("PATCH", "/deployment", body);
+    const stream = { method: "POST", path: "/chat/button/stream", body: {}, credential: secret };
+    const tookMs = async (): Promise<number> => {
+      const began = performance.now();
+      await on.call(stream);
+      return performance.now() - began;
+    };
+    const usualMs = await tookMs();
+    expect((await change({ service_factor: 40 })).status).toBe(200);
+    expect(await tookMs()).toBeGreaterThan(2 * usualMs);
+    await change({ service_factor: 1 });
+    expect((await change({ slots: 0 })).status).toBe(200);
+    const waits = on.call(stream);
+    const first = await Promise.race([
+      waits.then(() => "answered"),
+      new Promise((resolve) => setTimeout(resolve, 200)),
+    ]);
+    expect(first).toBeUndefined();
+    await change({ slots: 64 });
+    expect((await waits).status).toBe(200);
     await on.quiet();
   });
 

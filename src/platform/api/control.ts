@@ -12,6 +12,8 @@ const patchBody = Compile(
     sessions: Type.Optional(Type.Enum(["enabled", "disabled", "not_configured"])),
     global_in_flight: Type.Optional(Type.Integer({ minimum: 0 })),
     org_in_flight: Type.Optional(Type.Integer({ minimum: 0 })),
+    slots: Type.Optional(Type.Integer({ minimum: 0 })),
+    service_factor: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000 })),
     fail_next: Type.Optional(
       Type.Object({
         route: Type.Enum([...ROUTE_NAMES]),
@@ -43,11 +45,14 @@ export const apiControl = (context: ApiContext, gauges: (collectsFirst: boolean)
       throw new RequestError(422, `${wrong?.instancePath || "the body"} ${wrong?.message ?? "does not fit"}`);
     }
     const apply = (): Record<string, unknown> => {
-      const { deployment, shedder, clock } = context;
+      const { deployment, shedder, clock, inference } = context;
       if (offset !== undefined) clock.setOffsetMs(offset);
       if (body.sessions !== undefined) deployment.view.sessions = body.sessions as typeof deployment.view.sessions;
       if (body.global_in_flight !== undefined) shedder.setCaps({ globalInFlight: body.global_in_flight });
       if (body.org_in_flight !== undefined) shedder.setCaps({ orgInFlight: body.org_in_flight });
+      const { slots, service_factor: serviceFactor } = body;
+      if (slots !== undefined) inference.change({ slots });
+      if (serviceFactor !== undefined) inference.change({ serviceFactor });
       if (body.fail_next !== undefined) {
         const { route, mode, after_events, count } = body.fail_next;
         deployment.orderFailure({

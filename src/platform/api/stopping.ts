@@ -35,7 +35,8 @@ export const stopApi = async (
   await Promise.race([closed, pause(LAST_BYTES_MS)]);
   destroyAll();
   await closed;
-  const left = await context.settlement.drain(Math.max(1_000, untilMs - performance.now()));
+  const drainMs = context.parts.refundsSettleOnStop ? Math.max(1_000, untilMs - performance.now()) : 0;
+  const left = await context.settlement.drain(drainMs);
   if (left > 0) context.log.warn({ unsettled: left }, "refunds are left unconfirmed");
   context.settlement.close();
   context.inference.close();

@@ -1,7 +1,10 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
+
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import { breaks } from "../disturbances/disturbance.ts";
+import { waysOf } from "../disturbances/ways.ts";
 import { plannedFor, stageMissing } from "../stages/load-stage.ts";
 import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 
@@ -15,14 +18,14 @@ const RATE_UNKNOWN_PER_S = 200;
 
 const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ? [] : [id])));
 
-/** A link that is broken shows what is decided then, and how long that takes is not asked. */
+/** What is broken shows what is decided then, and how long that takes is not asked. */
 const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
-  disturbance?.kind !== "link-fault" || objectives === true || judges.some((id) => TIMED.has(id));
+  !breaks(disturbance) || objectives === true || judges.some((id) => TIMED.has(id));
 
 export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
   const peaks = new Map<DriverName, number>();
   for (const plan of plans) {
-    if (plan.kind !== "load" || !isAboutTime(plan) || stageMissing(plan, deployment).length > 0) continue;
+    if (plan.kind !== "load" || !isAboutTime(plan) || stageMissing(plan, waysOf(deployment)).length > 0) continue;
     const planned = plannedFor(plan, deployment);
     const peak =
       planned === null

@@ -8,6 +8,7 @@ import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { RateFound } from "../../workload/callers/target-view.ts";
 import type { LeaseKeeper } from "../../workload/lease.ts";
+import type { OwnParts } from "./own-parts.ts";
 
 /** A dependency of a deployment, by the name of its proxy in the target file. */
 export type LinkName = "limiter" | "keys" | "edge";
@@ -42,4 +43,6 @@ export type Deployment = {
   readonly faultsMissing: string;
   /** The watchdog beside what is broken, which heals when this machine is cut off; absent: none is needed. */
   readonly remoteWatch?: RemoteWatch;
+  /** Its processes and stores, where this run started them; nobody else's are ever touched. */
+  readonly own?: OwnParts;
 };

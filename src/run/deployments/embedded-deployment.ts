@@ -3,10 +3,11 @@ import { planSeed } from "../../platform/seed.ts";
 import { redactor } from "../../supervision/redaction.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { findRedis } from "../../tools/find-redis.ts";
 import { createLease } from "../../workload/lease.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Deployment } from "./deployment.ts";
-import { type EmbeddedSettings, startEmbedded } from "./embedded.ts";
+import { EMBEDDED_BUDGETS, type EmbeddedSettings, startEmbedded } from "./embedded.ts";
 import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
 
 /** Small enough for two cores to drive it to three times its capacity. */
@@ -28,21 +29,26 @@ export const plannedEmbedded = (): Target => ({
   name: "embedded",
   base_url: "http://127.0.0.1/v1",
   shedding: "fixed",
-  limits: { replicas: 1, ...EMBEDDED_SETTINGS },
+  limits: { replicas: 1, ...EMBEDDED_SETTINGS, ...EMBEDDED_BUDGETS },
   control: { api: ["http://127.0.0.1"] },
   permits: { writes: true, quota_burn: true, chaos: true },
   ...(planSeed(embeddedTenants(), { makeSecret: () => "planned", adminToken: () => "planned", nowMs: 0 })
     .target as Pick<Target, "tenants" | "credentials">),
 });
 
-export const openEmbedded = async (context: RunContext): Promise<Deployment> => {
+/** What a user may say of the embedded deployment. */
+export type EmbeddedWish = { limiter: "sqlite" | "redis" };
+
+export const openEmbedded = async (context: RunContext, { limiter }: EmbeddedWish): Promise<Deployment> => {
   const { supervisor, folder, seed, events } = context;
+  const redis = limiter === "redis" ? await findRedis() : null;
   events.step("looking for toxiproxy; building what is missing takes two minutes");
   const toxiproxyPath = await context.tool("toxiproxy");
-  events.step("starting the embedded deployment: key service, limiter, toxiproxy, API");
+  const counts = redis === null ? "limiter" : `Redis ${redis.version}`;
+  events.step(`starting the embedded deployment: key service, ${counts}, toxiproxy, API`);
   const settings = EMBEDDED_SETTINGS;
   const tenants = embeddedTenants();
-  const { target, toxiproxy, links } = await startEmbedded({
+  const { target, toxiproxy, links, own } = await startEmbedded({
     supervisor,
     redactor,
     folder,
@@ -50,6 +56,7 @@ export const openEmbedded = async (context: RunContext): Promise<Deployment> => 
     settings,
     tenants,
     seed,
+    ...(redis === null ? {} : { redisPath: redis.path }),
   });
   return {
     target,
@@ -65,10 +72,12 @@ export const openEmbedded = async (context: RunContext): Promise<Deployment> => 
       links: {
         limiter: { proxy: "limiter", listen: links.limiter },
         keys: { proxy: "keys", listen: links.keys },
+        edge: { proxy: "edge", listen: links.edge },
       },
       mayReset: true,
       restart: () => toxiproxy.restart(),
     },
     faultsMissing: "",
+    own,
   };
 };

@@ -12,44 +12,71 @@ import { mintAdminToken } from "../../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../../platform/keys/secret.ts";
 import { planSeed, type SeedTenant } from "../../platform/seed.ts";
 import type { Redactor } from "../../supervision/redaction.ts";
-import type { Child, Supervisor } from "../../supervision/supervisor.ts";
+import type { Supervisor } from "../../supervision/supervisor.ts";
 import { controlSend } from "../../target/control-planes.ts";
 import type { Target } from "../../target/target.ts";
-import { REPOSITORY } from "../environment.ts";
 import type { RunFolder } from "../run-folder.ts";
+import type { OwnParts } from "./own-parts.ts";
+import { type RedisPart, startRedisPart } from "./redis-part.ts";
+import { type RoleStarter, roleStarter } from "./serve-part.ts";
 
 export type EmbeddedSettings = Required<
   Pick<Limits, "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst">
 >;
 
+/** What the platform gives its dependencies, and how long a record may be out of date. */
+export const EMBEDDED_BUDGETS = {
+  limiter_budget_ms: 250,
+  key_service_budget_ms: 1_000,
+  revocation_budget_ms: 1_000,
+} as const;
+
 type Embedded = {
   target: Target;
   toxiproxy: ToxiproxyServer;
-  /** `host:port` of the API's side of each link, for a probe. */
-  links: { limiter: string; keys: string };
+  /** `host:port` of the callers' side of each link, for a probe. */
+  links: { limiter: string; keys: string; edge: string };
+  /** Its processes, to be disturbed. */
+  own: OwnParts;
   /** Files that the children's output went to. */
   logs: string[];
 };
 
-const READY_MS = 20_000;
-const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
-
-type RoleUrls = {
-  api?: string;
-  keys?: string;
-  limiter?: string;
-  control?: { api?: string; keys?: string; limiter?: string };
-};
-
-export const startEmbedded = async (options: {
+type Options = {
   supervisor: Supervisor;
   redactor: Redactor;
   folder: RunFolder;
   toxiproxyPath: string;
+  /** Keeps the counts in a Redis of its own; absent: in the limiter service, in SQLite. */
+  redisPath?: string;
   settings: EmbeddedSettings;
   tenants: SeedTenant[];
   seed: number;
-}): Promise<Embedded> => {
+};
+
+type LimiterStarted = { part: RedisPart["part"]; url: string; control?: string; store: OwnParts["store"] };
+
+const startLimiter = async (
+  { supervisor, redisPath }: Options,
+  startRole: RoleStarter,
+  data: string,
+  logOf: (name: string) => string,
+): Promise<LimiterStarted> => {
+  if (redisPath !== undefined) {
+    const redis = await startRedisPart({
+      supervisor,
+      path: redisPath,
+      folder: join(data, "redis"),
+      log: logOf("limiter"),
+    });
+    return { part: redis.part, url: redis.url, store: { kind: "redis", redis } };
+  }
+  const path = join(data, "limiter.db");
+  const service = await startRole("limiter", "limiter", ["--limiter", `sqlite:${path}`]);
+  return { ...service, store: { kind: "sqlite", path } };
+};
+
+export const startEmbedded = async (options: Options): Promise<Embedded> => {
   const { supervisor, redactor, folder, settings, seed } = options;
   const data = folder.pathOf("platform");
   mkdirSync(data, { recursive: true, mode: 0o700 });
@@ -59,67 +86,51 @@ export const startEmbedded = async (options: {
     FLOODGATE_ADMIN_SECRET: randomBytes(32).toString("hex"),
   };
   const logs: string[] = [];
-
-  const serve = async (name: string, args: string[]): Promise<{ urls: RoleUrls; child: Child }> => {
+  const logOf = (name: string): string => {
     const log = folder.pathOf(`logs/${name}.log`);
     logs.push(log);
-    const child = await supervisor.start({
-      name,
-      command: process.execPath,
-      args: ["--disable-warning=ExperimentalWarning", ENTRY, "serve", ...args],
-      env: { ...secrets, FLOODGATE_END_WITH_STDIN: "1" },
-      ends: "at-stdin-eof",
-      files: { stderr: log },
-    });
-    const line = await child.waitForLine(/^\{.*\}$/, { deadlineMs: READY_MS });
-    return { urls: JSON.parse(line) as RoleUrls, child };
+    return log;
   };
+  const startRole = roleStarter({ supervisor, secrets, logOf });
 
   // The API's upstreams have to be known before it starts, so it comes last.
-  const limiter = await serve("limiter", [
-    ...["--role", "limiter", "--limiter", `sqlite:${join(data, "limiter.db")}`, "--port", "0", "--control-port", "0"],
-  ]);
-  const limiterUrl = limiter.urls.limiter as string;
+  const limiter = await startLimiter(options, startRole, data, logOf);
   const [keys, toxiproxy] = await Promise.all([
-    serve("keys", [
-      ...["--role", "keys", "--keys", `sqlite:${join(data, "keys.db")}`, "--limiter", limiterUrl],
-      ...["--port", "0", "--control-port", "0"],
-    ]),
+    startRole("keys", "keys", ["--keys", `sqlite:${join(data, "keys.db")}`, "--limiter", limiter.url]),
     startToxiproxy({
       path: options.toxiproxyPath,
       start: ({ name, command, args, env, endLast }) =>
         supervisor.start({ name, command, args, env, endLast, ends: "by-signal" }),
     }),
   ]);
-  const keysUrl = keys.urls.keys as string;
   const link = async (name: string, url: string): Promise<string> =>
     (await toxiproxy.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: new URL(url).host })).listen;
-  const links = { limiter: await link("limiter", limiterUrl), keys: await link("keys", keysUrl) };
+  const toLimiter = await link("limiter", limiter.url);
+  const toKeys = await link("keys", keys.url);
 
-  const api = await serve("api", [
-    ...["--role", "api", "--port", "0", "--control-port", "0"],
-    ...["--keys", `http://${links.keys}`, "--limiter", `http://${links.limiter}`],
-    ...["--slots", `${settings.slots}`, "--service-ms", `${settings.service_ms}`],
-    ...["--global-in-flight", `${settings.global_in_flight}`, "--org-in-flight", `${settings.org_in_flight}`],
-    ...["--rate-limit", `${settings.rate_per_s}:${settings.burst}`, "--seed", `${seed}`],
-  ]);
-  const controlOf = (urls: RoleUrls, role: "api" | "keys" | "limiter"): string => urls.control?.[role] as string;
-  const control = {
-    keys: controlOf(keys.urls, "keys"),
-    limiter: controlOf(limiter.urls, "limiter"),
-    api: [controlOf(api.urls, "api")],
-  };
+  const startApi = (name: string) =>
+    startRole(name, "api", [
+      ...["--keys", `http://${toKeys}`, "--limiter", `${new URL(limiter.url).protocol}//${toLimiter}`],
+      ...["--slots", `${settings.slots}`, "--service-ms", `${settings.service_ms}`],
+      ...["--global-in-flight", `${settings.global_in_flight}`, "--org-in-flight", `${settings.org_in_flight}`],
+      ...["--rate-limit", `${settings.rate_per_s}:${settings.burst}`, "--seed", `${seed}`],
+    ]);
+  const api = await startApi("api");
+  const edge = await link("edge", api.url);
+  // Of a limiter in Redis the API shows the ledger.
+  const control = { keys: keys.control, limiter: limiter.control ?? api.control, api: [api.control] };
   const seeded = await seedEmbedded(control.keys, options.tenants, secrets.FLOODGATE_ADMIN_SECRET, redactor);
   return {
     toxiproxy,
-    links,
+    links: { limiter: toLimiter, keys: toKeys, edge },
+    own: { limiter: limiter.part, keys: keys.part, apis: [api.part], store: limiter.store, startApi, startRole },
     logs,
     target: {
       schema: "floodgate/target@1",
       name: "embedded",
-      base_url: api.urls.api as string,
-      key_management_url: api.urls.api as string,
-      tile_url: `${api.urls.api}/maps/tiles/{z}/{x}/{y}`,
+      base_url: api.url,
+      key_management_url: api.url,
+      tile_url: `${api.url}/maps/tiles/{z}/{x}/{y}`,
       control,
       toxiproxy: { api_url: toxiproxy.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       shedding: "fixed",
@@ -127,9 +138,7 @@ export const startEmbedded = async (options: {
       limits: {
         replicas: 1,
         ...settings,
-        limiter_budget_ms: 250,
-        key_service_budget_ms: 1000,
-        revocation_budget_ms: 1000,
+        ...EMBEDDED_BUDGETS,
       },
       permits: { writes: true, quota_burn: true, chaos: true },
       ...seeded,

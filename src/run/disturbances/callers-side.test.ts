@@ -1,10 +1,15 @@
 import { expect, test } from "vitest";
 import type { CallLine } from "../../history/line.ts";
-import { isBack, isSteady, showsFault } from "./callers-side.ts";
+import { isBack, isSilent, isSteady, showsFault } from "./callers-side.ts";
 import { paceOf } from "./pace.ts";
 import { type CallsSeen, createRecentCalls } from "./recent-calls.ts";
 
-const seen = (calls: number, through: number, latencyMsP50 = 5): CallsSeen => ({ calls, through, latencyMsP50 });
+const seen = (calls: number, through: number, latencyMsP50 = 5, tookMsP50 = latencyMsP50): CallsSeen => ({
+  calls,
+  through,
+  latencyMsP50,
+  tookMsP50,
+});
 const line = (atMs: number, outcome: string, tookMs = 5): CallLine =>
   ({ type: "call", sent_us: atMs * 1000, first_us: null, done_us: (atMs + tookMs) * 1000, outcome }) as CallLine;
 
@@ -37,7 +42,16 @@ test("a fault shows as fewer calls that come through or slower ones, never as it
   expect(showsFault(before, seen(20, 18))).toBe(false);
   expect(showsFault(before, seen(20, 20, 105))).toBe(true);
   expect(showsFault(before, seen(20, 20, 9))).toBe(false);
+  // A stream that begins at once and takes its time.
+  expect(showsFault(before, seen(20, 20, 9, 105))).toBe(true);
   expect(showsFault(before, seen(5, 0))).toBe(false);
+});
+
+test("nothing at all that comes back is a fault, once enough is out", () => {
+  expect(isSilent(seen(0, 0), 1.5, 40)).toBe(true);
+  expect(isSilent(seen(1, 0), 1.5, 40)).toBe(false);
+  expect(isSilent(seen(0, 0), 0.5, 100)).toBe(false);
+  expect(isSilent(seen(0, 0), 1.5, 5)).toBe(false);
 });
 
 test("a slow load is given the time that its judges need", () => {

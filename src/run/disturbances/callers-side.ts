@@ -23,10 +23,19 @@ export const isSteady = (now: CallsSeen, wanted: number): boolean =>
 export const isBack = (before: CallsSeen, now: CallsSeen, wanted: number): boolean =>
   now.calls >= wanted && now.calls - now.through <= 1 + 3 * now.calls * (1 - shareOf(before));
 
+const SILENT_S = 1;
+const SILENT_CALLS = 20;
+
+/** So many calls are out, and not one has come back since: whoever should answer does not. */
+export const isSilent = (since: CallsSeen, sinceS: number, ratePerS: number): boolean =>
+  since.calls === 0 && sinceS >= SILENT_S && sinceS * ratePerS >= SILENT_CALLS;
+
 /** Certainly fewer calls come through than before, or they take much longer: something is broken on their way. */
 export const showsFault = (before: CallsSeen, now: CallsSeen): boolean => {
   if (now.calls < ENOUGH_TO_SHOW) return false;
   const most = wilsonInterval(now.through, now.calls)?.high ?? 1;
-  const isSlower = now.latencyMsP50 > SLOWER_TIMES * before.latencyMsP50 + SLOWER_MS;
+  const isSlower = (["latencyMsP50", "tookMsP50"] as const).some(
+    (time) => now[time] > SLOWER_TIMES * before[time] + SLOWER_MS,
+  );
   return most < shareOf(before) - LEAST_DROP || isSlower;
 };

@@ -2,6 +2,7 @@
  * What happens to a deployment during a stage, beside whatever driver makes the load. One that took no effect makes its
  * stage inconclusive.
  */
+import type { StoreErrorName } from "../../chaos/experiments/experiment-entry.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { ExploredLink, FaultEvent } from "../../exploration/fault-schedule.ts";
 import type { FaultLine } from "../../history/line.ts";
@@ -9,18 +10,48 @@ import type { Deployment, LinkName } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RecentCalls } from "./recent-calls.ts";
 
-export type LinkFault = {
-  kind: "link-fault";
+type Breaking = {
   /** Name in reports: `limiter-refused`. */
   name: string;
+  /** At the least; longer where the load is slow or records are cached for longer. */
+  holdMs: number;
+  /** Nothing here brings it about: only commands of the target file do. */
+  onlyByCommand?: true;
+};
+
+export type LinkFault = Breaking & {
+  kind: "link-fault";
   link: LinkName;
   /** A name of chaos/catalogue.ts. */
   fault: string;
-  /** At the least; longer where the load is slow or records are cached for longer. */
-  holdMs: number;
-  /** A fault that no proxy has: only commands of the target file bring it about. */
-  onlyByCommand?: true;
 };
+
+/** A process that is killed, stopped, or ended in order, and brought back. */
+export type ProcessFault = Breaking & {
+  kind: "process-fault";
+  link: "limiter" | "keys" | "api";
+  fault: "killed" | "stopped" | "restarted";
+  /** Which one of several, from 0. */
+  replica?: number;
+};
+
+/** The store behind the limiter answers with errors. */
+export type StoreError = Breaking & { kind: "store-error"; link: "limiter"; fault: StoreErrorName };
+
+/** What an operator may do to a service that works: nothing breaks, and nobody may notice more than its size. */
+export type ServiceChange = Breaking & {
+  kind: "service-change";
+  link: "service";
+  /** `slowed`: each call takes several times as long. `rolling-deploy`: all replicas are replaced, one after the other. */
+  fault: "slowed" | "rolling-deploy";
+};
+
+export type OneFault = LinkFault | ProcessFault | StoreError | ServiceChange;
+
+/** Several at once, put in in this order and taken away in the other. */
+type FaultsAtOnce = Breaking & { kind: "faults-at-once"; parts: readonly OneFault[] };
+
+export type Fault = OneFault | FaultsAtOnce;
 
 /** What an operator changes, one after the other (`PATCH /deployment`); the last puts everything back. */
 export type OperatorChanges = {
@@ -38,7 +69,25 @@ export type FaultsBySchedule = {
   recoveryMs: number;
 };
 
-export type Disturbance = LinkFault | OperatorChanges | FaultsBySchedule;
+export type Disturbance = Fault | OperatorChanges | FaultsBySchedule;
+
+export const faultOf = (disturbance: Disturbance | undefined): Fault | null =>
+  disturbance === undefined || disturbance.kind === "operator-changes" || disturbance.kind === "fault-schedule"
+    ? null
+    : disturbance;
+
+export const partsOf = (fault: Fault): readonly OneFault[] => (fault.kind === "faults-at-once" ? fault.parts : [fault]);
+
+export const breaksEdge = (disturbance: Disturbance | undefined): boolean => {
+  const fault = faultOf(disturbance);
+  return fault !== null && partsOf(fault).some(({ link }) => link === "edge");
+};
+
+/** Whether something is broken by it, as opposed to changed in order: what is broken may cut calls short. */
+export const breaks = (disturbance: Disturbance | undefined): boolean => {
+  const fault = faultOf(disturbance);
+  return fault !== null && partsOf(fault).some(({ kind }) => kind !== "service-change");
+};
 
 export type DisturbanceContext = {
   context: RunContext;

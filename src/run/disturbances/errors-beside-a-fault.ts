@@ -3,11 +3,16 @@
  * deadline of recovery; before and after that they are. The driver's process does not know when that is, so it lets them
  * pass, and they are counted here, on lines as they come.
  */
-import { REFUSAL_OF } from "../../chaos/experiments/link-experiment.ts";
+import { REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
 import type { CallLine, FaultLine } from "../../history/line.ts";
 import { createErrorWatch, isError, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
+import { type Fault, partsOf } from "./disturbance.ts";
 
-const TOLERATED = Object.values(REFUSAL_OF);
+const REFUSALS = Object.values(REFUSAL_OF);
+
+/** What a fault may bring about: refusals, and no answer at all where the API itself or the way to it is broken. */
+export const broughtAboutBy = (fault: Fault): readonly string[] =>
+  partsOf(fault).some(({ link }) => link === "api" || link === "edge") ? [...REFUSALS, "indeterminate"] : REFUSALS;
 
 type ErrorsBesideAFault = {
   /** For the driver: spends from the same lease. */
@@ -18,7 +23,11 @@ type ErrorsBesideAFault = {
   signal: AbortSignal;
 };
 
-export const watchBesideFault = (lease: LeaseKeeper, recoveryMs: number): ErrorsBesideAFault => {
+export const watchBesideFault = (
+  lease: LeaseKeeper,
+  recoveryMs: number,
+  tolerated: readonly string[] = REFUSALS,
+): ErrorsBesideAFault => {
   const watch = createErrorWatch(lease.stated.stopErrorRate);
   const tooMany = new AbortController();
   let fromUs = Number.POSITIVE_INFINITY;
@@ -26,14 +35,14 @@ export const watchBesideFault = (lease: LeaseKeeper, recoveryMs: number): Errors
   return {
     lease: {
       ...lease,
-      left: () => ({ ...lease.left(), tolerated: TOLERATED }),
+      left: () => ({ ...lease.left(), tolerated }),
       get stopped() {
         return lease.stopped;
       },
     },
     call: ({ sent_us: sentUs, done_us: doneUs, outcome }) => {
       const isDuring = doneUs >= fromUs && sentUs <= untilUs;
-      const reason = watch(doneUs, isError(outcome, isDuring ? TOLERATED : []));
+      const reason = watch(doneUs, isError(outcome, isDuring ? tolerated : []));
       if (reason === null || tooMany.signal.aborted) return;
       lease.absorb(NOTHING_SPENT, reason);
       tooMany.abort();

@@ -1,6 +1,6 @@
 /** How long the parts of an experiment last: long enough that, at the rate of its load, there is something to judge by. */
 import type { Limits } from "../../history/stage-facts.ts";
-import type { LinkFault } from "./disturbance.ts";
+import { type Fault, partsOf } from "./disturbance.ts";
 
 export type Pace = {
   /** How many calls show that a deployment is steady, and how many that it is back. */
@@ -24,9 +24,11 @@ const AFTER_CACHE_MS = 2_000;
 const within = (least: number, value: number, most: number): number => Math.min(most, Math.max(least, value));
 
 /** `ratePerS`: calls a second of the load beside it. */
-export const paceOf = ({ link, holdMs }: LinkFault, ratePerS: number, limits: Limits = {}): Pace => {
+export const paceOf = (fault: Fault, ratePerS: number, limits: Limits = {}): Pace => {
+  const { holdMs } = fault;
+  const isOfKeys = partsOf(fault).some(({ link }) => link === "keys");
   const enoughMs = (ENOUGH_CALLS * 1000) / ratePerS;
-  const cacheMs = link === "keys" ? (limits.revocation_budget_ms ?? 0) : 0;
+  const cacheMs = isOfKeys ? (limits.revocation_budget_ms ?? 0) : 0;
   return {
     steadyCalls: Math.round(within(10, ratePerS, 40)),
     backCalls: Math.round(within(5, ratePerS / 2, 20)),

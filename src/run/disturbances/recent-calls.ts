@@ -8,13 +8,18 @@ const DECIDED = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429
 /** Shed before a dependency is asked: says nothing about it. */
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
-/** `through`: of `calls`, those that the limiter and the key service decided. Calls that were shed are not among them. */
-export type CallsSeen = { calls: number; through: number; latencyMsP50: number };
+/** `latencyMsP50`: until the first byte; `tookMsP50`: until the last. `through`: of `calls`, those that the limiter and the key service decided. Calls that were shed are not among them. */
+export type CallsSeen = { calls: number; through: number; latencyMsP50: number; tookMsP50: number };
 
 export type RecentCalls = {
   add(line: CallLine): void;
   /** At most `most` of the newest calls that were sent since a moment (microseconds of the run's clock). */
   newest(sinceUs: number, most?: number): CallsSeen;
+};
+
+const medianMs = (us: number[]): number => {
+  us.sort((one, other) => one - other);
+  return (us[us.length >> 1] ?? 0) / 1000;
 };
 
 export const createRecentCalls = (): RecentCalls => {
@@ -27,12 +32,11 @@ export const createRecentCalls = (): RecentCalls => {
     },
     newest: (sinceUs, most = KEPT) => {
       const seen = kept.filter(({ sent_us: sentUs }) => sentUs >= sinceUs).slice(-most);
-      const latencies = seen.map(({ sent_us, first_us, done_us }) => (first_us ?? done_us) - sent_us);
-      latencies.sort((one, other) => one - other);
       return {
         calls: seen.length,
         through: seen.filter(({ outcome }) => /^2/.test(outcome) || DECIDED.has(outcome)).length,
-        latencyMsP50: (latencies[latencies.length >> 1] ?? 0) / 1000,
+        latencyMsP50: medianMs(seen.map(({ sent_us, first_us, done_us }) => (first_us ?? done_us) - sent_us)),
+        tookMsP50: medianMs(seen.map(({ sent_us, done_us }) => done_us - sent_us)),
       };
     },
   };

@@ -13,9 +13,14 @@ const names = (more: Partial<Target> | null, asked: string[] = [], short = false
 const toxiproxy = { api_url: "http://127.0.0.1:1", proxies: { limiter: "l" } };
 
 test("without names it is all that the deployment can have", () => {
-  expect(names(null)).toEqual([...EXPERIMENTS.keys()]);
-  expect(names({ toxiproxy })).toEqual([...EXPERIMENTS.keys()].filter((name) => name.startsWith("limiter-")));
-  const faults = { "keys.refused": { inject: [], heal: [] }, "limiter.stopped": { inject: [], heal: [] } };
+  const all = [...EXPERIMENTS.values()];
+  expect(names(null)).toEqual(all.filter(({ store }) => store !== "redis").map(({ name }) => name));
+  const onItsLink = all.filter(({ breaks }) => breaks.every(({ by, link }) => by === "link" && link === "limiter"));
+  const caps = { global_in_flight: 10 };
+  expect(names({ toxiproxy, limits: caps })).toEqual(onItsLink.map(({ name }) => name));
+  expect(names({ toxiproxy })).toEqual(onItsLink.flatMap(({ name, pastTheCap }) => (pastTheCap ? [] : name)));
+  const none = { inject: [], heal: [] };
+  const faults = { "keys.refused": none, "limiter.stopped": none, "service.slowed": none };
   expect(names({ faults })).toEqual(["keys-refused", "limiter-stopped"]);
 });
 
@@ -27,6 +32,7 @@ test("--short is each dependency gone, and silent afterwards; names win over it"
 
 test("what cannot be meant is answered with a sentence", () => {
   expect(() => names(null, ["limiter-refused", "down"])).toThrow(/"down"; there are:\n {2}limiter-refused/);
+  expect(() => names(null, ["limiter-oom"])).toThrow("expected --limiter redis");
   expect(() => names({})).toThrow("no way to break a dependency");
   expect(() => names({ faults: { "the limiter": { inject: [], heal: [] } } })).toThrow('got "the limiter"');
 });

@@ -1,6 +1,6 @@
 /** Which experiments a command plays: those that were named, or all that the deployment can have. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import type { LinkExperiment } from "../../chaos/experiments/link-experiment.ts";
+import type { Breakage, BrokenPart, ExperimentEntry } from "../../chaos/experiments/experiment-entry.ts";
 import type { Target } from "../../target/target.ts";
 
 /** A user's mistake. */
@@ -9,24 +9,26 @@ export class UsageError extends Error {
 }
 
 /** With `--short`, as in the main job: the dependency is gone, or silent after it has done what it was asked. */
-const SHORT_FAULTS = ["refused", "reply-lost"];
-const KEY = /^(limiter|keys)\.([a-z0-9][a-z0-9-]*)$/;
+const SHORT = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];
+const KEY = /^(limiter|keys|api|service|edge)\.([a-z0-9][a-z0-9-]*)$/;
+/** What stages of scenarios do, and no experiment. */
+const OF_SCENARIOS = "service";
 
 /** The experiments that a target file's own commands bring about; those of the catalogue keep what must hold of them. */
-const byCommands = ({ faults = {} }: Target): LinkExperiment[] =>
-  Object.keys(faults).map((key) => {
+const byCommands = ({ faults = {} }: Target): ExperimentEntry[] =>
+  Object.keys(faults).flatMap((key) => {
     const [, link, fault] = KEY.exec(key) ?? [];
     if (link === undefined || fault === undefined) {
       throw new UsageError(
-        `faults of the target file: expected names such as "limiter.refused" (limiter or keys, a dot, a fault in small letters), but got "${key}"`,
+        `faults of the target file: expected names such as "limiter.refused" (limiter, keys, api, edge or service, a dot, a fault in small letters), but got "${key}"`,
       );
     }
+    if (link === OF_SCENARIOS) return [];
     const known = EXPERIMENTS.get(`${link}-${fault}`);
     return (
       known ?? {
         name: `${link}-${fault}`,
-        link: link as LinkExperiment["link"],
-        fault,
+        breaks: [{ by: "command", link: link as BrokenPart, fault }],
         refuses: "some",
         holds: "what is refused because of it is refused as the contract says, and what is admitted is charged once",
       }
@@ -34,26 +36,29 @@ const byCommands = ({ faults = {} }: Target): LinkExperiment[] =>
   });
 
 /** All of the catalogue, and what the target file adds. */
-export const experimentsFor = (target: Target | null): ReadonlyMap<string, LinkExperiment> =>
+export const experimentsFor = (target: Target | null): ReadonlyMap<string, ExperimentEntry> =>
   new Map([...EXPERIMENTS, ...(target === null ? [] : byCommands(target)).map((one) => [one.name, one] as const)]);
 
-/** Those that the deployment has a proxy or a command for; `null` stands for the embedded one, which has all. */
-const possible = (target: Target | null): LinkExperiment[] => {
+/** Those that the deployment has a proxy or a command for; the embedded one (`null`) has all that its store can have. */
+const possible = (target: Target | null, limiter: "sqlite" | "redis"): ExperimentEntry[] => {
   const all = [...experimentsFor(target).values()];
-  if (target === null) return all;
-  const { toxiproxy, faults = {} } = target;
+  if (target === null) return all.filter(({ store = limiter }) => store === limiter);
+  const { toxiproxy, faults = {}, limits } = target;
+  const canBreak = ({ by, link, fault }: Breakage): boolean =>
+    `${link}.${fault}` in faults || (by === "link" && toxiproxy?.proxies[link] !== undefined);
   return all.filter(
-    ({ name, link, fault }) =>
-      `${link}.${fault}` in faults || (toxiproxy?.proxies[link] !== undefined && EXPERIMENTS.has(name)),
+    ({ breaks, pastTheCap }) =>
+      breaks.every(canBreak) && (pastTheCap !== true || limits?.global_in_flight !== undefined),
   );
 };
 
-/** Throws `UsageError`: a name that is not known, or a target file with no way to break anything. */
+/** Throws `UsageError`: a name that is not known, one that this store cannot have, or no way to break anything. */
 export const chosenExperiments = (
   target: Target | null,
   names: readonly string[],
   short: boolean,
-): readonly LinkExperiment[] => {
+  limiter: "sqlite" | "redis" = "sqlite",
+): readonly ExperimentEntry[] => {
   const known = experimentsFor(target);
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
@@ -61,13 +66,20 @@ export const chosenExperiments = (
       `there is no experiment ${unknown.map((name) => `"${name}"`).join(", ")}; there are:\n  ${[...known.keys()].join("\n  ")}`,
     );
   }
-  if (names.length > 0) return [...new Set(names)].map((name) => known.get(name) as LinkExperiment);
-  const here = possible(target);
+  if (names.length > 0) {
+    const chosen = [...new Set(names)].map((name) => known.get(name) as ExperimentEntry);
+    const wrong = target === null && chosen.find(({ store = limiter }) => store !== limiter);
+    if (wrong) {
+      throw new UsageError(`${wrong.name} needs a limiter in ${wrong.store}: expected --limiter ${wrong.store}`);
+    }
+    return chosen;
+  }
+  const here = possible(target, limiter);
   if (here.length === 0) {
     throw new UsageError(
       "the target file names no way to break a dependency: expected `toxiproxy` with `proxies` for limiter or keys, or `faults` with commands",
     );
   }
-  const some = here.filter(({ fault }) => SHORT_FAULTS.includes(fault));
+  const some = here.filter(({ name }) => SHORT.includes(name));
   return short && some.length > 0 ? some : here;
 };

@@ -2,6 +2,7 @@
 
 import { whyNoWatchdog } from "../../chaos/watchdog-client.ts";
 import type { Target } from "../../target/target.ts";
+import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
@@ -11,25 +12,26 @@ import { playStages } from "../stages/play-stages.ts";
 import type { StageOutcome } from "../stages/stage-outcome.ts";
 import type { StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
-import { brokenLink } from "../suites/parts.ts";
+import { experimentStage } from "../suites/experiment-stage.ts";
 import { chosenExperiments } from "./chosen.ts";
 import { healBeforehand } from "./heal-left-open.ts";
 import { requireWholeProxies } from "./proxies-are-whole.ts";
 
-type ChaosWish = DeploymentWish & {
-  /** Empty: all that the deployment can have. */
-  names: readonly string[];
-  short: boolean;
-};
+type ChaosWish = DeploymentWish &
+  EmbeddedWish & {
+    /** Empty: all that the deployment can have. */
+    names: readonly string[];
+    short: boolean;
+  };
 
 type ChaosRun = Omit<RunRequest, "targets" | "profile" | "required"> & ChaosWish;
 
 /** The same for a plan and for a run. */
-export const chaosStages = ({ names, short }: Pick<ChaosWish, "names" | "short">): StagesWish => ({
+export const chaosStages = ({ names, short, limiter }: Pick<ChaosWish, "names" | "short" | "limiter">): StagesWish => ({
   short,
   stages: (given) => {
     const target = given.embedded ? null : given.target;
-    return chosenExperiments(target, names, short).map((experiment) => brokenLink(given, experiment));
+    return chosenExperiments(target, names, short, limiter).map((entry) => experimentStage(given, entry));
   },
 });
 
@@ -57,7 +59,11 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
     if (missing !== null) throw new GuardError([missing]);
   }
   if (request.healFirst === true) await healBeforehand(request.reports, request.events.warning);
-  await requireWholeProxies(target, new Set(chosen.map(({ link }) => link)), request.reports);
+  await requireWholeProxies(
+    target,
+    new Set(chosen.flatMap(({ breaks }) => breaks.map(({ link }) => link))),
+    request.reports,
+  );
   return prepared;
 };
 
@@ -77,11 +83,11 @@ const requiredOf = ({ names }: ChaosWish): string[] => names.map((name) => `reac
 export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
   const { targetFile, replay } = request;
   const targets: PreparedTarget[] = [];
-  if (targetFile === undefined) chosenExperiments(null, request.names, request.short);
+  if (targetFile === undefined) chosenExperiments(null, request.names, request.short, request.limiter);
   else targets.push(await prepare(request, targetFile));
   const required = (): string[] => requiredOf(request);
   return recordRun({ ...request, profile: "chaos", targets, required }, async (context) => {
-    const deployment = await openDeployment(context);
+    const deployment = await openDeployment(context, request);
     // What an experiment has left broken is not broken further.
     const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
       if (left.length === 0) return false;

@@ -5,7 +5,7 @@ import { type Finding, type Searched, searchSchedules } from "../../exploration/
 import { type Player, startVirtualPlayer } from "../../exploration/virtual-player.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
-import { faultRecords } from "../disturbances/link-fault.ts";
+import { faultRecords } from "../disturbances/fault-beside-load.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { RunContext } from "../run-context.ts";
 import type { StageOutcome } from "../stages/stage-outcome.ts";

@@ -8,9 +8,10 @@ import type { Claim } from "../../history/run-document.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { RAMPS } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import { waysOf } from "../disturbances/ways.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { EVERYWHERE, STREAMS } from "../suites/judges.ts";
-import { plannedFor, playLoadStage } from "./load-stage.ts";
+import { plannedFor, playLoadStage, stageMissing } from "./load-stage.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 const callsOf = (lines: readonly Line[], driver: string): CallLine[] =>
@@ -23,6 +24,8 @@ export const findCapacity = async (context: RunContext, deployment: Deployment, 
   const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
   if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
   if (context.signal.aborted || stoppedBy(context) !== null) return;
+  // What will be skipped needs no rate.
+  if (stageMissing(plan, waysOf(deployment)).length > 0) return;
   const story = RAMPS[kind];
   const ramp: LoadStage = {
     kind: "load",

@@ -23,18 +23,19 @@ import { k6ScheduleUs } from "../../workload/k6-executor.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Reach, Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
-import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
-import type { Disturbed } from "../disturbances/disturbance.ts";
-import { watchBesideFault } from "../disturbances/errors-beside-a-fault.ts";
+import { disturb } from "../disturbances/disturb.ts";
+import { type Disturbed, faultOf } from "../disturbances/disturbance.ts";
+import { broughtAboutBy, watchBesideFault } from "../disturbances/errors-beside-a-fault.ts";
+import { faultRecords } from "../disturbances/fault-beside-load.ts";
 import { faultFacts } from "../disturbances/fault-facts.ts";
-import { faultRecords } from "../disturbances/link-fault.ts";
 import { createRecentCalls } from "../disturbances/recent-calls.ts";
+import { disturbanceMissing, type Ways, waysOf } from "../disturbances/ways.ts";
 import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { watchMachineUse } from "./machine-use.ts";
 import { sloClaims } from "./objectives.ts";
 import { observe, observedStage } from "./observers.ts";
-import { type PlannedLoad, plannedLoad } from "./planned-load.ts";
+import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
@@ -64,11 +65,11 @@ export const plannedFor = (plan: LoadStage, deployment: Known, view = viewWith(d
   });
 
 /** What the deployment lacks for the stage, by name. */
-export const stageMissing = (
-  plan: LoadStage,
-  deployment: Pick<Deployment, "target" | "faults" | "faultsMissing">,
-  view: TargetView = viewOf(deployment.target),
-): string[] => [...storyOfPlan(plan).missing(view), ...disturbanceMissing(plan.disturbance, deployment)];
+export const stageMissing = (plan: LoadStage, ways: Ways, view: TargetView = viewOf(ways.target)): string[] => [
+  ...storyOfPlan(plan).missing(view),
+  ...disturbanceMissing(plan.disturbance, ways),
+  ...capMissing(plan, ways.target),
+];
 
 const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
   if (plan.driver === "open-loop") return driveOpenLoop;
@@ -99,8 +100,12 @@ const play = async (
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
-  const { recovery_deadline_ms: recoveryMs } = faultFacts(plan.disturbance, ratePerS, deployment.target.limits);
-  const errors = recoveryMs === undefined ? undefined : watchBesideFault(deployment.lease, recoveryMs);
+  const { recovery_deadline_ms: recoveryMs } = faultFacts(disturbance, ratePerS, deployment.target.limits);
+  const fault = faultOf(disturbance);
+  const errors =
+    recoveryMs === undefined
+      ? undefined
+      : watchBesideFault(deployment.lease, recoveryMs, fault === null ? undefined : broughtAboutBy(fault));
   const drive: Drive = {
     job,
     secrets: deployment.secrets,
@@ -209,7 +214,7 @@ export const playLoadStage = async (
     Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, used === undefined ? {} : { used }]),
   );
   const view = viewWith(deployment, readings);
-  const lacking = stageMissing(plan, deployment, view);
+  const lacking = stageMissing(plan, waysOf(deployment), view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const planned = plannedFor(plan, deployment, view);

@@ -1,8 +1,8 @@
 /** What a run of stages would send and spend. Reads the target file and nothing else: no secret, no lock, no folder, no call. */
 import type { Target } from "../../target/target.ts";
-import type { LinkName } from "../deployments/deployment.ts";
-import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
+import { type EmbeddedWish, plannedEmbedded } from "../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
+import type { Ways } from "../disturbances/ways.ts";
 import { readTarget } from "../prepare-target.ts";
 import { stageMissing } from "./load-stage.ts";
 import {
@@ -14,11 +14,12 @@ import {
   stagesFor,
 } from "./stages-for.ts";
 
-export type PlanRequest = DeploymentWish & {
-  stages: StagesWish;
-  /** Why the command would refuse this target, beside the guard's own reasons. */
-  refusals?(target: Target): readonly string[];
-};
+export type PlanRequest = DeploymentWish &
+  Partial<EmbeddedWish> & {
+    stages: StagesWish;
+    /** Why the command would refuse this target, beside the guard's own reasons. */
+    refusals?(target: Target): readonly string[];
+  };
 
 type StagesPlan = {
   schema: "floodgate/plan@1";
@@ -34,23 +35,26 @@ const faultsMissing = (target: Target): string | null => {
   return target.permits?.chaos === true ? remoteProxy(target) : "permits.chaos of the target file is not true";
 };
 
-export const planStages = async ({ targetFile, owned, stages: wish, refusals }: PlanRequest): Promise<StagesPlan> => {
+export const planStages = async ({
+  targetFile,
+  owned,
+  limiter = "sqlite",
+  stages: wish,
+  refusals,
+}: PlanRequest): Promise<StagesPlan> => {
   const embedded = targetFile === undefined;
   const read = embedded ? null : await readTarget(targetFile, owned, intentOf(wish));
   const target = read?.target ?? plannedEmbedded();
   const without = embedded ? null : faultsMissing(target);
-  const isProxied = (link: LinkName): boolean =>
-    without === null && (embedded || target.toxiproxy?.proxies[link] !== undefined);
-  const stages = stagesFor({ target, embedded }, wish).map((plan) => {
+  const ways: Ways = {
+    target,
+    isProxied: (link) => without === null && (embedded || target.toxiproxy?.proxies[link] !== undefined),
+    proxyMissing: without ?? "",
+    ownStore: embedded ? limiter : null,
+  };
+  const stages = stagesFor({ target, embedded, limiter }, wish).map((plan) => {
     if (plan.kind === "verify") return planOfStage(plan, { target, embedded }, []);
-    const { disturbance, ...undisturbed } = plan;
-    const isReachable = disturbance?.kind === "link-fault" && isProxied(disturbance.link);
-    const missing = stageMissing(isReachable ? undisturbed : plan, {
-      target,
-      faults: null,
-      faultsMissing: without ?? "it is not in `toxiproxy.proxies`",
-    });
-    return planOfStage(plan, { target, embedded }, missing);
+    return planOfStage(plan, { target, embedded }, stageMissing(plan, ways));
   });
   return {
     schema: "floodgate/plan@1",

@@ -1,4 +1,5 @@
 /** The load of a stage on one deployment: the story's own or the user's, inside what the target file permits. */
+import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import {
@@ -28,6 +29,14 @@ export const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | und
   ...(durationS === undefined ? {} : { durationS }),
   ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),
 });
+
+/** What a load that is to fill the in-flight cap lacks on a target, by name. */
+export const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
+  if (pastTheCap !== true) return [];
+  if (limits?.global_in_flight === undefined) return ["`limits.global_in_flight` (to load past it)"];
+  const mostPerS = SHARE_OF_PERMIT * (permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
+  return mostPerS >= ratePerS ? [] : [`\`permits.load_max_rps\` of ${Math.ceil(ratePerS / SHARE_OF_PERMIT)} or more`];
+};
 
 /** A suite knows what its stages reach on the deployment that it was made for, and what its disturbances bring about. */
 const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileWish, embedded: boolean): Reach =>

@@ -1,19 +1,30 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "../deployments/deployment.ts";
+import { deploymentFor } from "../deployments/for-stage.ts";
+import { createPooledRefusals } from "../experiments/pooled-refusals.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
-import { driverOf, type StagePlan } from "./stage-plan.ts";
+import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
+
+const playOn = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<StageOutcome> => {
+  const { deployment: asNeeded, close } = await deploymentFor(plan, deployment);
+  try {
+    return await playLoadStage(context, asNeeded, plan);
+  } finally {
+    await close();
+  }
+};
 
 const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan): Promise<StageOutcome> => {
   if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
   if (plan.driver === "autocannon") return playClosedLoop(context, deployment, plan);
   await findCapacity(context, deployment, plan);
-  return playLoadStage(context, deployment, plan);
+  return playOn(context, deployment, plan);
 };
 
 const isWatched = (plan: StagePlan): boolean => plan.kind === "load" && plan.growth === true;
@@ -43,13 +54,16 @@ const playAll = async (
   isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean,
   watch: GrowthWatch | null,
 ): Promise<void> => {
+  const pooled = createPooledRefusals();
   for (const [at, plan] of plans.entries()) {
     if (context.signal.aborted || stoppedBy(context) !== null) return;
     context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
     if (isWatched(plan)) watch?.look();
     const outcome = await playStage(context, deployment, plan);
+    if (outcome.faults.length > 0) pooled.see(outcome.lines);
     await watch?.rest();
     await context.addStage(outcome);
     if (isEnough(outcome, plans.slice(at + 1))) return;
   }
+  context.addClaims(pooled.claims(deployment.target.limits, context.replay));
 };

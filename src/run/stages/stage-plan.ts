@@ -23,6 +23,10 @@ export type LoadStage = {
   /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];
   disturbance?: Disturbance;
+  /** The load is to fill the in-flight cap, so the cap has to be known and `ratePerS` permitted. */
+  pastTheCap?: true;
+  /** API replicas of the embedded deployment; anybody else's has those that it has. */
+  replicas?: number;
   /**
    * What must have been seen on the embedded deployment, or because of the disturbance; else the story says what it reaches
    * on this target. Outcomes are as in `by_outcome`.

@@ -57,7 +57,9 @@ export const planOfStage = (
   const { name, driver } = plan;
   if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
   if (driver === "autocannon") return { name, driver, ...plannedClosedLoop(plan, target), lacks };
-  const planned = plannedFor(plan, { target, embedded, found: {} });
+  const { replicas } = plan;
+  const sized = embedded && replicas !== undefined ? { ...target, limits: { ...target.limits, replicas } } : target;
+  const planned = plannedFor(plan, { target: sized, embedded, found: {} });
   // A ramp finds the rate first; until then only the permitted one is known.
   if (planned === null) {
     const seconds = (plan.durationS ?? RATE_UNKNOWN_S) + RAMP_S;

@@ -1,9 +1,11 @@
-/** What CI runs every night: all rules, an ordinary day, five minutes of the soak, every overload, and every fault that a link can have. */
+/** What CI runs every night: all rules, an ordinary day, five minutes of the soak, every overload, and everything that can be broken. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import type { StagePlan } from "../stages/stage-plan.ts";
+import type { ExperimentEntry } from "../../chaos/experiments/experiment-entry.ts";
+import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
+import { brownout, coldStart, replicaLost, rollingDeploy } from "./disturbed.ts";
+import { experimentStage } from "./experiment-stage.ts";
 import {
   afterLoad,
-  brokenLink,
   chatPastCapacity,
   noisyNeighbour,
   rateLimitEdge,
@@ -13,11 +15,23 @@ import {
   verifyStage,
 } from "./parts.ts";
 import { soakMix } from "./soak.ts";
-import type { Suite } from "./suite.ts";
+import type { Suite, SuiteFor } from "./suite.ts";
+
+/** The embedded deployment has one store; of anybody else's it is not known, and what cannot be played is skipped by name. */
+const experimentsHere = ({ embedded, limiter = "sqlite" }: SuiteFor): ExperimentEntry[] =>
+  [...EXPERIMENTS.values()].filter(({ store = limiter }) => !embedded || store === limiter);
+
+/** Half of them by k6: a disturbance is beside any driver. */
+const disturbedScenarios = (): LoadStage[] => [
+  { ...brownout(), driver: "k6", reaches: ["200", "429 b2b_overloaded"] },
+  replicaLost(),
+  { ...rollingDeploy(), driver: "k6" },
+  coldStart(),
+];
 
 export const nightly: Suite = {
   name: "nightly",
-  purpose: "all rules, an ordinary day, every overload, every fault of a link: at most 30 minutes",
+  purpose: "all rules, an ordinary day, every overload, everything broken once: at most 30 minutes",
   stages: (given): StagePlan[] => [
     verifyStage(given),
     steadyMix(120),
@@ -27,7 +41,8 @@ export const nightly: Suite = {
     noisyNeighbour(60),
     spikeAndRecover(120),
     tileQuotaStampede(),
-    ...[...EXPERIMENTS.values()].map((experiment) => brokenLink(given, experiment)),
+    ...disturbedScenarios(),
+    ...experimentsHere(given).map((experiment) => experimentStage(given, experiment)),
     ...afterLoad(given),
   ],
 };

@@ -1,12 +1,4 @@
 /** Stages that several suites have, each as a function of what differs. */
-import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import { type LinkExperiment, REFUSAL_OF } from "../../chaos/experiments/link-experiment.ts";
-import { runtimeCallers } from "../../workload/callers/callers.ts";
-import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
-import { evenly } from "../../workload/callers/tenants.ts";
-import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { profilePeakPerS } from "../../workload/load-profiles.ts";
-import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
 import type { LoadStage, VerifyStage } from "../stages/stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import { loadStage, type SuiteFor } from "./suite.ts";
@@ -102,62 +94,3 @@ export const spikeAndRecover = (durationS: number): LoadStage =>
     judges: [...EVERYWHERE, ...STREAMS, "sheds-only-over-the-cap"],
     reaches: ["200"],
   });
-
-/** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
-const RATE_BROKEN_EMBEDDED_PER_S = { limiter: 40, keys: 12 } as const;
-const BUDGET_MS = 1_000;
-const SHARE_OF_CAP = 0.5;
-
-/** Calls per second; `undefined`: what the story gives fits. */
-const rateBeside = (link: LinkExperiment["link"], { target, embedded }: SuiteFor): number | undefined => {
-  if (embedded) return RATE_BROKEN_EMBEDDED_PER_S[link];
-  const view = viewOf(target);
-  const { limits = {} } = target;
-  const budgetMs = (link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms) ?? BUDGET_MS;
-  const { org } = sharesOf(evenly(runtimeCallers(view)));
-  const caps = inFlightCaps(view);
-  const atOnce = Math.min(caps.all ?? Number.POSITIVE_INFINITY, (caps.org ?? Number.POSITIVE_INFINITY) / (org || 1));
-  const most = (SHARE_OF_CAP * atOnce * 1000) / budgetMs;
-  const own = brokenDependency.profile(view, {});
-  return own === null || profilePeakPerS(own) <= most ? undefined : most;
-};
-
-/** A fault within the budget is one that callers need not see; elsewhere than here, so is one that a second try hides. */
-const reachesOf = ({ link, refuses }: LinkExperiment, embedded: boolean): string[] =>
-  refuses === "all" || (refuses === "some" && embedded) ? [REFUSAL_OF[link]] : ["200"];
-
-/** A link that is broken and mended under load. */
-export const brokenLink = (given: SuiteFor, experiment: LinkExperiment, holdMs = 3_000): LoadStage => {
-  const { name, link, fault } = experiment;
-  const ratePerS = rateBeside(link, given);
-  return {
-    kind: "load",
-    name,
-    driver: "open-loop",
-    story: "broken-dependency",
-    durationS: 60,
-    ...(ratePerS === undefined ? {} : { ratePerS }),
-    judges: [
-      ...["fails-closed", "recovers", "first-failing-check-decides", "counts-agree"],
-      ...["charged-once", "slots-are-given-back", "organizations-do-not-share"],
-      // They judge refusals, and where none is due there is nothing to see.
-      ...(experiment.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
-    ],
-    disturbance: {
-      kind: "link-fault",
-      name,
-      link,
-      fault,
-      holdMs,
-      ...(EXPERIMENTS.has(name) ? {} : { onlyByCommand: true as const }),
-    },
-    reaches: reachesOf(experiment, given.embedded),
-  };
-};
-
-/** One of the catalogue, by its name. */
-export const brokenLinkOf = (given: SuiteFor, name: string): LoadStage => {
-  const experiment = EXPERIMENTS.get(name);
-  if (experiment === undefined) throw new Error(`there is no experiment "${name}"`);
-  return brokenLink(given, experiment);
-};

@@ -2,6 +2,7 @@
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
+import { DISTURBED } from "./disturbed.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import {
   chatPastCapacity,
@@ -17,7 +18,7 @@ const DEFAULT_S = 15;
 const KNOWN: ReadonlyMap<string, LoadStage> = new Map(
   [
     ...[chatPastCapacity(DEFAULT_S), noisyNeighbour(DEFAULT_S), rateLimitEdge(DEFAULT_S), spikeAndRecover(DEFAULT_S)],
-    ...[steadyMix(DEFAULT_S), tileQuotaStampede()],
+    ...[steadyMix(DEFAULT_S), tileQuotaStampede(), ...DISTURBED],
   ].map((stage) => [stage.story, stage]),
 );
 

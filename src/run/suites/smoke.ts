@@ -1,7 +1,8 @@
 /** The main job: every rule and every refusal once, both overloads, and each link broken in two ways. At most three minutes. */
 import type { StagePlan } from "../stages/stage-plan.ts";
+import { experimentNamed } from "./experiment-stage.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
-import { afterLoad, brokenLinkOf, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
+import { afterLoad, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
 import { loadStage, type Suite } from "./suite.ts";
 
 const everyRoute = loadStage({
@@ -49,10 +50,10 @@ export const smoke: Suite = {
     rateLimitEdge(4),
     chatPastCapacity(10),
     tileQuotaStampede(),
-    brokenLinkOf(given, "limiter-refused"),
-    brokenLinkOf(given, "limiter-reply-lost"),
-    brokenLinkOf(given, "keys-refused"),
-    brokenLinkOf(given, "keys-reply-lost"),
+    experimentNamed(given, "limiter-refused"),
+    experimentNamed(given, "limiter-reply-lost"),
+    experimentNamed(given, "keys-refused"),
+    experimentNamed(given, "keys-reply-lost"),
     ...afterLoad(given),
   ],
 };

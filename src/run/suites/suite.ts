@@ -5,6 +5,8 @@ import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 export type SuiteFor = {
   target: Target;
   embedded: boolean;
+  /** Where the embedded deployment keeps its counts (default sqlite). */
+  limiter?: "sqlite" | "redis";
 };
 
 export type Suite = {

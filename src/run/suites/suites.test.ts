@@ -17,7 +17,7 @@ test.each(plans)("%s: stage $name names only what there is", (_suite, plan) => {
   const known = INVARIANTS.map(({ id }) => id);
   expect(plan.judges.filter((id) => !known.includes(id))).toEqual([]);
   expect(new Set(plan.judges).size, "each judge once").toBe(plan.judges.length);
-  const outcomes = ["200", "200 error", ...OUTCOMES];
+  const outcomes = ["200", "200 error", "indeterminate", ...OUTCOMES];
   expect((plan.reaches ?? []).filter((outcome) => !outcomes.includes(outcome))).toEqual([]);
   const { disturbance } = plan;
   if (disturbance?.kind === "link-fault") expect(FAULT_NAMES).toContain(disturbance.fault);

@@ -1,17 +1,21 @@
-/** A fault on a link beside a running load: the load's own lines show what is steady and what has recovered. */
+/** A fault beside a running load: the load's own lines show what is steady and what has recovered. */
 import { type ExperimentSteps, type Outcome, runExperiment } from "../../chaos/experiment.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine } from "../../history/line.ts";
 import type { FaultRecord } from "../../history/run-document.ts";
-import { pause } from "../../supervision/waiting.ts";
-import { type LinkBreaker, linkBreaker } from "./break-link.ts";
-import { ENOUGH_TO_SHOW, isBack, isSteady, showsFault } from "./callers-side.ts";
-import type { DisturbanceContext, Disturbed, LinkFault } from "./disturbance.ts";
+import { pause, waitUntil } from "../../supervision/waiting.ts";
+import type { Breaker } from "./breaker.ts";
+import { breakerFor } from "./breaker-for.ts";
+import { ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./callers-side.ts";
+import { type DisturbanceContext, type Disturbed, type Fault, partsOf } from "./disturbance.ts";
 import { type Pace, paceOf } from "./pace.ts";
-import type { CallsSeen, RecentCalls } from "./recent-calls.ts";
+import type { CallsSeen } from "./recent-calls.ts";
 
 /** Calls that are looked at for an effect: the newest, so that the first ones after the fault do not hide it. */
 const EFFECT_CALLS = 2 * ENOUGH_TO_SHOW;
+
+/** On a busy machine k6 takes its time to compile a script. */
+const FIRST_CALL_MS = 30_000;
 
 type Moments = {
   beganUs: number;
@@ -21,12 +25,21 @@ type Moments = {
   hitCallers?: boolean;
 };
 
-const stepsOf = (breaker: LinkBreaker, recent: RecentCalls, moments: Moments, pace: Pace): ExperimentSteps => {
-  let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0 };
+const stepsOf = (breaker: Breaker, beside: DisturbanceContext, moments: Moments, pace: Pace): ExperimentSteps => {
+  const { recent, ratePerS, context } = beside;
+  /** What callers see of it, where it cannot be seen itself. */
+  const showsToCallers = (): boolean => {
+    const sinceS = (context.nowUs() - moments.askedUs) / 1_000_000;
+    return (
+      showsFault(before, recent.newest(moments.askedUs, EFFECT_CALLS)) ||
+      isSilent(recent.newest(moments.askedUs), sinceS, ratePerS)
+    );
+  };
+  let before: CallsSeen = { calls: 0, through: 0, latencyMsP50: 0, tookMsP50: 0 };
   return {
     inject: breaker.inject,
     heal: (signal) => {
-      moments.hitCallers ??= showsFault(before, recent.newest(moments.askedUs, EFFECT_CALLS));
+      moments.hitCallers ??= showsToCallers();
       return breaker.heal(signal);
     },
     isSteady: async () => {
@@ -34,10 +47,7 @@ const stepsOf = (breaker: LinkBreaker, recent: RecentCalls, moments: Moments, pa
       before = recent.newest(moments.beganUs);
       return true;
     },
-    showsEffect: async () =>
-      breaker.showsOnLink === null
-        ? showsFault(before, recent.newest(moments.askedUs, EFFECT_CALLS))
-        : await breaker.showsOnLink(),
+    showsEffect: async () => (breaker.showsAtPart === null ? showsToCallers() : await breaker.showsAtPart()),
     hasRecovered: async () => isBack(before, recent.newest(moments.healedUs, pace.backCalls), pace.backCalls),
   };
 };
@@ -51,22 +61,26 @@ const NO_EFFECT = {
     "the fault took no effect that callers see: it was not injected, it is not on the way of these calls, or calls are admitted without it",
 };
 
-const problemsOf = (outcome: Outcome, breaker: LinkBreaker, wasStopped: boolean): Problem[] => {
+const problemsOf = (outcome: Outcome, breaker: Breaker, wasStopped: boolean): Problem[] => {
   const problems: Problem[] = [];
   const doubt = (reason: string): void => void problems.push({ verdict: "inconclusive", reason });
   if (outcome.stopped && !wasStopped) doubt("the load ended before the experiment did");
   else if (!outcome.steady) doubt("no steady state before the fault");
-  else if (!outcome.tookEffect) doubt(breaker.showsOnLink === null ? NO_EFFECT.callers : NO_EFFECT.link);
+  else if (!outcome.tookEffect) doubt(breaker.showsAtPart === null ? NO_EFFECT.callers : NO_EFFECT.link);
   if (!outcome.healed) doubt("the fault could not be healed");
   if (outcome.recovered === false) problems.push({ verdict: "fail", reason: "no recovery by the deadline" });
   return problems;
 };
 
 /** Returns when the load has run long enough after the heal. */
-export const breakLink = async (disturbance: LinkFault, beside: DisturbanceContext): Promise<Disturbed> => {
-  const { context, deployment, stage, recent, onLine, signal } = beside;
-  const pace = paceOf(disturbance, beside.ratePerS, deployment.target.limits);
-  const breaker = await linkBreaker(disturbance, beside);
+export const injectBesideLoad = async (fault: Fault, beside: DisturbanceContext): Promise<Disturbed> => {
+  const { context, deployment, stage, onLine, signal } = beside;
+  const pace = paceOf(fault, beside.ratePerS, deployment.target.limits);
+  const breaker = await breakerFor(fault, beside);
+  const parts = partsOf(fault);
+  // A driver that is slow to start is no deployment that is not steady.
+  const isUnderWay = async (): Promise<boolean> => beside.recent.newest(0).calls > 0;
+  await waitUntil(isUnderWay, { forMs: FIRST_CALL_MS, pollMs: 20, signal });
   const moments: Moments = {
     beganUs: context.nowUs(),
     askedUs: Number.POSITIVE_INFINITY,
@@ -75,12 +89,12 @@ export const breakLink = async (disturbance: LinkFault, beside: DisturbanceConte
   const { outcome } = await runExperiment(
     {
       stage,
-      experiment: disturbance.name,
-      link: disturbance.link,
-      fault: disturbance.fault,
+      experiment: fault.name,
       stream: breaker.stream,
       undo: breaker.undo,
-      steps: stepsOf(breaker, recent, moments, pace),
+      link: parts.map(({ link }) => link).join("+"),
+      fault: parts.map((part) => part.fault).join("+"),
+      steps: stepsOf(breaker, beside, moments, pace),
       injectMs: breaker.injectMs,
       effectMs: breaker.effectMs,
       healMs: breaker.healMs,
@@ -96,14 +110,15 @@ export const breakLink = async (disturbance: LinkFault, beside: DisturbanceConte
       onLine: (line) => {
         if (line.phase === "injecting") moments.askedUs = line.at_us;
         if (line.phase === "healed") moments.healedUs = line.at_us;
-        onLine(line);
+        // Judges look at each dependency by itself.
+        for (const part of parts) onLine({ ...line, link: part.link, fault: part.fault });
       },
     },
   );
   const leftMs = (moments.healedUs - context.nowUs()) / 1000 + pace.recoveryMs + pace.afterMs;
   if (Number.isFinite(leftMs) && leftMs > 0) await pause(leftMs, signal);
   const lost = deployment.remoteWatch?.lost() ?? null;
-  const isUnseen = outcome.tookEffect && breaker.showsOnLink !== null && moments.hitCallers === false;
+  const isUnseen = outcome.tookEffect && breaker.showsAtPart !== null && moments.hitCallers === false;
   return {
     problems: [
       ...problemsOf(outcome, breaker, context.signal.aborted),
@@ -122,7 +137,7 @@ export const faultRecords = (lines: readonly FaultLine[]): FaultRecord[] => {
       const started_ms = line.at_us / 1000;
       records.push({ experiment, link, fault, stream, started_ms, ended_ms: started_ms, took_effect: false });
     }
-    const last = records.at(-1);
+    const last = records.findLast((record) => record.link === link && record.fault === fault);
     if (last === undefined) continue;
     if (line.phase === "injected") last.took_effect = line.took_effect === true;
     last.ended_ms = line.at_us / 1000;

@@ -1,0 +1,10 @@
+/** The load of broken-edge, by k6; with the runner the disturbance comes as well. */
+import { brokenEdge } from "../src/workload/stories/broken-edge.ts";
+import { scenarioOf } from "./shared/scenario.ts";
+
+const scenario = scenarioOf(brokenEdge, {
+  allowed: ["200"],
+});
+
+export const { options, setup, handleSummary } = scenario;
+export default scenario.run;

@@ -1,0 +1,18 @@
+/** The deadline of the limiter's answer, several times as long as stated. */
+import type { Mutant } from "./mutant.ts";
+
+const TIMES = 4;
+
+export const hangsInsteadOfRefusing: Mutant = {
+  name: "hangs-instead-of-refusing",
+  harm: "while the limiter is silent every call holds its slot, until the platform refuses everybody",
+  kills: ["refuses-in-time"],
+  stage: "limiter-reply-lost",
+  spoil: (healthy) => ({
+    ...healthy,
+    limiterLink: (limiter) => {
+      const link = healthy.limiterLink(limiter);
+      return { ...link, take: (take, budgetMs) => link.take(take, budgetMs * TIMES) };
+    },
+  }),
+};

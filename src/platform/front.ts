@@ -1,0 +1,122 @@
+/**
+ * A balancer for replicas on one machine: takes TCP connections and hands each to the next replica in turn, byte for byte.
+ * One that does not take the connection is passed over. It knows nothing of HTTP and keeps no list of who is healthy: which
+ * replicas there are is said by whoever deploys them (`PATCH /deployment` with `upstreams`), and connections that are open
+ * stay where they are.
+ */
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
+import type { ControlPart } from "./control-plane.ts";
+import { RequestError } from "./http-service.ts";
+
+export type Front = {
+  url: string;
+  control: ControlPart;
+  close(): Promise<void>;
+};
+
+const CONNECT_MS = 1_000;
+const BACKLOG = 4096;
+
+const changeBody = Compile(
+  Type.Object({ upstreams: Type.Optional(Type.Array(Type.String({ pattern: "^http://[^/]+$" }), { minItems: 1 })) }),
+);
+
+type Address = { host: string; port: number };
+
+const addressOf = (url: string): Address => {
+  const { hostname, port } = new URL(url);
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) };
+};
+
+/** Resolves to a connection that has been taken; rejects when it is refused or silent. */
+const open = (to: Address): Promise<Socket> =>
+  new Promise((resolve, reject) => {
+    const socket = connect({ ...to, noDelay: true, timeout: CONNECT_MS });
+    const fail = (): void => {
+      socket.destroy();
+      reject(new Error("not taken"));
+    };
+    socket.once("error", fail).once("timeout", fail);
+    socket.once("connect", () => {
+      socket.off("error", fail).off("timeout", fail);
+      socket.setTimeout(0);
+      resolve(socket);
+    });
+  });
+
+/** `upstreams`: base URLs of the replicas, without a path. */
+export const startFront = async (options: {
+  host: string;
+  port: number;
+  upstreams: readonly string[];
+}): Promise<Front> => {
+  let upstreams = options.upstreams.map(addressOf);
+  let turn = 0;
+  const sockets = new Set<Socket>();
+
+  const upstreamFor = async (): Promise<Socket | null> => {
+    const tried = [...upstreams];
+    const first = turn++;
+    for (let at = 0; at < tried.length; at += 1) {
+      const upstream = await open(tried[(first + at) % tried.length] as Address).catch(() => null);
+      if (upstream !== null) return upstream;
+    }
+    return null;
+  };
+  /** Half-closed and reset connections reach the other side as what they are. */
+  const join = (one: Socket, other: Socket): void => {
+    for (const [from, to] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      from.pipe(to);
+      from.on("error", () => to.resetAndDestroy());
+      from.on("close", () => to.destroySoon());
+    }
+  };
+  const server = createServer({ noDelay: true, allowHalfOpen: true, pauseOnConnect: true }, (client) => {
+    sockets.add(client);
+    client.on("error", () => {});
+    client.once("close", () => sockets.delete(client));
+    void upstreamFor().then((upstream) => {
+      if (upstream === null || client.destroyed) {
+        upstream?.destroy();
+        client.resetAndDestroy();
+        return;
+      }
+      join(client, upstream);
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    const { port, host } = options;
+    server.once("error", reject).listen({ port, host, backlog: BACKLOG }, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  const { address, family, port } = server.address() as AddressInfo;
+  return {
+    url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
+    control: {
+      routes: [{ method: "GET", path: "/gauges", handle: () => ({ status: 200, body: { sockets: sockets.size } }) }],
+      readDeployment: (body) => {
+        if (!changeBody.Check(body)) {
+          throw new RequestError(422, "expected upstreams to be a list of base URLs, e.g. http://127.0.0.1:8081");
+        }
+        return {
+          apply: () => {
+            if (body.upstreams !== undefined) upstreams = body.upstreams.map(addressOf);
+            return { upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) };
+          },
+        };
+      },
+    },
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+};

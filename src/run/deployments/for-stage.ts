@@ -1,0 +1,22 @@
+/** The deployment as one stage needs it: with several replicas, or reached through a proxy that may break the way to it. */
+import { breaksEdge } from "../disturbances/disturbance.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
+import type { Deployment } from "./deployment.ts";
+import type { OwnParts } from "./own-parts.ts";
+import { type Replicated, reachedAt, withReplicas } from "./replicas.ts";
+
+const isOurs = (deployment: Deployment): deployment is Deployment & { own: OwnParts } => deployment.own !== undefined;
+
+/** What is not ours stays as it is: it has the replicas that it has, and its base URL leads through its own edge. */
+export const deploymentFor = async (plan: LoadStage, deployment: Deployment): Promise<Replicated> => {
+  const asItIs: Replicated = { deployment, close: async () => undefined };
+  if (!isOurs(deployment)) return asItIs;
+  if (plan.replicas !== undefined && plan.replicas > 1) return withReplicas(deployment, plan.replicas);
+  const edge = deployment.faults?.links.edge;
+  if (edge === undefined || !breaksEdge(plan.disturbance)) return asItIs;
+  const { target } = deployment;
+  return {
+    ...asItIs,
+    deployment: { ...deployment, target: { ...target, ...reachedAt(`http://${edge.listen}`, target) } },
+  };
+};

@@ -1,0 +1,21 @@
+/** The port of every way to break something: inject, does it show, heal, and how to heal it without us. */
+import type { ExperimentSteps } from "../../chaos/experiment.ts";
+import type { FaultStream } from "../../chaos/fault.ts";
+import type { Undo } from "../../supervision/undo.ts";
+
+export type Breaker = Pick<ExperimentSteps, "inject" | "heal"> & {
+  undo: Undo;
+  stream: FaultStream;
+  /** Whether the fault shows where it was put in; `null` where that cannot be seen from here: then callers have to see it. */
+  showsAtPart: (() => Promise<boolean>) | null;
+  injectMs: number;
+  effectMs: number;
+  healMs: number;
+  /** For a report. */
+  notes: readonly string[];
+};
+
+/** What was asked for cannot be done here; the message says what is missing. */
+export class NoWayError extends Error {
+  override name = "NoWayError";
+}

@@ -1,0 +1,50 @@
+/** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
+import { type LinkSeen, observeLink } from "../../chaos/link-probe.ts";
+import { birthOf } from "../../supervision/processes.ts";
+import type { OwnParts } from "../deployments/own-parts.ts";
+import type { Part } from "../deployments/part.ts";
+import { type Breaker, NoWayError } from "./breaker.ts";
+import type { ProcessFault } from "./disturbance.ts";
+
+const GIVE_UP_MS = 500;
+const TIMES = { injectMs: 15_000, effectMs: 5_000, healMs: 25_000 };
+
+const partOf = (own: OwnParts, { link, replica = 0 }: Pick<ProcessFault, "link" | "replica">): Part => {
+  if (link !== "api") return own[link];
+  const part = own.apis[replica];
+  if (part === undefined) throw new NoWayError(`there is no replica ${replica + 1} of the API`);
+  return part;
+};
+
+type Way = { inject(part: Part): Promise<void>; shows(seen: LinkSeen, part: Part): boolean };
+
+const isGone = ({ ended }: LinkSeen, part: Part): boolean => ended === "refused" && !part.isRunning();
+
+const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
+  killed: { inject: (part) => part.kill(), shows: isGone },
+  restarted: { inject: (part) => part.endInOrder(), shows: isGone },
+  stopped: {
+    inject: async (part) => part.stop(),
+    // The system takes the connection in its name; nobody answers on it.
+    shows: ({ ended, connected }) => ended === "silent" && connected,
+  },
+};
+
+export const processBreaker = (fault: ProcessFault, own: OwnParts): Breaker => {
+  const part = partOf(own, fault);
+  const way = WAYS[fault.fault];
+  const pid = part.pid();
+  return {
+    ...TIMES,
+    stream: "both",
+    // Should this run die, its children die with it; a stopped one has to be woken for that.
+    undo: { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" },
+    notes: [],
+    inject: () => way.inject(part),
+    showsAtPart: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
+    heal: async (signal) => {
+      await part.bringBack(signal);
+      return [];
+    },
+  };
+};

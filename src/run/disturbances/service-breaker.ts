@@ -1,0 +1,70 @@
+/** What an operator does to a service that works: makes it slower, or replaces its replicas one after the other. */
+import { controlSend } from "../../target/control-planes.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { OwnParts } from "../deployments/own-parts.ts";
+import type { Breaker } from "./breaker.ts";
+import type { ServiceChange } from "./disturbance.ts";
+
+type Ours = Pick<Deployment, "target"> & { own: OwnParts };
+
+const SLOWED_TIMES = 5;
+
+const slowed = ({ target }: Ours): Breaker => {
+  const change = async (factor: number): Promise<void> => {
+    for (const api of target.control?.api ?? []) {
+      await controlSend("PATCH", `${api}/deployment`, { service_factor: factor });
+    }
+  };
+  return {
+    injectMs: 5_000,
+    effectMs: 10_000,
+    healMs: 10_000,
+    stream: "both",
+    undo: { how: "nothing" },
+    notes: [],
+    inject: () => change(SLOWED_TIMES),
+    // That it was asked for proves nothing; callers have to see that calls take longer.
+    showsAtPart: null,
+    heal: async () => {
+      await change(1);
+      return [];
+    },
+  };
+};
+
+const REPLICA_MS = 30_000;
+
+const replaced = ({ own }: Ours): Breaker => {
+  const { apis, front } = own;
+  const before = apis.map((part) => part.pid());
+  const replace = async (at: number, signal: AbortSignal): Promise<void> => {
+    const part = apis[at];
+    if (part === undefined) return;
+    // Out of the balancer first, as a deploy does, so that only what it has begun is left to it.
+    await front?.send(front.upstreams.filter((_, other) => other !== at));
+    await part.endInOrder();
+    await part.bringBack(signal);
+    await front?.send(front.upstreams);
+  };
+  const isNew = (at: number): boolean => apis[at]?.pid() !== before[at] && apis[at]?.isRunning() === true;
+  return {
+    injectMs: REPLICA_MS * apis.length,
+    effectMs: 5_000,
+    healMs: REPLICA_MS * apis.length,
+    stream: "both",
+    undo: { how: "nothing" },
+    notes: [],
+    inject: async (signal) => {
+      for (const at of apis.keys()) await replace(at, signal);
+    },
+    showsAtPart: async () => [...apis.keys()].every(isNew),
+    heal: async (signal) => {
+      for (const part of apis) await part.bringBack(signal);
+      await front?.send(front.upstreams);
+      return [];
+    },
+  };
+};
+
+export const serviceBreaker = ({ fault }: ServiceChange, ours: Ours): Breaker =>
+  fault === "slowed" ? slowed(ours) : replaced(ours);

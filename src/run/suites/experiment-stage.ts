@@ -1,0 +1,117 @@
+/** An experiment of the catalogue as a stage: which load beside it, who judges, what has to be seen. */
+import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
+import { type Breakage, type ExperimentEntry, REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
+import { runtimeCallers } from "../../workload/callers/callers.ts";
+import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
+import { evenly } from "../../workload/callers/tenants.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { profilePeakPerS } from "../../workload/load-profiles.ts";
+import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
+import type { Fault, LinkFault, OneFault } from "../disturbances/disturbance.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
+import type { SuiteFor } from "./suite.ts";
+
+/** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
+const RATE_EMBEDDED_PER_S = { limiter: 40, keys: 12, api: 40, edge: 30 } as const;
+/** Well above it. */
+const RATE_PAST_CAP_PER_S = { limiter: 160, keys: 60, api: 160, edge: 160 } as const;
+const BUDGET_MS = 1_000;
+const SHARE_OF_CAP = 0.5;
+const TIMES_CAP = 1.7;
+const HOLD_MS = 3_000;
+
+/** The part that decides how long a call waits. */
+const slowest = ({ breaks }: ExperimentEntry): Breakage["link"] =>
+  breaks.find(({ link }) => link === "keys")?.link ?? breaks[0].link;
+
+/** Calls per second; `undefined`: what the story gives fits. */
+const rateBeside = (entry: ExperimentEntry, { target, embedded }: SuiteFor): number | undefined => {
+  const link = slowest(entry);
+  const isPast = entry.pastTheCap === true;
+  if (embedded) return (isPast ? RATE_PAST_CAP_PER_S : RATE_EMBEDDED_PER_S)[link];
+  const view = viewOf(target);
+  const { limits = {} } = target;
+  const budgetMs = (link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms) ?? BUDGET_MS;
+  const { org } = sharesOf(evenly(runtimeCallers(view)));
+  const caps = inFlightCaps(view);
+  if (isPast && caps.all !== undefined) return (TIMES_CAP * caps.all * 1000) / budgetMs;
+  const atOnce = Math.min(caps.all ?? Number.POSITIVE_INFINITY, (caps.org ?? Number.POSITIVE_INFINITY) / (org || 1));
+  const most = (SHARE_OF_CAP * atOnce * 1000) / budgetMs;
+  const own = brokenDependency.profile(view, {});
+  return own === null || profilePeakPerS(own) <= most ? undefined : most;
+};
+
+/** A fault within the budget is one that callers need not see; elsewhere than here, so is one that a second try hides. */
+const reachesOf = (entry: ExperimentEntry, embedded: boolean): string[] => {
+  const link = slowest(entry);
+  const shed = entry.pastTheCap === true ? ["429 b2b_overloaded"] : [];
+  const isRefused = entry.refuses === "all" || (entry.refuses === "some" && embedded);
+  if (isRefused && (link === "limiter" || link === "keys")) return [REFUSAL_OF[link], ...shed];
+  return ["200", ...shed];
+};
+
+/** Callers' own connections, as opposed to those behind the API. */
+const breaksConnections = ({ breaks }: ExperimentEntry): boolean =>
+  breaks.some(({ link }) => link === "edge" || link === "api");
+
+const ALWAYS = ["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"];
+
+const judgesOf = (entry: ExperimentEntry): string[] => {
+  const isOfDependency = entry.breaks.some(({ link }) => link === "limiter" || link === "keys");
+  return [
+    ...ALWAYS,
+    "organizations-do-not-share",
+    ...(isOfDependency ? ["fails-closed", "refuses-in-time"] : []),
+    ...(breaksConnections(entry) ? ["streams-end-once"] : []),
+    // They judge refusals, and where none is due there is nothing to see.
+    ...(entry.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
+    ...(entry.pastTheCap === true ? ["sheds-only-over-the-cap"] : []),
+  ];
+};
+
+const faultOf = (breakage: Breakage, name: string, holdMs: number): OneFault => {
+  switch (breakage.by) {
+    case "link":
+      return { kind: "link-fault", name, link: breakage.link, fault: breakage.fault, holdMs };
+    case "process":
+      return { kind: "process-fault", name, link: breakage.link, fault: breakage.fault, holdMs };
+    case "store":
+      return { kind: "store-error", name, link: breakage.link, fault: breakage.fault, holdMs };
+    case "command": {
+      const link = breakage.link as LinkFault["link"];
+      return { kind: "link-fault", name, link, fault: breakage.fault, holdMs, onlyByCommand: true };
+    }
+  }
+};
+
+const disturbanceOf = ({ name, breaks }: ExperimentEntry, holdMs: number): Fault => {
+  const parts = breaks.map((breakage) => faultOf(breakage, name, holdMs));
+  const [only, second] = parts;
+  return only !== undefined && second === undefined ? only : { kind: "faults-at-once", name, parts, holdMs };
+};
+
+/** Something that is broken and mended under load. */
+export const experimentStage = (given: SuiteFor, entry: ExperimentEntry, holdMs = HOLD_MS): LoadStage => {
+  const ratePerS = rateBeside(entry, given);
+  // Where connections break, streams are to be open on them.
+  const story = breaksConnections(entry) ? "broken-edge" : "broken-dependency";
+  return {
+    kind: "load",
+    name: entry.name,
+    driver: "open-loop",
+    story,
+    durationS: 60,
+    ...(ratePerS === undefined ? {} : { ratePerS }),
+    judges: judgesOf(entry),
+    ...(entry.pastTheCap === true ? { pastTheCap: true as const } : {}),
+    disturbance: disturbanceOf(entry, holdMs),
+    reaches: reachesOf(entry, given.embedded),
+  };
+};
+
+/** One of the catalogue, by its name. */
+export const experimentNamed = (given: SuiteFor, name: string): LoadStage => {
+  const experiment = EXPERIMENTS.get(name);
+  if (experiment === undefined) throw new Error(`there is no experiment "${name}"`);
+  return experimentStage(given, experiment);
+};
