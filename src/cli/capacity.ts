@@ -97,7 +97,9 @@ export const capacityCommand = (): Command =>
     };
     if (options.dryRun === true) return showPlan(await planCapacity(wishes), options.json === true);
     const words = [
-      ...["capacity", "--scenario", scenario],
+      "capacity",
+      "--scenario",
+      scenario,
       ...(slo === undefined ? [] : ["--slo", `'${slo}'`]),
       ...(demandFile === undefined ? [] : ["--demand", demandFile]),
       ...(arrivals === "poisson" ? [] : ["--arrivals", arrivals]),

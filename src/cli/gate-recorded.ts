@@ -34,8 +34,11 @@ const show = (found: RecordedComparison, json: boolean): void => {
   const rows = found.rows.map(({ measurement, before, after, worseBy, margin, verdict }) =>
     [
       measurement.slice(0, 40).padEnd(40),
-      ...[figure(before).padStart(8), figure(after).padStart(8), worseBy.toFixed(3).padStart(7)],
-      ...[margin.toFixed(2).padStart(7), WORDS[verdict]],
+      figure(before).padStart(8),
+      figure(after).padStart(8),
+      worseBy.toFixed(3).padStart(7),
+      margin.toFixed(2).padStart(7),
+      WORDS[verdict],
     ].join(" "),
   );
   const header = `${"measurement".padEnd(40)} ${"before".padStart(8)} ${"after".padStart(8)}   ratio allowed`;

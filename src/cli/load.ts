@@ -46,7 +46,8 @@ const wishOf = (options: LoadOptions): ScenarioWish => ({
 
 /** The words of the command that change the load, as they may be typed again. */
 const wordsOf = (name: string, options: LoadOptions): string[] => [
-  ...["load", name],
+  "load",
+  name,
   ...(options.driver === undefined ? [] : ["--driver", options.driver]),
   ...(options.rate === undefined ? [] : ["--rate", `${options.rate}`]),
   ...(options.duration === undefined ? [] : ["--duration", `${options.duration}s`]),

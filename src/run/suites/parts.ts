@@ -59,8 +59,12 @@ export const chatPastCapacity = (durationS: number): LoadStage =>
     driver: "k6",
     durationS,
     judges: [
-      ...[...EVERYWHERE, ...STREAMS, "events-are-not-buffered"],
-      ...["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap"],
+      ...EVERYWHERE,
+      ...STREAMS,
+      "events-are-not-buffered",
+      "sheds-only-over-the-cap",
+      "sheds-above-the-cap",
+      "refusals-are-cheap",
     ],
     reaches: ["200", "429 b2b_overloaded"],
   });
@@ -70,9 +74,13 @@ export const tileQuotaStampede = (): LoadStage =>
     name: "tile-quota-stampede",
     driver: "k6",
     judges: [
-      ...[...EVERYWHERE, ...METERS, ...STREAMS],
-      ...["admits-what-is-allowed", "organizations-do-not-share", "sheds-only-over-the-cap"],
-      ...["session-lifetime-is-bounded"],
+      ...EVERYWHERE,
+      ...METERS,
+      ...STREAMS,
+      "admits-what-is-allowed",
+      "organizations-do-not-share",
+      "sheds-only-over-the-cap",
+      "session-lifetime-is-bounded",
     ],
     reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
   });
@@ -138,8 +146,13 @@ export const brokenLink = (given: SuiteFor, experiment: LinkExperiment, holdMs =
     durationS: 60,
     ...(ratePerS === undefined ? {} : { ratePerS }),
     judges: [
-      ...["fails-closed", "recovers", "first-failing-check-decides", "counts-agree"],
-      ...["charged-once", "slots-are-given-back", "organizations-do-not-share"],
+      "fails-closed",
+      "recovers",
+      "first-failing-check-decides",
+      "counts-agree",
+      "charged-once",
+      "slots-are-given-back",
+      "organizations-do-not-share",
       // They judge refusals, and where none is due there is nothing to see.
       ...(experiment.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
     ],

@@ -16,8 +16,12 @@ const DEFAULT_S = 15;
 
 const KNOWN: ReadonlyMap<string, LoadStage> = new Map(
   [
-    ...[chatPastCapacity(DEFAULT_S), noisyNeighbour(DEFAULT_S), rateLimitEdge(DEFAULT_S), spikeAndRecover(DEFAULT_S)],
-    ...[steadyMix(DEFAULT_S), tileQuotaStampede()],
+    chatPastCapacity(DEFAULT_S),
+    noisyNeighbour(DEFAULT_S),
+    rateLimitEdge(DEFAULT_S),
+    spikeAndRecover(DEFAULT_S),
+    steadyMix(DEFAULT_S),
+    tileQuotaStampede(),
   ].map((stage) => [stage.story, stage]),
 );
 

@@ -15,8 +15,13 @@ const NEEDS_ORIGINS = "publishable_live_requires_origins";
 
 /** Subcodes that only a deployment gives which has read the fields of a creation. */
 export const READ_FIELDS = new Set([
-  ...["unknown_scope", "unknown_product", NEEDS_ORIGINS, FREE_ONLY],
-  ...["vendor_scope_requires_acknowledgement", "tier_capability_not_allowed", "key_limit_reached"],
+  "unknown_scope",
+  "unknown_product",
+  NEEDS_ORIGINS,
+  FREE_ONLY,
+  "vendor_scope_requires_acknowledgement",
+  "tier_capability_not_allowed",
+  "key_limit_reached",
 ]);
 
 export const FULL_SCOPES = ["ai", "design", "maps"] as const;
