@@ -3,9 +3,10 @@
  * its sending and its end, each widened by how far that clock may be off. A judge accuses only by what holds for every
  * moment in between.
  */
+
+import { Heap } from "../history/heap.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
-import { Heap } from "./heap.ts";
 
 export const earliestUs = (call: CallLine): number => call.sent_us - call.clock_error_us;
 export const latestUs = (call: CallLine): number => call.done_us + call.clock_error_us;

@@ -7,7 +7,7 @@
  * the clock), so slow answers acquit. For each possible left edge `a` one number is kept, count + rate x a; edges before
  * everything that is still undecided grow alike from there on, and only the best of them can ever matter.
  */
-import { Heap } from "./heap.ts";
+import { Heap } from "../history/heap.ts";
 
 /** Starts may come later than their order by as much as clocks are off; edges younger than this are kept apart. */
 const LAG_US = 2_000_000;

@@ -102,6 +102,7 @@ const makeContext = (
     },
     line: recorder.line,
     sample: recorder.sample,
+    record: recorder.record,
     addStage: async (outcome) => {
       await recorder.addStage(outcome);
       events.stage(outcome);

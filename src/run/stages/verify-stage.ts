@@ -1,7 +1,6 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
 import { createRunClock } from "../../client/clock.ts";
 import { measureStage } from "../../history/measure.ts";
-import { inOrder } from "../../invariants/judge-stage.ts";
 import type { Journal } from "../../supervision/journal.ts";
 import type { EffectJournal } from "../../verify/effects.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/run-verify.ts";
@@ -49,14 +48,12 @@ export const playRules = async (
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
   }
   const durationMs = performance.now() - began;
-  const lines = inOrder(result.lines);
-  const { summary, measurements } = measureStage(lines, { stage, durationMs });
+  const { summary, measurements } = measureStage(result.lines, { stage, durationMs });
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
   const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify" },
-    lines,
     facts: {
       stage,
       limits: {},
