@@ -86,7 +86,7 @@ const program = new Command("bench")
   .option("--out <file>", "where the JSON goes (default: reports/runs/bench-<time>.json)")
   .option("--json", "the JSON on stdout too");
 
-// Exiting closes the pipes of our children, who end by that, and Redis, which ends when told.
+// Exiting closes the pipes of our children, who end by that, and Redis, which is ended by signal.
 for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL)) process.once(signal, () => process.exit(code));
 
 try {

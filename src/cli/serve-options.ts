@@ -170,7 +170,7 @@ const DEFAULT_SLOTS = 64;
 const given = <T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 
-/** What adapts needs room to find its limit in: a queue that nobody may join tells nothing. */
+/** What adapts needs room to find its limit in: a queue that nobody may join shows nothing. */
 const ADAPTIVE_ROOM = 8;
 
 /** C = K unless said otherwise: then nobody waits and the blocked share is Erlang's B formula. */

@@ -13,7 +13,7 @@ export const showRun = ({ document, folder }: RunResult, { json }: { json?: bool
   process.exitCode = document.exit_code;
 };
 
-/** Where npm or the launcher is gone, nobody waits for the run any more: it is told to stop. */
+/** Where npm or the launcher is gone, nobody waits for the run any more: it is asked to stop. */
 export const stopWithLauncher = (whenNpmIsGone: (gone: () => void) => void): void => {
   const stop = (): void => void process.kill(process.pid, "SIGTERM");
   if (process.connected) {

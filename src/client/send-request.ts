@@ -1,5 +1,5 @@
 /**
- * One HTTP exchange, timed: from the moment its first byte goes out to the moment its answer has ended in exactly one way.
+ * One request and its answer, timed: from the moment its first byte goes out to the moment its answer has ended in exactly one way.
  * It never throws for what the network does; what happened is the result. Redirects are answers like others.
  */
 import type { Dispatcher } from "undici";
@@ -10,7 +10,7 @@ import { createStreamReader, type StreamReader, type StreamSeen } from "./stream
 import { codeOf, endOf, isOurs } from "./transport-errors.ts";
 
 export type Timeouts = {
-  /** The whole exchange. */
+  /** From the first byte sent to the end of the answer. */
   callMs: number;
   /** Until the first event of a stream, or the head of another answer. */
   firstEventMs: number;

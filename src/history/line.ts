@@ -104,7 +104,7 @@ export type Line = CallLine | FaultLine | MarkLine;
 /** The moment by which lines are put in order: a call stands where it was sent. */
 export const lineTimeUs = (line: Line): number => (line.type === "call" ? line.sent_us : line.at_us);
 
-/** One charge or refund as the store tells it (interface.md section 4, `GET /ledger`). */
+/** One charge or refund as the store reports it (interface.md section 4, `GET /ledger`). */
 export type LedgerLine = {
   charge_id: string;
   request_id: string;

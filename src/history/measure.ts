@@ -1,5 +1,5 @@
 /**
- * Folds the lines of one stage into what is told about it in numbers: its summary and its measurements by the names of
+ * Folds the lines of one stage into figures: its summary and its measurements by the names of
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
 import { BatchedHistogram } from "./batched-histogram.ts";

@@ -62,7 +62,7 @@ export type StageFacts = {
    * flight, or charged, all there is.
    */
   exclusive: boolean;
-  /** Milliseconds since 1970 at which the run's clock stood at zero: tells on which side of a month's edge a call is. */
+  /** Milliseconds since 1970 at which the run's clock stood at zero: says on which side of a month's edge a call is. */
   started_at_ms?: number;
   limits: Limits;
   shedding: "fixed" | "adaptive" | "unknown";

@@ -10,7 +10,7 @@ import { either } from "./walk.ts";
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
-/** For each of the three refusals of capability, whether the call has earned it; `undefined`: the facts do not tell. */
+/** For each of the three refusals of capability, whether the call has earned it; `undefined`: the facts do not say. */
 type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
 
 const productMissing = (facts: CallFacts, product: Product | undefined): boolean | undefined => {
@@ -63,7 +63,7 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
   const notOfProduct = scope === null ? false : other === true && !ours ? undefined : other;
   return {
     scope: either(scopeMissing(facts, scope), notOfProduct),
-    // A product that was taken from the key after the mint, where it can be told.
+    // A product that was taken from the key after the mint, where that is known.
     product: productMissing(facts, product),
     tier: product === undefined && facts.tier === "Free" ? undefined : tierRefuses(facts, { product, scope }),
   };

@@ -170,7 +170,7 @@ export const recordRun = async (
   const { profile, events, replay, targets } = request;
   const started = new Date();
   let supervisor: Supervisor | null = null;
-  // Before the folder's path is told: whoever reads it may already press Ctrl-C.
+  // Before the folder's path is printed: whoever reads it may already press Ctrl-C.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
   const locks: Lock[] = [];
   try {

@@ -53,7 +53,7 @@ export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = n
   const seen = new Set<string>();
   const late = new Set<Lateness>();
   let draft: (() => RunDocument) | null = null;
-  /** A body that did not stop when told goes on beside the end of its run: what comes from it then is dropped. */
+  /** A body that did not stop when asked goes on beside the end of its run: what comes from it then is dropped. */
   let isClosed = false;
   /** One write after the other; a failure shows when the run is closed. */
   let writing: Promise<void> = Promise.resolve();

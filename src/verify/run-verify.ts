@@ -52,7 +52,7 @@ export type VerifyOptions = Asked & {
   /** Begins every call's id, by which the reference platform counts. */
   idPrefix?: string;
   clock?: RunClock;
-  /** Wall time by which months are told, ms since 1970; the machine's where absent. */
+  /** Wall time from which months are taken, ms since 1970; the machine's where absent. */
   wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
@@ -76,7 +76,7 @@ export type VerifyResult = {
   stopped: boolean;
 };
 
-/** What the rules will need is read before anything is sent: a target file that has to be mended is told as such. */
+/** What the rules will need is read before anything is sent: a target file that has to be mended is reported as such. */
 const readRoles = async (rules: readonly Rule[], context: Context, permits: Permits): Promise<void> => {
   const tried = rules.filter((rule) => lackOf(rule, context.target, permits, context.budget.left) === null);
   const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));

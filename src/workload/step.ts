@@ -85,8 +85,8 @@ const factsOf = (
   if (wish.product !== undefined) facts.product = wish.product;
   if (!("of" in credential)) return { org: "-", facts };
   if (credential.as === "admin") {
-    const told = view.roles[credential.of.slice("role:".length)];
-    return { org: told?.org ?? credential.of, facts: { ...facts, state: "valid" } };
+    const stated = view.roles[credential.of.slice("role:".length)];
+    return { org: stated?.org ?? credential.of, facts: { ...facts, state: "valid" } };
   }
   const { org, powers } = callerOf(view, credential.of, credential.as === "server" ? "server" : "publishable");
   facts.state = powers.state ?? "valid";

@@ -45,7 +45,7 @@ const createLagTable = () => {
       count += 1;
       maxMs = Math.max(maxMs, lagUs / 1000);
     },
-    told: () => ({ p50: at(0.5), p99: at(0.99), max: maxMs }),
+    figures: () => ({ p50: at(0.5), p99: at(0.99), max: maxMs }),
   };
 };
 
@@ -154,7 +154,7 @@ export const startPressing = (
       await client.close();
       await Promise.all(under);
     }
-    return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.told() }, firstUnmade };
+    return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.figures() }, firstUnmade };
   };
   return {
     now: () => ({ offered: end.offered, started: end.started, outstanding: under.size, done }),

@@ -1,4 +1,4 @@
-/** Plays about single answers and about allowances: who is let in, what is said, what is charged. */
+/** Plays about single answers and about allowances: what is admitted, answered and charged. */
 
 import type { Product } from "../../contract/routes.ts";
 import { pause } from "../../supervision/waiting.ts";
@@ -18,7 +18,7 @@ const role = (name: string): CallerName => `role:${name}`;
 const session = (product: Product): CredentialRef => ({ as: "session", of: role("publishable"), product });
 const NOT_JSON = { is: "malformed", text: "not json" } as const;
 
-/** Calls that fail two checks at once, which only an order of checks can tell apart (items 69, 81). */
+/** Calls that fail two checks at once, which only an order of checks can distinguish (items 69, 81). */
 const doubleFaults = (view: TargetView): Step[] => {
   const wishes: StepWish[] = [
     { route: "sdk.sessions", credential: { as: "none" }, body: NOT_JSON },

@@ -122,7 +122,7 @@ export const twoReplicas: MiniStage = {
 };
 
 export const patientClient: MiniStage = {
-  about: "a client alone on its key that waits exactly as long as it is told",
+  about: "a client alone on its key that waits exactly as long as it is asked to",
   proves: ["tells-when-to-retry", "rate-within-any-window"],
   options: { tenants: paid(1), rate: { perS: 0.5, burst: 2 } },
   play: async ({ view, send }) => {

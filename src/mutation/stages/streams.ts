@@ -34,7 +34,7 @@ export const streams: MiniStage = {
 };
 
 export const deploy: MiniStage = {
-  about: "the service is told to stop while streams run",
+  about: "the service is asked to stop while streams run",
   proves: ["streams-end-once"],
   options: { tenants: paid(4), serviceMs: 400, tokens: 8 },
   play: async ({ view, sendAll, untilInFlight, running, silence }) => {

@@ -93,7 +93,7 @@ const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined):
   });
 };
 
-/** `onAdmitted` is told of every call that was admitted. */
+/** `onAdmitted` hears of every admitted call. */
 export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestCall) => void): Attempts => {
   const { target, view, clock, throttle, budget, signal } = parts;
   const dispatcher = decoding(parts.dispatcher);

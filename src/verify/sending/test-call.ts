@@ -27,7 +27,7 @@ export type TestCall = {
     readonly is: "malformed" | "ok";
     /** Sent in place of the text. */
     readonly bytes?: Uint8Array;
-    /** What a crash file tells in place of the text. */
+    /** What a crash file shows in place of the text. */
     readonly shown?: string;
   };
   readonly method?: OutgoingRequest["method"];
@@ -57,7 +57,7 @@ export type TestCall = {
   readonly beforeSent?: () => void;
   /** Its end is waited for even when the run is stopped: what it makes has to be known. */
   readonly toTheEnd?: true;
-  /** In words, where the generated ones would not tell enough. */
+  /** In words, where the generated ones would not say enough. */
   readonly what?: string;
 };
 
