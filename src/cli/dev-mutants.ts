@@ -12,9 +12,9 @@ import { planTrials, tryAll } from "../mutation/plan.ts";
 import { MINI_STAGE_NAMES } from "../mutation/stages.ts";
 import { mutantsTable } from "../mutation/table.ts";
 import { isRight, isWrong, type Trial } from "../mutation/trials.ts";
-import { EXIT_OF_SIGNAL } from "../run/exit-of-run.ts";
+import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 type MutantsOptions = {
   stage?: string[];

@@ -1,7 +1,8 @@
 /** `floodgate gate` on recorded runs: `--before … --after …`, `--baseline … --run …`, `--save-baseline …`. */
 import type { RecordedComparison } from "../gate/recorded/recorded-comparison.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 export type RecordedOptions = {
   before?: string[];

@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { ROLES, type Role, type RoleOptions } from "../platform/start-role.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT } from "../run/exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { positive, whole } from "./numbers.ts";
 
 type RateLimit = { perS: number; burst: number };

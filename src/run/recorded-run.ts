@@ -19,7 +19,7 @@ import { composeDocument } from "./compose-document.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { fromTarget } from "./deployments/from-target.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
-import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-of-run.ts";
+import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";

@@ -21,9 +21,8 @@ import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { leftOpen } from "./second-look.ts";
 import { createSender } from "./sending/sender.ts";
-import { createThrottle } from "./sending/throttle.ts";
+import { createThrottle, RATE_PER_S } from "./sending/throttle.ts";
 
-export const RATE_PER_S = 20;
 /** RFC 7519 speaks of a few minutes at the most; a broken deployment costs that much of waiting. */
 const LEEWAY_MS = 120_000;
 /** Far longer than any `Retry-After` of an overload. */

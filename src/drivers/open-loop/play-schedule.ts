@@ -6,9 +6,9 @@
 import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import { TIMEOUTS } from "../../client/send-request.ts";
 import { makeSchedule } from "../../workload/arrivals.ts";
 import type { Story } from "../../workload/story.ts";
+import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
 import { startPacer } from "./pacer.ts";
 import { perform } from "./perform.ts";

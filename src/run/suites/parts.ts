@@ -1,6 +1,7 @@
 /** Stages that several suites have, each as a function of what differs. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import { type LinkExperiment, REFUSAL_OF } from "../../chaos/experiments/link-experiment.ts";
+import { RATE_PER_S } from "../../verify/sending/throttle.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";
@@ -13,7 +14,6 @@ import { loadStage, type SuiteFor } from "./suite.ts";
 
 /** Ours, whose keys bear it. */
 const RATE_EMBEDDED_PER_S = 50;
-const RATE_PER_S = 20;
 
 /**
  * Phases that the stages about load and quotas cover on the embedded deployment, with more calls than a rule would make. On

@@ -5,13 +5,14 @@
 import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import { sendRequest, type Timeouts } from "../../client/send-request.ts";
+import { sendRequest } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type LeaseKeeper, NOTHING_SPENT, type Taken } from "../../workload/lease.ts";
+import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge } from "../cannot-judge.ts";
 import { OutOfBudget } from "../shortage.ts";
 import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
