@@ -4,9 +4,10 @@
  * reading that the reference platform implements; otherwise every reading of part C is allowed.
  */
 
+import type { CallFacts } from "../contract/call-facts.ts";
 import { type AnyRefusalName, outcomeOf } from "../contract/refusals.ts";
 import { type Route, routeOf } from "../contract/routes.ts";
-import type { CallFacts, CallLine } from "../history/line.ts";
+import type { CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
 import { either, not, Walk } from "./walk.ts";
 

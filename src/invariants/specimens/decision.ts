@@ -1,5 +1,6 @@
 /** Specimens of the judges of single answers: order of checks, envelopes, capability, retry, sessions, secrets. */
-import type { CallFacts, CallLine } from "../../history/line.ts";
+import type { CallFacts } from "../../contract/call-facts.ts";
+import type { CallLine } from "../../history/line.ts";
 import {
   call,
   foreignStage,

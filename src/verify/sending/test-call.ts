@@ -4,11 +4,12 @@
  */
 
 import type { OutgoingRequest } from "../../client/send-request.ts";
+import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
-import { type CredentialRef, type OriginRef, type Step, type StepFacts, stepOf } from "../../workload/step.ts";
+import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
 
 /** How the credential is put into the head (items 22, 143-144). */
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
@@ -40,7 +41,7 @@ export type TestCall = {
   /** Names in lower case; an empty text takes a header away. */
   readonly headers?: Readonly<Record<string, string>>;
   /** What is known of the caller beyond its role. */
-  readonly facts?: Partial<StepFacts>;
+  readonly facts?: Partial<CallFacts>;
   /** The specification leaves the answer open: the line says nothing that another judge could hold against it. */
   readonly open?: true;
   /** The whole stream is read, with the time of each piece; otherwise it is left after the first event. */
