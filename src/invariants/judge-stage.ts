@@ -17,7 +17,7 @@ export const ofCutOffStage = (claim: Claim): Claim =>
     ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
     : claim;
 
-export type StageJudges = {
+type StageJudges = {
   /** Lines come in the order of `lineTimeUs`. */
   see(line: Line): void;
   claims(replay: string): Claim[];

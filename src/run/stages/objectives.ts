@@ -39,7 +39,7 @@ export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
   }
 };
 
-export type StageObjectives = {
+type StageObjectives = {
   /** Lines in any order. */
   see(line: Line): void;
   /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
