@@ -4,9 +4,10 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { CallFacts } from "../src/contract/call-facts.ts";
 import { type AnyRefusalName, outcomeOf } from "../src/contract/refusals.ts";
 import { EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
-import type { CallFacts, CallLine } from "../src/history/line.ts";
+import type { CallLine } from "../src/history/line.ts";
 import { legalAnswers } from "../src/invariants/legal-answers.ts";
 import { call } from "../src/invariants/specimens/specimen.ts";
 import { BUDGET, law } from "./laws/law.ts";

@@ -8,9 +8,10 @@ import fc from "fast-check";
 import { Agent } from "undici";
 import { afterAll, beforeAll, expect } from "vitest";
 import { createRunClock, wallUs } from "../src/client/clock.ts";
-import { sendRequest, TIMEOUTS } from "../src/client/send-request.ts";
+import { sendRequest } from "../src/client/send-request.ts";
 import type { Stream } from "../src/contract/routes.ts";
 import { ERROR_EVENT, KEEP_ALIVE, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
+import { TIMEOUTS } from "../src/workload/timeouts.ts";
 import { law } from "./laws/law.ts";
 import { chunksOf } from "./model/arbitraries.ts";
 

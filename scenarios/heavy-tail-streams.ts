@@ -1,5 +1,5 @@
 /** The load of heavy-tail-streams, by k6; with the runner the disturbance comes as well. */
-import { heavyTailStreams } from "../src/workload/stories/under-disturbance.ts";
+import { heavyTailStreams } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(heavyTailStreams, {

@@ -111,7 +111,7 @@ declare module "k6/x/sse" {
     status: number;
     /** Names in Go's canonical form, such as `Retry-After`; several values are joined by ", ". */
     headers: Record<string, string>;
-    /** "" when nothing broke. It may be told with `done` as well: then the connection broke after the terminal event. */
+    /** "" when nothing broke. It may come with `done` as well: then the connection broke after the terminal event. */
     error: string;
     /** The body of an answer that is no event stream, up to 1 MiB; otherwise "". Whole only when `ended` is `refused`. */
     body: string;

@@ -1,5 +1,5 @@
 /** The load of slow-readers, by k6; with the runner the disturbance comes as well. */
-import { slowReaders } from "../src/workload/stories/under-disturbance.ts";
+import { slowReaders } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(slowReaders, {

@@ -1,5 +1,5 @@
 /** The load of spike-and-recover, by k6; with the runner the disturbance comes as well. */
-import { spikeAndRecover } from "../src/workload/stories/under-disturbance.ts";
+import { spikeAndRecover } from "../src/workload/stories/mixes-and-streams.ts";
 import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(spikeAndRecover, {

@@ -67,8 +67,8 @@ export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: S
     const allowed = [normal, ...needs.filter((link) => state[link] !== "none").map((link) => AWAY[link])];
     const where = `${name} with keys ${state.keys} and limiter ${state.limiter}`;
     if (!allowed.includes(outcome)) throw new Error(`${where}: expected ${allowed.join(" or ")}, got ${outcome}`);
-    // An admitted call was charged for certain, so a limiter that cannot answer lets nobody in.
-    if (outcome === "200" && !CAN_ANSWER.includes(state.limiter)) throw new Error(`${where}: let in uncharged`);
+    // An admitted call was charged for certain, so a limiter that cannot answer admits nobody.
+    if (outcome === "200" && !CAN_ANSWER.includes(state.limiter)) throw new Error(`${where}: admitted uncharged`);
     // And a key service that cannot answer has not said that a key is unknown.
     if (name === "unknown" && outcome !== AWAY.keys && !CAN_ANSWER.includes(state.keys)) {
       throw new Error(`${where}: expected ${AWAY.keys}, got ${outcome}`);
@@ -90,7 +90,7 @@ export const judge = async (api: RealApi, kinds: Record<string, Kind>, states: S
   }
   expect(
     [...net.values()].filter((sum) => sum !== 0),
-    "what the mints that were let in were charged",
+    "what the mints that were admitted were charged",
   ).toEqual(new Array(admitted).fill(1));
 };
 

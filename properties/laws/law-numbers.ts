@@ -117,8 +117,8 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     71: "no text makes the address rules throw, and nonsense is no address",
   },
   "shedding.property.test.ts": {
-    72: "fixed caps let in exactly who fits, and every slot comes back",
-    73: "adaptive limits never let in more than the caps, and every slot comes back",
+    72: "fixed caps admit exactly who fits, and every slot comes back",
+    73: "adaptive limits never admit more than the caps, and every slot comes back",
   },
   "schedules.property.test.ts": {
     74: "arrivals ascend, begin no earlier than the profile and end with it",

@@ -23,7 +23,7 @@ import { admitsAsALeakyBucket, noWindowHoldsMore } from "./rate-laws.ts";
 import { serverAnswersAsModel } from "./real-server-law.ts";
 import { repairNeverLeadsBack } from "./repair-laws.ts";
 import { lineHoldsNoCredential } from "./request-log-law.ts";
-import { letsInExactlyWhoFits } from "./shedding-law.ts";
+import { admitsExactlyWhoFits } from "./shedding-law.ts";
 import { everyStreamSpeaksItsOwnVocabulary } from "./voice-law.ts";
 
 export type OpenLaw = { property: Property; close(): Promise<void> };
@@ -169,7 +169,7 @@ export const PART_LAWS: readonly PartLaw[] = [
     number: 72,
     looksAt: ["shedder"],
     runs: 500,
-    open: pure(({ shedder }) => letsInExactlyWhoFits(shedder)),
+    open: pure(({ shedder }) => admitsExactlyWhoFits(shedder)),
   },
   {
     name: "key-creation",

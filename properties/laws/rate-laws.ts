@@ -76,7 +76,7 @@ export const admitsAsALeakyBucket = (decide: typeof takeRate) =>
     const bucket = leakyBucket(rate);
     for (const { atMs, take } of takeAll(rate, timesOf(gaps), decide)) {
       const room = bucket.levelAt(atMs) >= 1000;
-      if (take.allowed !== room) throw new Error(`expected a call ${room ? "let in" : "refused"}, got the other`);
+      if (take.allowed !== room) throw new Error(`expected a call ${room ? "admitted" : "refused"}, got the other`);
       if (room) bucket.spend();
     }
   });

@@ -80,5 +80,5 @@ export const repairsLeadIn = (orders: Orders) =>
       if (name === null) return;
       now = repaired(now, name);
     }
-    throw new Error(`expected to be let in, got ${decide(now, orders).name} after ${REPAIRS_MAX} repairs`);
+    throw new Error(`expected to be admitted, got ${decide(now, orders).name} after ${REPAIRS_MAX} repairs`);
   });

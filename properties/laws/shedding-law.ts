@@ -70,10 +70,10 @@ export const play = (
   expect([shedder.inFlight(), shedder.inFlightByOrganization()]).toEqual([0, {}]);
 };
 
-export const letsInExactlyWhoFits = (shedder: (caps: Caps) => Shedder) =>
+export const admitsExactlyWhoFits = (shedder: (caps: Caps) => Shedder) =>
   fc.property(capsArb, fc.array(stepArb, { maxLength: 60 }), (caps, steps) => {
     play(shedder(caps), caps, steps, ({ room, orgRoom, entered, orgEntered }) => {
-      const said = (fits: boolean): string => (fits ? "let in" : "shed");
+      const said = (fits: boolean): string => (fits ? "admitted" : "shed");
       if (entered !== room) throw new Error(`expected a call ${said(room)} by its replica, got ${said(entered)}`);
       if (entered && orgEntered !== orgRoom) {
         throw new Error(`expected a call ${said(orgRoom)} by its organization, got ${said(orgEntered === true)}`);

@@ -43,7 +43,7 @@ export class Model {
   caps: Caps = { ...CAPS };
   /** Of the deployment's clock over the real one, in milliseconds. */
   offsetMs = 0;
-  /** Metered calls that were let in. */
+  /** Metered calls that were admitted. */
   charged = 0;
   /** Calls by outcome and organization, as the platform should count them. */
   readonly #answered: Record<string, Record<string, number>> = {};

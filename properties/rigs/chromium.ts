@@ -34,7 +34,7 @@ type Message = {
 };
 
 /** What a page did that one which holds everything must not do. */
-export type Seen = { messages: string[]; requests: string[] };
+type Seen = { messages: string[]; requests: string[] };
 
 export class Chromium {
   readonly #child: ChildProcess;

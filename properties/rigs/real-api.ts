@@ -4,7 +4,7 @@
  * next call; how long they may be remembered is another property's matter.
  */
 import { Agent, request } from "undici";
-import { type FaultyLink, LINK_FAULTS, type LinkFault, startFaultyLink } from "../../src/platform/faulty-link.ts";
+import { type FaultyLink, LINK_FAULTS, type LinkFault, startFaultyLink } from "../../src/mutation/faulty-link.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
 import { type RoleOptions, startRole } from "../../src/platform/start-role.ts";
 

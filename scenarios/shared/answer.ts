@@ -1,5 +1,6 @@
 /** What came of one request, in the same shape whether our own extension of k6 sent it or the community's. */
 import type { Printed } from "../../src/workload/handover.ts";
+import type { Timeouts } from "../../src/workload/timeouts.ts";
 
 export type Answer = Pick<
   Printed,
@@ -20,7 +21,7 @@ export type Outgoing = {
   name: string;
   stream: { done: string; error: string } | undefined;
   charges: "map_loads" | "analyses" | undefined;
-  timeouts: { callMs: number; firstEventMs: number; idleMs: number };
+  timeouts: Timeouts;
   abortAfterEvents: number | undefined;
   slowReadMs: number | undefined;
 };

@@ -19,7 +19,7 @@ const print = (line: Printed | PrintedMint | PrintedFault | PrintedSpent): void 
 const BODY_MAX_CHARS = 2048;
 
 /** What an outcome is named by. A body that may hold a token is cut down to the fields that a judge reads. */
-const tellable = (route: Step["route"], status: number, body: string): string => {
+const printable = (route: Step["route"], status: number, body: string): string => {
   if (route === "sdk.sessions" && status >= 200 && status < 300) {
     const { expires_in, product } = (JSON.parse(body) ?? {}) as Record<string, unknown>;
     return JSON.stringify({ expires_in, product });
@@ -37,7 +37,7 @@ const seenOf = (route: Step["route"], answer: Answer) => {
     ...seen,
     ended,
     error: maskSecrets(answer.error),
-    body: tellable(route, answer.status, answer.body),
+    body: printable(route, answer.status, answer.body),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   };
 };

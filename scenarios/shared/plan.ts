@@ -11,6 +11,7 @@ import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/
 import { credentialName } from "../../src/workload/request.ts";
 import { leaseOfTarget } from "../../src/workload/stated-lease.ts";
 import type { ProfileWish, Story } from "../../src/workload/story.ts";
+import { TIMEOUTS } from "../../src/workload/timeouts.ts";
 import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";
 import { hasAdditions } from "./extension.ts";
 import { Refusal, readStatedTarget } from "./stated-target.ts";
@@ -23,7 +24,6 @@ export type Plan = {
   expected: Expected;
 };
 
-const TIMEOUTS = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
 /** More dropped iterations than this share put the load in doubt. */
 const DROPPED_MAX = 0.001;
 

@@ -21,7 +21,7 @@ export type Sessions = Record<string, HeldSession>;
 export type SessionCall = SessionWanted & { id: string };
 
 /** Given each call that mints a session, when it is over. */
-export type OnMinted = (made: SessionCall, answer: Answer) => void;
+type OnMinted = (made: SessionCall, answer: Answer) => void;
 
 /** Nobody else tries to mint a session while one VU may still be at it. */
 const CLAIM_MS = 5_000;

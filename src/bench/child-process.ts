@@ -14,7 +14,7 @@ type Usage = {
 
 export type Child = {
   readonly pid: number;
-  /** What the child told of itself when it was ready: its address, for instance. */
+  /** What the child said of itself when it was ready: its address, for instance. */
   readonly made: unknown;
   /** Rejects with the child's own sentence, or when it ended. */
   ask(question: unknown): Promise<unknown>;

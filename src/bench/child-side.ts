@@ -1,9 +1,9 @@
-/** The child's side of `child-process.ts`: starts what it is told to, answers, ends with its parent. */
+/** The child's side of `child-process.ts`: starts what it is asked to, answers, ends with its parent. */
 export type ToChild = { n: number; kind: "start" | "ask" | "usage"; body?: unknown };
 export type FromChild = { n: number; answer: unknown } | { n: number; error: string };
 
 export type Started = {
-  /** Told to the parent when it is ready. */
+  /** Given to the parent when it is ready. */
   made: unknown;
   answer?(question: never): unknown;
   close?(): Promise<void>;

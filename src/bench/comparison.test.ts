@@ -25,10 +25,10 @@ describe("a comparison", () => {
     expect(compare(about, [{ ours: block(49), against: block(100) }]).verdict).toBe("missed");
     const atMost = { ...about, target: { atMost: 1.3 } };
     expect(compare(atMost, [{ ours: block(131), against: block(100) }]).verdict).toBe("missed");
-    expect(compare({ ...about, target: null }, [{ ours: block(1), against: block(100) }]).verdict).toBe("told");
+    expect(compare({ ...about, target: null }, [{ ours: block(1), against: block(100) }]).verdict).toBe("reported");
   });
 
-  test("a doubt of one block is a doubt of the row, told once with how often it came", () => {
+  test("a doubt of one block is a doubt of the row, reported once with how often it came", () => {
     const doubts = ["the client was the bottleneck"];
     const row = compare(about, [
       { ours: block(1, { doubts }), against: block(1) },
@@ -47,7 +47,7 @@ describe("a comparison", () => {
     expect(few.doubts).toEqual(["other processes used the CPU (2 blocks)"]);
   });
 
-  test("what went wrong on our side is told even where the pair is left out", () => {
+  test("what went wrong on our side is reported even where the pair is left out", () => {
     const clean = { ours: block(60), against: block(100) };
     const both = block(1, { doubts: ["expected only 200, got 429"], disturbances: ["other processes used the CPU"] });
     expect(compare(about, [clean, clean, clean, { ours: both, against: both }]).doubts).toEqual([

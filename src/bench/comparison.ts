@@ -23,7 +23,7 @@ export type Row = {
   name: string;
   what: string;
   unit: string;
-  /** `null`: told, not judged. */
+  /** `null`: reported, not judged. */
   target: Target | null;
   ratio: number;
   ratioMin: number;
@@ -36,7 +36,7 @@ export type Row = {
   against: number;
   /** Block by block, in the order of measuring. */
   pairs: readonly Pair[];
-  verdict: "reached" | "missed" | "told";
+  verdict: "reached" | "missed" | "reported";
   /** The row could not be trusted, for these reasons. */
   doubts: string[];
 };
@@ -75,9 +75,9 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
     leftOut: measured.length - pairs.length,
     ours: typical(pairs.map(({ ours }) => ours.value)),
     against: typical(pairs.map(({ against }) => against.value)),
-    verdict: target === null ? "told" : reaches(target, ratio) ? "reached" : "missed",
+    verdict: target === null ? "reported" : reaches(target, ratio) ? "reached" : "missed",
     pairs: measured,
-    // What others did to a pair that is left out does no harm; what went wrong on our side is told in any case.
+    // What others did to a pair that is left out does no harm; what went wrong on our side is reported in any case.
     doubts: gather([
       ...measured.flatMap(({ ours, against }) => [...ours.doubts, ...against.doubts]),
       ...pairs.flatMap(({ ours, against }) => [...ours.disturbances, ...against.disturbances]),

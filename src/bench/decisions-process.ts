@@ -45,7 +45,7 @@ const SERVER = snapshot("server");
 const SESSION = { keyId: "key_bench", orgId: "org_bench", product: "chat", expiresAtS: 1e10, id: "s" } as const;
 const TAKEN = { verdict: "taken", used: 1, window: "2026-01" } as const;
 
-/** What one decision is made about. `null` lets the call in; otherwise the refusal that must come out. */
+/** What one decision is made about. `null` admits the call; otherwise the refusal that must come out. */
 const CASES: Record<
   Decision,
   { route: ReturnType<typeof routeOf>; secret: string; body: unknown; refusal: string | null }

@@ -6,7 +6,7 @@ const STEAL_MAX = 0.02;
 const OTHERS_MAX_CORES = 0.25;
 const TICKS_PER_S = 100;
 
-/** Seconds of all cores since boot, `null` where /proc does not tell. */
+/** Seconds of all cores since boot, `null` where /proc has no figure. */
 const readStat = (): { busyS: number; stolenS: number; totalS: number } | null => {
   try {
     const ticks = (readFileSync("/proc/stat", "utf8").split("\n", 1)[0] as string).trim().split(/\s+/).slice(1, 9);
@@ -21,7 +21,7 @@ const readStat = (): { busyS: number; stolenS: number; totalS: number } | null =
   }
 };
 
-/** CPU time of a process that is not a child of ours in the narrow sense, in microseconds; 0 when it cannot be told. */
+/** CPU time of a process that is not a child of ours in the narrow sense, in microseconds; 0 when it is not known. */
 const cpuUsOf = (pid: number | undefined): number => {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
@@ -31,7 +31,7 @@ const cpuUsOf = (pid: number | undefined): number => {
   }
 };
 
-/** Starts watching; the result tells how others disturbed us. `alsoOurs`: a further process that belongs to us. */
+/** Starts watching; the function that it returns says how others disturbed us. `alsoOurs`: a further process that belongs to us. */
 export const watchHost = async (alsoOurs?: number): Promise<() => Promise<string[]>> => {
   const ownUs = async (): Promise<number> => (await cpuUsOfAll()) + cpuUsOf(alsoOurs);
   const before = readStat();

@@ -4,7 +4,7 @@ import { cpus } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { commitOf, REPOSITORY } from "../run/environment.ts";
-import { EXIT_OF_SIGNAL } from "../run/exit-of-run.ts";
+import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import type { Settings } from "./bench.ts";
 import { BENCHES } from "./catalogue.ts";
 import type { Row } from "./comparison.ts";
@@ -23,8 +23,6 @@ type Options = {
 const FULL = { rounds: 11, blockS: 1 };
 const QUICK = { rounds: 3, blockS: 0.5 };
 const SOAK_CALLS = 1_000_000;
-const EXIT_MISSED = 1;
-const EXIT_USAGE = 2;
 
 const positive = (text: string): number => {
   const value = Number(text);
@@ -73,7 +71,7 @@ const run = async (options: Options): Promise<void> => {
   writeFileSync(file, text);
   process.stderr.write(`\n${tableOf(result.rows, result.skipped)}\n${file}\n`);
   if (options.json) process.stdout.write(text);
-  if (result.rows.some(({ verdict }) => verdict === "missed")) process.exitCode = EXIT_MISSED;
+  if (result.rows.some(({ verdict }) => verdict === "missed")) process.exitCode = EXIT.fail;
 };
 
 const program = new Command("bench")
@@ -86,7 +84,7 @@ const program = new Command("bench")
   .option("--out <file>", "where the JSON goes (default: reports/runs/bench-<time>.json)")
   .option("--json", "the JSON on stdout too");
 
-// Exiting closes the pipes of our children, who end by that, and Redis, which ends when told.
+// Exiting closes the pipes of our children, who end by that, and Redis, which is ended by signal.
 for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL)) process.once(signal, () => process.exit(code));
 
 try {
@@ -94,5 +92,5 @@ try {
   await run(program.opts<Options>());
 } catch (error) {
   process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
-  process.exitCode = error instanceof InvalidArgumentError ? EXIT_USAGE : EXIT_MISSED;
+  process.exitCode = error instanceof InvalidArgumentError ? EXIT.usage : EXIT.fail;
 }

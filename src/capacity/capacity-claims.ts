@@ -41,7 +41,7 @@ export const capacityClaims = (found: Found, stage: string, replay: string): Cla
     return {
       ...common,
       id: `capacity/${objective}`,
-      // A demand is the question, if there is one; the highest rate is then only told.
+      // A demand is the question, if there is one; the highest rate is then only reported.
       level: demand === null ? "must" : "info",
       verdict: VERDICTS[answer.kind],
       reason: reasons.join("; "),

@@ -86,7 +86,7 @@ export const advise = (answer: Answer, limit: FirstLimit, setting: Setting, dema
   }
   if (answer.kind === "at-least") return lines;
   if (setting.replicas === null) {
-    lines.push("limits.replicas is not in the target file: with it, the capacity of one replica is told here.");
+    lines.push("limits.replicas is not in the target file: with it, the capacity of one replica stands here.");
     if (needed !== null && needed > answer.low) {
       lines.push(`${(needed / answer.low).toFixed(2)} times the deployment as it is would be needed.`);
     }

@@ -1,6 +1,6 @@
 /**
  * Was it the generator? A probe counts against the deployment only when its calls left when they should have; a busy host or
- * a generator at its end is told in a sentence, and the probe is left out.
+ * a generator at its end is reported in a sentence, and the probe is left out.
  */
 import type { GeneratorFacts, ProbeResult } from "./probe.ts";
 

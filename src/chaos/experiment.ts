@@ -95,7 +95,7 @@ export const runExperiment = async (
   };
   const finish = (): { lines: FaultLine[]; outcome: Outcome } => {
     outcome.stopped = signal.aborted;
-    if (signal.aborted) notes.push("told to stop before the end");
+    if (signal.aborted) notes.push("stopped before the end");
     return { lines, outcome };
   };
 
@@ -105,7 +105,7 @@ export const runExperiment = async (
   const id = journal.about({ kind: "fault", name: `${plan.link}.${plan.fault}`, undo: plan.undo });
   outcome.healed = false;
   const healOnce = async (): Promise<void> => {
-    // Not the run's signal: told to stop means heal now, not leave it.
+    // Not the run's signal: being asked to stop means heal now, not leave it.
     const did = await steps.heal(AbortSignal.timeout(plan.healMs));
     if (did.length > 0) notes.push(`healing took: ${did.join(", ")}`);
     journal.undone(id, did.join(", "));

@@ -28,7 +28,7 @@ export type Fault = {
 export type FaultSizes = { budgetMs: number };
 export type FaultMaker = { name: string; stream: FaultStream; make: (sizes: FaultSizes) => Fault };
 
-/** Our toxics are known by this prefix, so that healing can tell them from other people's. */
+/** Our toxics are known by this prefix, so that healing knows them from other people's. */
 export const TOXIC_PREFIX = "floodgate-";
 
 /** A fault made of one toxic. */

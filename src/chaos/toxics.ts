@@ -28,7 +28,7 @@ type ToxicType = ToxicShape["type"];
 /** `toxicity` is always 1: it is rolled per connection with a generator that cannot be seeded. */
 export type Toxic = ToxicShape & { name: string; stream: ToxicStream };
 
-/** What the server tells of a toxic. */
+/** What the server says of a toxic. */
 export type ToxicEcho = {
   name: string;
   type: string;

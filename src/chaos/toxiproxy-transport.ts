@@ -40,7 +40,7 @@ const messageIn = (text: string): string => {
 };
 
 const whyNoAnswer = (error: unknown, callMs: number, outer: AbortSignal | undefined): string => {
-  if (outer?.aborted === true) return "given up, because the run was told to stop";
+  if (outer?.aborted === true) return "given up, because the run was asked to stop";
   const { name, code, message } = error as { name?: string; code?: string; message?: string };
   if (name === "TimeoutError" || name === "AbortError") return `no answer within ${callMs} ms; toxiproxy may be wedged`;
   return code ?? message ?? String(error);

@@ -5,8 +5,9 @@ import { probeTable } from "../capacity/probe-table.ts";
 import type { ShareObjective } from "../capacity/share-objective.ts";
 import { type CapacityPlan, type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { PlayedProbe } from "../run/capacity/capacity-probe.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { narrator } from "./narrator.ts";
 import { showRun } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
@@ -97,7 +98,9 @@ export const capacityCommand = (): Command =>
     };
     if (options.dryRun === true) return showPlan(await planCapacity(wishes), options.json === true);
     const words = [
-      ...["capacity", "--scenario", scenario],
+      "capacity",
+      "--scenario",
+      scenario,
       ...(slo === undefined ? [] : ["--slo", `'${slo}'`]),
       ...(demandFile === undefined ? [] : ["--demand", demandFile]),
       ...(arrivals === "poisson" ? [] : ["--arrivals", arrivals]),

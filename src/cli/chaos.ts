@@ -1,8 +1,9 @@
 /** `floodgate chaos`: fault experiments, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
+import { EXIT } from "../run/exit-codes.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
+import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
 import { EXPLORE_MS, explore } from "./explore.ts";
 import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
 import { narrator } from "./narrator.ts";

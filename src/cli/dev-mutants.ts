@@ -12,9 +12,9 @@ import { planTrials, tryAll } from "../mutation/plan.ts";
 import { MINI_STAGE_NAMES } from "../mutation/stages.ts";
 import { mutantsTable } from "../mutation/table.ts";
 import { isRight, isWrong, type Trial } from "../mutation/trials.ts";
-import { EXIT_OF_SIGNAL } from "../run/exit-of-run.ts";
+import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 type MutantsOptions = {
   stage?: string[];
@@ -56,7 +56,7 @@ const columnsOf = (wanted: readonly string[] = COLUMNS): Column[] => {
 
 type Narration = { onTrial(trial: Trial): void; end(): void };
 
-/** On a terminal a line that is written over; elsewhere a line every 30 s. What is wrong is told at once. */
+/** On a terminal a line that is written over; elsewhere a line every 30 s. What is wrong is reported at once. */
 const narrate = (of: number, quiet: boolean): Narration => {
   const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   let done = 0;
@@ -139,8 +139,8 @@ const run = async (names: string[], options: MutantsOptions): Promise<void> => {
     end();
     const rows = matrixOf(mutants, trials);
     if (options.json === true) {
-      const told = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
-      const document = { exit_code: process.exitCode, columns, rows: told, trials };
+      const shown = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
+      const document = { exit_code: process.exitCode, columns, rows: shown, trials };
       process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
     } else process.stdout.write(mutantsTable(rows, columns));
     if (!quiet) process.stderr.write(`${summaryOf(mutants, trials, (performance.now() - beganMs) / 1000)}\n`);

@@ -2,13 +2,14 @@
 import { Command } from "commander";
 import { describeSchedule } from "../exploration/fault-schedule.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../exploration/schedule-crash.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { replayScheduleCrash } from "../run/exploration/replay-schedule.ts";
 import { GuardError } from "../run/prepare-target.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { guardTarget } from "../target/target-guard.ts";
 import { readCrash, replayCrash } from "../verify/replay.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { narrator } from "./narrator.ts";
 import { runOptions } from "./target-options.ts";
 

@@ -8,8 +8,8 @@ import { toolsHere } from "../diagnosis/tools-here.ts";
 import type { Calibration } from "../history/run-document.ts";
 import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
-import { EXIT } from "./exit-codes.ts";
 import { findingsText, wrapped } from "./findings-text.ts";
 
 type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean };

@@ -1,9 +1,10 @@
 /** The random search for schedules of faults, as `chaos --explore` and `dev explore` have it. */
 import { Command } from "commander";
 import { MUTANTS } from "../mutants/catalogue.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
+import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { whole } from "./numbers.ts";

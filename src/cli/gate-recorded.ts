@@ -1,7 +1,8 @@
 /** `floodgate gate` on recorded runs: `--before … --after …`, `--baseline … --run …`, `--save-baseline …`. */
 import type { RecordedComparison } from "../gate/recorded/recorded-comparison.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 export type RecordedOptions = {
   before?: string[];
@@ -34,8 +35,11 @@ const show = (found: RecordedComparison, json: boolean): void => {
   const rows = found.rows.map(({ measurement, before, after, worseBy, margin, verdict }) =>
     [
       measurement.slice(0, 40).padEnd(40),
-      ...[figure(before).padStart(8), figure(after).padStart(8), worseBy.toFixed(3).padStart(7)],
-      ...[margin.toFixed(2).padStart(7), WORDS[verdict]],
+      figure(before).padStart(8),
+      figure(after).padStart(8),
+      worseBy.toFixed(3).padStart(7),
+      margin.toFixed(2).padStart(7),
+      WORDS[verdict],
     ].join(" "),
   );
   const header = `${"measurement".padEnd(40)} ${"before".padStart(8)} ${"after".padStart(8)}   ratio allowed`;

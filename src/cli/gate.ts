@@ -1,9 +1,10 @@
 /** `floodgate gate`: is the head worse than the base? */
 import { Command } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { GATE_SCENARIO } from "../run/gate/base-capacity.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
 import { narrator } from "./narrator.ts";
 import { positive, whole } from "./numbers.ts";

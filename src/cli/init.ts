@@ -6,8 +6,9 @@ import { Command } from "commander";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
 import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { redact } from "../supervision/redaction.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { findingsText, wrapped } from "./findings-text.ts";
 
 type InitOptions = { target: string; out: string; iOwn?: string[]; origin?: string; ca?: string };

@@ -1,6 +1,7 @@
 /** `--limiter`: where the embedded deployment keeps its counts. */
 import { Option } from "commander";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT } from "../run/exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 type Limiter = "sqlite" | "redis";
 

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import { runScript } from "../run/own-script.ts";
 import { runStages } from "../run/run-stages.ts";
@@ -10,8 +11,8 @@ import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
+import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
 import { wrapped } from "./findings-text.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
@@ -46,7 +47,8 @@ const wishOf = (options: LoadOptions): ScenarioWish => ({
 
 /** The words of the command that change the load, as they may be typed again. */
 const wordsOf = (name: string, options: LoadOptions): string[] => [
-  ...["load", name],
+  "load",
+  name,
   ...(options.driver === undefined ? [] : ["--driver", options.driver]),
   ...(options.rate === undefined ? [] : ["--rate", `${options.rate}`]),
   ...(options.duration === undefined ? [] : ["--duration", `${options.duration}s`]),

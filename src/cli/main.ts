@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { maskSecrets } from "../contract/credentials.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT, exitCodeOf } from "../run/exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 /** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -51,22 +52,6 @@ const program = async (asked: string | undefined): Promise<Command> => {
   return root;
 };
 
-/** Errors of the floors below that are somebody's mistake or absence, by name: their files are loaded on demand. */
-const EXIT_OF: Readonly<Record<string, number>> = {
-  GuardError: EXIT.guarded,
-  ToolError: EXIT.unreachable,
-  TargetUnreachableError: EXIT.unreachable,
-  TargetBusyError: EXIT.usage,
-  RoleOptionsError: EXIT.usage,
-  SecretError: EXIT.usage,
-  TargetFileError: EXIT.usage,
-  UnknownRuleError: EXIT.usage,
-  UsageError: EXIT.usage,
-  ObjectiveError: EXIT.usage,
-  NoRunError: EXIT.usage,
-  CrashFileError: EXIT.usage,
-};
-
 const exitOverride = (command: Command, above: readonly string[] = []): void => {
   command.exitOverride();
   command.showHelpAfterError(`See: npx ${[...above, command.name()].join(" ")} --help`);
@@ -95,9 +80,9 @@ export const main = async (argv: string[]): Promise<void> => {
       process.exitCode = error.exitCode === 0 ? EXIT.pass : EXIT.usage;
       return;
     }
-    const { name, message, stack = "" } = error instanceof Error ? error : new Error(String(error));
+    const { message, stack = "" } = error instanceof Error ? error : new Error(String(error));
     process.stderr.write(`floodgate: ${maskSecrets(message)}\n`);
     if (process.env.FLOODGATE_DEBUG !== undefined) process.stderr.write(`${maskSecrets(stack)}\n`);
-    process.exitCode = error instanceof CommandError ? error.exitCode : (EXIT_OF[name] ?? EXIT.fail);
+    process.exitCode = error instanceof CommandError ? error.exitCode : (exitCodeOf(error) ?? EXIT.fail);
   }
 };

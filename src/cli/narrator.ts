@@ -46,8 +46,8 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
       const passed = claims.filter(({ verdict }) => verdict === "pass").length;
       const skipped = claims.filter(({ verdict }) => verdict === "skipped").length;
       const without = skipped === 0 ? "" : `, ${skipped} skipped`;
-      const told = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
-      const judged = claims.length === 0 ? "" : `, ${passed} of ${claims.length} claims passed${without}${told}`;
+      const named = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
+      const judged = claims.length === 0 ? "" : `, ${passed} of ${claims.length} claims passed${without}${named}`;
       say(`  ${summary.calls.sent} calls${judged}`);
     },
     signalled: (signal, times, pending) => {

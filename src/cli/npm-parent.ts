@@ -1,7 +1,7 @@
 /**
  * Between a user and a run stand npm, its shell and perhaps our launcher. npm hands a SIGTERM on no further than its
  * shell, and a kill -9 reaches npm alone: the run would go on with nobody waiting for it. So where npm started this
- * process, it is told when npm or one of those between is gone. Linux only; elsewhere, and without npm, never.
+ * process, it hears when npm or one of those between is gone. Linux only; elsewhere, and without npm, never.
  */
 import { readFileSync } from "node:fs";
 import { isAlive, type ProcessId, parentOf, startTimeOf } from "../supervision/processes.ts";
@@ -30,7 +30,7 @@ const upToNpm = (npm: string): ProcessId[] => {
   return [];
 };
 
-export const whenNpmIsGone = (tell: () => void): void => {
+export const whenNpmIsGone = (onGone: () => void): void => {
   const npm = process.env.npm_execpath;
   if (npm === undefined || npm === "") return;
   const between = upToNpm(npm);
@@ -38,7 +38,7 @@ export const whenNpmIsGone = (tell: () => void): void => {
   const timer = setInterval(() => {
     if (between.every(isAlive)) return;
     clearInterval(timer);
-    tell();
+    onGone();
   }, EVERY_MS);
   timer.unref();
 };

@@ -4,10 +4,10 @@ import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { htmlOverlay, type Recorded } from "../report/html-overlay.ts";
 import { terminalText } from "../report/terminal.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { openRunFolder } from "../run/run-folder.ts";
 import { writeReports } from "../run/write-reports.ts";
-import { EXIT } from "./exit-codes.ts";
 
 type ReportOptions = { json?: boolean };
 type Reported = Recorded & { folder: string };

@@ -1,8 +1,9 @@
 /** `floodgate run`: the main job, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
+import { EXIT } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { wrapped } from "./findings-text.ts";
 import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
 import { narrator } from "./narrator.ts";

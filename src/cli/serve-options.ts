@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { ROLES, type Role, type RoleOptions } from "../platform/start-role.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT } from "../run/exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { positive, whole } from "./numbers.ts";
 
 type RateLimit = { perS: number; burst: number };
@@ -172,7 +173,7 @@ const DEFAULT_SLOTS = 64;
 const given = <T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 
-/** What adapts needs room to find its limit in: a queue that nobody may join tells nothing. */
+/** What adapts needs room to find its limit in: a queue that nobody may join shows nothing. */
 const ADAPTIVE_ROOM = 8;
 
 /** C = K unless said otherwise: then nobody waits and the blocked share is Erlang's B formula. */

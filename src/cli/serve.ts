@@ -2,7 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import { startRole } from "../platform/start-role.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { EXIT } from "../run/exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 import { addServeOptions, roleOptionsOf, type ServeOptions } from "./serve-options.ts";
 import { seedAndWriteTarget } from "./write-target.ts";
 

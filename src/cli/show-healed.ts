@@ -1,7 +1,7 @@
 /** `chaos --heal`: what was taken back, run by run. */
 import { dirname } from "node:path";
+import { EXIT } from "../run/exit-codes.ts";
 import { type HealedRun, healLeftOpen } from "../run/experiments/heal-left-open.ts";
-import { EXIT } from "./exit-codes.ts";
 
 const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
   const run = dirname(journal);

@@ -1,7 +1,7 @@
 /** The end of a recorded run on a terminal: the verdict on stderr, with `--json` the document on stdout, the exit code. */
 import { terminalText } from "../report/terminal.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import type { RunResult } from "../run/recorded-run.ts";
-import { EXIT } from "./exit-codes.ts";
 
 export const showRun = ({ document, folder }: RunResult, { json }: { json?: boolean }): void => {
   const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
@@ -13,7 +13,7 @@ export const showRun = ({ document, folder }: RunResult, { json }: { json?: bool
   process.exitCode = document.exit_code;
 };
 
-/** Where npm or the launcher is gone, nobody waits for the run any more: it is told to stop. */
+/** Where npm or the launcher is gone, nobody waits for the run any more: it is asked to stop. */
 export const stopWithLauncher = (whenNpmIsGone: (gone: () => void) => void): void => {
   const stop = (): void => void process.kill(process.pid, "SIGTERM");
   if (process.connected) {

@@ -40,8 +40,10 @@ export const runOptions = (
 /** The command that repeats a run, as it may be typed. */
 export const commandLine = (words: readonly string[], options: TargetOptions, seed: number): string =>
   [
-    ...["npx floodgate", ...words],
+    "npx floodgate",
+    ...words,
     ...(options.target === undefined ? [] : ["--target", options.target]),
     ...(options.iOwn ?? []).flatMap((host) => ["--i-own", host]),
-    ...["--seed", `${seed}`],
+    "--seed",
+    `${seed}`,
   ].join(" ");

@@ -1,10 +1,12 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
 import { Command } from "commander";
+import { EXIT } from "../run/exit-codes.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/verify-target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { RATE_PER_S } from "../verify/sending/throttle.ts";
+import { CommandError } from "./command-error.ts";
 import { narrator } from "./narrator.ts";
 import { positive } from "./numbers.ts";
 import { showRun } from "./show-run.ts";
@@ -121,7 +123,7 @@ export const verifyCommand = (): Command =>
       .option("--only <id...>", "only these rules or phases")
       .option("--skip <id...>", "not these rules or phases")
       .option("--list", "list the rules; nothing is sent")
-      .option("--rate <n>", "calls per second (default 20)", positive)
+      .option("--rate <n>", `calls per second (default ${RATE_PER_S})`, positive)
       .option("--require-all", "a skipped rule makes the run inconclusive")
       .option("--allow-writes", "may make and remove keys")
       .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")

@@ -1,9 +1,10 @@
 /** `chaos --watchdog`: beside a remote proxy; heals what a run has broken there when its heartbeat stops. */
 import { startWatchdogServer } from "../chaos/watchdog-server.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 export const WATCHDOG_LISTENS = "127.0.0.1:8475";
 const TOKEN_LEAST = 16;

@@ -5,8 +5,9 @@ import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
 import type { RoleOptions, Running } from "../platform/start-role.ts";
+import { EXIT } from "../run/exit-codes.ts";
 import { checkTarget } from "../target/target-file.ts";
-import { CommandError, EXIT } from "./exit-codes.ts";
+import { CommandError } from "./command-error.ts";
 
 const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 

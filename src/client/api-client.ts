@@ -11,11 +11,12 @@ import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import { exchangeStep } from "../workload/step.ts";
 import type { SessionWanted } from "../workload/story.ts";
+import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
 import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";
 import type { ObservedLine } from "./observed-line.ts";
-import { type OutgoingRequest, type Received, sendRequest, TIMEOUTS, type Timeouts } from "./send-request.ts";
+import { type OutgoingRequest, type Received, sendRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 
 export type Sent = { line: ObservedLine; answer: Received };

@@ -1,4 +1,4 @@
-/** From an exchange to a line of the history: the outcome by its name, and what a judge may want of the answer. */
+/** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
 import { readAnswer } from "../contract/envelopes.ts";
 import { countedAs, ERROR_IN_BODY, outcomeOfStream } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";

@@ -30,7 +30,7 @@ export type CredentialBook = {
   /** A session that was minted, and until when it is good. */
   sessionOf(ref: CredentialRef): HeldSession | undefined;
   originOf(of: CallerName): string | undefined;
-  /** A call that should have been let in got 401: the value is read or minted anew, at most once in ten seconds. */
+  /** A call that should have been admitted got 401: the value is read or minted anew, at most once in ten seconds. */
   refused(ref: CredentialRef): void;
   prepare(refs: readonly CredentialRef[], sessions: readonly SessionWanted[]): Promise<void>;
 };

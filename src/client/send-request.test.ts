@@ -3,8 +3,9 @@ import { type AddressInfo, createServer as createTcpServer, type Socket, type Se
 import { Agent } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { writeEvent } from "../contract/streams.ts";
+import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { createRunClock, wallUs } from "./clock.ts";
-import { type OutgoingRequest, type Received, sendRequest, TIMEOUTS, type Timeouts } from "./send-request.ts";
+import { type OutgoingRequest, type Received, sendRequest } from "./send-request.ts";
 
 const clock = createRunClock(wallUs());
 const open: (Server | TcpServer | Agent)[] = [];

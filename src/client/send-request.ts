@@ -1,24 +1,14 @@
 /**
- * One HTTP exchange, timed: from the moment its first byte goes out to the moment its answer has ended in exactly one way.
- * It never throws for what the network does; what happened is the result. Redirects are answers like others.
+ * One request and its answer, timed: from the moment its first byte goes out to the moment its answer has ended in exactly
+ * one way. It never throws for what the network does; what happened is the result. Redirects are answers like others.
  */
 import type { Dispatcher } from "undici";
 import type { Stream } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
+import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
 import { codeOf, endOf, isOurs } from "./transport-errors.ts";
-
-export type Timeouts = {
-  /** The whole exchange. */
-  callMs: number;
-  /** Until the first event of a stream, or the head of another answer. */
-  firstEventMs: number;
-  /** Between two reads of an answer; a comment counts as one. */
-  idleMs: number;
-};
-
-export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
 
 /** How long a stream is read on after its terminal event, to catch what should not come. */
 const GRACE_MS = 1_000;

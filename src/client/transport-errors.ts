@@ -1,4 +1,4 @@
-/** What an error of the transport says about how an exchange ended. */
+/** What an error of the transport says about how a call ended. */
 import type { StreamEnd } from "../contract/streams.ts";
 
 const CUT_SHORT = new Set([

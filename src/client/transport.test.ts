@@ -11,8 +11,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { writeEvent } from "../contract/streams.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Transport } from "../target/target.ts";
+import { TIMEOUTS } from "../workload/timeouts.ts";
 import { createRunClock, wallUs } from "./clock.ts";
-import { sendRequest, TIMEOUTS } from "./send-request.ts";
+import { sendRequest } from "./send-request.ts";
 import { startStubApi } from "./stub-api.fixture.ts";
 import { inFlightMax, openTransport } from "./transport.ts";
 

@@ -44,7 +44,7 @@ export const openTransport = async (
   }
   const connections = transport.connections ?? CONNECTIONS_DEFAULT;
   const h2 = transport.protocol === "h2";
-  // Time-outs are ours (exchange.ts): they name what did not come, and fire on time.
+  // Time-outs are ours (`send-request.ts`): they name what did not come, and fire on time.
   const options = {
     connections,
     allowH2: h2,

@@ -1,5 +1,5 @@
 /**
- * The shapes of credentials, told apart by prefix alone and masked in one way (specification sections 2.1, 2.3; items
+ * The shapes of credentials, distinguished by prefix alone and masked in one way (specification sections 2.1, 2.3; items
  * 20-26, 40-41, 51, 58). Masking is the choke point of redaction: a captured text goes through `maskSecrets` once.
  */
 

@@ -3,7 +3,7 @@ import { adaptiveShedder } from "./adaptive-shedding.ts";
 
 /**
  * A deployment in virtual time: `slots` calls are served at once for `serviceMs`, the rest wait first come, first served.
- * `offered` calls arrive each millisecond for `forMs`. Gives back the limit at the end and who was let in.
+ * `offered` calls arrive each millisecond for `forMs`. Gives back the limit at the end and who was admitted.
  */
 const run = (slots: number, serviceMs: number, offeredPerMs: number, forMs: number, orgs: (i: number) => string) => {
   const shedder = adaptiveShedder({ globalInFlight: 400, orgInFlight: 400, toleratedWaitMs: 10 });

@@ -11,7 +11,7 @@
  * same), so that an idle night does not open the gates.
  *
  * Organizations share by the partition rule of Netflix concurrency-limits with dynamic shares: below the limit anybody is
- * let in (the sharing is work-conserving); at the limit only who holds less than limit / active organizations.
+ * admitted (the sharing is work-conserving); at the limit only who holds less than limit / active organizations.
  */
 import { type Caps, InFlight, type Shedder } from "./shedding.ts";
 

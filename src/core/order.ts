@@ -80,7 +80,7 @@ const serverKeyIsNotInBrowser: Check = (call) =>
 const addressIsListed: Check = (call) =>
   call.kind === "server" && !addressListed(call.snapshot.key, call.address) ? refuse("ip_not_allowed") : null;
 
-/** A session without an origin is let in (item 152); tile routes have a refusal of their own (A12). */
+/** A session without an origin is admitted (item 152); tile routes have a refusal of their own (A12). */
 const sessionOriginIsListed: Check = (call) => {
   if (call.kind !== "session" || call.origin === null || originListed(call.snapshot.key, call.origin)) return null;
   return refuse(call.route.tile === true ? "tile_access_restricted" : "session_origin_mismatch");

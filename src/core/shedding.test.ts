@@ -26,7 +26,7 @@ describe("fixed caps", () => {
     expect([0, 1, 2].map(() => shedder.enterOrganization("a", cap))).toEqual(expected);
   });
 
-  test("a cap that falls below what is in flight lets nobody in until enough have left", () => {
+  test("a cap that falls below what is in flight admits nobody until enough have left", () => {
     const shedder = fixedShedder({ globalInFlight: 3, orgInFlight: 3 });
     for (let i = 0; i < 3; i += 1) shedder.enter();
     shedder.setCaps({ globalInFlight: 1 });

@@ -28,7 +28,7 @@ const changeStep = (calls: SingleCalls, credential: CredentialRef): Step =>
 
 type Way = { readonly step: typeof listStep; readonly stranger: Answered; readonly words: string };
 
-/** Which call tells a good token from a made-up one; a sentence where none does. */
+/** Which call distinguishes a good token from a made-up one; a sentence where none does. */
 const findWay = async (calls: SingleCalls, writes: boolean): Promise<Way | string> => {
   const nobody: CredentialRef = { as: "garbage" };
   const list = await calls.call(listStep(calls, nobody));

@@ -10,7 +10,7 @@ import { type Finding, finding, type Section } from "./finding.ts";
 
 const WATCH_MS = 1_000;
 const RESOLUTION_MS = 10;
-/** Latency is told in milliseconds: a loop that is later than this by itself spoils them. */
+/** Latency is given in milliseconds: a loop that is later than this by itself spoils them. */
 const LAG_MS_MAX = 5;
 const PORTS_MIN = 10_000;
 /** A call holds one here and one at an embedded deployment. */
@@ -97,7 +97,7 @@ const timerFinding = ({ lagMs: { p99, max } }: MachineReadings): Finding => {
         "warn",
         "timer",
         text,
-        `no latency below ${Math.ceil(p99 * 10)} ms can be told well; stop what else runs here`,
+        `no latency below ${Math.ceil(p99 * 10)} ms can be measured well; stop what else runs here`,
       );
 };
 

@@ -21,7 +21,7 @@ export const plainGet = (view: TargetView, path: string): Step => ({
   route: "-",
 });
 
-/** Says 401 and nothing more than that, or lets everybody in with JSON: both are the API's way to answer a catalog. */
+/** Says 401 and nothing more than that, or admits everybody with JSON: both are the API's way to answer a catalog. */
 const looksLikeApi = (sent: Answered): boolean => {
   const { outcome } = sent.line;
   const isPage = /html/i.test(headerOf(sent, "content-type") ?? "");

@@ -5,7 +5,7 @@ import type { Target } from "../target/target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import type { Asked } from "../verify/lacks.ts";
 import { planVerify, type VerifyPlan } from "../verify/plan.ts";
-import { RATE_PER_S } from "../verify/run-verify.ts";
+import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
 
 const plan = (target: Target, asked: Asked): VerifyPlan =>

@@ -28,9 +28,14 @@ const call = (intendedS: number, latencyMs: number, more: Partial<CallLine> = {}
 describe("a block", () => {
   test("tells latency from the intended moment, of whole answers in its steady part alone", () => {
     const lines = [
-      ...[call(1, 10), call(1.5, 20), call(1.9, 30)],
-      ...[call(0.9, 999), call(2, 999), call(1.2, 999, { outcome: "429 b2b_overloaded" })],
-      ...[call(1.2, 999, { ended: "truncated" }), call(1.2, 999, { aborted: true })],
+      call(1, 10),
+      call(1.5, 20),
+      call(1.9, 30),
+      call(0.9, 999),
+      call(2, 999),
+      call(1.2, 999, { outcome: "429 b2b_overloaded" }),
+      call(1.2, 999, { ended: "truncated" }),
+      call(1.2, 999, { aborted: true }),
     ];
     expect(measureBlock(lines, PLAN)).toMatchObject({ latency_ms_p50: 20, latency_ms_p99: null });
   });
@@ -74,10 +79,16 @@ describe("a block", () => {
 
   test("counts as errors what is neither whole nor refused for a limit", () => {
     const lines = [
-      ...[call(1.1, 10), call(1.2, 10, { outcome: "429 rate_limited" }), call(1.3, 10, { aborted: true })],
-      ...[call(1.4, 10, { ended: "truncated" }), call(1.5, 10, { ended: "eof" }), call(2.1, 10, { outcome: "503" })],
-      ...[call(2.2, 10, { outcome: "indeterminate" }), call(2.3, 10, { outcome: "200 error" })],
-      ...[call(2.4, 10, { outcome: "edge 502" }), call(2.5, 10)],
+      call(1.1, 10),
+      call(1.2, 10, { outcome: "429 rate_limited" }),
+      call(1.3, 10, { aborted: true }),
+      call(1.4, 10, { ended: "truncated" }),
+      call(1.5, 10, { ended: "eof" }),
+      call(2.1, 10, { outcome: "503" }),
+      call(2.2, 10, { outcome: "indeterminate" }),
+      call(2.3, 10, { outcome: "200 error" }),
+      call(2.4, 10, { outcome: "edge 502" }),
+      call(2.5, 10),
     ];
     expect(measureBlock(lines, PLAN).error_share).toBeCloseTo(6 / 9, 9);
     // Where no stream ever ends in an event that is known, a clean end is none that is missing.

@@ -24,7 +24,7 @@ export type BlockPlan = {
 
 /** Fewer calls than this have no slowest one in a hundred. */
 const ENOUGH_FOR_P99 = 40;
-/** A gap is told by at least two. */
+/** A gap lies between at least two. */
 const ENOUGH_EVENTS = 3;
 const FOR_A_LIMIT = /^429 (?:b2b_overloaded|org_overloaded|rate_limited)/;
 

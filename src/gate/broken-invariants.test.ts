@@ -24,8 +24,10 @@ const judged = (...findings: BlockFinding[]) => invariantsClaim(findings, "gate"
 describe("what breaks on the head alone", () => {
   test("fails, and is named with its proof", () => {
     const claim = judged(
-      ...[finding("base", 0, "streams-end-once", "pass"), finding("head", 0, "streams-end-once", "pass")],
-      ...[finding("head", 1, "streams-end-once", "fail"), finding("head", 2, "streams-end-once", "fail")],
+      finding("base", 0, "streams-end-once", "pass"),
+      finding("head", 0, "streams-end-once", "pass"),
+      finding("head", 1, "streams-end-once", "fail"),
+      finding("head", 2, "streams-end-once", "fail"),
     );
     expect(claim).toMatchObject({ id: "gate/invariants", verdict: "fail", evidence: ["call-1"] });
     expect(claim.reason).toBe("broken on the head alone: streams-end-once (2 blocks)");
@@ -42,7 +44,8 @@ describe("what breaks on the head alone", () => {
 
   test("is no regression when it is the base's alone, or only a should", () => {
     const claim = judged(
-      ...[finding("base", 0, "a", "fail"), finding("head", 0, "a", "pass")],
+      finding("base", 0, "a", "fail"),
+      finding("head", 0, "a", "pass"),
       finding("head", 0, "b", "fail", "should"),
     );
     expect(claim.verdict).toBe("pass");

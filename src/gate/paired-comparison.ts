@@ -147,7 +147,7 @@ export const comparePairs = (pairs: readonly Pair[], policy: GatePolicy = GATE_P
   const pWorse = holm(seen.map(({ differences }) => signedRankP(differences)));
   const pBetter = holm(seen.map(({ differences }) => signedRankP(opposite(differences))));
   const alone = policy.falseAlarm / policy.looks / Math.max(1, present.length);
-  // Fewer could not be told from chance even if every pair said the same.
+  // Fewer could not be distinguished from chance even if every pair said the same.
   let pairsNeeded = 1;
   while (smallestP(pairsNeeded) > alone) pairsNeeded += 1;
   const judged = seen.map(({ measurement, base, head, differences }, at) => {

@@ -31,10 +31,10 @@ const doubledRanks = (sizes: readonly number[]): number[] => {
 export const signedRankP = (differences: readonly number[]): number => {
   if (differences.some(Number.isNaN)) throw new RangeError("a difference is not a number");
   if (differences.length > PAIRS_MAX) throw new RangeError(`at most ${PAIRS_MAX} pairs, not ${differences.length}`);
-  const told = differences.filter((difference) => difference !== 0);
-  const ranks = doubledRanks(told.map(Math.abs));
+  const unequal = differences.filter((difference) => difference !== 0);
+  const ranks = doubledRanks(unequal.map(Math.abs));
   const total = ranks.reduce((sum, rank) => sum + rank, 0);
-  const seen = ranks.reduce((sum, rank, at) => sum + (told[at]! > 0 ? rank : 0), 0);
+  const seen = ranks.reduce((sum, rank, at) => sum + (unequal[at]! > 0 ? rank : 0), 0);
   // ways[s]: in how many choices of signs the positive ranks add up to s.
   const ways = new Array<number>(total + 1).fill(0);
   ways[0] = 1;

@@ -3,29 +3,10 @@
  * began). A judge sees nothing else of a run but these lines, the ledger and the facts of the stage. Every driver, k6
  * included, writes the same lines (interface.md section 3; design.md "Cross-checks").
  */
+import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
-import type { Product, RouteName, Scope } from "../contract/routes.ts";
+import type { RouteName } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
-
-/**
- * What the caller knew about its own call. A judge derives from these facts, and from nothing of the platform, which
- * answers the specification allows. Absent facts mean "not known": a judge then says nothing about that check.
- */
-export type CallFacts = {
-  credential: "none" | "garbage" | "unknown" | "publishable" | "server" | "session" | "admin";
-  /** State of the credential when the call was made. */
-  state?: "valid" | "revoked" | "expired";
-  origin: "none" | "listed" | "foreign" | "null";
-  ip?: "allowed" | "foreign";
-  tier?: "Free" | "Pro" | null;
-  /** The stored capabilities of the key behind the credential. */
-  scopes?: Scope[];
-  /** The stored product restrictions; an empty list restricts nothing but `viewer` (item 57, A7). */
-  products?: Product[];
-  /** Product asked for (exchange) or minted for (session token). */
-  product?: Product;
-  body: "ok" | "malformed" | "none";
-};
 
 export type CallLine = {
   type: "call";
@@ -104,7 +85,7 @@ export type Line = CallLine | FaultLine | MarkLine;
 /** The moment by which lines are put in order: a call stands where it was sent. */
 export const lineTimeUs = (line: Line): number => (line.type === "call" ? line.sent_us : line.at_us);
 
-/** One charge or refund as the store tells it (interface.md section 4, `GET /ledger`). */
+/** One charge or refund as the store reports it (interface.md section 4, `GET /ledger`). */
 export type LedgerLine = {
   charge_id: string;
   request_id: string;

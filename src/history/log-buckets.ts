@@ -13,7 +13,7 @@ const BUCKET_LAST = 43 * BUCKETS_PER_OCTAVE - 1;
 export type SparseBuckets = number[];
 
 /** Below 1 us, and below zero (two clocks that differ by less than their error), is bucket 0. */
-export const bucketOf = (us: number): number => {
+const bucketOf = (us: number): number => {
   if (!Number.isFinite(us)) throw new RangeError(`a duration is a finite number of microseconds, not ${us}`);
   return us <= 1 ? 0 : Math.min(BUCKET_LAST, Math.floor(Math.log2(us) * BUCKETS_PER_OCTAVE));
 };

@@ -1,15 +1,14 @@
 /**
- * Folds the lines of one stage into what is told about it in numbers: its summary and its measurements by the names of
+ * Folds the lines of one stage into figures: its summary and its measurements by the names of
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
 import { BatchedHistogram } from "./batched-histogram.ts";
+import type { Histogram } from "./histogram.ts";
 import { type CallLine, classOf, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
 import { jainIndex } from "./statistics.ts";
 
 type StageMeasureOptions = {
-  /** Lines of other stages are passed over. */
-  stage: string;
   /** Calls per second that the schedule offered, on average; without it there is no `rate_error`. */
   offeredRatePerS?: number;
   /** How long the schedule sends, in milliseconds; without it the rate is read from the gaps between the calls. */
@@ -29,8 +28,8 @@ const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event", "eof
 const QUANTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
 
 /** A fold: `see` every line of the run or of the stage in any order, then `end` once. */
-class StageMeasure {
-  readonly #options: StageMeasureOptions;
+export class StageMeasure {
+  readonly #stage: string;
   readonly #drivers = new Set<string>();
   readonly #outcomes = new Map<string, number>();
   readonly #answeredByOrg = new Map<string, number>();
@@ -44,12 +43,18 @@ class StageMeasure {
   #lastSentUs = Number.NEGATIVE_INFINITY;
   #lastDoneUs = Number.NEGATIVE_INFINITY;
 
-  constructor(options: StageMeasureOptions) {
-    this.#options = options;
+  /** Lines of other stages are passed over. */
+  constructor(stage: string) {
+    this.#stage = stage;
+  }
+
+  /** By how much calls left later than they should have. */
+  get lag(): Histogram {
+    return this.#lag.whole;
   }
 
   see(line: Line): void {
-    if (line.type !== "call" || line.stage !== this.#options.stage) return;
+    if (line.type !== "call" || line.stage !== this.#stage) return;
     const kind = classOf(line.outcome);
     this.#calls.sent += 1;
     this.#calls[kind] += 1;
@@ -81,15 +86,15 @@ class StageMeasure {
     }
   }
 
-  end(): StageMeasured {
-    return { summary: this.#summary(), measurements: [...this.#rates(), ...this.#times(), ...this.#fairness()] };
+  end(options: StageMeasureOptions = {}): StageMeasured {
+    const measurements = [...this.#rates(options), ...this.#times(), ...this.#fairness()];
+    return { summary: this.#summary(options), measurements };
   }
 
-  #summary(): StageSummary {
-    const { stage, durationMs } = this.#options;
+  #summary({ durationMs }: StageMeasureOptions): StageSummary {
     const spanMs = this.#calls.sent === 0 ? 0 : (this.#lastDoneUs - this.#firstIntendedUs) / 1000;
     return {
-      name: stage,
+      name: this.#stage,
       driver: [...this.#drivers].sort().join("+") || "-",
       duration_ms: durationMs ?? spanMs,
       calls: { ...this.#calls },
@@ -98,8 +103,7 @@ class StageMeasure {
   }
 
   /** Calls sent per second. A generator that fell behind sends longer than scheduled: the longer of the two counts. */
-  #achievedPerS(): number | null {
-    const { scheduledMs } = this.#options;
+  #achievedPerS({ scheduledMs }: StageMeasureOptions): number | null {
     const n = this.#calls.sent;
     if (scheduledMs !== undefined && scheduledMs > 0 && n > 0) {
       return n / (Math.max(scheduledMs, (this.#lastSentUs - this.#firstIntendedUs) / 1000) / 1000);
@@ -108,10 +112,10 @@ class StageMeasure {
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   }
 
-  #rates(): Measurement[] {
-    const achieved = this.#achievedPerS();
+  #rates(options: StageMeasureOptions): Measurement[] {
+    const achieved = this.#achievedPerS(options);
     if (achieved === null) return [];
-    const offered = this.#options.offeredRatePerS;
+    const offered = options.offeredRatePerS;
     const rates = [this.#plain("achieved_rate", achieved, "1/s", this.#calls.sent)];
     if (offered !== undefined && offered > 0) {
       rates.push(this.#plain("rate_error", achieved / offered - 1, "ratio", this.#calls.sent));
@@ -150,13 +154,16 @@ class StageMeasure {
   }
 
   #plain(name: string, value: number, unit: string, n: number): Measurement {
-    return { name, stage: this.#options.stage, value, unit, low: null, high: null, n };
+    return { name, stage: this.#stage, value, unit, low: null, high: null, n };
   }
 }
 
 /** `StageMeasure` over lines that are at hand. */
-export const measureStage = (lines: Iterable<Line>, options: StageMeasureOptions): StageMeasured => {
-  const measure = new StageMeasure(options);
+export const measureStage = (
+  lines: Iterable<Line>,
+  { stage, ...options }: StageMeasureOptions & { stage: string },
+): StageMeasured => {
+  const measure = new StageMeasure(stage);
   for (const line of lines) measure.see(line);
-  return measure.end();
+  return measure.end(options);
 };

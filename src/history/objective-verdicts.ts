@@ -11,6 +11,7 @@ import { callsToShow } from "./sequential-test.ts";
 import type { StageHost } from "./stage-host.ts";
 import { type Interval, quantileRanks, wilsonInterval } from "./statistics.ts";
 import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
+import { WaitedTimes } from "./waited-times.ts";
 
 /** Of the two sides of a 95 % interval. */
 const ONE_SIDE = 0.025;
@@ -64,34 +65,66 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
 const finite = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : value;
 
-const judge = (objective: Objective, calls: readonly CallLine[]): ObjectiveVerdict => {
-  const keeps = (value: number): boolean =>
-    objective.operator === "<=" ? value <= objective.limit : value < objective.limit;
-  const settled = ({ low, high }: Interval): boolean | null => (keeps(high) ? true : keeps(low) ? null : false);
-  if (objective.kind === "share") {
-    const n = calls.length;
-    const hits = calls.filter(objective.metric === "refusals" ? isRefusal : isError).length;
-    const interval = wilsonInterval(hits, n);
-    if (interval === null) return { objective, met: null, value: null, low: null, high: null, n, against: 0 };
-    return { objective, met: settled(interval), value: hits / n, ...interval, n, against: hits };
+/** What is known of the calls under one objective. */
+class Tally {
+  readonly #objective: Objective;
+  readonly #waits = new WaitedTimes();
+  #calls = 0;
+  #hits = 0;
+  /** Waits that do not keep the objective. */
+  #late = 0;
+
+  constructor(objective: Objective) {
+    this.#objective = objective;
   }
-  const sorted = calls
-    .map((call) => waitedMs(call, objective.of))
-    .filter((waited) => waited !== null)
-    .sort((a, b) => a - b);
-  const n = sorted.length;
-  const value = sorted[Math.max(1, Math.ceil(objective.quantile * n)) - 1];
-  const against = sorted.filter((waited) => !keeps(waited)).length;
-  if (objective.quantile === 1 || value === undefined) {
-    const met = value === undefined ? null : keeps(value);
-    return { objective, met, value: finite(value), low: null, high: null, n, against };
+
+  see(call: CallLine): void {
+    const { kind } = this.#objective;
+    this.#calls += 1;
+    if (kind === "share") {
+      if (this.#objective.metric === "refusals" ? isRefusal(call) : isError(call)) this.#hits += 1;
+      return;
+    }
+    const waited = waitedMs(call, this.#objective.of);
+    if (waited === null) return;
+    this.#waits.add(waited);
+    if (!this.#keeps(waited)) this.#late += 1;
   }
-  const ranks = quantileRanks(n, objective.quantile);
-  if (ranks === null) return { objective, met: null, value: finite(value), low: null, high: null, n, against };
-  const interval = { low: sorted[ranks.low - 1] as number, high: sorted[ranks.high - 1] as number };
-  const told = { low: finite(interval.low), high: finite(interval.high) };
-  return { objective, met: settled(interval), value: finite(value), ...told, n, against };
-};
+
+  verdict(): ObjectiveVerdict {
+    const objective = this.#objective;
+    if (objective.kind === "share") {
+      const interval = wilsonInterval(this.#hits, this.#calls);
+      if (interval === null) return { objective, met: null, value: null, low: null, high: null, n: 0, against: 0 };
+      const value = this.#hits / this.#calls;
+      return { objective, met: this.#settled(interval), value, ...interval, n: this.#calls, against: this.#hits };
+    }
+    const { n } = this.#waits;
+    const against = this.#late;
+    const value = this.#waits.at(Math.max(1, Math.ceil(objective.quantile * n)))?.value;
+    if (objective.quantile === 1 || value === undefined) {
+      const met = value === undefined ? null : this.#keeps(value);
+      return { objective, met, value: finite(value), low: null, high: null, n, against };
+    }
+    const ranks = quantileRanks(n, objective.quantile);
+    if (ranks === null) return { objective, met: null, value: finite(value), low: null, high: null, n, against };
+    const interval = {
+      low: this.#waits.at(ranks.low)?.low as number,
+      high: this.#waits.at(ranks.high)?.high as number,
+    };
+    const met = this.#settled(interval);
+    return { objective, met, value: finite(value), low: finite(interval.low), high: finite(interval.high), n, against };
+  }
+
+  #keeps(value: number): boolean {
+    const { operator, limit } = this.#objective;
+    return operator === "<=" ? value <= limit : value < limit;
+  }
+
+  #settled({ low, high }: Interval): boolean | null {
+    return this.#keeps(high) ? true : this.#keeps(low) ? null : false;
+  }
+}
 
 /** A time beside what generator and host did: the share of calls refused or failed is none. */
 const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): ObjectiveVerdict => {
@@ -102,14 +135,36 @@ const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): Obj
   return doubts.length === 0 ? verdict : { ...verdict, met: null, doubts };
 };
 
-/** One verdict for each objective, in their order. `calls`: of one stage, or of one block at one rate. */
+/** A fold over the calls of one stage, or of one block at one rate, in any order. */
+export class ObjectivesTally {
+  readonly #tallies: readonly Tally[];
+  calls = 0;
+
+  constructor(objectives: readonly Objective[]) {
+    this.#tallies = objectives.map((objective) => new Tally(objective));
+  }
+
+  see(call: CallLine): void {
+    this.calls += 1;
+    if (isLeft(call)) return;
+    for (const tally of this.#tallies) tally.see(call);
+  }
+
+  /** One verdict for each objective, in their order; of times beside what the host did, where that is known. */
+  verdicts(host?: StageHost): ObjectiveVerdict[] {
+    return this.#tallies.map((tally) => onThisHost(tally.verdict(), host));
+  }
+}
+
+/** The same over calls that are at hand. */
 export const judgeObjectives = (
   objectives: readonly Objective[],
-  calls: readonly CallLine[],
+  calls: Iterable<CallLine>,
   host?: StageHost,
 ): ObjectiveVerdict[] => {
-  const own = calls.filter((call) => !isLeft(call));
-  return objectives.map((objective) => onThisHost(judge(objective, own), host));
+  const tally = new ObjectivesTally(objectives);
+  for (const call of calls) tally.see(call);
+  return tally.verdicts(host);
 };
 
 const figure = ({ kind }: Objective, value: number | null): string => {

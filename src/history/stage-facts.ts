@@ -62,7 +62,7 @@ export type StageFacts = {
    * flight, or charged, all there is.
    */
   exclusive: boolean;
-  /** Milliseconds since 1970 at which the run's clock stood at zero: tells on which side of a month's edge a call is. */
+  /** Milliseconds since 1970 at which the run's clock stood at zero: says on which side of a month's edge a call is. */
   started_at_ms?: number;
   limits: Limits;
   shedding: "fixed" | "adaptive" | "unknown";
@@ -82,7 +82,7 @@ export type StageFacts = {
   /** Charges of this stage's calls; on a deployment that is not exclusive there may be other callers' among them. */
   ledger?: LedgerLine[];
   /** Texts written during the run (logs, output of children), to be searched for secrets. */
-  texts?: { name: string; text: string }[];
+  texts?: Iterable<{ name: string; text: string }>;
   /** Look-ups of key records that the key service counted itself in spans of the stage, e.g. from a heal on. */
   key_lookups?: { from_us: number; to_us: number; count: number }[];
   /** What generator and host did meanwhile; what is about time is doubted by it. */

@@ -1,5 +1,5 @@
 /**
- * The few formulas by which measurements are told with their uncertainty. Each names its source, so that a reader can
+ * The few formulas by which measurements are given with their uncertainty. Each names its source, so that a reader can
  * check it against a book instead of against us. Nothing here is random: every interval is in closed form or exact.
  */
 import { binomialQuantiles } from "./binomial.ts";

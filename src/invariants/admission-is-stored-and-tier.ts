@@ -1,7 +1,7 @@
 /**
  * What a key may do is what is stored in it AND what the organization's tier admits now (specification 2.3; items 46, 74,
  * 75, 156). Uniting the two sells a feature for nothing; judging by the tier of yesterday keeps selling it after a
- * downgrade. Only calls whose facts settle the question are judged, and only by the question itself: let in, or refused
+ * downgrade. Only calls whose facts settle the question are judged, and only by the question itself: admitted, or refused
  * for a capability.
  */
 
@@ -80,7 +80,7 @@ export const admissionIsStoredAndTier: Invariant = {
         if (evidence.count > 0)
           return failed("a call was admitted or refused against stored capability and tier", EXPECTED, evidence);
         if (kept === 0)
-          return unseen("no call that lacks a capability was seen, so none could be let in wrongly", EXPECTED);
+          return unseen("no call that lacks a capability was seen, so none could be admitted wrongly", EXPECTED);
         return passed(`${kept} calls without the capability were refused for it, and none with it was`, EXPECTED);
       },
     };

@@ -46,10 +46,10 @@ export const admitsAtMostTheAllowance: Invariant = {
       const tenant = facts.tenants[refusal.org];
       const caps = capsOf(facts, refusal.org, use.tierMoved);
       if (typeof limit === "number" && tenant?.allowance !== undefined && limit !== tenant.allowance) {
-        evidence.breach(refusal.id, `the refusal told a limit of ${limit}; the allowance is ${tenant.allowance}`);
+        evidence.breach(refusal.id, `the refusal reports a limit of ${limit}; the allowance is ${tenant.allowance}`);
       }
       if (typeof used === "number" && caps !== null && used > caps.most) {
-        evidence.breach(refusal.id, `the refusal told ${used} used; no more than ${caps.most} may ever be`);
+        evidence.breach(refusal.id, `the refusal reports ${used} used; no more than ${caps.most} may ever be`);
       }
     };
     const allowances = new Allowances(facts, (refusal, use, month, possible) => {
@@ -117,7 +117,7 @@ export const admitsAtMostTheAllowance: Invariant = {
             else if (before !== undefined && (refused > 0 || before + certain >= caps.least)) reached += 1;
           }
         }
-        if (evidence.count > 0) return failed("more than the allowance was given", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("more map loads were admitted than the allowance", EXPECTED, evidence);
         if (uncounted !== "") {
           const why = "either the allowance is not enforced, or tile sessions are not counted as map loads here (A9)";
           return inconclusive(why, EXPECTED, uncounted);

@@ -2,15 +2,17 @@
  * What a caller's own facts say about capability: stored in the key, and admitted by the tier (specification 2.3, 4.1,
  * 7.2; table B6). The judges' own tables: the platform's are not looked at.
  */
+
+import type { CallFacts } from "../contract/call-facts.ts";
 import { PRODUCT_SCOPE, type Product, routeOf, type Scope } from "../contract/routes.ts";
-import type { CallFacts, CallLine } from "../history/line.ts";
+import type { CallLine } from "../history/line.ts";
 import { either } from "./walk.ts";
 
 /** Free admits exactly the product `tile` and publishable keys (items 48, 75; A15); no plan record admits nothing. */
 const FREE_PRODUCTS: readonly Product[] = ["tile"];
 const FREE_SCOPES: readonly Scope[] = ["maps"];
 
-/** For each of the three refusals of capability, whether the call has earned it; `undefined`: the facts do not tell. */
+/** For each of the three refusals of capability, whether the call has earned it; `undefined`: the facts do not say. */
 type Lacks = { scope: boolean | undefined; product: boolean | undefined; tier: boolean | undefined };
 
 const productMissing = (facts: CallFacts, product: Product | undefined): boolean | undefined => {
@@ -63,7 +65,7 @@ const runtimeLacks = (facts: CallFacts, scope: Scope | null, ours: boolean): Lac
   const notOfProduct = scope === null ? false : other === true && !ours ? undefined : other;
   return {
     scope: either(scopeMissing(facts, scope), notOfProduct),
-    // A product that was taken from the key after the mint, where it can be told.
+    // A product that was taken from the key after the mint, where that is known.
     product: productMissing(facts, product),
     tier: product === undefined && facts.tier === "Free" ? undefined : tierRefuses(facts, { product, scope }),
   };

@@ -62,7 +62,7 @@ export class Use {
   }
 }
 
-/** Folds calls into uses, and tells of each quota refusal with the most that can have been charged by then. */
+/** Folds calls into uses, and reports each quota refusal with the most that can have been charged by then. */
 export class Allowances {
   readonly uses = new Map<string, Use>();
   /** Calls of nobody known that may have been charged to any organization. */

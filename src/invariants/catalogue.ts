@@ -1,6 +1,6 @@
 /**
  * Every invariant there is: the one list that runs, reports, mutants and tests read. Add, do not shrink; the order is the
- * one in which people are told.
+ * one in which people read them.
  */
 import { admissionIsStoredAndTier } from "./admission-is-stored-and-tier.ts";
 import { admitsAtMostTheAllowance } from "./admits-at-most-the-allowance.ts";

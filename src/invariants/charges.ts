@@ -39,7 +39,7 @@ const chargeClassOf = (call: CallLine, settled: boolean): ChargeClass => {
   if (!isDefinite(call)) return "open";
   if (!isAdmitted(call)) return call.outcome === "429 limiter_unavailable" && !settled ? "open" : "refused";
   const meter = meterOf(call);
-  // Item 123: whether a failure told under 200 is metered is the deployment's choice.
+  // Item 123: whether a failure reported under 200 is metered is the deployment's choice.
   if (meter === undefined || (call.outcome === "200 error" && meter !== null)) return "open";
   return { owes: meter };
 };

@@ -18,12 +18,12 @@ import { isReference } from "./reference-platform.ts";
 import { isUnnamed } from "./shared-deployment.ts";
 import { Sums } from "./sums.ts";
 
-const EXPECTED = "callers, the platform's own counts and the ledger tell the same sums";
+const EXPECTED = "callers, the platform's own counts and the ledger agree on the sums";
 
 /** Refused before it is known whose call it is, or refused by what it is no key of. */
 const BEFORE_AUTHENTICATION = /^(401|503|404|405|413|429 b2b_overloaded)/;
 
-/** A stream's failure is told after its 200; who left earlier has not seen it. */
+/** A stream's failure comes after its 200; who left earlier has not seen it. */
 const bookOf = (outcome: string): string => (outcome === "200 error" ? "200" : outcome);
 const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
@@ -136,8 +136,9 @@ export const countsAgree: Invariant = {
         }
         if (evidence.count === 0)
           return passed(`callers and ${books} agree over ${calls} calls, ${unknown} without an answer`, EXPECTED);
-        if (!drained) return inconclusive("the books were read before the stage was drained", EXPECTED, evidence.first);
-        return failed("the books do not agree", EXPECTED, evidence);
+        if (!drained)
+          return inconclusive("counts and ledger were read before the stage was drained", EXPECTED, evidence.first);
+        return failed("callers, counts and ledger do not agree", EXPECTED, evidence);
       },
     };
   },

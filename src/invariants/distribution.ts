@@ -1,5 +1,5 @@
 /**
- * A median of any number of times in bounded space: buckets 8 % apart, so a quantile is told within 4 %. Judges compare by
+ * A median of any number of times in bounded space: buckets 8 % apart, so a quantile is known within 4 %. Judges compare by
  * factors; that is exact enough for them.
  */
 const STEP = Math.log(1.08);

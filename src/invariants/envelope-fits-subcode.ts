@@ -76,9 +76,9 @@ export const envelopeFitsSubcode: Invariant = {
         else if (line.envelope !== undefined) judged += 1;
       },
       end() {
-        if (evidence.count > 0) return failed("a refusal has the wrong form", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("a refusal has the wrong envelope", EXPECTED, evidence);
         if (judged === 0) return unseen("no refusal came whose body was kept", EXPECTED);
-        return passed(`${judged} refusals had the form that belongs to their subcode`, EXPECTED);
+        return passed(`${judged} refusals had the envelope that belongs to their subcode`, EXPECTED);
       },
     };
   },

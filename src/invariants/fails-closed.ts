@@ -1,6 +1,6 @@
 /**
  * When the limiter cannot be asked, letting calls in gives the product away; when the key service cannot be asked, saying
- * 401 to a good key tells a customer to replace it (items 153, 213, 216; B4). So the answer is `limiter_unavailable`, or
+ * 401 to a good key makes a customer replace it (items 153, 213, 216; B4). So the answer is `limiter_unavailable`, or
  * 503, and nothing that the platform cannot know. Only calls that were sent and decided while a fault was seen to bite are
  * judged; a cached key record may serve on for the revocation budget.
  *
@@ -109,7 +109,8 @@ export const failsClosed: Invariant = {
         const links = (["limiter", "keys"] as const).filter((link) =>
           windows.all.some((window) => window.link === link),
         );
-        if (links.length === 0) return inconclusive("no fault of the limiter or the key service was put in", EXPECTED);
+        if (links.length === 0)
+          return inconclusive("no fault of the limiter or the key service was injected", EXPECTED);
         for (const link of links) {
           const bit = windows.all.some((window) => window.link === link && window.tookEffect);
           if (!bit) return inconclusive(`the fault of the ${link} took no effect`, EXPECTED);

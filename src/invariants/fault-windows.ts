@@ -1,5 +1,5 @@
 /**
- * When a dependency was certainly broken, as the lines of the experiments tell it: from `injected`, where the fault was seen
+ * When a dependency was certainly broken, by the lines of the experiments: from `injected`, where the fault was seen
  * to bite, to `healing`, where somebody began to take it away. What lies between asking and confirming belongs to neither.
  */
 import type { CallLine, FaultLine } from "../history/line.ts";

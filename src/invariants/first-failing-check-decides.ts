@@ -1,5 +1,5 @@
 /**
- * Clients decide on the subcode, so a wrong one sends them the wrong way: a missing origin told as a used-up quota is paid
+ * Clients decide on the subcode, so a wrong one sends them the wrong way: a missing origin reported as a used-up quota is paid
  * for in support calls. The order of checks is stated for the exchange and chosen for the rest; this judge walks it by
  * itself from what each caller knew of its own call. What overload and faults may add is legal at its place in the order
  * and judged elsewhere.

@@ -1,12 +1,12 @@
 /**
- * How many calls the platform certainly had in flight while it let one call in, as callers saw it:
+ * How many calls the platform certainly had in flight while it admitted one call, as callers saw it:
  *
  *     stream       sent ----- first byte ================== last byte
- *     let in                            sent ---- first byte + margin
+ *     admitted                          sent ---- first byte + margin
  *
  * A stream whose first byte had come before the call was sent was certainly in; one whose last byte came after the call's
- * own first byte still was when the call was let in, if bytes that were written in an order are read in it. All delays that
- * streams share (a busy client, a long line) drop out; by how much that order held is told along, for the judge to weigh.
+ * own first byte still was when the call was admitted, if bytes that were written in an order are read in it. All delays that
+ * streams share (a busy client, a long line) drop out; by how much that order held is given along, for the judge to weigh.
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
@@ -39,7 +39,7 @@ export class HeldStreams {
   readonly #all = new Uint32Array(STEPS);
   readonly #ofOrg = new Uint32Array(STEPS);
 
-  /** To be told of every call in the order of sending. */
+  /** To hear of every call in the order of sending. */
   see(call: CallLine): void {
     if (!isHeld(call)) return;
     this.#held.push(call);
@@ -49,7 +49,7 @@ export class HeldStreams {
   }
 
   /**
-   * By how many microseconds at least `cap` other streams (and `ownCap` of its organization) outlasted the letting in of
+   * By how many microseconds at least `cap` other streams (and `ownCap` of its organization) outlasted the moment that admitted
    * this call, in steps of 5 ms, one second at most. Below zero: fewer than that were certainly in flight.
    */
   outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
@@ -68,7 +68,7 @@ export class HeldStreams {
     return { all: highestWith(this.#all, cap), ofOrg: highestWith(this.#ofOrg, ownCap) };
   }
 
-  /** Streams that were sent before the call, not over when it was sent, and all let in sooner or later. */
+  /** Streams that were sent before the call, not over when it was sent, and all admitted sooner or later. */
   aheadOf(call: CallLine): number {
     return this.#held.filter(({ done_us }) => done_us >= call.sent_us).length;
   }

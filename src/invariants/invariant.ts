@@ -108,19 +108,34 @@ const onThisHost = (finding: Finding, { time }: Invariant, { host }: StageFacts)
     : { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
-/** Runs one invariant over the lines of one stage. A judge that throws is inconclusive, never a pass. */
-export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterable<Line>): Finding => {
-  try {
-    const judge = invariant.judge(facts);
-    for (const line of lines) judge.see(line);
-    const finding = onThisHost(judge.end(), invariant, facts);
+/** The judge of one stage, ready for its lines. One that throws is inconclusive, never a pass. */
+export const openJudge = (invariant: Invariant, facts: StageFacts): Judge => {
+  let broken: Finding | null = null;
+  const guarded = <T>(act: () => T): T | null => {
+    try {
+      return broken === null ? act() : null;
+    } catch (error) {
+      const what = error instanceof Error ? error.message : String(error);
+      broken = inconclusive(`the judge itself failed: ${what}`, invariant.statement);
+      return null;
+    }
+  };
+  const judge = guarded(() => invariant.judge(facts));
+  const end = (): Finding => {
+    const finding = onThisHost((judge as Judge).end(), invariant, facts);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
     return skipped(`not seen on this target: ${finding.reason}`, finding.expected);
-  } catch (error) {
-    return inconclusive(
-      `the judge itself failed: ${error instanceof Error ? error.message : String(error)}`,
-      invariant.statement,
-    );
-  }
+  };
+  return {
+    see: (line) => void guarded(() => judge?.see(line)),
+    end: () => guarded(end) ?? (broken as unknown as Finding),
+  };
+};
+
+/** Runs one invariant over the lines of one stage. */
+export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterable<Line>): Finding => {
+  const judge = openJudge(invariant, facts);
+  for (const line of lines) judge.see(line);
+  return judge.end();
 };

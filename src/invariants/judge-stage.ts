@@ -3,7 +3,7 @@ import type { Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { type Invariant, judgeWith } from "./invariant.ts";
+import { type Invariant, openJudge } from "./invariant.ts";
 
 export const inOrder = (lines: readonly Line[]): Line[] =>
   lines
@@ -17,24 +17,46 @@ export const ofCutOffStage = (claim: Claim): Claim =>
     ? { ...claim, verdict: "inconclusive", reason: `the stage was cut off; as far as it got: ${claim.reason}` }
     : claim;
 
+type StageJudges = {
+  /** Lines come in the order of `lineTimeUs`. */
+  see(line: Line): void;
+  claims(replay: string): Claim[];
+};
+
+/** The invariants that a stage is judged by, ready for its lines: all look at a line before the next one is read. */
+export const openJudges = (invariants: readonly Invariant[], facts: StageFacts): StageJudges => {
+  const judges = invariants.map((invariant) => ({ invariant, judge: openJudge(invariant, facts) }));
+  return {
+    see: (line) => {
+      for (const { judge } of judges) judge.see(line);
+    },
+    claims: (replay) =>
+      judges.map(({ invariant, judge }) => {
+        const finding = judge.end();
+        return {
+          id: `${invariant.id}/${facts.stage}`,
+          stage: facts.stage,
+          level: invariant.level,
+          verdict: finding.verdict,
+          reason: finding.reason,
+          expected: finding.expected,
+          got: finding.got,
+          spec: invariant.spec,
+          evidence: finding.evidence,
+          replay,
+        };
+      }),
+  };
+};
+
+/** The same over lines that are at hand. */
 export const judgeStage = (
   invariants: readonly Invariant[],
   facts: StageFacts,
-  ordered: readonly Line[],
+  ordered: Iterable<Line>,
   replay: string,
-): Claim[] =>
-  invariants.map((invariant) => {
-    const finding = judgeWith(invariant, facts, ordered);
-    return {
-      id: `${invariant.id}/${facts.stage}`,
-      stage: facts.stage,
-      level: invariant.level,
-      verdict: finding.verdict,
-      reason: finding.reason,
-      expected: finding.expected,
-      got: finding.got,
-      spec: invariant.spec,
-      evidence: finding.evidence,
-      replay,
-    };
-  });
+): Claim[] => {
+  const judges = openJudges(invariants, facts);
+  for (const line of ordered) judges.see(line);
+  return judges.claims(replay);
+};

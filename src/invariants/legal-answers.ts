@@ -4,9 +4,10 @@
  * reading that the reference platform implements; otherwise every reading of part C is allowed.
  */
 
+import type { CallFacts } from "../contract/call-facts.ts";
 import { type AnyRefusalName, outcomeOf } from "../contract/refusals.ts";
 import { type Route, routeOf } from "../contract/routes.ts";
-import type { CallFacts, CallLine } from "../history/line.ts";
+import type { CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
 import { either, not, Walk } from "./walk.ts";
 
@@ -122,7 +123,7 @@ const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Readin
     // A11: route failures under 200 may swallow every status. Extensions need not exist at all.
     if (call.route === "chat.route") walk.may("200 error");
     if (route.extension === true) walk.may(O("not_found"), O("method_not_allowed"));
-    // The kind can be told from the prefix, before the record is known.
+    // The kind is known from the prefix, before the record is known.
     if (facts.credential === "publishable") walk.may(O("publishable_requires_session"));
   }
   front(walk, facts, reading);
@@ -152,7 +153,7 @@ const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
 
 /**
  * Whether a refusal is somebody else's affair: of a server in between that happens to speak JSON, or of key management,
- * where what a wrong administrator is told is not shown (item 127). Being let in is judged all the same.
+ * where the answer to a wrong administrator is not specified (item 127). That a call is admitted is judged all the same.
  */
 export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
   BETWEEN.test(outcome) ||
@@ -164,8 +165,8 @@ const isOver = (facts: CallFacts | undefined): boolean =>
   facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
 
 /**
- * A11: on this route a deployment of somebody else's may tell any refusal under 200, so such an answer lets nobody in. What
- * was refused it does not say.
+ * A11: on this route a deployment of somebody else's may report any refusal under 200, so such an answer admits
+ * nobody, and does not say what was refused.
  */
 export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
   route === "chat.route" && outcome === "200 error";
@@ -188,7 +189,7 @@ const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlyS
   return walk.answers("200", "201", "204");
 };
 
-/** Every outcome that this call may have, or `null` where the line does not say enough to tell. */
+/** Every outcome that this call may have, or `null` where the line does not say enough. */
 export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
   const { facts, route: name } = call;
   if (facts === undefined || name === "-") return null;

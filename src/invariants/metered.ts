@@ -5,7 +5,7 @@
 import { type Meter, routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 
-/** `null`: to none; `undefined`: the line does not tell. */
+/** `null`: to none; `undefined`: the line does not say. */
 export const meterOf = (call: CallLine): Meter | null | undefined => {
   if (call.meter !== undefined) return call.meter;
   if (call.route === "-") return undefined;

@@ -1,26 +1,27 @@
 /**
- * When something can have happened at the server, as far as the caller's clock tells: everything about a call lies between
+ * When something can have happened at the server, by the caller's clock: everything about a call lies between
  * its sending and its end, each widened by how far that clock may be off. A judge accuses only by what holds for every
  * moment in between.
  */
+
+import { Heap } from "../history/heap.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
-import { Heap } from "./heap.ts";
 
 export const earliestUs = (call: CallLine): number => call.sent_us - call.clock_error_us;
 export const latestUs = (call: CallLine): number => call.done_us + call.clock_error_us;
 
-/** Until when the decision to let the call in must have fallen: its first byte came after it. */
+/** Until when the decision to admit the call must have fallen: its first byte came after it. */
 export const decidedByUs = (call: CallLine): number => (call.first_us ?? call.done_us) + call.clock_error_us;
 
 /** Whether the platform gave an answer of its own, as opposed to none, or one by a balancer in between. */
 export const isDefinite = (call: CallLine): boolean =>
   call.outcome !== "indeterminate" && !call.outcome.startsWith("edge ");
 
-/** Let in: any 2xx, also one that tells of a failure inside it. */
+/** Any 2xx, also one that reports a failure inside it. */
 export const isAdmitted = (call: CallLine): boolean => /^2\d\d/.test(call.outcome);
 
-/** A mark or a fault line is written this much around what it tells of, at most. */
+/** A mark or a fault line is written this much around what it reports, at most. */
 export const MARK_MARGIN_US = 1_000_000;
 
 /**
@@ -38,7 +39,7 @@ export class Settling {
     this.#waiting.push(latestUs(call), call);
   }
 
-  /** To be told of every line, before the judge looks at it. */
+  /** To hear of every line, before the judge looks at it. */
   reach(line: Line): void {
     this.#settleBefore(lineTimeUs(line) - MARK_MARGIN_US);
   }

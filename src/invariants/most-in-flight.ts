@@ -10,8 +10,9 @@
  * back a moment after the last byte, one of a caller who left whenever it is noticed, and a call that is shed may itself
  * count while it is. Other people's traffic is not in it, so it bounds anything only where nobody else calls.
  */
+
+import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
-import { Heap } from "./heap.ts";
 import { earliestUs, isDefinite, latestUs } from "./moments.ts";
 import { isUnnamed } from "./shared-deployment.ts";
 
@@ -56,7 +57,7 @@ export class MostInFlight {
   #holding = 0;
   #unnamed = 0;
   #doneUntilUs = Number.NEGATIVE_INFINITY;
-  /** Set when a clock was further off than could be waited for: nothing can be told then. */
+  /** Set when a clock was further off than could be waited for: nothing can be said then. */
   lost = false;
 
   constructor(tell: (call: CallLine, most: number, mostOfOrg: number) => void, ours: boolean) {
@@ -64,7 +65,7 @@ export class MostInFlight {
     this.#ours = ours;
   }
 
-  /** To be told of every line. `watched` calls are told of once nothing can change their count any more. */
+  /** To hear of every line. `watched` calls are reported once nothing can change their count any more. */
   see(line: Line, watched = false): void {
     this.#runUntil(lineTimeUs(line) - LAG_US);
     if (line.type !== "call") return;

@@ -77,9 +77,10 @@ export const organizationsDoNotShare: Invariant = {
         if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
         // A store whose every organization is another one than the target file's names them in its own way.
         if (elsewhere.count > 0 && (isReference(facts) || rightlyCharged)) {
-          return failed("one organization bore what was another's", EXPECTED, elsewhere);
+          return failed("an organization was shed or charged for another's calls", EXPECTED, elsewhere);
         }
-        if (evidence.count > 0) return failed("one organization bore what was another's", EXPECTED, evidence);
+        if (evidence.count > 0)
+          return failed("an organization was shed or charged for another's calls", EXPECTED, evidence);
         if (elsewhere.count > 0) {
           return skipped("a ledger that names organizations as the target file does", EXPECTED);
         }

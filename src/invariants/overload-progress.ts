@@ -3,9 +3,9 @@
  * counts how long callers saw it full, what came out meanwhile, and what never did.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { Heap } from "../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../history/line.ts";
 import { Distribution } from "./distribution.ts";
-import { Heap } from "./heap.ts";
 import { Evidence } from "./invariant.ts";
 import { isDefinite } from "./moments.ts";
 

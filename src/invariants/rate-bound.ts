@@ -1,13 +1,13 @@
 /**
  * How far a key's admitted calls overshoot what a rate limit allows, over every window of time at once:
  *
- *     calls let in wholly inside [a, b]  <=  burst + rate x (b - a) + 1
+ *     calls admitted wholly inside [a, b]  <=  burst + rate x (b - a) + 1
  *
  * A call is inside only if all of the time in which it can have been decided is (its sending to its first byte, widened by
  * the clock), so slow answers acquit. For each possible left edge `a` one number is kept, count + rate x a; edges before
  * everything that is still undecided grow alike from there on, and only the best of them can ever matter.
  */
-import { Heap } from "./heap.ts";
+import { Heap } from "../history/heap.ts";
 
 /** Starts may come later than their order by as much as clocks are off; edges younger than this are kept apart. */
 const LAG_US = 2_000_000;

@@ -67,7 +67,7 @@ export const rateWithinAnyWindow: Invariant = {
       },
       end() {
         for (const [bucket, bound] of bounds) reach(bucket, bound, Number.POSITIVE_INFINITY);
-        if (evidence.count > 0) return failed("a key got more than its rate", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("a key was admitted for more calls than its rate", EXPECTED, evidence);
         if (admitted === 0 && nameless > 0) return skipped("the key that each call was counted by (bucket)", EXPECTED);
         const pressed = [...limited].filter((bucket) => bounds.has(bucket)).length;
         if (pressed === 0) return unseen("no key was pressed to its limit", EXPECTED);

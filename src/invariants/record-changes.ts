@@ -29,7 +29,7 @@ export class RecordChanges {
     this.#youthUs = budgetMs === undefined ? 0 : this.#budgetUs;
   }
 
-  /** To be told of every line. Marks of an organization and changes of its keys count. */
+  /** To hear of every line. Marks of an organization and changes of its keys count. */
   see(line: Line): void {
     if (this.#startUs === Number.POSITIVE_INFINITY) this.#startUs = lineTimeUs(line);
     if (line.type === "mark" && line.org !== undefined) {

@@ -128,13 +128,13 @@ export const recovers: Invariant = {
           return failed("the platform stayed broken after the heal", EXPECTED, hung);
         }
         const stamped = stampede();
-        if (stamped !== null) return failed("the key service was stampeded", EXPECTED, stamped);
+        if (stamped !== null) return failed("the key service got too many look-ups after the heal", EXPECTED, stamped);
         if (through === 0 && edge > 0) {
           return inconclusive(`a gateway gave ${edge} answers in place of the platform after the heal`, EXPECTED);
         }
         if (through === 0) return inconclusive("no call came after the recovery deadline", EXPECTED);
         const strays = broken.count === 0 ? "" : `, ${broken.count} strays aside`;
-        return passed(`${through} calls came through after the recovery deadline${strays}`, EXPECTED);
+        return passed(`${through} calls got through after the recovery deadline${strays}`, EXPECTED);
       },
     };
   },

@@ -13,7 +13,7 @@ const EXPECTED = "a shed call is answered within a quarter of what serving a cal
 
 const ENOUGH_SHEDS = 20;
 const SHARE = 0.25;
-/** Below this nobody can tell a slow refusal from a busy machine. */
+/** Below this a slow refusal and a busy machine look alike. */
 const FLOOR_US = 25_000;
 const SHED = new Set(SHEDS.map(outcomeOf));
 
@@ -49,16 +49,16 @@ export const refusalsAreCheap: Invariant = {
         const roundTripUs = firstBytes.quantile(0.1);
         const costUs = Math.max(0, sheds.quantile(0.25) - roundTripUs);
         const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
-        const told = `three quarters of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
+        const seen = `three quarters of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
         const unevenUs = sheds.quantile(0.75) - sheds.quantile(0.25);
         if (unevenUs > allowedUs / 2)
-          return inconclusive(`half of all sheds differ by ${ms(unevenUs)}: too uneven to tell`, EXPECTED);
-        if (costUs <= allowedUs) return passed(`${told}; ${ms(allowedUs)} are allowed`, EXPECTED);
+          return inconclusive(`half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`, EXPECTED);
+        if (costUs <= allowedUs) return passed(`${seen}; ${ms(allowedUs)} are allowed`, EXPECTED);
         const evidence = new Evidence();
-        for (const id of slow) evidence.breach(id, told);
+        for (const id of slow) evidence.breach(id, seen);
         return {
-          ...failed("refusing was slow", EXPECTED, evidence),
-          reason: `refusing was slow: ${ms(allowedUs)} are allowed`,
+          ...failed("refusals were slow", EXPECTED, evidence),
+          reason: `refusals were slow: ${ms(allowedUs)} are allowed`,
         };
       },
     };

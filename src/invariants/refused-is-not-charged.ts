@@ -1,5 +1,5 @@
 /**
- * Nobody pays for a no (item 222; A9), nor for a product that is not metered (items 11, 80), and what was let in is paid
+ * Nobody pays for a no (item 222; A9), nor for a product that is not metered (items 11, 80), and what was admitted is paid
  * once, or the books are wrong in the other direction. Joins each call with the store's ledger by its id, so another caller's
  * charges are in nobody's way; a store that keeps ids of its own cannot be joined at all.
  */
@@ -7,7 +7,8 @@ import { Charges, unsettled } from "./charges.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
 import { isReference } from "./reference-platform.ts";
 
-const EXPECTED = "charges less refunds are nothing for a refused call, exactly one for a metered call that was let in";
+const EXPECTED =
+  "charges less refunds are nothing for a refused call, exactly one for a metered call that was admitted";
 
 export const refusedIsNotCharged: Invariant = {
   id: "refused-is-not-charged",
@@ -30,16 +31,16 @@ export const refusedIsNotCharged: Invariant = {
           if (sum < 0) evidence.breach(id, `${meter} of this call add up to ${sum}`);
           // Of calls that the history has not, only a negative sum can be wrong.
           if (seen === 0 || sum < 0) continue;
-          if (sum < least) evidence.breach(id, `let in and charged ${sum} ${meter}, not ${least}`);
+          if (sum < least) evidence.breach(id, `admitted and charged ${sum} ${meter}, not ${least}`);
           if (sum <= least + open) continue;
-          const what = refusal === null ? "let in" : `refused with ${refusal.outcome}`;
+          const what = refusal === null ? "admitted" : `refused with ${refusal.outcome}`;
           evidence.breach(
             id,
             `${what} and charged ${sum} ${meter}, not ${least + open === 0 ? "nothing" : least + open}`,
           );
         }
         for (const [meter, least] of owed) {
-          if (!net.has(meter)) evidence.breach(id, `let in and charged no ${meter}`);
+          if (!net.has(meter)) evidence.breach(id, `admitted and charged no ${meter}`);
           charged += least;
         }
       }
@@ -50,7 +51,7 @@ export const refusedIsNotCharged: Invariant = {
         const { is, known } = charges.see(line);
         if (is === "refused") refused += 1;
         if (!known && typeof is === "object" && is.owes !== null) {
-          evidence.breach(line.id, `let in on ${line.route} and not in the ledger of ${is.owes}`);
+          evidence.breach(line.id, `admitted on ${line.route} and not in the ledger of ${is.owes}`);
         }
       },
       end() {
@@ -59,7 +60,7 @@ export const refusedIsNotCharged: Invariant = {
           return skipped("a ledger that names the ids of our calls", EXPECTED);
         }
         if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(EXPECTED, evidence);
-        if (evidence.count > 0) return failed("what was charged is not what was let in", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("what was charged is not what was admitted", EXPECTED, evidence);
         if (refused === 0) return unseen("no call was refused, so none could be charged wrongly", EXPECTED);
         return passed(`${refused} refused calls were charged nothing, ${charged} metered ones exactly once`, EXPECTED);
       },

@@ -1,5 +1,5 @@
 /**
- * A key is revoked because somebody else has it; every call let in afterwards is theirs (items 61, 142, 153, 164; A14). Key
+ * A key is revoked because somebody else has it; every call admitted afterwards is theirs (items 61, 142, 153, 164; A14). Key
  * records may be as old as the revocation budget, no older, whether or not the key service can be reached. Streams that
  * were open before run on.
  */
@@ -9,7 +9,7 @@ import { isAdmitted, isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
 import { isReference } from "./reference-platform.ts";
 
-const EXPECTED = "a revoked or expired credential is let in at most for the revocation budget, and never again";
+const EXPECTED = "a revoked or expired credential is admitted at most for the revocation budget, and never again";
 
 export const revokedStaysOut: Invariant = {
   id: "revoked-stays-out",
@@ -42,9 +42,9 @@ export const revokedStaysOut: Invariant = {
       },
       end() {
         settling.finish();
-        if (evidence.count > 0) return failed("a credential that is over was let in", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("a credential that is over was admitted", EXPECTED, evidence);
         if (keptOut === 0) return unseen("no call came with a credential that had been over for long enough", EXPECTED);
-        return passed(`${keptOut} calls with revoked or expired credentials stayed out`, EXPECTED);
+        return passed(`${keptOut} calls with revoked or expired credentials were refused`, EXPECTED);
       },
     };
   },

@@ -15,14 +15,16 @@ export const secretsStaySecret: Invariant = {
   judge({ texts }) {
     if (texts === undefined) return knownBeforehand(skipped("the texts written by the target's processes", EXPECTED));
     const evidence = new Evidence();
+    const names = new Set<string>();
     let characters = 0;
     for (const { name, text } of texts) {
+      names.add(name);
       characters += text.length;
       for (const masked of findSecrets(text)) evidence.breach(name, `${masked} stands unmasked in ${name}`);
     }
     if (evidence.count > 0) return knownBeforehand(failed("a credential was written down", EXPECTED, evidence));
     if (characters === 0)
       return knownBeforehand(inconclusive("nothing was written, so nothing was searched", EXPECTED));
-    return knownBeforehand(passed(`${characters} characters in ${texts.length} texts hold no credential`, EXPECTED));
+    return knownBeforehand(passed(`${characters} characters in ${names.size} texts hold no credential`, EXPECTED));
   },
 };

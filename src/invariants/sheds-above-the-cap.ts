@@ -2,7 +2,7 @@
  * A cap that does not shed protects nothing: the platform takes in more than it can carry and then serves nobody (items
  * 210, 220). Three ways to see it break, each from callers' lines alone:
  *
- * - a call was let in while as many streams as all replicas' caps were certainly in flight;
+ * - a call was admitted while as many streams as all replicas' caps were certainly in flight;
  * - streams piled up to twice the caps and waited for seconds, and not one call of the stage was shed;
  * - the platform was full and went under: calls got no answer, or next to nothing came out.
  *
@@ -11,6 +11,7 @@
  * others load as well, so it is judged only where nobody else calls.
  */
 import type { CallLine } from "../history/line.ts";
+import { AdmittedAbove } from "./admitted-above.ts";
 import { changesCaps, changesReplicas } from "./capacity-changes.ts";
 import { HeldStreams, isStream } from "./held-streams.ts";
 import {
@@ -23,12 +24,11 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
-import { LetInAbove } from "./let-in-above.ts";
 import { isAdmitted } from "./moments.ts";
 import { OverloadProgress } from "./overload-progress.ts";
 import { isReference } from "./reference-platform.ts";
 
-const EXPECTED = "once the caps of all replicas are reached, calls are shed and those let in are served";
+const EXPECTED = "once the caps of all replicas are reached, calls are shed and those admitted are served";
 
 const ENOUGH_WAITING = 20;
 const LONG_WAIT_US = 1_000_000;
@@ -58,7 +58,7 @@ export const shedsAboveTheCap: Invariant = {
     const cap = globalCap * replicas;
     const held = new HeldStreams();
     const progress = new OverloadProgress(cap);
-    const over = new LetInAbove();
+    const over = new AdmittedAbove();
     const waiting = new Evidence();
     let sheds = 0;
     let globalSheds = 0;
@@ -68,9 +68,9 @@ export const shedsAboveTheCap: Invariant = {
       const slackUs = held.outlasting(call, cap, own);
       // A call that nobody owns, or whose organization may use the whole platform, is held against the whole.
       const ofOrgUs = own < cap && call.org !== "-" ? slackUs.ofOrg : -1;
-      const got = `let in beside ${cap} streams; the caps add up to ${cap}`;
+      const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
       if (slackUs.all >= ofOrgUs) over.admitted(call, slackUs.all, got);
-      else over.admitted(call, ofOrgUs, `let in beside ${own} streams of ${call.org}; its caps add up to ${own}`);
+      else over.admitted(call, ofOrgUs, `admitted beside ${own} streams of ${call.org}; its caps add up to ${own}`);
       const waitedUs = (call.first_us ?? call.done_us) - call.sent_us;
       if (!isStream(call) || waitedUs < LONG_WAIT_US) return;
       const ahead = held.aheadOf(call);
@@ -113,20 +113,20 @@ export const shedsAboveTheCap: Invariant = {
       },
       end() {
         progress.finish();
-        if (over.isCertain()) return failed("a call was let in above the caps", EXPECTED, over.evidence);
+        if (over.isCertain()) return failed("a call was admitted above the caps", EXPECTED, over.evidence);
         if (globalSheds === 0 && !faults && !moved && waiting.count >= ENOUGH_WAITING) {
           if (isReference(facts)) return failed("calls piled up and nobody was shed", EXPECTED, waiting);
           const why = "calls piled up and nobody was shed; a queue in front of the platform would look the same";
           return inconclusive(why, EXPECTED, waiting.first);
         }
         const collapsed = collapse();
-        if (collapsed !== null) return failed("the platform went under when it was full", EXPECTED, collapsed);
+        if (collapsed !== null) return failed("the platform collapsed when it was full", EXPECTED, collapsed);
         if (over.evidence.count > 0 && !over.isExplained()) {
           const why = "too few calls stood above the caps to rule out the order of reading";
           return inconclusive(why, EXPECTED, over.evidence.first);
         }
         if (sheds === 0) return unseen("the caps were never reached, so no shed was owed", EXPECTED);
-        return passed(`${sheds} calls were shed, and none was certainly let in above the caps`, EXPECTED);
+        return passed(`${sheds} calls were shed, and none was certainly admitted above the caps`, EXPECTED);
       },
     };
   },

@@ -47,9 +47,9 @@ export const streamVocabulariesDiffer: Invariant = {
         if (line.event_names.some((name) => VOCABULARIES[stream].content.includes(name))) spoken.add(stream);
       },
       end() {
-        if (evidence.count > 0) return failed("a stream spoke another one's words", EXPECTED, evidence);
-        if (spoken.size < 2) return inconclusive(`${spoken.size} of the 3 kinds of stream were heard`, EXPECTED);
-        return passed(`${[...spoken].sort().join(", ")} each spoke their own words`, EXPECTED);
+        if (evidence.count > 0) return failed("a stream used another stream's event names", EXPECTED, evidence);
+        if (spoken.size < 2) return inconclusive(`${spoken.size} of the 3 kinds of stream were seen`, EXPECTED);
+        return passed(`${[...spoken].sort().join(", ")} each used its own event names`, EXPECTED);
       },
     };
   },

@@ -44,13 +44,13 @@ export const streamsEndOnce: Invariant = {
         }
       },
       end() {
-        if (evidence.count > 0) return failed("a stream did not end once and rightly", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("a stream did not end exactly once, as it should", EXPECTED, evidence);
         const strays = ours ? 0 : STRAY_SHARE * judged;
         if (cut.count > (ours ? 0 : Math.max(STRAYS, strays))) {
-          return failed("a stream did not end once and rightly", EXPECTED, cut);
+          return failed("a stream did not end exactly once, as it should", EXPECTED, cut);
         }
         if (cut.count > strays)
-          return inconclusive("too few streams to tell a line that cuts one", EXPECTED, cut.first);
+          return inconclusive("too few streams: a line that cuts one looks the same", EXPECTED, cut.first);
         if (judged === 0) return unseen("no admitted stream was seen to its end", EXPECTED);
         const aside = cut.count === 0 ? "" : `, ${cut.count} that were cut aside`;
         return passed(`${judged} streams ended once${aside}`, EXPECTED);

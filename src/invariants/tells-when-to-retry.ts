@@ -11,7 +11,7 @@ import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts
 import { earliestUs, isDefinite, latestUs, Settling } from "./moments.ts";
 import { isReference } from "./reference-platform.ts";
 
-const EXPECTED = "rate_limited and tile_access_restricted say when to retry, and a client that obeys is let in";
+const EXPECTED = "rate_limited and tile_access_restricted say when to retry, and a client that obeys is admitted";
 
 const RATE_LIMITED = outcomeOf("rate_limited");
 const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
@@ -46,10 +46,10 @@ const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean
 /** Stands for the key of every call, where it is not known what a rate is counted by. */
 const EVERYBODY = "*";
 
-/** The promise last made on one key: whoever comes after `fromUs` and finds nobody else there is let in. */
+/** The promise last made on one key: whoever comes after `fromUs` and finds nobody else there is admitted. */
 type Promised = { fromUs: number; seconds: number };
 
-/** A refused call takes no token; one that was let in, or of which the limiter or we know nothing, may have. */
+/** A refused call takes no token; one that was admitted, or of which the limiter or we know nothing, may have. */
 const mayTakeToken = (call: CallLine): boolean =>
   !isDefinite(call) || /^[25]/.test(call.outcome) || call.outcome === outcomeOf("limiter_unavailable");
 
@@ -86,7 +86,10 @@ export const tellsWhenToRetry: Invariant = {
         return;
       }
       if (promised !== undefined && earliestUs(call) >= promised.fromUs) {
-        obeyed.set(call, `refused again although it came ${promised.seconds} s later, as told, alone on its key`);
+        obeyed.set(
+          call,
+          `refused again although it came ${promised.seconds} s later, as Retry-After asked, alone on its key`,
+        );
         suspects.add(call);
       }
       const seconds = secondsOf(call.retry_after);
@@ -109,9 +112,10 @@ export const tellsWhenToRetry: Invariant = {
       },
       end() {
         suspects.finish();
-        if (evidence.count > 0) return failed("a refusal did not tell rightly when to retry", EXPECTED, evidence);
-        if (judged === 0) return unseen("no refusal came that has to tell when to retry", EXPECTED);
-        return passed(`${judged} refusals told when to retry`, EXPECTED);
+        if (evidence.count > 0)
+          return failed("a refusal did not say when to retry, or said it wrongly", EXPECTED, evidence);
+        if (judged === 0) return unseen("no refusal came that has to say when to retry", EXPECTED);
+        return passed(`${judged} refusals said when to retry`, EXPECTED);
       },
     };
   },

@@ -7,7 +7,7 @@ import type { Parts } from "../platform/parts.ts";
 
 type Body = Record<string, unknown>;
 
-/** The same answer with another body; headers that tell of the body follow it. */
+/** The same answer with another body; headers that describe the body follow it. */
 export const withBody = ({ status, headers }: Answer, body: Body): Answer => {
   const text = JSON.stringify(body);
   const others = headers.filter((_, at) => !/^content-/i.test(headers[at - (at % 2)] as string));

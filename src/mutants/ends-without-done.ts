@@ -1,4 +1,4 @@
-/** A kind of stream whose end is told by the connection alone. */
+/** A kind of stream whose end only the connection shows. */
 import type { Mutant } from "./mutant.ts";
 
 export const endsWithoutDone: Mutant = {

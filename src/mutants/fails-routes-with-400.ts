@@ -1,9 +1,9 @@
-/** A route that cannot be planned told by the status, as everywhere else. */
+/** A route that cannot be planned reported by the status, as everywhere else. */
 import type { Mutant } from "./mutant.ts";
 
 export const failsRoutesWith400: Mutant = {
   name: "fails-routes-with-400",
-  harm: "clients were told to read the body of a 200; they show their own error page instead of the message",
+  harm: "clients read the body of a 200; here they show their own error page instead of the message",
   kills: ["first-failing-check-decides", "envelope-fits-subcode"],
   stage: "answers",
   spoil: (healthy) => ({

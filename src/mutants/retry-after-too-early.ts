@@ -1,4 +1,4 @@
-/** The wait told from the rate alone, not from the bucket. */
+/** The wait computed from the rate alone, not from the bucket. */
 import { spoiltRefusals, withHeader } from "./answer-surgery.ts";
 import type { Mutant } from "./mutant.ts";
 

@@ -1,4 +1,4 @@
-/** Overload told as an outage of the key service. */
+/** Overload reported as an outage of the key service. */
 import type { Mutant } from "./mutant.ts";
 
 export const shedsWithA503: Mutant = {

@@ -3,7 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 export const speaksControlEverywhere: Mutant = {
   name: "speaks-control-everywhere",
-  harm: "summaries and popups stay empty: their clients ignore names that they do not know, as they were told to",
+  harm: "summaries and popups stay empty: their clients ignore names that they do not know, as the contract asks",
   kills: ["stream-vocabularies-differ", "streams-end-once"],
   stage: "streams",
   spoil: (healthy) => ({

@@ -5,7 +5,7 @@ import { movedAfter } from "./order-surgery.ts";
 
 export const swapsBrowserAndAddress: Mutant = {
   name: "swaps-browser-and-address",
-  harm: "a server key that leaked into a page is told about as a matter of addresses, and stays there",
+  harm: "a server key that leaked into a page is reported as a matter of addresses, and stays there",
   kills: ["first-failing-check-decides"],
   stage: "answers",
   spoil: (healthy) => ({

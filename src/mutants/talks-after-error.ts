@@ -1,4 +1,4 @@
-/** The loop that writes events not told that the stream has failed. */
+/** The loop that writes events does not hear that the stream has failed. */
 import { writeEvent } from "../contract/streams.ts";
 import type { Mutant } from "./mutant.ts";
 

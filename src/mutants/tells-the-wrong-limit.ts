@@ -1,4 +1,4 @@
-/** The limit told from the tier's default, not from the organization's record. */
+/** The limit taken from the tier's default, not from the organization's record. */
 import { spoiltRefusals, withBody } from "./answer-surgery.ts";
 import type { Mutant } from "./mutant.ts";
 

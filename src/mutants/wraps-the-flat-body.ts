@@ -1,4 +1,4 @@
-/** One envelope for every error, as an error handler does that nobody told of the four exceptions. */
+/** One envelope for every error, as an error handler does that does not know the four exceptions. */
 import { isFlat, spoiltRefusals, withBody } from "./answer-surgery.ts";
 import type { Mutant } from "./mutant.ts";
 

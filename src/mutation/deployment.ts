@@ -4,13 +4,13 @@
  */
 import type { Rate } from "../core/rate-limit.ts";
 import type { Limits, TenantFacts } from "../history/stage-facts.ts";
-import { type FaultyLink, startFaultyLink } from "../platform/faulty-link.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import type { Parts } from "../platform/parts.ts";
 import { planSeed, type Seed, type SeedTenant, storeSeed } from "../platform/seed.ts";
 import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
 import type { Target } from "../target/target.ts";
+import { type FaultyLink, startFaultyLink } from "./faulty-link.ts";
 
 export type DeploymentOptions = {
   tenants: SeedTenant[];

@@ -7,8 +7,8 @@ import { wallUs } from "../client/clock.ts";
 import { type OpenLoop, startOpenLoop } from "../drivers/open-loop/open-loop.ts";
 import { SIDES, type Side } from "../gate/block-plan.ts";
 import { gateClaims } from "../gate/gate-claims.ts";
-import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS, SMALL_POLICY } from "../gate/pair-plan.ts";
 import { comparePairs, type Pair } from "../gate/paired-comparison.ts";
+import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS, SMALL_POLICY } from "../gate/small-stage-plan.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Parts } from "../platform/parts.ts";
@@ -26,7 +26,7 @@ const OPTIONS: DeploymentOptions = {
   tokens: 1,
 };
 const SEED = 1;
-/** Both drivers are told to begin at one moment, which has to lie ahead of both. */
+/** Both drivers begin at one moment, which has to lie ahead of both. */
 const LEAD_US = 150_000;
 
 /** Pairs as measured. Rejects when a deployment or a driver could not be had. */
@@ -67,7 +67,7 @@ const REPLAY = "npx floodgate dev mutants --stage gate";
 
 /**
  * Measures pairs until each of the `deciding` claims is decided, at most three times as many: on a busy machine sixteen pairs
- * may not tell, and what they do tell is kept.
+ * may not decide, and what they do show is kept.
  */
 export const compareOnGate = async (base: Parts, head: Parts, deciding: readonly string[]): Promise<Claim[]> => {
   const pairs: Pair[] = [];

@@ -5,9 +5,9 @@
 import { makeFault } from "../chaos/catalogue.ts";
 import { httpProbe, type LinkSeen, observeLink } from "../chaos/link-probe.ts";
 import type { FaultLine } from "../history/line.ts";
-import type { FaultyLink } from "../platform/faulty-link.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import { LIMITER_BUDGET_MS } from "./deployment.ts";
+import type { FaultyLink } from "./faulty-link.ts";
 import type { Bench } from "./stage-bench.ts";
 
 type BrokenLink = "refused" | "reply-lost";

@@ -21,7 +21,7 @@ export type Row = {
   trials: Trial[];
 };
 
-/** The first that occurs is told of a cell with several trials. */
+/** The first that occurs is shown of a cell with several trials. */
 const WEIGHTIEST: readonly TrialVerdict[] = [
   ...(["false-positive", "survived", "wrong-judge", "killed", "seen"] as const),
   ...(["undecided", "acquitted", "not-seen"] as const),

@@ -3,7 +3,7 @@
  * of calls, and all invariants over what came of it. On the healthy platform none may fail, and those that the stage exists
  * for have to pass.
  */
-import { SMALL_CLAIM_IDS } from "../gate/pair-plan.ts";
+import { SMALL_CLAIM_IDS } from "../gate/small-stage-plan.ts";
 import type { Claim } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";

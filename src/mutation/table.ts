@@ -61,7 +61,7 @@ const wrapped = (head: string, text: string): string[] => {
 const placeOf = ({ column, stage }: { column: string; stage: string }): string =>
   column === stage || column === "gate" ? stage : `${column}/${stage}`;
 
-/** Those who were meant to are marked; the others are told up to a number. */
+/** Those who were meant to are marked; the others are named up to a number. */
 const judges = ({ by, intended, own }: Trial): string => {
   const meant = (id: string): boolean => own && intended.includes(id);
   const bare = (id: string): string => id.replace(/^(verify|gate)\//, "");

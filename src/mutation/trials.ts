@@ -46,7 +46,7 @@ export type Trial = {
 type Judged = Pick<Trial, "verdict" | "by" | "told">;
 
 const ATTEMPTS = 3;
-/** The gate measures on by itself where it cannot tell. */
+/** The gate measures on by itself where it cannot decide. */
 const attemptsOn = (stage: MutantStage, own: boolean): number => (own && stage !== "gate" ? ATTEMPTS : 1);
 
 /** The healthy platform of the small stages: records are kept for less long, so that a change need not be waited for. */

@@ -3,8 +3,8 @@
  * so that `npm test` can try the gate's mutants too.
  */
 import { SIDES, type Side } from "../gate/block-plan.ts";
-import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS } from "../gate/pair-plan.ts";
 import type { Pair } from "../gate/paired-comparison.ts";
+import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS } from "../gate/small-stage-plan.ts";
 import type { CallLine } from "../history/line.ts";
 import { DEFAULT_INFERENCE, drawServiceMs } from "../platform/inference.ts";
 import type { Parts } from "../platform/parts.ts";

@@ -5,7 +5,7 @@
 import { startDeadline } from "./deadline.ts";
 
 type BatchSettings<Item, Answer> = {
-  /** Sends one batch; resolves to what came for each item, in order. `signal` tells that nobody waits any more. */
+  /** Sends one batch; resolves to what came for each item, in order. `signal`: nobody waits any more. */
   send(items: readonly Item[], signal: AbortSignal): Promise<readonly unknown[]>;
   /** Reads one answer; throws when it is nonsense. */
   read(item: Item, answer: unknown): Answer;

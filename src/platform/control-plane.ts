@@ -8,7 +8,7 @@ import { reasonOf } from "./reason-of.ts";
 
 /**
  * A change that has been read and fits. What can fail is saved by all parts before any applies; applying cannot fail, and
- * tells the settings as they are then.
+ * returns the settings as they are then.
  */
 export type DeploymentChange = {
   save?(): Promise<void>;

@@ -4,7 +4,7 @@
  * late, the process was not there to ask or to listen, and the dependency gets that time back, once.
  */
 
-/** A timer this late tells of a stall of ours, not of the usual jitter. */
+/** A timer this late means a stall of ours, not of the usual jitter. */
 const STALL_MS = 20;
 
 /** Calls `onExpired` once `budgetMs` have passed, unless the returned function is called before. */

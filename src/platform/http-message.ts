@@ -1,7 +1,7 @@
 /** Reading and writing the bodies of our own services: JSON with a bound on its size, NDJSON at the reader's pace. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** Thrown by a handler: the caller's mistake, told in a sentence. */
+/** Thrown by a handler: the caller's mistake, reported in a sentence. */
 export class RequestError extends Error {
   override name = "RequestError";
   readonly status: number;

@@ -85,7 +85,7 @@ export const blockedShare = (slots: number, room: number, offered: number): numb
   return term / sum;
 };
 
-/** Work for the inference; whoever hands it in is told when a slot is theirs and gives it back with `release`. */
+/** Work for the inference; whoever hands it in hears when a slot is theirs and gives it back with `release`. */
 export type Job = {
   /** Content events, which may make the service longer. */
   readonly tokens: number;
@@ -109,7 +109,7 @@ export class Inference {
   readonly #queue = new Set<Job>();
   readonly #timers: NodeJS.Timeout[] = [];
 
-  /** `serviceMs` may reshape what was drawn; `sample` is told how long each job waited, in milliseconds. */
+  /** `serviceMs` may reshape what was drawn; `sample` is given how long each job waited, in milliseconds. */
   constructor(
     options: InferenceOptions,
     serviceMs: (drawnMs: number, n: number) => number,

@@ -54,7 +54,7 @@ export type KeyAdministration = {
   putOrganization(input: OrganizationInput & { id?: string }): Promise<Organization>;
   organization(id: string): Promise<Organization | null>;
   /**
-   * Makes a key, or replaces the one with that id, its secret too. The secret is made up unless given, and is told once.
+   * Makes a key, or replaces the one with that id, its secret too. The secret is made up unless given, and is returned once.
    */
   putKey(input: KeyInput): Promise<{ key: KeyRecord; secret: string }>;
   /** Changes the fields that are given, but for id and owner. `null`: there is no such key. */

@@ -30,7 +30,7 @@ export type Refund = Pick<Take, "charge_id" | "request_id" | "org" | "key"> & { 
 
 /**
  * No valid answer within the budget. A take may have happened all the same, so its caller refuses the call and refunds it.
- * Also what the take of a charge is told that was refunded before it arrived: it was not charged and must not be let in.
+ * Also the answer to the take of a charge that was refunded before it arrived: it was not charged and must not be admitted.
  */
 export class LimiterUnavailable extends Error {
   override name = "LimiterUnavailable";

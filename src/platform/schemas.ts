@@ -1,5 +1,5 @@
 /**
- * The shapes of requests and answers, written once: they validate what comes in and they are what `/openapi.json` tells. Where the
+ * The shapes of requests and answers, written once: they validate what comes in and they are what `/openapi.json` describes. Where the
  * specification does not show a type any JSON is taken (spec-checklist.md, rule 1: never stricter than the specification);
  * such choices are marked `x-harness-choice`.
  */
@@ -73,7 +73,7 @@ const TileParams = Type.Object({
 
 const list = (items: TSchema, most: number): TSchema => Type.Array(items, { maxItems: most });
 
-/** Fields of a key that may be given and changed; the items of four lists are told apart from what is checked first. */
+/** Fields of a key that may be given and changed; the items of four lists are distinguished from what is checked first. */
 const keyFields = (items: { scope: TSchema; product: TSchema; origin: TSchema; address: TSchema }) => ({
   name: Type.Optional(Type.String({ maxLength: 200 })),
   scopes: Type.Optional(list(items.scope, 100)),

@@ -53,7 +53,7 @@ const TINY_LOADS = 5;
 const HARD_STOP_LOADS = TINY_LOADS * 5;
 const FULL_KEY_LIMIT = 2;
 
-/** An organization that has used nothing this month, with its tier's allowance unless told otherwise. */
+/** An organization that has used nothing this month, with its tier's allowance unless stated otherwise. */
 const organization = (
   id: string,
   tier: Organization["tier"],
@@ -80,11 +80,11 @@ const ORGANIZATIONS: readonly SeedOrganization[] = [
   organization("org_l", "Pro", { key_limit: FULL_KEY_LIMIT }),
 ];
 
-type RoleKey = { org: string; key: Partial<KeyInput>; told?: Partial<SeedCredential> };
+type RoleKey = { org: string; key: Partial<KeyInput>; states?: Partial<SeedCredential> };
 
 const without = (scope: string): Pick<KeyInput, "scopes"> => ({ scopes: SCOPES.filter((name) => name !== scope) });
 
-/** Role -> its key, beyond full scope and no restriction. The kind is in the role's name, except where it is told. */
+/** Role -> its key, beyond full scope and no restriction. The kind is in the role's name, except where it is stated. */
 const ROLE_KEYS: Readonly<Record<string, RoleKey>> = {
   publishable: { org: "org_a", key: {} },
   server: { org: "org_a", key: {} },
@@ -93,11 +93,11 @@ const ROLE_KEYS: Readonly<Record<string, RoleKey>> = {
   publishable_no_ai: { org: "org_a", key: without("ai") },
   publishable_tile_only: { org: "org_a", key: { products: ["tile"] } },
   publishable_downgraded: { org: "org_d", key: {} },
-  publishable_exhausted: { org: "org_x", key: {}, told: { limit: TINY_LOADS, tier: "Free" } },
-  publishable_hard_stop: { org: "org_h", key: {}, told: { limit: TINY_LOADS, tier: "Pro" } },
-  publishable_expendable: { org: "org_e", key: {}, told: { limit: TINY_LOADS, tier: "Free" } },
-  publishable_expendable_paid: { org: "org_p", key: {}, told: { limit: TINY_LOADS, tier: "Pro" } },
-  publishable_basemap: { org: "org_m", key: {}, told: { basemap_style_id: "svc-dusk" } },
+  publishable_exhausted: { org: "org_x", key: {}, states: { limit: TINY_LOADS, tier: "Free" } },
+  publishable_hard_stop: { org: "org_h", key: {}, states: { limit: TINY_LOADS, tier: "Pro" } },
+  publishable_expendable: { org: "org_e", key: {}, states: { limit: TINY_LOADS, tier: "Free" } },
+  publishable_expendable_paid: { org: "org_p", key: {}, states: { limit: TINY_LOADS, tier: "Pro" } },
+  publishable_basemap: { org: "org_m", key: {}, states: { basemap_style_id: "svc-dusk" } },
   server_no_design: { org: "org_a", key: without("design") },
   server_foreign_ip: { org: "org_a", key: { allowed_ips: FOREIGN_IPS } },
   server_downgraded: { org: "org_d", key: {} },
@@ -129,7 +129,7 @@ export const demoTenants = (count: number): SeedTenant[] =>
     return { org, tier: "Pro", allowance: 1_000_000, used: 0 };
   });
 
-/** Everything that is to be stored, and the part of the target file that tells of it. */
+/** Everything that is to be stored, and the part of the target file that states it. */
 export const planSeed = (tenants: readonly SeedTenant[], { makeSecret, adminToken, nowMs }: SeedSources): Seed => {
   const keys: SeedKey[] = [];
   const addKey = (id: string, org: string, kind: KeyInput["kind"], more: Partial<KeyInput> = {}): string => {
@@ -149,14 +149,14 @@ export const planSeed = (tenants: readonly SeedTenant[], { makeSecret, adminToke
   };
 
   const credentials: SeedTarget["credentials"] = {};
-  for (const [role, { org, key, told }] of Object.entries(ROLE_KEYS)) {
+  for (const [role, { org, key, states }] of Object.entries(ROLE_KEYS)) {
     const kind = key.kind ?? (role.startsWith("server") ? "server" : "publishable");
     const secret = addKey(`key_${role}`, org, kind, {
       ...key,
       ...(role === "expired" ? { expires_at: nowMs - 1_000 } : {}),
     });
     const [origin = ORIGIN] = key.allowed_origins ?? [];
-    credentials[role] = { key: secret, ...(kind === "publishable" ? { origin } : {}), org, ...told };
+    credentials[role] = { key: secret, ...(kind === "publishable" ? { origin } : {}), org, ...states };
   }
   for (let at = 0; at < FULL_KEY_LIMIT; at += 1) addKey(`key_limit_${at}`, "org_l", "server");
   for (const [role, org] of Object.entries(ADMINS)) credentials[role] = { token: adminToken(org), org };

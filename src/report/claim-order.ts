@@ -1,4 +1,4 @@
-/** In which order claims are told, how they are counted, and that no format shows a run as green that is not. */
+/** In which order claims are listed, how they are counted, and that no format shows a run as green that is not. */
 import type { Claim, ClaimVerdict, Level, RunDocument } from "../history/run-document.ts";
 import { whyOf } from "./verdict.ts";
 
@@ -28,8 +28,8 @@ export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, n
 export const casesOf = (run: RunDocument): Claim[] => {
   const cases = claimsInOrder(run.claims);
   const { verdict } = run;
-  const told = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
-  if (verdict === "pass" || told) return cases;
+  const isSaid = run.claims.some((c) => c.verdict === "fail" || (c.verdict === "inconclusive" && verdict !== "fail"));
+  if (verdict === "pass" || isSaid) return cases;
   const expected = "every claim that must hold, and everything required, judged and found to hold";
   const shown: Claim = {
     id: "run/verdict",

@@ -39,7 +39,7 @@ const CLAIMS: Claim[] = [
   madeClaim("envelope-fits-subcode/steady-mix", { spec: [182, 183] }),
   madeClaim("sheds-above-the-cap/chat-past-capacity", {
     verdict: "fail",
-    reason: "calls were let in although more were in flight than all replicas may hold (37 times)",
+    reason: "calls were admitted although more were in flight than all replicas may hold (37 times)",
     expected: "a call is shed when at least 64 others are certainly in flight",
     got: "call fg-a1b2-chat-0412 was answered 200 with 71 others in flight",
     spec: [213, 214, 215],

@@ -1,5 +1,5 @@
 /**
- * Outcomes sorted into the six kinds that a reader has to tell apart. Only the two overload refusals are shedding; what a
+ * Outcomes sorted into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding; what a
  * balancer answered is not, and no answer is neither an answer nor a refusal (design.md "Outcomes").
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";

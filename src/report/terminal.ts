@@ -144,7 +144,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     COLUMNS - word.length,
   );
   const first = open.find((c) => c.verdict === "fail") ?? open.find((c) => c.verdict === "inconclusive");
-  const told = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
+  const verdicts = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
   const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
   const spent = spendingText(run);
   const lines = [
@@ -152,7 +152,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     ...wrap(whyOf(run)),
     ...(open.length === 0 ? [] : ["", ...byReason(open).flatMap((group) => groupLines(group, paint))]),
     "",
-    ...wrap(`${told} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
+    ...wrap(`${verdicts} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
     ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),
     ...(run.calibration.length === 0 ? [] : wrap(calibrationText(run.calibration))),
     "",

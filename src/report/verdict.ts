@@ -104,7 +104,7 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
 
 /**
  * Why a finished run has its verdict, in words. The document does not keep the `required` list; where the claims alone
- * give another verdict than the one written down, the one written down is told, and that it came from elsewhere.
+ * give another verdict than the one written down, the one written down is shown, and that it came from elsewhere.
  */
 export const whyOf = (run: RunDocument): string => {
   const fromClaims = mergeClaims(run.claims, []);

@@ -5,7 +5,7 @@ import type { PreparedTarget } from "./prepare-target.ts";
 import type { RunContext } from "./run-context.ts";
 
 /** A command of `fixtures` did not end well, so nothing is known of the deployment's state. */
-export class FixtureError extends Error {
+class FixtureError extends Error {
   override name = "FixtureError";
 }
 

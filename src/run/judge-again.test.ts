@@ -56,7 +56,7 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
   const judges = INVARIANTS.filter(({ id }) => id === "first-failing-check-decides" || id === "envelope-fits-subcode");
   const { summary, measurements } = measureStage(lines, { stage: "s" });
   const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1");
-  const outcome = { summary, lines, facts, claims, measurements, faults: [], notes: [] };
+  const outcome = { summary, facts, claims, measurements, faults: [], notes: [] };
   const recorder = createRecorder(folder);
   for (const line of lines) recorder.line(line);
   await recorder.addStage(outcome);

@@ -10,10 +10,12 @@ import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { Lateness, TimeOrder } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
-import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
+import { openJudges } from "../invariants/judge-stage.ts";
 import { verdictOf } from "./compose-document.ts";
 import { outcomesSeen } from "./outcomes-seen.ts";
+import { jsonLines } from "./read-lines.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import type { StageRecord } from "./write-reports.ts";
 
@@ -24,16 +26,6 @@ export class NoRunError extends Error {
 
 const FILES = ["run.json", "history.ndjson", "ledger.ndjson", "stages.json"] as const;
 
-/** A run that was killed may have left half of a last line, which is left out. */
-const linesOf = <T>(text: string): T[] => {
-  const end = text.lastIndexOf("\n");
-  return text
-    .slice(0, end < 0 ? 0 : end)
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as T);
-};
-
 type JudgedAgain = {
   document: RunDocument;
   series: Series;
@@ -41,14 +33,42 @@ type JudgedAgain = {
   changed: { id: string; was: Claim | null; is: Claim }[];
 };
 
-/** Of the same lines as those of the run. Gauges and CPU are in a file of their own, which older runs do not have. */
-const seriesOf = (folder: string, history: readonly Line[], stages: readonly StageRecord[]): Series => {
-  const fold = new SeriesFold();
-  for (const line of history) fold.see(line);
+/** What is known of the lines once they have been read in the order in which they were written. */
+function* heardBy(late: ReadonlyMap<string, Lateness>, series: SeriesFold, lines: Iterable<Line>): Generator<Line> {
+  for (const line of lines) {
+    late.get(line.stage)?.see(line);
+    series.see(line);
+    yield line;
+  }
+}
+
+/** Gauges and CPU are in a file of their own, which older runs do not have. */
+const seriesOf = (folder: string, fold: SeriesFold, stages: readonly StageRecord[]): Series => {
   const samples = join(folder, "samples.ndjson");
-  if (existsSync(samples)) for (const sample of linesOf<Sample>(readFileSync(samples, "utf8"))) fold.see(sample);
+  if (existsSync(samples)) for (const sample of jsonLines<Sample>(samples)) fold.see(sample);
   for (const { facts } of stages) fold.limits(facts.stage, facts.limits);
   return fold.end();
+};
+
+const chargesOf = (path: string, { facts, hasLedger }: StageRecord): LedgerLine[] | null => {
+  if (!hasLedger) return null;
+  const charges: LedgerLine[] = [];
+  for (const { stage, ...charge } of jsonLines<LedgerLine & { stage: string }>(path)) {
+    if (stage === facts.stage) charges.push(charge);
+  }
+  return charges;
+};
+
+const openStage = ({ claims }: RunDocument, { facts: bare }: StageRecord, ledger: LedgerLine[] | null) => {
+  const { stage } = bare;
+  const facts: StageFacts = ledger === null ? bare : { ...bare, ledger };
+  const own = claims.filter((claim) => claim.stage === stage);
+  const ids = new Set(own.map(({ id }) => id));
+  const judges = openJudges(
+    INVARIANTS.filter(({ id }) => ids.has(`${id}/${stage}`)),
+    facts,
+  );
+  return { stage, judges, replay: own[0]?.replay ?? "" };
 };
 
 export const judgeAgain = (folder: string): JudgedAgain => {
@@ -58,24 +78,27 @@ export const judgeAgain = (folder: string): JudgedAgain => {
       `${folder} is not a complete run folder; missing ${missing.join(", ")}. Name one under reports/runs`,
     );
   }
-  const text = (name: (typeof FILES)[number]): string => readFileSync(join(folder, name), "utf8");
-  const recorded = JSON.parse(text("run.json")) as RunDocument;
-  const history = linesOf<Line>(text("history.ndjson"));
-  const ledger = linesOf<LedgerLine & { stage: string }>(text("ledger.ndjson"));
-  const stages = JSON.parse(text("stages.json")) as StageRecord[];
-
-  const again = new Map<string, Claim>();
-  for (const { facts: bare, hasLedger } of stages) {
-    const { stage } = bare;
-    if (bare.totals_only === true) continue;
-    const charges = ledger.filter((line) => line.stage === stage).map(({ stage: _, ...line }) => line);
-    const facts: StageFacts = hasLedger ? { ...bare, ledger: charges } : bare;
-    const ids = new Set(recorded.claims.filter((claim) => claim.stage === stage).map(({ id }) => id));
-    const judges = INVARIANTS.filter(({ id }) => ids.has(`${id}/${stage}`));
-    const replay = recorded.claims.find((claim) => claim.stage === stage)?.replay ?? "";
-    const lines = inOrder(history.filter((line) => line.stage === stage));
-    for (const claim of judgeStage(judges, facts, lines, replay)) again.set(claim.id, claim);
-  }
+  const pathOf = (name: (typeof FILES)[number]): string => join(folder, name);
+  const recorded = JSON.parse(readFileSync(pathOf("run.json"), "utf8")) as RunDocument;
+  const stages = JSON.parse(readFileSync(pathOf("stages.json"), "utf8")) as StageRecord[];
+  const late = new Map(stages.map(({ facts }) => [facts.stage, new Lateness()]));
+  // Twice, since what has been read once says how late lines came.
+  const fold = new SeriesFold();
+  const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
+  const counted = recorded.stages.filter(({ name }) => totals.has(name));
+  const seen = outcomesSeen(heardBy(late, fold, jsonLines<Line>(pathOf("history.ndjson"))), counted);
+  const withLines = stages.filter(({ facts }) => !totals.has(facts.stage));
+  const judged = withLines.map((stage) => openStage(recorded, stage, chargesOf(pathOf("ledger.ndjson"), stage)));
+  const orders = new Map([...late].map(([stage, { us }]) => [stage, new TimeOrder(us)]));
+  const judgesOf = Map.groupBy(judged, ({ stage }) => stage);
+  const judge = (lines: Iterable<Line>): void => {
+    for (const line of lines) for (const { judges } of judgesOf.get(line.stage) ?? []) judges.see(line);
+  };
+  for (const line of jsonLines<Line>(pathOf("history.ndjson"))) judge(orders.get(line.stage)?.push(line) ?? []);
+  for (const order of orders.values()) judge(order.rest());
+  const again = new Map(
+    judged.flatMap(({ judges, replay }) => judges.claims(replay)).map((claim): [string, Claim] => [claim.id, claim]),
+  );
   const secrets = recorded.claims.find(({ id }) => id === "secrets-stay-secret/run");
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
@@ -85,13 +108,11 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     const was = recorded.claims[at] ?? null;
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
   });
-  const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
-  const counted = recorded.stages.filter(({ name }) => totals.has(name));
-  const follows = verdictOf(claims, outcomesSeen(history, counted), recorded.required ?? []);
+  const follows = verdictOf(claims, seen, recorded.required ?? []);
   const stopped = recorded.exit_code > 4;
   return {
     document: { ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code },
-    series: seriesOf(folder, history, stages),
+    series: seriesOf(folder, fold, stages),
     changed,
   };
 };

@@ -42,7 +42,7 @@ const headersOf = (env: Environment): Record<string, string> => {
   );
 };
 
-export type OtlpAbout = {
+type OtlpAbout = {
   env: Environment;
   /** Attributes of the run. */
   resource: Record<string, string>;

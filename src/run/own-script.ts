@@ -70,7 +70,6 @@ const outcomeOf = (
       // k6's summary has no statuses: what its http_req_failed calls failed stands in one row.
       by_outcome: { "not failed": sent - failed, ...(failed > 0 ? { http_req_failed: failed } : {}) },
     },
-    lines: [],
     facts: {
       stage: STAGE,
       limits: {},

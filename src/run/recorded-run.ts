@@ -19,7 +19,7 @@ import { composeDocument } from "./compose-document.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { fromTarget } from "./deployments/from-target.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
-import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-of-run.ts";
+import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";
@@ -102,6 +102,7 @@ const makeContext = (
     },
     line: recorder.line,
     sample: recorder.sample,
+    record: recorder.record,
     addStage: async (outcome) => {
       await recorder.addStage(outcome);
       events.stage(outcome);
@@ -169,7 +170,7 @@ export const recordRun = async (
   const { profile, events, replay, targets } = request;
   const started = new Date();
   let supervisor: Supervisor | null = null;
-  // Before the folder's path is told: whoever reads it may already press Ctrl-C.
+  // Before the folder's path is printed: whoever reads it may already press Ctrl-C.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
   const locks: Lock[] = [];
   try {

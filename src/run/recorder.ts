@@ -7,17 +7,26 @@ import type { Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
+import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
+import { jsonLines } from "./read-lines.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { RecordedStage, StageOutcome } from "./stages/stage-outcome.ts";
 import type { StageRecord } from "./write-reports.ts";
+
+export type Recording = {
+  /** The lines of the stage in time order, read back from disk; held at once is what came out of order. */
+  lines(): Promise<Iterable<Line>>;
+};
 
 export type Recorder = {
   /** Makes every file of the run. `draft`: the document of a run that is killed now, written again after each stage. */
   begin(draft: () => RunDocument): Promise<void>;
   line(line: Line): void;
   sample(sample: Sample): void;
+  /** Begins a stage whose lines are to be read back when it is over. */
+  record(stage: string): Promise<Recording>;
   addStage(outcome: StageOutcome): Promise<void>;
   readonly stages: readonly RecordedStage[];
   /** How many of the specification's outcomes were seen. */
@@ -27,17 +36,24 @@ export type Recorder = {
   close(): Promise<void>;
 };
 
+const HISTORY = "history.ndjson";
+
+function* ofStage(stage: string, lines: Iterable<Line>): Generator<Line> {
+  for (const line of lines) if (line.stage === stage) yield line;
+}
+
 /** `watcher`: is shown every line and sample as well, and closed at the end. */
 export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = null): Recorder => {
-  const history = folder.openLines("history.ndjson");
+  const history = folder.openLines(HISTORY);
   const ledger = folder.openLines("ledger.ndjson");
   const samples = folder.openLines("samples.ndjson");
   const series = new SeriesFold();
   const records: StageRecord[] = [];
   const stages: RecordedStage[] = [];
   const seen = new Set<string>();
+  const late = new Set<Lateness>();
   let draft: (() => RunDocument) | null = null;
-  /** A body that did not stop when told goes on beside the end of its run: what comes from it then is dropped. */
+  /** A body that did not stop when asked goes on beside the end of its run: what comes from it then is dropped. */
   let isClosed = false;
   /** One write after the other; a failure shows when the run is closed. */
   let writing: Promise<void> = Promise.resolve();
@@ -60,6 +76,7 @@ export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = n
       await folder.writeJson("run.json", draft());
     },
     line: (line) => {
+      for (const lateness of late) lateness.see(line);
       const name = outcomeName(line);
       if (name !== null) seen.add(name);
       show(line);
@@ -69,7 +86,21 @@ export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = n
       show(sample);
       void write(() => samples.write(JSON.stringify(sample)));
     },
-    addStage: ({ lines: _, facts, ...stage }) =>
+    record: async (stage) => {
+      const lateness = new Lateness();
+      late.add(lateness);
+      await writing;
+      const from = await history.flushed();
+      return {
+        lines: async () => {
+          await writing;
+          const to = await history.flushed();
+          late.delete(lateness);
+          return inTimeOrder(ofStage(stage, jsonLines(folder.pathOf(HISTORY), from, to)), lateness.us);
+        },
+      };
+    },
+    addStage: ({ facts, ...stage }) =>
       write(async () => {
         if (facts.totals_only === true) for (const name of outcomesCounted(stage.summary)) seen.add(name);
         const { ledger: charges, ...others } = facts;

@@ -1,10 +1,11 @@
 /** Claims about the run itself, beside those of its stages: that it came to its end, and that it kept its secrets. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
+import { textBlocks } from "./read-lines.ts";
 
 export const doubt = (id: string, reason: string, expected: string, replay: string): Claim => ({
   id,
@@ -22,14 +23,17 @@ export const doubt = (id: string, reason: string, expected: string, replay: stri
 /** What a run captured or wrote, by name; the reports are rendered from it and follow. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
 
+/** Block by block, since a history may be larger than a text; no credential stands over the end of a line. */
+function* textsOf(folder: string, names: readonly string[]): Generator<{ name: string; text: string }> {
+  for (const name of names) for (const text of textBlocks(join(folder, name))) yield { name, text };
+}
+
 /** Everything that was captured or written, searched for credentials once more: the last claim of a run. */
 export const judgeSecrets = (folder: string, replay: string): Claim[] => {
   const below = ["logs", "k6"].flatMap((name) =>
     existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],
   );
-  const texts = [...CAPTURED, ...below.sort()]
-    .filter((name) => existsSync(join(folder, name)))
-    .map((name) => ({ name, text: readFileSync(join(folder, name), "utf8") }));
+  const names = [...CAPTURED, ...below.sort()].filter((name) => existsSync(join(folder, name)));
   const facts: StageFacts = {
     stage: "run",
     limits: {},
@@ -38,7 +42,7 @@ export const judgeSecrets = (folder: string, replay: string): Claim[] => {
     tenants: {},
     faults: true,
     drained: false,
-    texts,
+    texts: textsOf(folder, names),
   };
   const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");
   return judgeStage(secrets, facts, [], replay);

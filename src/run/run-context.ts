@@ -6,6 +6,7 @@ import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import type { Deployment } from "./deployments/deployment.ts";
+import type { Recording } from "./recorder.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { StageOutcome } from "./stages/stage-outcome.ts";
 
@@ -45,9 +46,11 @@ export type RunContext = {
   tool(name: ToolName): Promise<string>;
   /** Writes a line of the history as it comes. */
   line(line: Line): void;
+  /** Begins a stage whose lines are read back from the history when it is over. */
+  record(stage: string): Promise<Recording>;
   /** Writes down what deployment and machine showed meanwhile. */
   sample(sample: Sample): void;
-  /** Keeps a stage's result, writes its facts and ledger, and lets its lines go. */
+  /** Keeps a stage's result, and writes its facts and ledger. */
   addStage(outcome: StageOutcome): Promise<void>;
   addClaims(claims: readonly Claim[]): void;
   addMeasurements(measurements: readonly Measurement[]): void;

@@ -15,7 +15,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { open, rename, rm } from "node:fs/promises";
+import { open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
 import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
@@ -23,6 +23,8 @@ import { redactor as ofThisProcess, type Redactor } from "../supervision/redacti
 type LineWriter = {
   /** One line without its end; resolves when more may be written. */
   write: (line: string) => Promise<void>;
+  /** Resolves to the size of the file in bytes when every line so far stands in it. */
+  flushed: () => Promise<number>;
   close: () => Promise<void>;
 };
 
@@ -153,7 +155,8 @@ const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunF
     writeText,
     writeJson: (name, value) => writeText(name, `${JSON.stringify(redactor.redactValue(value), null, 2)}\n`),
     openLines: (name) => {
-      const stream = createWriteStream(pathOf(name), { flags: "a", mode: 0o600 });
+      const path = pathOf(name);
+      const stream = createWriteStream(path, { flags: "a", mode: 0o600 });
       let failure: Error | null = null;
       stream.on("error", (error) => {
         failure = error;
@@ -163,6 +166,12 @@ const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunF
           if (failure !== null) throw failure;
           if (stream.write(`${redactor.redact(line)}\n`)) return;
           await once(stream, "drain");
+        },
+        flushed: async () => {
+          await new Promise<void>((resolve, reject) =>
+            stream.write("", (error) => (error == null ? resolve() : reject(error))),
+          );
+          return (await stat(path)).size;
         },
         close: async () => {
           stream.end();

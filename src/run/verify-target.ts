@@ -1,7 +1,8 @@
 /** The body of `verify`: the rules alone, on the deployment of a target file. */
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify, type VerifyPlan } from "../verify/plan.ts";
-import { RATE_PER_S, type VerifyProgress, type VerifyResult } from "../verify/run-verify.ts";
+import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
+import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { prepareTarget, readTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import { playRules } from "./stages/verify-stage.ts";

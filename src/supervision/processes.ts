@@ -2,7 +2,7 @@
  * Processes by number and start time, never by name: a number is used again, a number with its start time is not. Ends
  * whole groups, because a child that is killed leaves its own children behind.
  *
- * On Linux from /proc. Elsewhere `ps` tells the start time, and a group is known only by whether it takes signals.
+ * On Linux from /proc. Elsewhere `ps` gives the start time, and a group is known only by whether it takes signals.
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** The runner's end of the watchdog: starts it before anything else, and tells it when the run has ended in order. */
+/** The runner's end of the watchdog: starts it before anything else, and says good-bye when the run has ended in order. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { RUN_MARK } from "./processes.ts";
 import { pause } from "./waiting.ts";

@@ -1,7 +1,7 @@
 /**
  * Keeps every side effect of a run in hand: children that are started, undo actions that must run whatever happens, the
  * watchdog for the case that the runner itself is killed. Order at the end: undo (the newest first), children, those that
- * others need last, watchdog. What could not be taken back is told, and left to the watchdog.
+ * others need last, watchdog. What could not be taken back is reported, and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
@@ -32,7 +32,7 @@ type SupervisorOptions = {
   redactor?: Redactor;
   /** The watchdog's process (`WATCHDOG_PROCESS` in chaos/); null only for tests of what is below: a run has one. */
   watchdog: string | null;
-  /** How long the body may take to end once it was told to stop, in milliseconds. */
+  /** How long the body may take to end once it was asked to stop, in milliseconds. */
   stopMs?: number;
 };
 
@@ -197,7 +197,7 @@ export class Supervisor {
     return release;
   }
 
-  /** Runs the body and takes everything back after it, however it ends; one that does not stop when told is left. */
+  /** Runs the body and takes everything back after it, however it ends; one that does not stop when asked is left. */
   async within<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     const stuck = new Promise<never>((_, reject) => {

@@ -11,7 +11,7 @@ export type Undo =
   | { how: "remove-proxy"; api_url: string; proxy: string }
   /** A deployment's own way: commands for the shell, one after the other, in the folder of the target file. */
   | { how: "command"; commands: string[]; cwd?: string }
-  /** For a process that was stopped. `start` tells it from a later process of the same number. */
+  /** For a process that was stopped. `start` distinguishes it from a later process of the same number. */
   | { how: "signal"; pid: number; start: string; signal: "SIGCONT" }
   /** A process of ours that is still there, with its group. */
   | { how: "end-process"; pid: number; start: string; pgid: number; end_last: boolean }

@@ -1,6 +1,6 @@
 /**
  * Whether a credential stands where its prefix says that it belongs (items 40, 41, 125). Keys of two roles that were exchanged
- * in a target file would otherwise be told as a deployment that breaks a dozen rules. A credential without a known prefix is
+ * in a target file would otherwise be reported as a deployment that breaks a dozen rules. A credential without a known prefix is
  * let through: what keys look like is for a rule of `verify` to say.
  */
 import { SecretError } from "./secrets.ts";

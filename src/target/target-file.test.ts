@@ -65,8 +65,11 @@ describe("a target file", () => {
       tenants: [{ org: "org_a", server: { key: "svc_pk_live_0123456789" } }],
     });
     expect(problems.map((problem) => problem.split(":")[0])).toEqual([
-      ...["credentials.publishable.key", "credentials.server_downgraded.key", "credentials.expired.key"],
-      ...["credentials.admin_pro.token", "tenants[0].server.key"],
+      "credentials.publishable.key",
+      "credentials.server_downgraded.key",
+      "credentials.expired.key",
+      "credentials.admin_pro.token",
+      "tenants[0].server.key",
     ]);
     expect(problems[0]).toContain("expected a publishable key (svc_pk_...); got a server key (svc_sk_...)");
     expect(problems.join()).not.toContain("0123456789");

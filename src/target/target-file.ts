@@ -59,7 +59,7 @@ const schemaAt = (pointer: string): SchemaNode | undefined => {
   return node;
 };
 
-const told = (value: unknown): string => {
+const shown = (value: unknown): string => {
   if (value === undefined) return "nothing";
   const json = maskSecrets(JSON.stringify(value));
   return json.length > 60 ? `${json.slice(0, 57)}...` : json;
@@ -69,7 +69,7 @@ const misfits = (value: unknown): string[] => {
   const found = new Map<string, string>();
   const say = (pointer: string, came: unknown): void => {
     const expected = schemaAt(pointer)?.description ?? "another value";
-    found.set(pointer, `${readable(pointer) || "(the whole file)"}: expected ${expected}; got ${told(came)}`);
+    found.set(pointer, `${readable(pointer) || "(the whole file)"}: expected ${expected}; got ${shown(came)}`);
   };
   for (const { keyword, instancePath, params } of Errors(TARGET_SCHEMA, value)) {
     if (keyword === "required") {
@@ -100,11 +100,11 @@ const wellFormedUrls = (target: Target): string[] =>
   (["base_url", "key_management_url"] as const).flatMap((field) => {
     const value = target[field];
     if (value === undefined) return [];
-    if (!URL.canParse(value)) return [`${field}: expected a URL; got ${told(value)}`];
+    if (!URL.canParse(value)) return [`${field}: expected a URL; got ${shown(value)}`];
     const { search, hash, username } = new URL(value);
     return search + hash + username === ""
       ? []
-      : [`${field}: expected a URL without query, fragment and user; got ${told(value)}`];
+      : [`${field}: expected a URL without query, fragment and user; got ${shown(value)}`];
   });
 
 /** Literal keys that stand under a role of another kind; references are looked at when they are read. */
@@ -151,7 +151,7 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   }
   const orgs = tenants.map(({ org }) => org);
   const twice = orgs.find((org, index) => orgs.indexOf(org) !== index);
-  if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${told(twice)} twice`);
+  if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
   if (problems.length > 0) throw new TargetFileError(file, problems);
   return {
     target: { ...target, base_url: target.base_url.replace(/\/+$/, "") },

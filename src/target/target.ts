@@ -1,5 +1,5 @@
 /**
- * The target file (interface.md section 2): what a user tells about a deployment. Only `schema`, `base_url` and one
+ * The target file (interface.md section 2): what a user states about a deployment. Only `schema`, `base_url` and one
  * credential are required; what is absent is skipped by name, never assumed.
  */
 import type { Limits } from "../history/stage-facts.ts";

@@ -65,7 +65,7 @@ export const goBuild = async (
   }
 };
 
-/** Ends the child's group when this process is told to end or the work is aborted; returns how to call that off. */
+/** Ends the child's group when this process is asked to end or the work is aborted; returns how to call that off. */
 const endWithUs = (child: ChildProcess, signal: AbortSignal | undefined): (() => void) => {
   const endGroup = () => {
     try {

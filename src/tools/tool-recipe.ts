@@ -86,7 +86,7 @@ export const askVersion = async (path: string, recipe: ToolRecipe, env: NodeJS.P
   await new Promise<ReturnType<ToolRecipe["recognise"]>>((resolve) => {
     const bare: NodeJS.ProcessEnv = { PATH: env.PATH, HOME: env.HOME };
     execFile(path, recipe.versionArguments, { env: bare, timeout: 20_000 }, (error, stdout, stderr) => {
-      // Only a text code says that it could not be started; a number is an exit status, and then the output still tells what it is.
+      // Only a text code says that it could not be started; a number is an exit status, and then the output still says what it is.
       const code = error === null ? undefined : (error as NodeJS.ErrnoException).code;
       if (typeof code === "string") resolve({ because: `it could not be run (${code})` });
       else if (error?.killed === true) resolve({ because: "it did not say its version within 20 s" });

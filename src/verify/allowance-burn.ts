@@ -32,7 +32,7 @@ export type Burn = {
   edgeMetAtOnce: boolean;
 };
 
-/** Whether an organization is told that its map loads of this month are spent, as far as its answer shows. */
+/** Whether an organization hears that its map loads of this month are spent, as far as its answer shows. */
 export const isSpent = ({ outcome, fields: { limit, used } }: Answer): boolean =>
   outcome === HARD_STOP || (outcome === EXCEEDED && !(typeof used === "number" && used < Number(limit)));
 

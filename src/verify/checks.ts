@@ -19,7 +19,7 @@ const SESSIONS_OFF = [outcomeOf("sessions_disabled"), outcomeOf("sessions_not_co
 export type Accepts = {
   /** Outcomes that fit the specification as the reference platform reads it. */
   readonly accepts: readonly string[];
-  /** Outcomes of other readings (spec-checklist.md part C): they pass and are told. */
+  /** Outcomes of other readings (spec-checklist.md part C): they pass and are reported. */
   readonly tolerates?: readonly string[];
 };
 
@@ -30,7 +30,7 @@ export const isSessionsOff = (answer: Answer): boolean =>
 export const fits = (answer: Answer, outcomes: readonly string[]): boolean =>
   outcomes.includes(answer.outcome) || (outcomes.includes(ANY_SUCCESS) && /^2\d\d$/.test(answer.outcome));
 
-/** A11: on this route a deployment may tell every failure under status 200. */
+/** A11: on this route a deployment may report every failure under status 200. */
 const isToldUnder200 = (answer: Answer): boolean =>
   answer.testCall.route === "chat.route" && answer.outcome === "200 error";
 

@@ -27,7 +27,7 @@ export type Context = {
   readonly budget: Budget;
   readonly effects: Effects;
   readonly signal: AbortSignal | undefined;
-  /** Wall time, ms since 1970: by it months are told. */
+  /** Wall time, ms since 1970: months are taken from it. */
   wallMs(): number;
   readonly seed: number;
   /** How long past its end a session may be admitted, for clocks that differ (item 29). */

@@ -196,7 +196,8 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
         secrets: createSecrets("."),
         seed: 7,
         // Slow enough that seconds pass between the first time and the last.
-        ...{ ratePerS: 20, only: ["exchange-mints", "mixed-calls", "allowance-is-per-organization", LAST] },
+        ratePerS: 20,
+        only: ["exchange-mints", "mixed-calls", "allowance-is-per-organization", LAST],
       });
       expect(claims.map((claim) => claim.verdict)).toEqual(["pass", "pass", "pass", verdict]);
     } finally {

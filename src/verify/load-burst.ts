@@ -72,7 +72,7 @@ export const DOWN = /^(503|edge 50[234])$/;
 export const saysAway = ({ subcode, outcome }: Answer): boolean =>
   subcode === "limiter_unavailable" || DOWN.test(outcome);
 
-/** So many such answers are not by chance: another organization is asked what it is told. */
+/** So many such answers are not by chance: another organization is asked as well. */
 const OTHERS_ASKED = 3;
 
 /** Cheap calls of one key, as fast as is permitted, until the rate limit has spoken so often. */

@@ -1,6 +1,6 @@
 /**
  * Which month a mint counts in (items 10, 229). Where a month begins is a gap of the specification: it is midnight in some time
- * zone, and which one is not told. Around the first of a month every quarter of an hour is midnight somewhere, so what falls on
+ * zone, and which one is not stated. Around the first of a month every quarter of an hour is midnight somewhere, so what falls on
  * both sides of one may belong to two months. Clocks differ a little as well.
  */
 

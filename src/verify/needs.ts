@@ -6,7 +6,7 @@ export type Permission = "writes" | "quota-burn" | "load";
 
 export type Role = KeyRole | AdminRole;
 
-/** What a rule cannot do without; what is missing is told by its name and the rule is skipped. */
+/** What a rule cannot do without; what is missing is named and the rule is skipped. */
 export type Needs = {
   readonly roles?: readonly Role[];
   /** One of these is enough. */

@@ -1,5 +1,5 @@
 /**
- * Whether there is anything to judge: somebody answers at `base_url`, and what answers is the API. A wrong address is told as
+ * Whether there is anything to judge: somebody answers at `base_url`, and what answers is the API. A wrong address is reported as
  * such and not as fifty broken rules.
  */
 import type { CredentialRef } from "../workload/step.ts";

@@ -1,6 +1,6 @@
 /**
  * Tries a recorded failing case again on a deployment (`dev replay FILE`): the same calls, or the whole rule where one
- * call does not tell. Fixed, failing, or unclear; never fixed only because nothing could be seen.
+ * call does not decide. Fixed, failing, or unclear; never fixed only because nothing could be seen.
  */
 import { readFile } from "node:fs/promises";
 import type { Secrets } from "../target/secrets.ts";

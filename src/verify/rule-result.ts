@@ -2,13 +2,13 @@
 import type { ClaimVerdict } from "../history/run-document.ts";
 import type { Answer } from "./sending/answer.ts";
 
-/** What made a rule fail, as far as a crash file can tell it. */
+/** What made a rule fail, as far as a crash file can show it. */
 export type Failure = {
   expected: string;
   got: string;
   /** The calls that show it, the decisive one last. */
   steps: readonly Answer[];
-  /** Outcomes that the last call may have; `null` where one call alone does not tell. */
+  /** Outcomes that the last call may have; `null` where one call alone does not decide. */
   accepts: readonly string[] | null;
 };
 

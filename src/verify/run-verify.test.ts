@@ -231,7 +231,10 @@ describe("a run of verify", () => {
     const journal: string[] = [];
     const result = await verify({
       // Slow enough that the creation waits for its turn when the stop comes.
-      ...{ only: ["key-is-created"], allowWrites: true, ratePerS: 1, signal: stop.signal },
+      only: ["key-is-created"],
+      allowWrites: true,
+      ratePerS: 1,
+      signal: stop.signal,
       onProgress: ({ at }) => {
         if (at === "rule") setTimeout(() => stop.abort(new Error("stopped by hand")), 50);
       },

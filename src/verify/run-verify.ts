@@ -21,9 +21,8 @@ import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { leftOpen } from "./second-look.ts";
 import { createSender } from "./sending/sender.ts";
-import { createThrottle } from "./sending/throttle.ts";
+import { createThrottle, RATE_PER_S } from "./sending/throttle.ts";
 
-export const RATE_PER_S = 20;
 /** RFC 7519 speaks of a few minutes at the most; a broken deployment costs that much of waiting. */
 const LEEWAY_MS = 120_000;
 /** Far longer than any `Retry-After` of an overload. */
@@ -52,7 +51,7 @@ export type VerifyOptions = Asked & {
   /** Begins every call's id, by which the reference platform counts. */
   idPrefix?: string;
   clock?: RunClock;
-  /** Wall time by which months are told, ms since 1970; the machine's where absent. */
+  /** Wall time from which months are taken, ms since 1970; the machine's where absent. */
   wallMs?(): number;
   journal?: EffectJournal;
   signal?: AbortSignal;
@@ -76,7 +75,7 @@ export type VerifyResult = {
   stopped: boolean;
 };
 
-/** What the rules will need is read before anything is sent: a target file that has to be mended is told as such. */
+/** What the rules will need is read before anything is sent: a target file that has to be mended is reported as such. */
 const readRoles = async (rules: readonly Rule[], context: Context, permits: Permits): Promise<void> => {
   const tried = rules.filter((rule) => lackOf(rule, context.target, permits, context.budget.left) === null);
   const names = new Set(tried.flatMap(({ needs: { roles = [], anyOf = [] } }) => [...roles, ...anyOf]));

@@ -5,13 +5,6 @@ import { catalogReads } from "./stories/catalog-reads.ts";
 import { chatBesideNoisy } from "./stories/chat-beside-noisy.ts";
 import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
 import { findKnee, findReadKnee } from "./stories/find-knee.ts";
-import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
-import { rateLimitEdge } from "./stories/rate-limit-edge.ts";
-import { retryStorm } from "./stories/retry-storm.ts";
-import { sessionStorm } from "./stories/session-storm.ts";
-import { smoke } from "./stories/smoke.ts";
-import { steadyMix } from "./stories/steady-mix.ts";
-import { tileQuotaStampede } from "./stories/tile-quota-stampede.ts";
 import {
   brownout,
   coldStartUnderLoad,
@@ -22,7 +15,14 @@ import {
   slowReaders,
   soak,
   spikeAndRecover,
-} from "./stories/under-disturbance.ts";
+} from "./stories/mixes-and-streams.ts";
+import { noisyNeighbour } from "./stories/noisy-neighbour.ts";
+import { rateLimitEdge } from "./stories/rate-limit-edge.ts";
+import { retryStorm } from "./stories/retry-storm.ts";
+import { sessionStorm } from "./stories/session-storm.ts";
+import { smoke } from "./stories/smoke.ts";
+import { steadyMix } from "./stories/steady-mix.ts";
+import { tileQuotaStampede } from "./stories/tile-quota-stampede.ts";
 import type { Story } from "./story.ts";
 
 const ALL: readonly Story[] = [

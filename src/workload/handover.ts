@@ -7,6 +7,7 @@ import type { TargetView } from "./callers/target-view.ts";
 import type { Lease, Spent } from "./lease.ts";
 import type { Places } from "./request.ts";
 import type { SessionWanted } from "./story.ts";
+import type { Timeouts } from "./timeouts.ts";
 
 /** A session token, and when it is to be minted anew; milliseconds since 1970. */
 export type HeldSession = { token: string; renewAtMs: number; endsAtMs: number };
@@ -26,7 +27,7 @@ export type HandOver = {
   /** Listed origins by caller. */
   origins: Record<string, string>;
   headers: Record<string, string>;
-  timeouts: { callMs: number; firstEventMs: number; idleMs: number };
+  timeouts: Timeouts;
   /** k6's own options: executor, rates, VUs. */
   options: Record<string, unknown>;
   /** What k6 may spend and how fast; not bounded where absent. */

@@ -4,7 +4,7 @@ import type { LimitsInView, TargetView } from "./callers/target-view.ts";
 import { type Profile, profilePeakPerS } from "./load-profiles.ts";
 import type { Story } from "./story.ts";
 
-/** k6 takes whole numbers, so a rate is told per 1000 s. */
+/** k6 takes whole numbers, so a rate is given per 1000 s. */
 const perThousandSeconds = (ratePerS: number): number => Math.round(ratePerS * 1000);
 const UNIT = { timeUnit: "1000s" };
 

@@ -2,7 +2,8 @@
  * One call that a story wants: what to send, as whom, from which origin, and what the caller knows about it. It holds no
  * secret and no host: the driver puts both in.
  */
-import type { Product, RouteName, Scope } from "../contract/routes.ts";
+import type { CallFacts } from "../contract/call-facts.ts";
+import type { Product, RouteName } from "../contract/routes.ts";
 import { routeOf } from "../contract/routes.ts";
 import { bodyOf, pathOf } from "./bodies.ts";
 import { type CallerName, callerOf, type TargetView } from "./callers/target-view.ts";
@@ -15,19 +16,6 @@ export type CredentialRef =
 
 /** `listed` is the origin in the allowlist of the caller's key, `null` the text that a sandboxed frame sends. */
 export type OriginRef = "listed" | "foreign" | "none" | "null";
-
-/** The same shape as `CallFacts` of history/line.ts, which the workload may not import. */
-export type StepFacts = {
-  credential: "none" | "garbage" | "unknown" | "publishable" | "server" | "session" | "admin";
-  state?: "valid" | "revoked" | "expired";
-  origin: OriginRef;
-  ip?: "allowed" | "foreign";
-  tier?: "Free" | "Pro" | null;
-  scopes?: Scope[];
-  products?: Product[];
-  product?: Product;
-  body: "ok" | "malformed" | "none";
-};
 
 export type Step = {
   readonly route: RouteName | "-";
@@ -44,7 +32,7 @@ export type Step = {
   readonly org: string;
   /** Alias of the key that the call's rate is counted by; a session's is the key behind it. */
   readonly bucket?: string;
-  readonly facts: StepFacts;
+  readonly facts: CallFacts;
   /** What an admitted call is charged to. */
   readonly meter?: "map_loads" | "design_analyses";
   /** Leave the stream on purpose, after so many events or so many milliseconds from the first byte. */
@@ -75,9 +63,9 @@ const factsOf = (
   wish: StepWish,
   origin: OriginRef,
   hasBody: boolean,
-): { org: string; facts: StepFacts } => {
+): { org: string; facts: CallFacts } => {
   const { credential } = wish;
-  const facts: StepFacts = {
+  const facts: CallFacts = {
     credential: credential.as,
     origin,
     body: wish.body?.is ?? (hasBody ? "ok" : "none"),
@@ -85,8 +73,8 @@ const factsOf = (
   if (wish.product !== undefined) facts.product = wish.product;
   if (!("of" in credential)) return { org: "-", facts };
   if (credential.as === "admin") {
-    const told = view.roles[credential.of.slice("role:".length)];
-    return { org: told?.org ?? credential.of, facts: { ...facts, state: "valid" } };
+    const stated = view.roles[credential.of.slice("role:".length)];
+    return { org: stated?.org ?? credential.of, facts: { ...facts, state: "valid" } };
   }
   const { org, powers } = callerOf(view, credential.of, credential.as === "server" ? "server" : "publishable");
   facts.state = powers.state ?? "valid";

@@ -14,7 +14,7 @@ export type NextCall = {
   outcomeOf(status: number, body: string): string;
 };
 
-export type Gate = {
+type Gate = {
   lease: LeaseKeeper;
   nowUs(): number;
   isOver(): boolean;

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import type { Timeouts } from "../../client/send-request.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
@@ -14,6 +13,7 @@ import type { LeaseKeeper } from "../../workload/lease.ts";
 import { credentialName, type Places } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
+import type { Timeouts } from "../../workload/timeouts.ts";
 
 type Gathering = {
   story: Story;

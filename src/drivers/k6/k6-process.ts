@@ -90,11 +90,11 @@ export const startK6 = (
     }
     // Said once, at the first iteration that is dropped (lib/executor/constant_arrival_rate.go and its sister).
     if (message.startsWith("Insufficient VUs")) lackedVusMs ??= Date.parse(time) || 0;
-    const told = maskSecrets(message.trim().split("\n").slice(0, 3).join(" "));
+    const said = maskSecrets(message.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;
-      if (exit.errors.length < KEPT) exit.errors.push(told);
-    } else if (level === "warning" && exit.warnings.length < KEPT) exit.warnings.push(told);
+      if (exit.errors.length < KEPT) exit.errors.push(said);
+    } else if (level === "warning" && exit.warnings.length < KEPT) exit.warnings.push(said);
   });
   const exited = new Promise<K6Exit>((resolve) => {
     child.on("error", (error) => {

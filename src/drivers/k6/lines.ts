@@ -29,7 +29,7 @@ export type Reading = {
 };
 
 const DRIVER = "k6";
-/** k6 starts its schedule at a moment that it tells in whole milliseconds. */
+/** k6 starts its schedule at a moment that it gives in whole milliseconds. */
 const CLOCK_ERROR_US = 1_000;
 
 const receivedOf = (
@@ -41,7 +41,7 @@ const receivedOf = (
   const doneUs = printed.doneUs - epochUs;
   const firstEventUs = printed.firstUs === null ? null : printed.firstUs - epochUs;
   const answered = printed.status !== 0;
-  // The extension tells when the last byte of a plain answer came, not the first.
+  // The extension says when the last byte of a plain answer came, not the first.
   const firstUs = printed.opened ? firstEventUs : answered ? doneUs : null;
   return {
     // What was spent is counted by the extension, which sends.

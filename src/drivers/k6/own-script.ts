@@ -1,6 +1,6 @@
 /**
  * Runs a user's own k6 script as it is (`load --script FILE.ts -- <k6 arguments>`). It makes no history lines, since we do
- * not know its calls: what can be told is k6's verdict on it.
+ * not know its calls: what can be reported is k6's verdict on it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Problem } from "../open-loop/job.ts";

@@ -4,12 +4,12 @@
  */
 
 import type { ObservedLine } from "../../client/observed-line.ts";
-import type { Timeouts } from "../../client/send-request.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Lease, Spent } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
+import type { Timeouts } from "../../workload/timeouts.ts";
 import type { HostNotes } from "../host-notes.ts";
 
 export type OpenLoopJob = {

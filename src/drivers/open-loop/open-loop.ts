@@ -28,7 +28,7 @@ type OpenLoopOptions = {
   secrets: Secrets;
   onLine(line: ObservedLine): void;
   onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
-  /** Told of the child as soon as it runs, for supervision. */
+  /** Given the child as soon as it runs, for supervision. */
   onSpawn?(child: ChildProcess): void;
 };
 
@@ -51,7 +51,7 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
     env: {},
     stdio: ["pipe", "pipe", "pipe"],
-    // A Ctrl-C goes to the runner's whole group; the driver is told by the runner, so that it can finish its calls.
+    // A Ctrl-C goes to the runner's whole group; the runner asks the driver to stop, so that it can finish its calls.
     detached: true,
   });
   options.onSpawn?.(child);

@@ -6,9 +6,9 @@
 import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import { TIMEOUTS } from "../../client/send-request.ts";
 import { makeSchedule } from "../../workload/arrivals.ts";
 import type { Story } from "../../workload/story.ts";
+import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
 import { startPacer } from "./pacer.ts";
 import { perform } from "./perform.ts";
@@ -45,7 +45,7 @@ const createLagTable = () => {
       count += 1;
       maxMs = Math.max(maxMs, lagUs / 1000);
     },
-    told: () => ({ p50: at(0.5), p99: at(0.99), max: maxMs }),
+    figures: () => ({ p50: at(0.5), p99: at(0.99), max: maxMs }),
   };
 };
 
@@ -154,7 +154,7 @@ export const startPressing = (
       await client.close();
       await Promise.all(under);
     }
-    return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.told() }, firstUnmade };
+    return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.figures() }, firstUnmade };
   };
   return {
     now: () => ({ offered: end.offered, started: end.started, outstanding: under.size, done }),

@@ -1,4 +1,4 @@
-/** The driver process's side of the pipe to the runner (open-loop-job.ts): messages, secrets, the clock's offset. */
+/** The driver process's side of the pipe to the runner (`job.ts`): messages, secrets, the clock's offset. */
 import { createInterface } from "node:readline";
 import { wallUs } from "../../client/clock.ts";
 import type { Secrets } from "../../target/secrets.ts";

@@ -86,7 +86,7 @@ export const admitsAtMostTheAllowance: Specimens = {
       }),
       lines: [...loads(3, "f"), refusedLoad("r", "f", 100)],
     },
-    { name: "use told by the refusal", facts: unknownUse, lines: [refusedLoad("r", "f", 0)] },
+    { name: "use reported by the refusal", facts: unknownUse, lines: [refusedLoad("r", "f", 0)] },
   ],
   bad: [
     { name: "one too many", lines: [...loads(4, "f")], says: /f got 4 map loads/ },
@@ -108,7 +108,7 @@ export const admitsAtMostTheAllowance: Specimens = {
       says: /got 4/,
     },
     {
-      name: "use told by a refusal, and more afterwards",
+      name: "use reported by a refusal, and more afterwards",
       facts: unknownUse,
       lines: [refusedLoad("r", "f", 0), ...loads(1, "f", 100)],
       says: /on top of 3/,
@@ -128,7 +128,7 @@ export const admitsAtMostTheAllowance: Specimens = {
       ],
       says: /f got 4/,
     },
-    { name: "told more than may be", lines: [refusedLoad("r", "f", 0, 4)], says: /told 4 used/ },
+    { name: "reports more than may be", lines: [refusedLoad("r", "f", 0, 4)], says: /reports 4 used/ },
     {
       name: "more in the ledger",
       facts: { ledger: many(4, (at) => charge(`c${at}`, `x${at}`, { org: "f" })) },
@@ -246,7 +246,7 @@ const shed = (id: string, more: Partial<CallLine> = {}): CallLine =>
 export const refusedIsNotCharged: Specimens = {
   good: [
     {
-      name: "let in and charged, refused and not",
+      name: "admitted and charged, refused and not",
       facts: { ledger: [charge("c1", "1")] },
       lines: [load("1"), shed("2"), call("3")],
     },
@@ -298,16 +298,16 @@ export const refusedIsNotCharged: Specimens = {
       name: "charges another product",
       facts: { ledger: [charge("c1", "1")] },
       lines: [call("1"), shed("2")],
-      says: /let in and charged 1 map_loads, not nothing/,
+      says: /admitted and charged 1 map_loads, not nothing/,
     },
     {
-      name: "lets in and does not charge",
+      name: "admits and does not charge",
       facts: { ledger: [] },
       lines: [load("1"), shed("2")],
       says: /not in the ledger/,
     },
     {
-      name: "refunds what was let in",
+      name: "refunds what was admitted",
       facts: { ledger: [charge("c1", "1"), refund("c1", "1")] },
       lines: [load("1"), shed("2")],
       says: /charged 0/,

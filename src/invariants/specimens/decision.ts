@@ -1,5 +1,6 @@
 /** Specimens of the judges of single answers: order of checks, envelopes, capability, retry, sessions, secrets. */
-import type { CallFacts, CallLine } from "../../history/line.ts";
+import type { CallFacts } from "../../contract/call-facts.ts";
+import type { CallLine } from "../../history/line.ts";
 import {
   call,
   foreignStage,
@@ -131,7 +132,7 @@ export const firstFailingCheckDecides: Specimens = {
       says: /origin_required/,
     },
     {
-      name: "let in although it lacks the scope",
+      name: "admitted although it lacks the scope",
       lines: [chat("1", "200", { ...SERVER, scopes: ["maps"] })],
       says: /insufficient_scope/,
     },
@@ -147,7 +148,7 @@ export const firstFailingCheckDecides: Specimens = {
       says: /org_overloaded/,
     },
     {
-      name: "a missing credential let in elsewhere",
+      name: "a missing credential admitted elsewhere",
       facts: foreignStage(),
       lines: [chat("1", "200", { ...SERVER, credential: "none" })],
       says: /answered 200/,
@@ -244,7 +245,7 @@ export const envelopeFitsSubcode: Specimens = {
       says: /no refusal/,
     },
     {
-      name: "a quota told in words",
+      name: "a quota reported in words",
       lines: [
         call("1", {
           outcome: "429 map_load_quota_exceeded",
@@ -285,7 +286,7 @@ export const admissionIsStoredAndTier: Specimens = {
       ],
     },
     {
-      name: "a refusal told under 200 (A11), and a session as wide as its key (A16), elsewhere",
+      name: "a refusal reported under 200 (A11), and a session as wide as its key (A16), elsewhere",
       facts: foreignStage(),
       lines: [
         call("1", { route: "chat.route", outcome: "200 error", facts: { ...SERVER, scopes: ["maps"] } }),
@@ -296,7 +297,7 @@ export const admissionIsStoredAndTier: Specimens = {
   ],
   bad: [
     {
-      name: "a refusal told under 200 by ours",
+      name: "a refusal reported under 200 by ours",
       lines: [call("1", { route: "chat.route", outcome: "200 error", facts: { ...SERVER, scopes: ["maps"] } })],
       says: /200 error for server/,
     },

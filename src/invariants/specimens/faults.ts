@@ -40,7 +40,7 @@ export const failsClosed: Specimens = {
       lines: inOrder(...keysDown, ...during(5, "200"), ...during(12, "503", {}, 2_200)),
     },
     {
-      name: "let in around the edges of the fault",
+      name: "admitted around the edges of the fault",
       facts: FAULTS,
       lines: inOrder(
         ...limiterDown,
@@ -50,7 +50,7 @@ export const failsClosed: Specimens = {
       ),
     },
     {
-      name: "slow within the budget lets calls in",
+      name: "slow within the budget admits calls",
       facts: FAULTS,
       lines: inOrder(...faultSpan("limiter", "slow-within-budget", 1_000, 4_000), ...during(12, "200")),
     },
@@ -102,7 +102,7 @@ export const failsClosed: Specimens = {
       says: /maps\.loads/,
     },
     {
-      name: "a stream let in",
+      name: "a stream admitted",
       facts: FAULTS,
       lines: inOrder(
         ...limiterDown,
@@ -136,7 +136,7 @@ export const failsClosed: Specimens = {
       says: /some replicas only/,
     },
     { name: "no faults", lines: [call("1")], verdict: "skipped", says: /fault/ },
-    { name: "no fault put in", facts: FAULTS, lines: [call("1")], verdict: "inconclusive", says: /put in/ },
+    { name: "no fault put in", facts: FAULTS, lines: [call("1")], verdict: "inconclusive", says: /injected/ },
     {
       name: "took no effect",
       facts: FAULTS,

@@ -126,7 +126,7 @@ export const shedsOnlyOverTheCap: Specimens = {
   ],
 };
 
-/** Four streams, and `extra` more that were let in beside them, spread over organizations. */
+/** Four streams, and `extra` more that were admitted beside them, spread over organizations. */
 const above = (extra: number): CallLine[] => [
   ...streams(4),
   ...many(extra, (at) => stream(`e${at}`, { atMs: 50 + at, tookMs: 100, org: `x${at}` })),
@@ -137,7 +137,7 @@ export const shedsAboveTheCap: Specimens = {
   good: [
     { name: "shed at the cap", lines: [...streams(4), shed("x", 50)] },
     {
-      name: "let in as soon as one was over",
+      name: "admitted as soon as one was over",
       lines: inOrder(
         ...streams(4),
         shed("x", 50),
@@ -197,9 +197,9 @@ export const shedsAboveTheCap: Specimens = {
       name: "never sheds, beside others",
       facts: sharedStage(),
       lines: above(14),
-      says: /let in beside 4 streams/,
+      says: /admitted beside 4 streams/,
     },
-    { name: "never sheds", lines: above(14), says: /let in beside 4 streams; the caps add up to 4/ },
+    { name: "never sheds", lines: above(14), says: /admitted beside 4 streams; the caps add up to 4/ },
     {
       name: "an organization above its cap",
       lines: many(16, (at) => stream(`${at}`, { atMs: at < 2 ? 0 : 40 + at, tookMs: 150 })),
@@ -208,7 +208,7 @@ export const shedsAboveTheCap: Specimens = {
     {
       name: "a few, on an even line",
       lines: [...above(3), ...many(25, (at) => call(`q${at}`, { atMs: 300 + at }))],
-      says: /let in beside 4 streams/,
+      says: /admitted beside 4 streams/,
     },
     { name: "piles up instead", lines: piledUp, says: /waited 3000 ms behind \d+ streams/ },
     {
@@ -312,7 +312,7 @@ export const organizationsDoNotShare: Specimens = {
       says: /names organizations/,
     },
     {
-      name: "nothing to tell by",
+      name: "nothing to judge by",
       facts: foreignStage({ shedding: "unknown" }),
       lines: [],
       verdict: "skipped",

@@ -1,4 +1,4 @@
-/** Plays about single answers and about allowances: who is let in, what is said, what is charged. */
+/** Plays about single answers and about allowances: what is admitted, answered and charged. */
 
 import type { Product } from "../../contract/routes.ts";
 import { pause } from "../../supervision/waiting.ts";
@@ -18,7 +18,7 @@ const role = (name: string): CallerName => `role:${name}`;
 const session = (product: Product): CredentialRef => ({ as: "session", of: role("publishable"), product });
 const NOT_JSON = { is: "malformed", text: "not json" } as const;
 
-/** Calls that fail two checks at once, which only an order of checks can tell apart (items 69, 81). */
+/** Calls that fail two checks at once, which only an order of checks can distinguish (items 69, 81). */
 const doubleFaults = (view: TargetView): Step[] => {
   const wishes: StepWish[] = [
     { route: "sdk.sessions", credential: { as: "none" }, body: NOT_JSON },
@@ -51,10 +51,22 @@ const lookalike = (view: TargetView): Step => {
 export const answers: MiniStage = {
   about: "every route called rightly and wrongly in every way that a caller can provoke alone",
   proves: [
-    ...["first-failing-check-decides", "envelope-fits-subcode", "tells-when-to-retry", "admission-is-stored-and-tier"],
-    ...["refused-is-not-charged", "charged-once", "revoked-stays-out", "session-lifetime-is-bounded", "counts-agree"],
-    ...["stream-vocabularies-differ", "streams-end-once", "slots-are-given-back", "secrets-stay-secret"],
-    ...["admits-at-most-the-allowance", "admits-what-is-allowed", "organizations-do-not-share"],
+    "first-failing-check-decides",
+    "envelope-fits-subcode",
+    "tells-when-to-retry",
+    "admission-is-stored-and-tier",
+    "refused-is-not-charged",
+    "charged-once",
+    "revoked-stays-out",
+    "session-lifetime-is-bounded",
+    "counts-agree",
+    "stream-vocabularies-differ",
+    "streams-end-once",
+    "slots-are-given-back",
+    "secrets-stay-secret",
+    "admits-at-most-the-allowance",
+    "admits-what-is-allowed",
+    "organizations-do-not-share",
     "sheds-only-over-the-cap",
   ],
   options: { tenants: [] },
@@ -84,8 +96,12 @@ const interleaved = (...lists: Step[][]): Step[] =>
 export const quotaEdge: MiniStage = {
   about: "many map loads at once across the allowance of Free and paid organizations, and a client that repeats its id",
   proves: [
-    ...["admits-at-most-the-allowance", "admits-what-is-allowed", "refused-is-not-charged", "charged-once"],
-    ...["organizations-do-not-share", "counts-agree"],
+    "admits-at-most-the-allowance",
+    "admits-what-is-allowed",
+    "refused-is-not-charged",
+    "charged-once",
+    "organizations-do-not-share",
+    "counts-agree",
   ],
   options: {
     tenants: [

@@ -27,8 +27,13 @@ const AT_ONCE = 10;
 export const overload: MiniStage = {
   about: "as many streams as the replica's cap, and many calls while they run",
   proves: [
-    ...["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap", "slots-are-given-back"],
-    ...["tells-when-to-retry", "envelope-fits-subcode", "counts-agree"],
+    "sheds-only-over-the-cap",
+    "sheds-above-the-cap",
+    "refusals-are-cheap",
+    "slots-are-given-back",
+    "tells-when-to-retry",
+    "envelope-fits-subcode",
+    "counts-agree",
   ],
   options: { tenants: paid(8), globalInFlight: 8, orgInFlight: 8, serviceMs: 1_000, tokens: 10 },
   play: async ({ view, sendAll, untilInFlight }) => {
@@ -73,7 +78,10 @@ export const pastCapacity: MiniStage = {
 export const noisy: MiniStage = {
   about: "one organization fills its own cap with streams and goes on calling, others call beside it",
   proves: [
-    ...["organizations-do-not-share", "sheds-only-over-the-cap", "refused-is-not-charged", "slots-are-given-back"],
+    "organizations-do-not-share",
+    "sheds-only-over-the-cap",
+    "refused-is-not-charged",
+    "slots-are-given-back",
     "counts-agree",
   ],
   options: { tenants: paid(4), globalInFlight: 200, orgInFlight: 3, serviceMs: 400, tokens: 6 },
@@ -114,7 +122,7 @@ export const twoReplicas: MiniStage = {
 };
 
 export const patientClient: MiniStage = {
-  about: "a client alone on its key that waits exactly as long as it is told",
+  about: "a client alone on its key that waits exactly as long as it is asked to",
   proves: ["tells-when-to-retry", "rate-within-any-window"],
   options: { tenants: paid(1), rate: { perS: 0.5, burst: 2 } },
   play: async ({ view, send }) => {

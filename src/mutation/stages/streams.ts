@@ -9,7 +9,10 @@ import { callOf, callsOf, paid } from "./load.ts";
 export const streams: MiniStage = {
   about: "all three kinds of stream, readers that leave, and streams that fail by order",
   proves: [
-    ...["streams-end-once", "stream-vocabularies-differ", "events-are-not-buffered", "slots-are-given-back"],
+    "streams-end-once",
+    "stream-vocabularies-differ",
+    "events-are-not-buffered",
+    "slots-are-given-back",
     "counts-agree",
   ],
   options: { tenants: paid(4), serviceMs: 250, tokens: 8 },
@@ -31,7 +34,7 @@ export const streams: MiniStage = {
 };
 
 export const deploy: MiniStage = {
-  about: "the service is told to stop while streams run",
+  about: "the service is asked to stop while streams run",
   proves: ["streams-end-once"],
   options: { tenants: paid(4), serviceMs: 400, tokens: 8 },
   play: async ({ view, sendAll, untilInFlight, running, silence }) => {

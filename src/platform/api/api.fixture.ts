@@ -217,7 +217,7 @@ export const startDeployment = async (options: RoleOptions = {}, parts: Parts = 
   };
 };
 
-/** A refusal as a test tells it: status and subcode, or the status alone. */
+/** A refusal as a test names it: status and subcode, or the status alone. */
 export const outcomeOf = ({ status, json }: Heard): string => {
   const subcode = json?.detail ?? json?.error;
   return subcode === undefined ? String(status) : `${status} ${subcode}`;

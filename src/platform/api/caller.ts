@@ -37,7 +37,7 @@ export const requestIdOf = (headers: IncomingHttpHeaders): string | null => {
 };
 
 /**
- * The caller's address: the socket's, unless that is a proxy we were told to trust; then the last address in
+ * The caller's address: the socket's, unless that is a trusted proxy; then the last address in
  * `X-Forwarded-For` that is not such a proxy (item 56).
  */
 const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedProxies: readonly string[]): string => {
@@ -50,7 +50,7 @@ const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedP
   return socketAddress;
 };
 
-/** What the core is told of a call when it begins: what its head says. */
+/** What the core knows of a call when it begins: what its head says. */
 export const callOf = (context: ApiContext, route: Route, { headers, socket }: IncomingMessage): Call => {
   if (credentialsConflict(headers)) context.credentialConflicts += 1;
   return new Call(

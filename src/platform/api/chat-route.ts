@@ -1,5 +1,5 @@
 /**
- * Routes between places (items 96-98, 106-108). Its own failures are told under status 200 with an `error` key; success
+ * Routes between places (items 96-98, 106-108). Its own failures are reported under status 200 with an `error` key; success
  * never has one. The geometry is a straight line: what is loaded here is the service, not the roads.
  */
 

@@ -19,10 +19,10 @@ function onSocketClose(this: unknown): void {
   for (const watcher of (this as Owned)[WAITING] ?? []) watcher.clientLeft();
 }
 
-/** A write that meets a connection just lost; its end is told by `close`. */
+/** A write that meets a connection just lost; its end is reported by `close`. */
 const ignore = (): void => {};
 
-/** Tells the watcher once the connection is gone, at once if it is gone already. Also told after a finished answer. */
+/** Calls the watcher once when the connection is gone, at once if it is gone already; also after a finished answer. */
 export const watchConnection = (watcher: Watcher, request: IncomingMessage, response: ServerResponse): void => {
   if (request.socket.destroyed) {
     watcher.clientLeft();

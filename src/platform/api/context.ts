@@ -34,7 +34,7 @@ export type ApiContext = {
   readonly keyServiceBudgetMs: number;
   readonly sessionLifetimeS: number;
   readonly trustedProxies: readonly string[];
-  /** Chat turns a month that the `quota` event tells of; nothing is refused by it (items 171, A24). */
+  /** Chat turns a month that the `quota` event reports; nothing is refused by it (items 171, A24). */
   readonly chatTurnLimit: number;
   readonly chatTurns: Map<string, number>;
   readonly openStreams: Set<StreamRun>;

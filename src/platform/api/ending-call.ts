@@ -64,7 +64,7 @@ export class EndingCall<Whole> {
     return this.#over;
   }
 
-  /** The limiter let the call in: what it took is this call's to undo. */
+  /** The limiter admitted the call: what it took is this call's to undo. */
   charged(take: Take): void {
     this.#charge = take;
   }

@@ -1,4 +1,4 @@
-/** What a replica tells of itself at this moment (`GET /gauges`, interface.md section 4). */
+/** What a replica reports about itself at this moment (`GET /gauges`, interface.md section 4). */
 import { type ELDHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import type { ApiContext } from "./context.ts";
 import { type ProcessGauges, readProcessGauges } from "./process-gauges.ts";

@@ -1,5 +1,5 @@
 /**
- * The three streams in the description of the API: one schema for each event, its data told as the JSON that it is
+ * The three streams in the description of the API: one schema for each event, its data described as the JSON that it is
  * (specification section 6; items 92-95, 104-105, 166-176). More names may come with no new version (item 15), so a name
  * that is not listed is no fault.
  */

@@ -156,7 +156,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
     expect(outcomeOf(await call())).toBe(expected);
   });
 
-  test("a session without an origin is let in (item 152)", async () => {
+  test("a session without an origin is admitted (item 152)", async () => {
     expect((await route({ credential: chat })).status).toBe(200);
   });
 
@@ -167,7 +167,7 @@ describe("the first failing check of a runtime call decides (B3)", () => {
     expect(heard.headers["access-control-allow-origin"]).toBeUndefined();
   });
 
-  test("an address inside the allowlist is let in, alone or as a block (items 44, 55)", async () => {
+  test("an address inside the allowlist is admitted, alone or as a block (items 44, 55)", async () => {
     for (const block of ["127.0.0.1", "127.0.0.0/8"]) {
       const { secret } = await on.serverKey(pro, { allowed_ips: [block] });
       expect((await styles({ credential: secret })).status).toBe(200);

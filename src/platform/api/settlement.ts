@@ -20,7 +20,7 @@ export type Settlement = {
   unsettled(): number;
   /** No further charge may be risked. */
   isFull(): boolean;
-  /** Resolves when everything is settled, or at the deadline; tells how many are left. */
+  /** Resolves when everything is settled, or at the deadline; returns how many are left. */
   drain(deadlineMs: number): Promise<number>;
   close(): void;
 };

@@ -17,7 +17,7 @@ const STREAM_HEADERS = ["Content-Type", "text/event-stream", ...NO_STORE, "X-Acc
 
 const bodyOf = <T>(call: IncomingCall): T => (call.call.body as { value: T }).value;
 
-/** A 200 that tells of a failure (items 97, 186); what was charged for it is undone (item 123). */
+/** A 200 that reports a failure (items 97, 186); what was charged for it is undone (item 123). */
 const fails = (call: IncomingCall, message: string): void => {
   call.undoCharge("work-failed");
   const body = JSON.stringify({ error: message });

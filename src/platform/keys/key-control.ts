@@ -64,7 +64,7 @@ export const keyControl = (options: {
   };
 
   /** With `map_loads_used` where the limiter is known. */
-  const told = async (status: number, organization: Organization): Promise<ServiceReply> => ({
+  const reply = async (status: number, organization: Organization): Promise<ServiceReply> => ({
     status,
     body:
       limiter === undefined
@@ -87,7 +87,7 @@ export const keyControl = (options: {
         path: "/orgs",
         handle: async ({ body }) => {
           expect(organizationBody, body);
-          return told(201, await putOrganization(body as OrganizationInput));
+          return reply(201, await putOrganization(body as OrganizationInput));
         },
       },
       {
@@ -97,7 +97,7 @@ export const keyControl = (options: {
           const id = params.id as string;
           expect(organizationBody, body);
           if (store.organization(id) === null) throw missing("organization", id);
-          return told(200, await putOrganization({ ...(body as OrganizationInput), id }));
+          return reply(200, await putOrganization({ ...(body as OrganizationInput), id }));
         },
       },
       {
@@ -106,7 +106,7 @@ export const keyControl = (options: {
         handle: async ({ params }) => {
           const organization = store.organization(params.id as string);
           if (organization === null) throw missing("organization", params.id);
-          return told(200, organization);
+          return reply(200, organization);
         },
       },
       {

@@ -1,6 +1,6 @@
 /**
  * What travels between the API and the key service. `POST /lookups {lookups}` answers `{answers}`, one for each in its
- * order, each naming what it was asked for: an answer that went astray is told from ours.
+ * order, each naming what it was asked for: an answer that went astray is distinguished from ours.
  */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
@@ -80,7 +80,7 @@ const Name = Type.Refine(
   () => "must be text",
 );
 
-/** Control plane. Fields that are not known are a mistake, told rather than ignored. */
+/** Control plane. Fields that are not known are a mistake, reported rather than ignored. */
 export const organizationBody = Compile(
   Type.Partial(Type.Object({ ...organizationFields, id: Name, map_load_allowance: Loads, map_loads_used: Loads }), {
     additionalProperties: false,

@@ -7,7 +7,7 @@ import { type Limiter, LimiterUnavailable, type Refund, type Take } from "../lim
 const BUDGET_MS = 5_000;
 const DAY_MS = 86_400_000;
 
-/** A take of one map load of a fresh organization unless told otherwise. */
+/** A take of one map load of a fresh organization unless stated otherwise. */
 export const aTake = (fields: Partial<Take> = {}): Take => ({
   charge_id: randomUUID(),
   request_id: `run-${randomUUID()}`,
@@ -156,7 +156,7 @@ export const limiterCases = (name: string, open: () => Promise<Limiter>): void =
       expect((await linesOf(limiter, charge.request_id)).map(({ kind }) => kind)).toEqual(["charge", "refund"]);
     });
 
-    test("a charge that arrives after its refund is neither let in nor charged nor written down", async () => {
+    test("a charge that arrives after its refund is neither admitted nor charged nor written down", async () => {
       const late = aTake({ org: freshOrg() });
       await limiter.refund(refundOf(late), BUDGET_MS);
       await expect(limiter.take(late, BUDGET_MS)).rejects.toThrow(LimiterUnavailable);
@@ -165,7 +165,7 @@ export const limiterCases = (name: string, open: () => Promise<Limiter>): void =
       expect(await linesOf(limiter, late.request_id)).toEqual([]);
     });
 
-    test("a repeat of a refunded charge is not let in", async () => {
+    test("a repeat of a refunded charge is not admitted", async () => {
       const charge = aTake({ org: freshOrg() });
       await limiter.take(charge, BUDGET_MS);
       await limiter.refund(refundOf(charge), BUDGET_MS);

@@ -53,7 +53,7 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
     // A connection that is given up is destroyed, not said goodbye to.
     disconnectTimeout: 1,
   });
-  // Each call tells its own error; without a listener ioredis would print.
+  // Each call reports its own error; without a listener ioredis would print.
   redis.on("error", () => {});
   let answeredMs = 0;
 

@@ -7,7 +7,7 @@ import type { LedgerLine } from "../../core/ledger.ts";
 import type { Instant } from "../clock.ts";
 import type { Refund, Take, TakeAnswer } from "../limiter.ts";
 
-/** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be let in. */
+/** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
 export type StoreAnswer = TakeAnswer | { verdict: "refunded" };
 
 export type LimiterStore = {

@@ -1,6 +1,6 @@
 /**
  * What travels between the API and the limiter service. `POST /takes {takes}` and `POST /refunds {refunds}` answer
- * `{answers}`, one for each item in its order, each naming its charge: an answer that went astray is told from ours.
+ * `{answers}`, one for each item in its order, each naming its charge: an answer that went astray is distinguished from ours.
  */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";

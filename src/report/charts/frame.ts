@@ -13,7 +13,7 @@ const BELOW = 22;
 
 export type Tick = { /** Share of the axis: 0 is left or above. */ at: number; text: string };
 export type Key = { swatch: Markup; text: string };
-export type Table = {
+type Table = {
   head: readonly string[];
   rows: readonly (readonly (string | number | null)[])[];
   /** Seconds that a row stands for, where rows are times. */
@@ -63,7 +63,7 @@ const acrossTicks = ({ across, height, isOverTime }: Chart): Markup[] =>
     return html`<text x="${percent(at)}" y="${ABOVE + height + 16}" text-anchor="${anchor}">${text}</text>`;
   });
 
-export const tableOf = ({ head, rows, rowS }: Table): Markup => {
+const tableOf = ({ head, rows, rowS }: Table): Markup => {
   const heads = head.map((name) => html`<th>${name}</th>`);
   const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}</td>`)}</tr>`);
   const seconds = rowS === undefined ? null : html` data-row="${Number(rowS.toFixed(6))}"`;

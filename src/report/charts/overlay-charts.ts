@@ -14,7 +14,7 @@ import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
 import { rowTimes, stepPath, timeTicks } from "./time-axis.ts";
 
 /** A run of a stage, with what it is called. */
-export type Side = { name: string; course: Course };
+type Side = { name: string; course: Course };
 /** Earlier, later. */
 export type Sides = readonly [Side, Side];
 

@@ -6,11 +6,10 @@ import { firstLimit } from "../../capacity/first-limit.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
 import type { ShareObjective } from "../../capacity/share-objective.ts";
-import type { Line } from "../../history/line.ts";
 import { measureStage } from "../../history/measure.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { inDoubt } from "../../history/time-doubts.ts";
-import { inOrder, ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { ofCutOffStage } from "../../invariants/judge-stage.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -104,11 +103,10 @@ export const playCapacity = async (
   const { probes, cutOff } = searched;
   const found = foundOf(searched, deployment, wish);
   const { target } = deployment;
-  const lines: Line[] = inOrder(probes.flatMap((probe): Line[] => probe.lines));
-  const { summary, measurements } = measureStage(lines, {
-    stage: CAPACITY_STAGE,
-    durationMs: performance.now() - began,
-  });
+  const { summary, measurements } = measureStage(
+    probes.flatMap((probe) => probe.lines),
+    { stage: CAPACITY_STAGE, durationMs: performance.now() - began },
+  );
   const doubts = context.calibrationDoubts("open-loop");
   const claims = capacityClaims(found, CAPACITY_STAGE, context.replay)
     .map((claim) => asCalibrated(claim, wish.objectives, doubts))
@@ -122,7 +120,6 @@ export const playCapacity = async (
   });
   await context.addStage({
     summary: { ...summary, driver: "open-loop" },
-    lines,
     facts: {
       stage: CAPACITY_STAGE,
       started_at_ms: context.epochUs / 1000,

@@ -4,7 +4,7 @@
  * *should*; that nobody hangs is the `must` of `refuses-in-time`.
  */
 import { REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
-import type { Line } from "../../history/line.ts";
+import type { CallLine, Line } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { Limits } from "../../history/stage-facts.ts";
 import { quantile, quantileInterval } from "../../history/statistics.ts";
@@ -21,8 +21,8 @@ const ENOUGH = 368;
 const EXPERIMENTS = 5;
 
 type PooledRefusals = {
-  /** Lines of one stage, in time order. */
-  see(lines: readonly Line[]): void;
+  /** Lines of one stage, in time order; of them the refusals are kept. */
+  see(lines: Iterable<Line>): void;
   /** One claim for each dependency that was broken in several stages and whose budget is stated. */
   claims(limits: Limits | undefined, replay: string): Claim[];
 };
@@ -33,15 +33,16 @@ export const createPooledRefusals = (): PooledRefusals => {
   return {
     see: (lines) => {
       const windows = new FaultWindows();
-      for (const line of lines) if (line.type === "fault") windows.see(line);
-      for (const link of new Set(windows.all.map((window) => window.link))) broken[link] = (broken[link] ?? 0) + 1;
+      const refusals: [Link, CallLine][] = [];
       for (const line of lines) {
+        if (line.type === "fault") windows.see(line);
         if (line.type !== "call") continue;
-        for (const link of LINKS) {
-          if (line.outcome !== REFUSAL_OF[link]) continue;
-          if (!windows.around(line, link).some(({ tookEffect }) => tookEffect)) continue;
-          tookMs[link].push(((line.first_us ?? line.done_us) - line.sent_us) / 1000);
-        }
+        for (const link of LINKS) if (line.outcome === REFUSAL_OF[link]) refusals.push([link, line]);
+      }
+      for (const link of new Set(windows.all.map((window) => window.link))) broken[link] = (broken[link] ?? 0) + 1;
+      for (const [link, call] of refusals) {
+        if (!windows.around(call, link).some(({ tookEffect }) => tookEffect)) continue;
+        tookMs[link].push(((call.first_us ?? call.done_us) - call.sent_us) / 1000);
       }
     },
     claims: (limits = {}, replay) =>

@@ -2,7 +2,9 @@
 import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../exploration/fault-schedule.ts";
 import type { Trial } from "../../exploration/trial.ts";
 import type { Player } from "../../exploration/virtual-player.ts";
+import type { Line } from "../../history/line.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { inOrder } from "../../invariants/judge-stage.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
 import type { RunContext } from "../run-context.ts";
 import { playLoadStage } from "../stages/load-stage.ts";
@@ -29,7 +31,10 @@ export const openRealPlayer = async (context: RunContext): Promise<Player> => {
   return {
     play: async (schedule): Promise<Trial> => {
       number += 1;
-      const { claims, summary, lines, facts } = await playLoadStage(context, deployment, planOf(schedule, number));
+      const lines: Line[] = [];
+      const plan = planOf(schedule, number);
+      const played = await playLoadStage(context, deployment, plan, (line) => void lines.push(line));
+      const { claims, summary, facts } = played;
       const doubts = claims.filter(({ id, verdict }) => ABOUT_THE_STAGE.test(id) && verdict !== "pass");
       const judged = claims.filter(({ id }) => !ABOUT_THE_STAGE.test(id));
       return {
@@ -39,7 +44,7 @@ export const openRealPlayer = async (context: RunContext): Promise<Player> => {
           .map((claim) => ({ ...claim, id: claim.id.replace(/\/explore-\d+$/, "/explore"), stage: "explore" })),
         judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
         byOutcome: summary.by_outcome,
-        ...{ stage: summary.name, lines, facts },
+        ...{ stage: summary.name, lines: inOrder(lines), facts },
         doubt: doubts.length === 0 ? null : doubts.map(({ reason }) => reason).join("; "),
       };
     },

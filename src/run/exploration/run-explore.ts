@@ -66,25 +66,31 @@ const summaryOf = (
 /** All trials together: what was called, and what was found. */
 const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome => ({
   summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
-  ...{ claims: [searchedClaim(searched, replay)], lines: [], measurements: [], notes: [], faults: [] },
+  ...{ claims: [searchedClaim(searched, replay)], measurements: [], notes: [], faults: [] },
   facts: {
     ...{ stage: STAGE, exclusive: true, limits: {}, shedding: "fixed", tenants: {}, faults: true, drained: true },
   },
 });
 
 /** The shortest schedule that fails, as a stage of its own that can be judged again from its lines. */
-const stageOfFinding = ({ trial }: Finding, name: string, driver: string, replay: string): StageOutcome => {
+const stageOfFinding = (
+  { trial }: Finding,
+  name: string,
+  driver: string,
+  replay: string,
+): { outcome: StageOutcome; lines: readonly Line[] } => {
   const lines = trial.lines.map((line) => ({ ...line, stage: name }));
   const { texts: _, ...facts } = trial.facts;
   const spanUs = (lines.at(-1) ? lineTimeUs(lines.at(-1) as Line) : 0) - (lines[0] ? lineTimeUs(lines[0]) : 0);
-  return {
-    ...{ summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000), lines, facts: { ...facts, stage: name } },
+  const outcome: StageOutcome = {
+    ...{ summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000), facts: { ...facts, stage: name } },
     claims: trial.failed.map((claim) => {
       return { ...claim, id: claim.id.replace(/\/.*/, `/${name}`), stage: name, replay };
     }),
     faults: faultRecords(lines.flatMap((line) => (line.type === "fault" ? [line] : []))),
     ...{ measurements: [], notes: [] },
   };
+  return { outcome, lines };
 };
 
 const search = async (context: RunContext, request: ExploreRun, player: Player): Promise<void> => {
@@ -106,8 +112,8 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
       if (finding.isFlaky) return;
       // On real links the lines were written as they came, under the name of their stage.
       const stage = links === "real" ? finding.trial.stage : `${STAGE}-${files}`;
-      const outcome = stageOfFinding(finding, stage, driver, crash.replay);
-      if (links === "virtual") for (const line of outcome.lines) context.line(line);
+      const { outcome, lines } = stageOfFinding(finding, stage, driver, crash.replay);
+      if (links === "virtual") for (const line of lines) context.line(line);
       await context.addStage(outcome);
     },
   });

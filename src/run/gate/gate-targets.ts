@@ -1,7 +1,6 @@
 /** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
 import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
 import { measureStage } from "../../history/measure.ts";
-import { inOrder } from "../../invariants/judge-stage.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
@@ -108,11 +107,13 @@ const hostNotes = (side: Side, blocks: readonly PlayedBlock[]): string[] => {
 const outcomeOf = (side: Side, blocks: readonly PlayedBlock[], notes: readonly string[]): StageOutcome | null => {
   const last = blocks.at(-1);
   if (last === undefined) return null;
-  const lines = inOrder(blocks.flatMap((block) => block.lines));
-  const { summary } = measureStage(lines, { stage: stageOf(side) });
+  const { summary } = measureStage(
+    blocks.flatMap((block) => block.lines),
+    { stage: stageOf(side) },
+  );
   // Counts and charges were read block by block, so they stand beside no stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = last.facts;
-  return { summary, lines, facts, claims: [], measurements: [], faults: [], notes: [...notes] };
+  return { summary, facts, claims: [], measurements: [], faults: [], notes: [...notes] };
 };
 
 /** Throws what a user has to mend (target file, guard, lock, scenario); for everything else there is a document. */

@@ -21,9 +21,16 @@ import { readTenants, readWitnesses } from "../stages/witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
 const JUDGES = new Set([
-  ...["first-failing-check-decides", "envelope-fits-subcode", "tells-when-to-retry", "counts-agree"],
-  ...["sheds-only-over-the-cap", "sheds-above-the-cap", "organizations-do-not-share"],
-  ...["streams-end-once", "stream-vocabularies-differ", "slots-are-given-back"],
+  "first-failing-check-decides",
+  "envelope-fits-subcode",
+  "tells-when-to-retry",
+  "counts-agree",
+  "sheds-only-over-the-cap",
+  "sheds-above-the-cap",
+  "organizations-do-not-share",
+  "streams-end-once",
+  "stream-vocabularies-differ",
+  "slots-are-given-back",
 ]);
 
 export const stageOf = (side: Side): string => `gate.${side}`;

@@ -166,7 +166,6 @@ export const playClosedLoop = async (
   const isCutOff = signal.aborted || stoppedBy(context) !== null;
   return {
     summary,
-    lines: [],
     facts,
     measurements,
     faults: [],

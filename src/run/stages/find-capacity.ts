@@ -14,10 +14,8 @@ import { EVERYWHERE, STREAMS } from "../suites/judges.ts";
 import { plannedFor, playLoadStage, stageMissing } from "./load-stage.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
-const callsOf = (lines: readonly Line[], driver: string): CallLine[] =>
-  lines.filter(
-    (line): line is CallLine => line.type === "call" && line.driver === driver && line.route !== "sdk.sessions",
-  );
+const isOfRamp = (line: Line): line is CallLine =>
+  line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions";
 
 /** Plays the ramp that the stage waits for, if it waits for one. */
 export const findCapacity = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<void> => {
@@ -38,9 +36,12 @@ export const findCapacity = async (context: RunContext, deployment: Deployment, 
   context.events.step(`a ramp for the stages to come, because \`limits\` state no rate: ${story}`);
   const planned = plannedFor(ramp, deployment);
   if (planned === null) return;
-  const outcome = await playLoadStage(context, deployment, ramp);
+  const calls: CallLine[] = [];
+  const outcome = await playLoadStage(context, deployment, ramp, (line) => {
+    if (isOfRamp(line)) calls.push(line);
+  });
   await context.addStage(outcome);
-  const calls = callsOf(outcome.lines, "open-loop");
+  calls.sort((one, other) => one.sent_us - other.sent_us);
   if (calls.length === 0) return;
   const knee = kneeOfRamp(calls, planned.profile);
   const said = knee.found

@@ -1,27 +1,29 @@
 /**
  * One stage under load: a driver plays a story, a disturbance may happen to the deployment meanwhile, then the stage is
- * drained, the witnesses are read and the invariants are folded over its lines.
+ * drained, the witnesses are read and the invariants are folded over its lines. Those are measured as they come and read
+ * back from disk to be judged, so that a soak needs no more memory than a short stage.
  */
 import { dirname, join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../../client/clock.ts";
 import type { Drive, Driven, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine, Line } from "../../history/line.ts";
-import { measureStage } from "../../history/measure.ts";
-import type { Claim, StageSummary } from "../../history/run-document.ts";
+import { StageMeasure } from "../../history/measure.ts";
+import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
-import { inOrder, judgeStage, ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { ofCutOffStage, openJudges } from "../../invariants/judge-stage.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { k6ScheduleUs } from "../../workload/k6-executor.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
-import type { Reach, Story } from "../../workload/story.ts";
+import type { Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { disturb } from "../disturbances/disturb.ts";
 import { type Disturbed, faultOf } from "../disturbances/disturbance.ts";
@@ -33,7 +35,7 @@ import { disturbanceMissing, type Ways, waysOf } from "../disturbances/ways.ts";
 import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { watchMachineUse } from "./machine-use.ts";
-import { sloClaims } from "./objectives.ts";
+import { openObjectives } from "./objectives.ts";
 import { observe, observedStage } from "./observers.ts";
 import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
@@ -87,7 +89,7 @@ const play = async (
   deployment: Deployment,
   plan: LoadStage,
   job: Drive["job"],
-  lines: Line[],
+  onLine: (line: Line) => void,
 ): Promise<Played> => {
   const { disturbance } = plan;
   const forgets: (() => void)[] = [];
@@ -96,7 +98,7 @@ const play = async (
   const loadOver = new AbortController();
   const faults: FaultLine[] = [];
   const keep = (line: Line): void => {
-    lines.push(line);
+    onLine(line);
     context.line(line);
   };
   const ratePerS = profilePeakPerS(job.profile);
@@ -169,7 +171,7 @@ const play = async (
 
 const measured = (
   plan: LoadStage,
-  ordered: readonly Line[],
+  measure: StageMeasure,
   { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
 ) => {
   const { profile, arrivals, seed } = job;
@@ -179,22 +181,31 @@ const measured = (
   const offered = isWhole ? schedule.length : 0;
   // The driver's time ends with the last answer; the schedule had ended before.
   const scheduledMs = Math.min(driven.scheduledMs, profileDurationS(profile) * 1000);
-  return measureStage(ordered, {
-    stage: plan.name,
+  return measure.end({
     durationMs,
     ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
   });
 };
 
-const judged = (
+/** So many lines are judged in one turn: a long history must not keep a stop signal waiting. */
+const TURN_LINES = 10_000;
+
+const judged = async (
   plan: LoadStage,
   facts: StageFacts,
-  ordered: readonly Line[],
-  parts: { problems: readonly Problem[]; notes: readonly string[]; reach: Reach; summary: StageSummary },
+  ordered: Iterable<Line>,
   replay: string,
-): Claim[] => {
-  const judges = INVARIANTS.filter(({ id }) => plan.judges.includes(id));
-  return [...reachedClaims(plan, parts, replay), ...judgeStage(judges, facts, ordered, replay)];
+): Promise<Claim[]> => {
+  const judges = openJudges(
+    INVARIANTS.filter(({ id }) => plan.judges.includes(id)),
+    facts,
+  );
+  let n = 0;
+  for (const line of ordered) {
+    judges.see(line);
+    if (++n % TURN_LINES === 0) await setImmediate();
+  }
+  return judges.claims(replay);
 };
 
 const tainted = (reason: string): Problem => ({ verdict: "inconclusive", reason });
@@ -205,6 +216,8 @@ export const playLoadStage = async (
   context: RunContext,
   deployment: Deployment,
   plan: LoadStage,
+  /** Hears each line as it comes. */
+  onLine?: (line: Line) => void,
 ): Promise<StageOutcome> => {
   const { seed, replay, epochUs } = context;
   const { target } = deployment;
@@ -235,14 +248,24 @@ export const playLoadStage = async (
   const before = await observe(deployment);
   const startedMs = wallUs() / 1000;
   const began = performance.now();
-  const lines: Line[] = [];
+  const recording = await context.record(plan.name);
+  const measure = new StageMeasure(plan.name);
+  const objectives = plan.objectives === true ? openObjectives(target, plan.name) : null;
   const machineUse = watchMachineUse(target.base_url);
-  const { driven, disturbed, faults } = await play(context, deployment, plan, job, lines);
+  const { driven, disturbed, faults } = await play(context, deployment, plan, job, (line) => {
+    measure.see(line);
+    objectives?.see(line);
+    onLine?.(line);
+  });
   const durationMs = performance.now() - began;
   const used = machineUse();
-  const ordered = inOrder(lines);
-  const { summary, measurements } = measured(plan, ordered, { driven, job, durationMs });
-  const host = stageHost(ordered, { driven, used, measurements, calibration: context.calibrationDoubts(plan.driver) });
+  const { summary, measurements } = measured(plan, measure, { driven, job, durationMs });
+  const host = stageHost(measure.lag, {
+    driven,
+    used,
+    measurements,
+    calibration: context.calibrationDoubts(plan.driver),
+  });
   const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal);
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const facts: StageFacts = {
@@ -274,11 +297,13 @@ export const playLoadStage = async (
   const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)].filter(
     ({ about }) => about !== "time",
   );
-  const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
-  if (plan.objectives === true) claims.push(...sloClaims(target, { stage: plan.name, host }, ordered, replay));
+  const claims = [
+    ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary }, replay),
+    ...(await judged(plan, facts, await recording.lines(), replay)),
+    ...(objectives?.claims(replay, host) ?? []),
+  ];
   return {
     summary: { ...summary, driver: plan.driver },
-    lines: ordered,
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],

@@ -3,8 +3,8 @@
  * kind of call, which its name says.
  */
 import { ROUTE_NAMES } from "../../contract/routes.ts";
-import type { CallLine, Line } from "../../history/line.ts";
-import { judgeObjectives, sloClaim } from "../../history/objective-verdicts.ts";
+import type { Line } from "../../history/line.ts";
+import { ObjectivesTally, sloClaim } from "../../history/objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "../../history/objectives.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { StageHost } from "../../history/stage-host.ts";
@@ -39,17 +39,27 @@ export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
   }
 };
 
-/** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
-export const sloClaims = (
-  { slo = {} }: Pick<Target, "slo">,
-  { stage, host }: { stage: string; host?: StageHost },
-  lines: readonly Line[],
-  replay: string,
-): Claim[] =>
-  Object.entries(slo).flatMap(([name, text]) => {
-    const meant = isMeant(name);
-    const calls = lines.filter((line): line is CallLine => line.type === "call" && meant(line.route));
-    return calls.length === 0
-      ? []
-      : [sloClaim({ name, stage, replay }, judgeObjectives(parseObjectives(text), calls, host))];
-  });
+type StageObjectives = {
+  /** Lines in any order. */
+  see(line: Line): void;
+  /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
+  claims(replay: string, host?: StageHost): Claim[];
+};
+
+export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string): StageObjectives => {
+  const kinds = Object.entries(slo).map(([name, text]) => ({
+    name,
+    meant: isMeant(name),
+    tally: new ObjectivesTally(parseObjectives(text)),
+  }));
+  return {
+    see: (line) => {
+      if (line.type !== "call") return;
+      for (const { meant, tally } of kinds) if (meant(line.route)) tally.see(line);
+    },
+    claims: (replay, host) =>
+      kinds
+        .filter(({ tally }) => tally.calls > 0)
+        .map(({ name, tally }) => sloClaim({ name, stage, replay }, tally.verdicts(host))),
+  };
+};

@@ -59,8 +59,10 @@ const playAll = async (
     if (context.signal.aborted || stoppedBy(context) !== null) return;
     context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
     if (isWatched(plan)) watch?.look();
+    const recording = await context.record(plan.name);
     const outcome = await playStage(context, deployment, plan);
-    if (outcome.faults.length > 0) pooled.see(outcome.lines);
+    const lines = await recording.lines();
+    if (outcome.faults.length > 0) pooled.see(lines);
     await watch?.rest();
     await context.addStage(outcome);
     if (isEnough(outcome, plans.slice(at + 1))) return;

@@ -83,7 +83,6 @@ export const skippedStage = (
     by_outcome: {},
     calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
   },
-  lines: [],
   facts: {
     stage: plan.name,
     limits: target.limits ?? {},

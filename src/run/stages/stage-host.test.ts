@@ -1,22 +1,7 @@
 import { expect, test } from "vitest";
 import type { Driven } from "../../drivers/driver.ts";
-import type { CallLine } from "../../history/line.ts";
+import { Histogram } from "../../history/histogram.ts";
 import { stageHost } from "./stage-host.ts";
-
-const line = (lagMs: number): CallLine => ({
-  type: "call",
-  id: `c-${lagMs}`,
-  stage: "s",
-  driver: "open-loop",
-  org: "a",
-  route: "-",
-  intended_us: 0,
-  sent_us: lagMs * 1000,
-  first_us: null,
-  done_us: lagMs * 1000,
-  outcome: "200",
-  clock_error_us: 0,
-});
 
 const driven = (problems: Driven["problems"]): Driven => ({ problems, notes: [], host: null, scheduledMs: 1_000 });
 const used = { target_cores: 0.3, other_cores: 0.1 };
@@ -26,9 +11,9 @@ test("what is known of a stage's host: lateness by share of calls, the rate that
     { verdict: "inconclusive", reason: "some may have waited", about: "time" },
     { verdict: "inconclusive", reason: "the generator was the bottleneck" },
   ];
-  const lines = Array.from({ length: 100 }, (_, i) => line(i + 1));
+  const lag = Histogram.of(Array.from({ length: 100 }, (_, i) => (i + 1) * 1000));
   const measurements = [{ name: "rate_error", stage: "s", value: -0.02, unit: "ratio", low: null, high: null, n: 100 }];
-  const host = stageHost(lines, { driven: driven(problems), used, measurements, calibration: ["calibration: x"] });
+  const host = stageHost(lag, { driven: driven(problems), used, measurements, calibration: ["calibration: x"] });
   expect(host).toMatchObject({ target_cores: 0.3, other_cores: 0.1, calls: 100, rate_error: -0.02 });
   expect(host.lag_ms.map(([share, ms]) => [share, Math.round(ms)])).toEqual([
     [0.5, 50],
@@ -43,6 +28,6 @@ test("what is known of a stage's host: lateness by share of calls, the rate that
 });
 
 test("of no calls nothing is known", () => {
-  const host = stageHost([], { driven: driven([]), used, measurements: [], calibration: [] });
+  const host = stageHost(new Histogram(), { driven: driven([]), used, measurements: [], calibration: [] });
   expect(host).toMatchObject({ calls: 0, lag_ms: [], rate_error: null, generator: [] });
 });

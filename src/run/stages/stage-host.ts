@@ -1,26 +1,19 @@
 /** Puts together what is known of generator and host in a stage, for those who judge times by it (history/time-doubts.ts). */
 import { cpus } from "node:os";
 import type { Driven } from "../../drivers/driver.ts";
-import { Histogram } from "../../history/histogram.ts";
-import type { Line } from "../../history/line.ts";
+import type { Histogram } from "../../history/histogram.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import type { StageHost } from "../../history/stage-host.ts";
 import type { MachineUse } from "./machine-use.ts";
 
 const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 
-const lagOf = (lines: readonly Line[]): Histogram => {
-  const lag = new Histogram();
-  for (const line of lines) if (line.type === "call") lag.record(line.sent_us - line.intended_us);
-  return lag;
-};
-
+/** `lag`: by how much calls left later than they should have, in microseconds. */
 export const stageHost = (
-  lines: readonly Line[],
+  lag: Histogram,
   parts: { driven: Driven; used: MachineUse; measurements: readonly Measurement[]; calibration: string[] },
 ): StageHost => {
   const { driven, used, measurements, calibration } = parts;
-  const lag = lagOf(lines);
   return {
     host: driven.host,
     // All of the machine, as /proc/stat counts them, also where we may use a few of them alone.

@@ -2,7 +2,6 @@
 import { createRunClock } from "../../client/clock.ts";
 import type { Line } from "../../history/line.ts";
 import { measureStage } from "../../history/measure.ts";
-import { inOrder } from "../../invariants/judge-stage.ts";
 import type { Journal } from "../../supervision/journal.ts";
 import type { EffectJournal } from "../../verify/effects.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/run-verify.ts";
@@ -50,14 +49,12 @@ export const playRules = async (
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
   }
   const durationMs = performance.now() - began;
-  const lines = inOrder(result.lines);
-  const { summary, measurements } = measureStage(lines, { stage, durationMs });
+  const { summary, measurements } = measureStage(result.lines, { stage, durationMs });
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
   const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify" },
-    lines,
     facts: {
       stage,
       limits: {},
@@ -85,14 +82,21 @@ const LONG_US = 60_000_000;
  * What a rule says that needs a call to be admitted, where none is any more: of fixed caps a call that comes alone is below
  * each, and all of them shed for a minute are slots that do not come back. `null`: this is not what came.
  */
-const nothingComesBack = (lines: readonly Line[], { target }: Deployment): string | null => {
-  const calls = lines.filter((line) => line.type === "call");
-  const shed = calls.filter(({ outcome }) => SHED.test(outcome));
-  const [first, last] = [shed[0], shed.at(-1)];
+const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment): string | null => {
   if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
-  if (first === undefined || last === undefined || shed.length < ENOUGH_SHED) return null;
-  if (calls.some(({ outcome }) => outcome.startsWith("2")) || last.done_us - first.sent_us < LONG_US) return null;
-  return `no call was admitted for ${Math.round((last.done_us - first.sent_us) / 1e6)} s, ${shed.length} were shed`;
+  let shed = 0;
+  let firstUs = 0;
+  let lastUs = 0;
+  for (const line of lines) {
+    if (line.type !== "call") continue;
+    if (line.outcome.startsWith("2")) return null;
+    if (!SHED.test(line.outcome)) continue;
+    if (shed === 0) firstUs = line.sent_us;
+    shed += 1;
+    lastUs = line.done_us;
+  }
+  if (shed < ENOUGH_SHED || lastUs - firstUs < LONG_US) return null;
+  return `no call was admitted for ${Math.round((lastUs - firstUs) / 1e6)} s, ${shed} were shed`;
 };
 
 export const playVerifyStage = async (
@@ -101,6 +105,7 @@ export const playVerifyStage = async (
   plan: VerifyStage,
 ): Promise<StageOutcome> => {
   const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
+  const recording = await context.record(name);
   const { outcome } = await playRules(context, deployment, {
     stage: name,
     ...(only === undefined ? {} : { only }),
@@ -113,9 +118,10 @@ export const playVerifyStage = async (
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
   });
+  const lines = await recording.lines();
   if (name === "verify") return outcome;
   // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
-  const lost = nothingComesBack(outcome.lines, deployment);
+  const lost = nothingComesBack(lines, deployment);
   const claims = outcome.claims.map((claim) => ({
     ...claim,
     ...(lost !== null && claim.id === "verify/slots-come-back"

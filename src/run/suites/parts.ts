@@ -1,11 +1,11 @@
 /** Stages that several suites have, each as a function of what differs. */
+import { RATE_PER_S } from "../../verify/sending/throttle.ts";
 import type { LoadStage, VerifyStage } from "../stages/stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import { loadStage, type SuiteFor } from "./suite.ts";
 
 /** Ours, whose keys bear it. */
 const RATE_EMBEDDED_PER_S = 50;
-const RATE_PER_S = 20;
 
 /**
  * Phases that the stages about load and quotas cover on the embedded deployment, with more calls than a rule would make. On
@@ -51,8 +51,12 @@ export const chatPastCapacity = (durationS: number): LoadStage =>
     driver: "k6",
     durationS,
     judges: [
-      ...[...EVERYWHERE, ...STREAMS, "events-are-not-buffered"],
-      ...["sheds-only-over-the-cap", "sheds-above-the-cap", "refusals-are-cheap"],
+      ...EVERYWHERE,
+      ...STREAMS,
+      "events-are-not-buffered",
+      "sheds-only-over-the-cap",
+      "sheds-above-the-cap",
+      "refusals-are-cheap",
     ],
     reaches: ["200", "429 b2b_overloaded"],
   });
@@ -62,9 +66,13 @@ export const tileQuotaStampede = (): LoadStage =>
     name: "tile-quota-stampede",
     driver: "k6",
     judges: [
-      ...[...EVERYWHERE, ...METERS, ...STREAMS],
-      ...["admits-what-is-allowed", "organizations-do-not-share", "sheds-only-over-the-cap"],
-      ...["session-lifetime-is-bounded"],
+      ...EVERYWHERE,
+      ...METERS,
+      ...STREAMS,
+      "admits-what-is-allowed",
+      "organizations-do-not-share",
+      "sheds-only-over-the-cap",
+      "session-lifetime-is-bounded",
     ],
     reaches: ["200", "429 org_overloaded", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
   });

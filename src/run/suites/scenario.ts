@@ -17,8 +17,13 @@ const DEFAULT_S = 15;
 
 const KNOWN: ReadonlyMap<string, LoadStage> = new Map(
   [
-    ...[chatPastCapacity(DEFAULT_S), noisyNeighbour(DEFAULT_S), rateLimitEdge(DEFAULT_S), spikeAndRecover(DEFAULT_S)],
-    ...[steadyMix(DEFAULT_S), tileQuotaStampede(), ...DISTURBED],
+    chatPastCapacity(DEFAULT_S),
+    noisyNeighbour(DEFAULT_S),
+    rateLimitEdge(DEFAULT_S),
+    spikeAndRecover(DEFAULT_S),
+    steadyMix(DEFAULT_S),
+    tileQuotaStampede(),
+    ...DISTURBED,
   ].map((stage) => [stage.story, stage]),
 );
 

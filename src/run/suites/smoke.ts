@@ -9,9 +9,15 @@ const everyRoute = loadStage({
   name: "smoke",
   ratePerS: 40,
   judges: [
-    ...[...EVERYWHERE, ...STREAMS, ...METERS],
-    ...["admission-is-stored-and-tier", "session-lifetime-is-bounded", "organizations-do-not-share"],
-    ...["events-are-not-buffered", "stream-vocabularies-differ", "admits-what-is-allowed"],
+    ...EVERYWHERE,
+    ...STREAMS,
+    ...METERS,
+    "admission-is-stored-and-tier",
+    "session-lifetime-is-bounded",
+    "organizations-do-not-share",
+    "events-are-not-buffered",
+    "stream-vocabularies-differ",
+    "admits-what-is-allowed",
   ],
   reaches: ["200", "401", "403 origin_required", "403 session_origin_mismatch", "422 malformed_body"],
 });

@@ -15,8 +15,13 @@ const NEEDS_ORIGINS = "publishable_live_requires_origins";
 
 /** Subcodes that only a deployment gives which has read the fields of a creation. */
 export const READ_FIELDS = new Set([
-  ...["unknown_scope", "unknown_product", NEEDS_ORIGINS, FREE_ONLY],
-  ...["vendor_scope_requires_acknowledgement", "tier_capability_not_allowed", "key_limit_reached"],
+  "unknown_scope",
+  "unknown_product",
+  NEEDS_ORIGINS,
+  FREE_ONLY,
+  "vendor_scope_requires_acknowledgement",
+  "tier_capability_not_allowed",
+  "key_limit_reached",
 ]);
 
 export const FULL_SCOPES = ["ai", "design", "maps"] as const;
@@ -74,7 +79,7 @@ const LISTS: Readonly<Record<ListMember, { subcode: string; wrong: string; chat:
   };
 })();
 
-/** Lists of which the answer told exactly what was asked for: two of them are no default. */
+/** Lists of which the answer returned exactly what was asked for: two of them are no default. */
 const listsTold = (context: Context, member: ListMember): number => {
   const seen = new Set<string>();
   for (const answer of creations(context)) {
@@ -87,7 +92,7 @@ const listsTold = (context: Context, member: ListMember): number => {
 
 /**
  * Whether a member of a creation is read by that name: a lenient deployment makes a key without what it does not know. By
- * what it has refused, told back, or done. Without permission to write, only by what was seen so far.
+ * what it has refused, returned, or done. Without permission to write, only by what was seen so far.
  */
 export const readsMember = async (context: Context, admin: AdminRole, member: ListMember): Promise<boolean> => {
   const { subcode, wrong, chat, editor } = LISTS[member];
@@ -110,7 +115,7 @@ export const readsMember = async (context: Context, admin: AdminRole, member: Li
   });
 };
 
-/** Whether the kind is read by that name and in these words: keys of two kinds have two prefixes, or each is told its kind. */
+/** Whether the kind is read by that name and in these words: keys of two kinds have two prefixes, or each answer names its kind. */
 export const readsKind = (context: Context): Promise<boolean> => {
   const made = (kind: KeyBody["kind"]): Answer | undefined =>
     creations(context).find((answer) => bodyOf(answer).kind === kind && isAdmitted(answer));
@@ -128,7 +133,7 @@ export const readsKind = (context: Context): Promise<boolean> => {
   });
 };
 
-/** Whether origins are read by that name: without them a key is refused that is made with them, or they are told back. */
+/** Whether origins are read by that name: without them a key is refused that is made with them, or they are returned. */
 export const readsOrigins = async (context: Context): Promise<boolean> => {
   const shown = (): boolean => {
     const made = creations(context);

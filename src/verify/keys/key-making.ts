@@ -1,5 +1,5 @@
 /**
- * A key to try things on, or why there is none: what stands in the way of making one is told as such and never held against
+ * A key to try things on, or why there is none: what stands in the way of making one is reported as such and never held against
  * the target.
  */
 import { outcomeOf } from "../../contract/refusals.ts";

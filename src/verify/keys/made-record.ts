@@ -64,7 +64,7 @@ export const madeIn = (answer: Answer): Made => {
   const records = recordsIn(answer.body);
   const named = records.flatMap((record) => idsOf(record, whole ?? null));
   const secret = whole ?? secretByName(answer.body, named[0]) ?? null;
-  // A record that tells the secret, or the members of a key, is the key's; an envelope may have an id of its own.
+  // A record that shows the secret, or the members of a key, is the key's; an envelope may have an id of its own.
   const isKeys = (record: Readonly<Record<string, unknown>>): boolean =>
     (secret !== null && Object.values(record).includes(secret)) || "scopes" in record;
   const own = records.filter(isKeys).flatMap((record) => idsOf(record, secret));
@@ -73,7 +73,7 @@ export const madeIn = (answer: Answer): Made => {
   return { ids: ids.filter((id) => id !== secret), secret };
 };
 
-/** Whether the answer tells a list with exactly these texts, as a list or as one text. */
+/** Whether the answer shows a list with exactly these texts, as a list or as one text. */
 export const tellsList = (value: unknown, wanted: readonly string[]): boolean => {
   const isSame = (found: readonly unknown[]): boolean =>
     found.length === wanted.length && wanted.every((text) => found.includes(text));

@@ -1,5 +1,5 @@
 /**
- * `POST /sdk/sessions`: who asks, whether it is admitted (`exchange-checks.ts`), and what a minted session is told as. A defect
+ * `POST /sdk/sessions`: who asks, whether it is admitted (`exchange-checks.ts`), and how a minted session is reported. A defect
  * of the 401 or of the answer to a good exchange belongs here.
  */
 import type { IncomingMessage } from "node:http";

@@ -1,5 +1,5 @@
 /**
- * How the second deployment reads the body of a creation and tells what it made: the names and shapes that the specification
+ * How the second deployment reads the body of a creation and reports what it made: the names and shapes that the specification
  * leaves open (items 50, 126, 141).
  */
 import type { Names } from "./names.ts";

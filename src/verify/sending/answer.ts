@@ -112,7 +112,7 @@ const TRANSIENT =
 
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
-/** Whether the call was admitted: 2xx, also a failure told under 200. */
+/** Whether the call was admitted: 2xx, also a failure reported under 200. */
 export const isAdmitted = (answer: Answer): boolean => /^2\d\d/.test(answer.outcome);
 
 /** For a reader: the outcome, and the beginning of a body that has no name. */

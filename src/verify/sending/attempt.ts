@@ -5,13 +5,14 @@
 import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
 import type { ObservedLine } from "../../client/observed-line.ts";
-import { sendRequest, type Timeouts } from "../../client/send-request.ts";
+import { sendRequest } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
 import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type LeaseKeeper, NOTHING_SPENT, type Taken } from "../../workload/lease.ts";
+import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge } from "../cannot-judge.ts";
 import { OutOfBudget } from "../shortage.ts";
 import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
@@ -93,7 +94,7 @@ const unlessStopped = <T>(running: Promise<T>, signal: AbortSignal | undefined):
   });
 };
 
-/** `onAdmitted` is told of every call that was admitted. */
+/** `onAdmitted` hears of every admitted call. */
 export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestCall) => void): Attempts => {
   const { target, view, clock, throttle, budget, signal } = parts;
   const dispatcher = decoding(parts.dispatcher);

@@ -1,6 +1,6 @@
 /**
  * `verify` asks for answers without a content coding. A deployment that codes them all the same is read like any other, so that
- * this one matter is not told as twenty others; a rule of its own says it.
+ * this one matter is not reported as twenty others; a rule of its own says it.
  */
 import {
   createBrotliDecompress,

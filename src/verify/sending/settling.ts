@@ -30,7 +30,7 @@ export const until = async (
   }
 };
 
-/** What only a key that has arrived is told: there is no older record of a new one. */
+/** What is answered only to a key that has arrived: there is no older record of a new one. */
 const OF_A_KNOWN_KEY: readonly RefusalName[] = [
   ...(["insufficient_scope", "tier_capability_not_allowed", "product_not_allowed", "session_origin_mismatch"] as const),
   ...(["publishable_key_required", "publishable_requires_session", "ip_not_allowed"] as const),

@@ -4,11 +4,12 @@
  */
 
 import type { OutgoingRequest } from "../../client/send-request.ts";
+import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";
 import type { KeyRole } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { headersOf, type Places, urlOf } from "../../workload/request.ts";
-import { type CredentialRef, type OriginRef, type Step, type StepFacts, stepOf } from "../../workload/step.ts";
+import { type CredentialRef, type OriginRef, type Step, stepOf } from "../../workload/step.ts";
 
 /** How the credential is put into the head (items 22, 143-144). */
 export type Form = "bearer" | "x-api-key" | "lower-bearer" | "both" | "twice";
@@ -27,7 +28,7 @@ export type TestCall = {
     readonly is: "malformed" | "ok";
     /** Sent in place of the text. */
     readonly bytes?: Uint8Array;
-    /** What a crash file tells in place of the text. */
+    /** What a crash file shows in place of the text. */
     readonly shown?: string;
   };
   readonly method?: OutgoingRequest["method"];
@@ -40,7 +41,7 @@ export type TestCall = {
   /** Names in lower case; an empty text takes a header away. */
   readonly headers?: Readonly<Record<string, string>>;
   /** What is known of the caller beyond its role. */
-  readonly facts?: Partial<StepFacts>;
+  readonly facts?: Partial<CallFacts>;
   /** The specification leaves the answer open: the line says nothing that another judge could hold against it. */
   readonly open?: true;
   /** The whole stream is read, with the time of each piece; otherwise it is left after the first event. */
@@ -57,7 +58,7 @@ export type TestCall = {
   readonly beforeSent?: () => void;
   /** Its end is waited for even when the run is stopped: what it makes has to be known. */
   readonly toTheEnd?: true;
-  /** In words, where the generated ones would not tell enough. */
+  /** In words, where the generated ones would not say enough. */
   readonly what?: string;
 };
 

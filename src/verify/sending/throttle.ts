@@ -3,6 +3,8 @@
  * Whoever meets a limit pauses everybody; each time that happens the pace is lowered.
  */
 
+/** Unless another rate was asked for. */
+export const RATE_PER_S = 20;
 const SLOWEST_PER_S = 1;
 const SLOWER_BY = { rate: 0.8, overload: 0.95 } as const;
 const FASTER_BY = 1.03;

@@ -125,7 +125,7 @@ const tenantsByOrg = oncePerView((view) => new Map(view.tenants.map((tenant) => 
 type CallerFound = { readonly org: string; readonly powers: KeyPowers };
 
 /**
- * Who a caller is. A role whose organization the target file does not name is told by its role's name, so that it is
+ * Who a caller is. A role whose organization the target file does not name goes by its role's name, so that it is
  * neither taken for a call without a credential nor for another organization's.
  */
 export const callerOf = (view: TargetView, name: CallerName, kind: "publishable" | "server"): CallerFound => {
@@ -137,9 +137,9 @@ export const callerOf = (view: TargetView, name: CallerName, kind: "publishable"
   }
   const role = name.slice("role:".length);
   const powers = ROLE_POWERS[role] ?? { kind };
-  const told = view.roles[role];
+  const stated = view.roles[role];
   return {
-    org: told?.org ?? name,
-    powers: told?.tier === undefined ? powers : { ...powers, tier: told.tier },
+    org: stated?.org ?? name,
+    powers: stated?.tier === undefined ? powers : { ...powers, tier: stated.tier },
   };
 };

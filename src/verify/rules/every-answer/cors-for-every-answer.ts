@@ -5,8 +5,11 @@ import type { Answer } from "../../sending/answer.ts";
 
 /** Refusals of the exchange that come after the Origin was found listed (item 69). */
 const PAST_THE_ORIGIN = new Set<string>([
-  ...["insufficient_scope", "product_not_allowed", "tier_capability_not_allowed"],
-  ...["map_load_quota_exceeded", "map_load_hard_stop"],
+  "insufficient_scope",
+  "product_not_allowed",
+  "tier_capability_not_allowed",
+  "map_load_quota_exceeded",
+  "map_load_hard_stop",
 ]);
 
 /** What a page on an allowlisted Origin is answered, once its Origin has surely been looked at. */

@@ -99,7 +99,7 @@ const knownSubcode = everyAnswer(
   "no 403 or 429 came",
 );
 
-/** Item 164: it is stated of keys; what a session that is over is told is a gap. */
+/** Item 164: it is stated of keys; the answer to a session that is over is a gap. */
 const isEndedSession = ({ testCall }: Answer): boolean =>
   testCall.credential.as === "session" && testCall.facts?.state !== undefined && testCall.facts.state !== "valid";
 

@@ -94,7 +94,7 @@ export const notCounted = async (
 export const isGivenAgain = ({ admitted }: Burn, { fields }: Answer): boolean =>
   fields.session_token !== undefined && admitted.some((one) => one.fields.session_token === fields.session_token);
 
-/** What is refused in one month is served in the next: then only each month's own number of loads tells anything. */
+/** What is refused in one month is served in the next: then only each month's own number of loads says anything. */
 export const ofTwoMonths = (checks: Checks, stop: Answer): RuleResult => {
   checks.expect(stop, { accepts: [EXCEEDED, HARD_STOP] });
   checks.note("a month may have begun meanwhile: each was judged for itself");

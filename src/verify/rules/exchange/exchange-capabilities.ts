@@ -86,7 +86,7 @@ const restrictedTile = (id: string, of: KeyRole, spec: readonly number[], title:
     phase: "lattice",
     needs: { roles: [of], spends: { map_loads: 1 } },
     cost: { calls: 1, map_loads: 1 },
-    // An allowance that is used up is told only after the product was found allowed.
+    // An allowance that is used up is reported only after the product was found allowed.
     cells: () => [{ testCall: exchangeCall(of, "listed", "tile"), accepts: [ANY_SUCCESS], tolerates: QUOTA }],
   });
 

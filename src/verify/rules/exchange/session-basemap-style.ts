@@ -1,6 +1,6 @@
 /**
- * `basemap_style_id` of a session (items 16, 34): told where the organization stored a canvas, absent where it did not. Which
- * of the two holds, only the target file says: who states the style in it also says that this revision tells styles.
+ * `basemap_style_id` of a session (items 16, 34): reported where the organization stored a canvas, absent where it did not. Which
+ * of the two holds, only the target file says: who states the style in it also says that this revision reports styles.
  */
 import type { KeyRole } from "../../../target/target.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
@@ -81,7 +81,7 @@ const isTold: Rule = {
     const style = context.keyRole(OF)?.basemap_style_id;
     const checks = new Checks(style === undefined ? `a ${NAME}` : `${NAME} "${style}"`);
     const minted = await sessions(context, checks);
-    // An older revision tells none at all (item 16); one that tells it to some sessions is none.
+    // An older revision reports none at all (item 16); one that reports it to some sessions is none.
     if (style === undefined && !checks.failed && !minted.some(({ fields }) => NAME in fields)) {
       return checks.result(UNSTATED);
     }
@@ -96,7 +96,7 @@ const isTold: Rule = {
 /** So many organizations rarely store the same canvas by chance. */
 const ORGANIZATIONS_MIN = 3;
 
-/** The styles told to sessions of each organization of which the target file states no stored one. */
+/** The styles reported to sessions of each organization of which the target file states no stored one. */
 const stylesByOrganization = (context: Context): Map<string, { style: unknown; answer: Answer }[]> => {
   const declared = context.keyRole(OF)?.org;
   const found = new Map<string, { style: unknown; answer: Answer }[]>();

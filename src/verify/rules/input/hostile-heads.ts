@@ -12,7 +12,7 @@ const LONG_PATH = 3_000;
 /** For whoever may use the catalogs. */
 const DESIGN: readonly Head[] = [
   {
-    // What proxies write where they know or tell nothing of the caller (RFC 7239 section 6).
+    // What proxies write where they know or say nothing of the caller (RFC 7239 section 6).
     route: "design.styles",
     what: "a caller whose address the proxy does not know",
     headers: { "x-forwarded-for": "unknown", forwarded: "for=unknown" },

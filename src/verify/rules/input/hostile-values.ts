@@ -11,7 +11,7 @@ type OddValue = {
   readonly body: NonNullable<TestCall["body"]>;
 };
 
-/** Crash files and reports tell the beginning. */
+/** Crash files and reports show the beginning. */
 const SHOWN_MAX = 300;
 const LONG_ID = 5_000;
 const MANY_MESSAGES = 200;

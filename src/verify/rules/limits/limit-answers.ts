@@ -1,4 +1,4 @@
-/** What a limit tells of itself, in every answer of the run (items 184, 208, 214, 217-218, 226-227). Nothing is sent for these. */
+/** What a limit says of itself, in every answer of the run (items 184, 208, 214, 217-218, 226-227). Nothing is sent for these. */
 
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
@@ -40,7 +40,7 @@ const restrictedSays3600 = everyAnswer(
 const PAST_MS = 2_000;
 const CLOCKS_DIFFER_MS = 300_000;
 
-/** Read by the clock of the answer itself where it tells one. */
+/** Read by the clock of the answer itself where it has one. */
 const isPast = ({ headers }: Answer): boolean => {
   const atMs = Date.parse(headers["retry-after"] ?? "");
   const [ownMs, slackMs] =

@@ -11,7 +11,7 @@ const LIMITS =
 export const needs = { permission: "load", anyOf: ["server", "publishable"] } as const;
 
 /**
- * What is neither served nor told in a limit's words. The key service (item 216) or a balancer's way may be down at any moment:
+ * What is neither served nor refused in a limit's words. The key service (item 216) or a balancer's way may be down at any moment:
  * whether that stands for a limit is another question.
  */
 const isMisfit = ({ outcome }: Answer): boolean => !LIMITS.test(outcome) && !DOWN.test(outcome);

@@ -77,7 +77,7 @@ const testCallOf = (
 const isNoKey = ({ testCall, outcome }: Answer): boolean =>
   testCall.route === "sdk.sessions" && testCall.credential.as === "session" && outcome === UNAUTHENTICATED;
 
-/** A7: what a viewer without a key is told, whoever admits it, is the deployment's affair. */
+/** A7: what a viewer without a key is answered, whoever admits it, is the deployment's affair. */
 const isAnonymousViewer = ({ testCall }: Answer): boolean =>
   testCall.route === "sdk.sessions" && testCall.product === "viewer" && testCall.credential.as === "none";
 

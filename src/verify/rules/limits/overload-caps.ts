@@ -167,7 +167,7 @@ export const capIsTheOrganizations = loadRule({
     // The session is there before the wave begins.
     await context.mint("publishable", "chat");
     let answers: Answer[] = [];
-    // By one wave alone nobody can tell.
+    // One wave alone decides nothing.
     for (let k = 0; k < 2; k++) {
       await wait(REST_MS, context.signal);
       answers = await wave(context, size, callers);

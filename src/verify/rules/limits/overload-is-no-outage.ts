@@ -1,6 +1,6 @@
 /**
- * More calls at once than the whole deployment carries, by several organizations (items 210, 211, 216, 222). A cap that is told
- * as an outage of the key service, or as an organization's own, looks like one in a single burst; told apart by bursts that come
+ * More calls at once than the whole deployment carries, by several organizations (items 210, 211, 216, 222). A cap that is reported
+ * as an outage of the key service, or as an organization's own, looks like one in a single burst; distinguished by bursts that come
  * again, below and above it.
  */
 import { outcomeOf } from "../../../contract/refusals.ts";
@@ -70,7 +70,7 @@ const looksSwapped = (answers: readonly Answer[], { callers, above, cap, orgCap 
   return isBelow && blamed.size >= 2 && blamed.size * orgCap >= cap && looksLike(answers, cap, isOwn);
 };
 
-/** What a call over the global cap was told in place of its name. */
+/** What a call over the global cap was answered in place of its name. */
 const MISTAKEN: readonly {
   looks(answers: readonly Answer[], plan: Plan): boolean;
   isSuch(answer: Answer): boolean;
@@ -84,7 +84,7 @@ const MISTAKEN: readonly {
   { looks: looksSwapped, isSuch: isOwn, inCalm: "organizations far below their caps were shed as well" },
 ];
 
-/** Whether calls over the cap were refused, whatever they were told. */
+/** Whether calls over the cap were refused, whatever the answer said. */
 export const isMet = (answers: readonly Answer[], plan: Plan): boolean =>
   owed(answers) > 0 || looksSwapped(answers, plan);
 

@@ -9,7 +9,7 @@ import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
 import { CALM_MS, loadRule, needs, requireLimits, wavesCost } from "./load-rule.ts";
 
-/** More of a wave than a network loses, or a service that stumbles now and then: by one wave alone nobody can tell. */
+/** More of a wave than a network loses, or a service that stumbles now and then: one wave alone decides nothing. */
 const BAD_MIN = 2;
 
 type Doubt = { what: string; isBad(answer: Answer): boolean; share: number };
@@ -36,7 +36,7 @@ const showsAgain = async (context: Context, doubt: Doubt): Promise<Answer | null
   return isMuch(second, doubt) ? (second.findLast(isBad) ?? null) : null;
 };
 
-/** How a call over a cap may be told apart from refusals only by looking twice. */
+/** How a call over a cap may be distinguished from refusals only by looking twice. */
 const DOUBTFUL: readonly Doubt[] = [
   { what: "calls had no answer", isBad: ({ status }) => status === null, share: 0.05 },
   { what: "calls were answered that something is down", isBad: ({ outcome }) => DOWN.test(outcome), share: 0.15 },

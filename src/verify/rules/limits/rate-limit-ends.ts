@@ -1,6 +1,6 @@
 /**
  * A rate limit that never ends is none (item 214: "too many requests; honor Retry-After"): a key that was limited once and is
- * limited ever after, however often its caller waits as long as it was told to, while others are served. Looked at after
+ * limited ever after, however often its caller waits as long as it was asked to, while others are served. Looked at after
  * the other bursts, most of the time has passed by then; only where it is still limited is anything waited for.
  */
 
@@ -13,7 +13,7 @@ import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
 import { loadRule, rateEdgeCost } from "./load-rule.ts";
 
-/** Longer than the patience of a run, a minute as it comes: windows of a minute are usual, and what they tell may be their first second. */
+/** Longer than the patience of a run, a minute as it comes: windows of a minute are usual, and what they announce may be their first second. */
 const LONGER = 1.1;
 const WAIT_MAX_MS = 30_000;
 const TIMES_MIN = 3;

@@ -1,6 +1,6 @@
 /**
  * More calls of one key than its rate limit allows (items 214-218, 230): with `--allow-load`, inside `load_max_rps`. How high the
- * limit is may not be stated, so these rules look at how it is told, whom it concerns and whether it ends.
+ * limit is may not be stated, so these rules look at how it is reported, whom it concerns and whether it ends.
  */
 
 import { Checks } from "../../checks.ts";
@@ -42,7 +42,7 @@ const REST_MAX_MS = 5_000;
 /** Where no rate is stated. */
 const AWAY_SHARE = 0.1;
 
-/** So many calls were told that something is away as a limit would have refused. */
+/** So many calls heard that something is away as a limit would have refused. */
 const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean => {
   const away = answers.filter(saysAway);
   if (limited.length > 0 || away.length < ENOUGH) return false;
@@ -53,7 +53,7 @@ const looksMisnamed = (context: Context, { answers, limited }: Edge): boolean =>
 };
 
 /**
- * A rate limit under another name: only one key is told that something is away, and that twice, once it has used up what is
+ * A rate limit under another name: only one key hears that something is away, and that twice, once it has used up what is
  * stated, while others are served and, in calm, the same key.
  */
 const misnamed = async (context: Context, first: Edge): Promise<Answer | null> => {

@@ -1,7 +1,7 @@
 /**
  * Shedding that never ends (items 210, 211): where the caps are stated and fixed, a call that comes alone is below each of
  * them. One such refusal, or many, may be others' traffic; none admitted for a minute and more, up to the end of the run, by a
- * deployment that let calls in before, are slots that do not come back. The run itself shows it; only then anything is sent.
+ * deployment that admitted calls before, are slots that do not come back. The run itself shows it; only then anything is sent.
  */
 import type { KeyRole } from "../../../target/target.ts";
 import { Checks } from "../../checks.ts";

@@ -116,7 +116,7 @@ const deletion: Rule = {
   },
 };
 
-/** Refusals of a foreign administrator: whether the key's existence is told is the deployment's affair (item 127). */
+/** Refusals of a foreign administrator: whether the answer shows that the key exists is the deployment's affair (item 127). */
 const DENIED: ReadonlySet<number> = new Set([401, 403, 404]);
 
 const foreignAdmin: Rule = {

@@ -51,7 +51,7 @@ const unknownProduct = refused({
 
 const { allowed_origins: _, ...withoutTheMember } = publishable;
 
-/** A live key for browsers, as far as what was made tells: `env` may have another name, or the kind. */
+/** A live key for browsers, as far as what was made shows: `env` may have another name, or the kind. */
 const unlessLive: Doubt = async (context, answer, secret) => {
   if (!isAdmitted(answer)) return null;
   if (secret?.startsWith("svc_sk_") === true) return notRead("the kind");

@@ -43,7 +43,7 @@ const widening: Rule = {
       if (answer.transient) checks.unclear(why);
       return checks.result(why);
     }
-    // What the key lacks itself is told before what its tier lacks, so the answer shows what is stored.
+    // What the key lacks itself is reported before what its tier lacks, so the answer shows what is stored.
     const before = await firstUse(context, exchangeWith(key, "chat"));
     const wider: readonly (readonly [ListMember, Partial<KeyBody>])[] = [
       ["scopes", { scopes: ["maps", "ai"] }],

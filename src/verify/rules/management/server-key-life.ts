@@ -81,7 +81,7 @@ const deletion: Rule = {
     const dead = call(key, "design.styles", { facts: { state: "revoked" } });
     const after = await untilEverywhere(context, dead, [UNAUTHENTICATED]);
     checks.expect(after, { accepts: [UNAUTHENTICATED] }, [...steps, deleted]);
-    // What is told of a key that is no more is open (item 141), but no server error.
+    // What is answered about a key that is no more is open (item 141), but no server error.
     const twice = await context.send(deleteCall("admin_pro", key.id, { what: "a key that was deleted", open: true }));
     const failed = twice.status !== null && twice.status >= 500 && !twice.transient;
     if (failed) checks.require(false, twice, "a success or a refusal", inWords(twice));
@@ -94,7 +94,7 @@ const ELSEWHERE = "203.0.113.0/24";
 /** No list of addresses: by what it says, and by its type. */
 const NO_ADDRESSES: readonly unknown[] = [["floodgate-no-such-address"], 7];
 
-/** The list is told back, or a broken one is refused where this one was taken. */
+/** The list is returned, or a broken one is refused where this one was taken. */
 const readsAddresses = async (context: Context, created: Answer): Promise<boolean> => {
   if (tellsText(created, ELSEWHERE) || tellsText(created, ELSEWHERE.replace("/24", ""))) return true;
   for (const broken of NO_ADDRESSES) {

@@ -1,6 +1,6 @@
 /**
  * The optional prompt of an analysis (item 112). What a dataset looks like is not shown, so only two calls with the same dataset
- * tell something: the one without a prompt, and the one with it. An analysis is metered: the second is made only where the
+ * show something: the one without a prompt, and the one with it. An analysis is metered: the second is made only where the
  * first was refused, or the budget has one to spare.
  */
 

@@ -14,8 +14,8 @@ const NO_ORIGIN = outcomeOf("origin_required");
 const BROWSER = outcomeOf("server_key_in_browser");
 
 /**
- * The kind can be told from the prefix, and a missing Origin from the head, before a key is looked up. So whatever begins with
- * `svc_sk_` or `svc_sess_` may be told `publishable_key_required` at the exchange, also when nobody issued it: the kind is the first
+ * The kind is known from the prefix, and a missing Origin from the head, before a key is looked up. So whatever begins with
+ * `svc_sk_` or `svc_sess_` may get `publishable_key_required` at the exchange, also when nobody issued it: the kind is the first
  * of the four checks of 4.1 (items 69-70), of 401 it is not stated where it stands among them (83, A1), and that an invalid session
  * is answered 401 there is a resolution of A4, not a statement. It is refused either way. A text without such a prefix is 401.
  */

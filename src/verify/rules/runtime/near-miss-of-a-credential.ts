@@ -19,7 +19,7 @@ const inOtherCase = (key: string): { value: string; isEvident: boolean } | null 
   const swapped = rest.replace(/[a-z]/gi, (letter) =>
     letter === letter.toUpperCase() ? letter.toLowerCase() : letter.toUpperCase(),
   );
-  // Hexadecimal digits and the like mean the same in either case; an alphabet that has both cases tells them apart.
+  // Hexadecimal digits and the like mean the same in either case; an alphabet that has both cases distinguishes them.
   const end = rest.slice(-DRAWN);
   return { value: head + swapped, isEvident: /[a-z]/.test(end) && /[A-Z]/.test(end) };
 };

@@ -70,7 +70,7 @@ const UNLISTED = "floodgate_option";
 
 /**
  * Whether a service itself says that it does not know a parameter: it refuses it in the words in which it refuses one that
- * is not listed, and not in those for a value that is malformed. A list of values that we did not guess is told otherwise.
+ * is not listed, and not in those for a value that is malformed. A list of values that we did not guess is answered otherwise.
  */
 export const saysUnknown = async (context: Context, { name, refused }: Tried): Promise<Answer | null> => {
   const [first] = refused;

@@ -1,5 +1,5 @@
 /**
- * Routes that cannot be found (items 96-98, 106-108, 186; A11): told under status 200, in a text under `error`. Which situations
+ * Routes that cannot be found (items 96-98, 106-108, 186; A11): reported under status 200, in a text under `error`. Which situations
  * are failures, what a place looks like and what a success looks like is not shown, so a doubtful answer is compared with that
  * to two places of the same shape. The comparison is made only where there is a doubt.
  */
@@ -74,7 +74,7 @@ const isFailureByStatus = (answer: Answer): boolean =>
   answer.status === 422 ? answer.envelope === "flat" : answer.status !== null && answer.status >= 400;
 
 type Doubt = { found: Answer; calledMalformed: boolean };
-/** A 422 to what differs from a route that is found in nothing that the body's shape could tell. */
+/** A 422 to what differs from a route that is found in nothing that the body's shape could show. */
 const doubtAt422 = async (context: Context, { known, answer }: Asked): Promise<Doubt | null> => {
   if (!known || answer.status !== 422) return null;
   const found = await foundBy(context);
@@ -91,7 +91,7 @@ const isHollow = (value: unknown): boolean =>
 const substanceIn = (body: unknown): number =>
   isObject(body) ? Object.values(body).filter((value) => typeof value === "object" && !isHollow(value)).length : 0;
 
-/** Nothing of what a route that is found is told with. */
+/** Nothing of what comes with a route that is found. */
 const saysLess = (body: unknown, found: unknown): boolean => {
   if (isHollow(body)) return !isHollow(found);
   return isObject(body) && substanceIn(body) === 0 && (Array.isArray(found) || substanceIn(found) > 0);

@@ -69,7 +69,7 @@ const catalogsAreJson: Rule = {
     const checks = new Checks("a JSON body with a JSON content type");
     const look = (answer: Answer): void => {
       if (answer.transient) checks.unclear(inWords(answer));
-      // A catalog may have nothing in it, and a place that nobody knows nothing to tell; the others answer JSON.
+      // A catalog may have nothing in it, and nothing may be known of a place; the others answer JSON.
       const mayBeEmpty = [...CATALOGS, "poi.enrich"].some((route) => route === answer.testCall.route);
       if (!isAdmitted(answer) || (mayBeEmpty && answer.status === 204)) return;
       checks.require(answer.body !== undefined, answer, "a JSON body", "it was no JSON");

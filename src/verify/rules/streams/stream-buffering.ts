@@ -1,5 +1,5 @@
 /**
- * Events arrive while they are made (items 8, 178): told by how they are spread over the time of a stream, so that only
+ * Events arrive while they are made (items 8, 178): judged by how they are spread over the time of a stream, so that only
  * streams long enough show it.
  */
 import { Checks } from "../../checks.ts";

@@ -1,5 +1,5 @@
 /**
- * The three streams speak three contracts (items 93-95; A10): told apart by the names of their events and the fields of their
+ * The three streams speak three contracts (items 93-95; A10): distinguished by the names of their events and the fields of their
  * payloads, which is all that a client sees of a contract.
  */
 
@@ -10,7 +10,7 @@ import { isStream, SHARED_EVENTS, SPECIMENS_COST, type Specimen, specimens } fro
 
 const payloadOf = (json: unknown): string => {
   if (!isObject(json)) return typeof json;
-  // Where events share one name, a text under `type` tells them apart.
+  // Where events share one name, a text under `type` distinguishes them.
   const kind = typeof json.type === "string" ? `${json.type}: ` : "";
   return kind + Object.keys(json).sort().join(",");
 };

@@ -1,7 +1,7 @@
 /**
  * How a stream ends (section 6; items 168, 170, 173, 187). Which event ends a good one is not stated, so that is written down
- * and not judged. But a failure inside a stream is told by an `error` event (item 187), and HTTP itself says of a message whose
- * end never comes that it is incomplete (RFC 9112 section 8): cut every time, it is neither a success nor a failure told.
+ * and not judged. But a failure inside a stream is reported by an `error` event (item 187), and HTTP itself says of a message whose
+ * end never comes that it is incomplete (RFC 9112 section 8): cut every time, it is neither a success nor a reported failure.
  */
 import { ERROR_EVENT, VOCABULARIES } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
@@ -90,7 +90,7 @@ const isWhole: Rule = {
   },
 };
 
-/** What a client has to know to tell a whole stream from half of one, and is not told by the specification. */
+/** What a client has to know to distinguish a whole stream from half of one, and the specification does not say. */
 const lastEvents: Rule = {
   id: "stream-last-event",
   level: "info",

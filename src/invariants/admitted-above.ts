@@ -1,5 +1,5 @@
 /**
- * Weighs calls that seem to have been let in above a cap. What shows it is that streams were read to their end after the
+ * Weighs calls that seem to have been admitted above a cap. What shows it is that streams were read to their end after the
  * call's first byte; bytes can be read in another order than they were written, by as much as the ways of two connections
  * differ. So either a few stand out by more than quick answers of the stage ever differ, or it is the rule and no accident.
  */
@@ -18,18 +18,18 @@ const RULE_SHARE = 0.2;
 /** A cap that is too high shows at most calls that fill it; bytes of a stalled reader come out of order once in a while. */
 const RARE_SHARE = 0.01;
 
-export class LetInAbove {
+export class AdmittedAbove {
   readonly evidence = new Evidence();
   readonly #slacks = new Distribution();
   readonly #quick = new Distribution();
   #admitted = 0;
 
-  /** To be told of every call: what is no stream shows how much the ways differ. */
+  /** To hear of every call: what is no stream shows how much the ways differ. */
   see(call: CallLine): void {
     if (isDefinite(call) && !(isStream(call) && isAdmitted(call))) this.#quick.add(call.done_us - call.sent_us);
   }
 
-  /** `slackUs`: by how much the streams of a whole cap outlasted the letting in of this call. */
+  /** `slackUs`: by how much the streams of a whole cap outlasted the moment at which this call was admitted. */
   admitted(call: CallLine, slackUs: number, got: string): void {
     this.#admitted += 1;
     if (slackUs < LEAST_MARGIN_US) return;

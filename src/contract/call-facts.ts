@@ -1,0 +1,21 @@
+/**
+ * What the caller knew about its own call. A judge derives from these facts, and from nothing of the platform, which
+ * answers the specification allows. Absent facts mean "not known": a judge then says nothing about that check.
+ */
+import type { Product, Scope } from "./routes.ts";
+
+export type CallFacts = {
+  credential: "none" | "garbage" | "unknown" | "publishable" | "server" | "session" | "admin";
+  /** State of the credential when the call was made. */
+  state?: "valid" | "revoked" | "expired";
+  origin: "none" | "listed" | "foreign" | "null";
+  ip?: "allowed" | "foreign";
+  tier?: "Free" | "Pro" | null;
+  /** The stored capabilities of the key behind the credential. */
+  scopes?: Scope[];
+  /** The stored product restrictions; an empty list restricts nothing but `viewer` (item 57, A7). */
+  products?: Product[];
+  /** Product asked for (exchange) or minted for (session token). */
+  product?: Product;
+  body: "ok" | "malformed" | "none";
+};

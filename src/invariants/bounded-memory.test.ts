@@ -1,0 +1,113 @@
+/**
+ * Judges are folds with bounded state: of the lines that they have seen they may hold what is in flight, a few that prove
+ * something, and no more. Counted are lines that the collector could not take away, so nothing depends on figures of a machine.
+ */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, test } from "vitest";
+import type { CallLine } from "../history/line.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "./catalogue.ts";
+import type { Invariant } from "./invariant.ts";
+import { openJudges } from "./judge-stage.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+const FACTS: StageFacts = {
+  stage: "s",
+  reference: true,
+  exclusive: true,
+  started_at_ms: Date.UTC(2026, 10, 21),
+  limits: {
+    replicas: 1,
+    global_in_flight: 8,
+    org_in_flight: 6,
+    rate_per_s: 50,
+    burst: 60,
+    revocation_budget_ms: 1_000,
+  },
+  shedding: "fixed",
+  tenants: {
+    a: { tier: "Pro", allowance: 1e9, used_at_start: 0 },
+    b: { tier: "Free", allowance: 1e9, used_at_start: 0 },
+  },
+  faults: false,
+  drained: true,
+};
+
+const OUTCOMES = ["200", "200", "200", "429 rate_limited", "429 b2b_overloaded", "indeterminate", "200", "edge 502"];
+const ROUTES = ["maps.loads", "design.styles", "chat.control"] as const;
+
+const callOf = (n: number): CallLine => {
+  const route = ROUTES[n % ROUTES.length] as CallLine["route"];
+  const outcome = OUTCOMES[(n * 7) % OUTCOMES.length] as string;
+  const org = n % 3 === 0 ? "b" : "a";
+  const sentUs = n * 20_000;
+  return {
+    type: "call",
+    id: `c-${n}`,
+    stage: "s",
+    driver: "open-loop",
+    org,
+    bucket: `${org}.key`,
+    route,
+    intended_us: sentUs,
+    sent_us: sentUs,
+    first_us: outcome === "indeterminate" ? null : sentUs + 5_000,
+    done_us: sentUs + 5_000 + ((n * 31) % 40) * 1_000,
+    outcome,
+    clock_error_us: 500,
+    envelope: "flat",
+    retry_after: "1",
+    ...(route === "chat.control" && outcome === "200"
+      ? { events: 5, ended: "done", event_names: ["token", "done"] }
+      : {}),
+    facts: {
+      credential: "server",
+      origin: "none",
+      tier: "Pro",
+      scopes: ["ai", "design", "maps"],
+      products: [],
+      body: "ok",
+    },
+  };
+};
+
+/** Lines that a judge still holds after having seen so many. */
+const heldAfter = async (invariant: Invariant, calls: number): Promise<number> => {
+  const judges = openJudges([invariant], FACTS);
+  const lines: WeakRef<CallLine>[] = [];
+  for (let n = 0; n < calls; n++) {
+    const line = callOf(n);
+    judges.see(line);
+    lines.push(new WeakRef(line));
+  }
+  // What a WeakRef was made of lives until the turn ends.
+  await new Promise((resolve) => setImmediate(resolve));
+  collect();
+  const held = lines.filter((line) => line.deref() !== undefined).length;
+  judges.claims("");
+  return held;
+};
+
+test.each(INVARIANTS.map((invariant) => [invariant.id, invariant] as const))(
+  "%s holds no more lines of a stage ten times as long",
+  async (_, invariant) => {
+    expect(await heldAfter(invariant, 10_000)).toBeLessThanOrEqual((await heldAfter(invariant, 1_000)) + 20);
+  },
+);
+
+test("one that keeps its lines is found out", async () => {
+  const hoarder: Invariant = {
+    ...(INVARIANTS[0] as Invariant),
+    judge: () => {
+      const kept: unknown[] = [];
+      return {
+        see: (line) => void kept.push(line),
+        end: () => ({ verdict: "pass", reason: `${kept.length} lines`, expected: "", got: "", evidence: [] }),
+      };
+    },
+  };
+  expect(await heldAfter(hoarder, 10_000)).toBe(10_000);
+});

@@ -1,0 +1,35 @@
+/** Reads files of lines block by block: the history of a soak is larger than a text may be. */
+import { closeSync, openSync, readSync } from "node:fs";
+
+const BLOCK_BYTES = 1 << 20;
+const LINE_END = 10;
+
+/** Whole lines, many at a time, between two places of the file in bytes; last what stands behind the last line end. */
+export function* textBlocks(path: string, from = 0, to = Number.POSITIVE_INFINITY): Generator<string> {
+  const file = openSync(path, "r");
+  try {
+    const block = Buffer.alloc(BLOCK_BYTES);
+    const held: Buffer[] = [];
+    for (let at = from; ; ) {
+      const bytes = readSync(file, block, 0, Math.min(BLOCK_BYTES, to - at), at);
+      if (bytes === 0) break;
+      at += bytes;
+      const end = block.lastIndexOf(LINE_END, bytes - 1) + 1;
+      if (end > 0) yield Buffer.concat([...held.splice(0), block.subarray(0, end)]).toString("utf8");
+      held.push(Buffer.from(block.subarray(end, bytes)));
+    }
+    const rest = Buffer.concat(held).toString("utf8");
+    if (rest !== "") yield rest;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Each line as JSON. What was killed may have left half of a last line, which is left out. */
+export function* jsonLines<T>(path: string, from?: number, to?: number): Generator<T> {
+  for (const text of textBlocks(path, from, to)) {
+    for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {
+      if (line !== "") yield JSON.parse(line) as T;
+    }
+  }
+}

@@ -1,0 +1,11 @@
+/** How long a client waits, whoever sends for it: a call that one driver gives up must not be an answer for another. */
+export type Timeouts = {
+  /** From the first byte sent to the end of the answer. */
+  callMs: number;
+  /** Until the first event of a stream, or the head of another answer. */
+  firstEventMs: number;
+  /** Between two reads of an answer; a comment counts as one. */
+  idleMs: number;
+};
+
+export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };
