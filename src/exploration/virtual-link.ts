@@ -39,13 +39,20 @@ export const createVirtualLink = (name: string, time: VirtualTime): VirtualLink 
     flow.due.push({ atMs, packet });
     if (flow.due.length === 1) flow.cancel = time.after(atMs - time.nowMs(), () => deliver(flow));
   };
-  /** What a toxic held back goes out at once when it is taken away. */
+  /** What a toxic held back goes out at once when it is taken away; see `release`. */
   const flush = (flow: Flow): void => {
     flow.cancel();
     const nowMs = time.nowMs();
     for (const due of flow.due) due.atMs = Math.min(due.atMs, nowMs + HOP_MS);
     flow.lastMs = Math.min(flow.lastMs, nowMs + HOP_MS);
     if (flow.due.length > 0) flow.cancel = time.after(HOP_MS, () => deliver(flow));
+  };
+  const holdsBack = (toxic: Toxic): boolean =>
+    toxic.type === "slicer" || toxic.type === "bandwidth" || (toxic.type === "latency" && toxic.attributes.latency > 0);
+  /** After a toxic of this direction is gone: what another one there still holds back stays where it is. */
+  const release = (stream: Stream): void => {
+    if (toxics.some((toxic) => toxic.stream === stream && holdsBack(toxic))) return;
+    for (const { flows } of connections) flush(flows[stream]);
   };
   const close = (connection: Connection, how: "gone" | "reset"): void => {
     if (!connections.delete(connection)) return;
@@ -135,7 +142,8 @@ export const createVirtualLink = (name: string, time: VirtualTime): VirtualLink 
     },
     updateToxic: async (which, attributes) => {
       for (const toxic of toxics) if (toxic.name === which) Object.assign(toxic.attributes, attributes);
-      for (const { flows } of connections) Object.values(flows).forEach(flush);
+      release("upstream");
+      release("downstream");
     },
     removeToxic: async (which) => {
       const at = toxics.findIndex((toxic) => toxic.name === which);
@@ -143,7 +151,7 @@ export const createVirtualLink = (name: string, time: VirtualTime): VirtualLink 
       const [gone] = toxics.splice(at, 1);
       // Its removal closes every connection, also those that lost nothing (toxiproxy's timeout.go).
       if (gone?.type === "timeout") closeAll();
-      for (const { flows } of connections) Object.values(flows).forEach(flush);
+      if (gone !== undefined) release(gone.stream);
     },
     setEnabled: async (now) => {
       enabled = now;

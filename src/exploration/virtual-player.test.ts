@@ -32,6 +32,19 @@ describe("the healthy platform", { timeout: 60_000 }, () => {
     else expect(refused).toBeGreaterThan(0);
   });
 
+  test("a fault that is taken away beside another one does not let out what the other holds back", async () => {
+    const schedule: FaultSchedule = {
+      ...{ seed: 63, story: "broken-dependency", ratePerS: 60 },
+      events: [
+        { link: "keys", fault: "slow-beyond-budget", atMs: 2_920, forMs: 1_666 },
+        { link: "keys", fault: "truncated-reply", atMs: 3_576, forMs: 846 },
+      ],
+    };
+    const { failed, byOutcome } = await player.play(schedule);
+    expect(failed).toEqual([]);
+    expect(byOutcome["503"]).toBeGreaterThan(0);
+  });
+
   test("the same schedule gives the same calls, answered the same", async () => {
     const schedule = drawSchedule(1, 0);
     const told = async () => (await player.play(schedule)).byOutcome;
