@@ -149,7 +149,7 @@ describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos o
         "keys.refused": { inject: [`exec:${patch(false)}`], heal: [`exec:${patch(true)}`] },
       },
     });
-    const runner = chaos("--target", file, "--out", out, "--quiet");
+    const runner = chaos("keys-refused", "limiter-stopped", "--target", file, "--out", out, "--quiet");
     expect(await runner.code, runner.said()).toBe(0);
     expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n");
     const { faults, stages } = documentIn(out);
