@@ -81,6 +81,16 @@ export const playRamp = (server: Server, ramp: Profile, seed: number, startUs = 
     const done_us = Math.round(doneUs);
     return {
       ...{ type: "call", id: `r-${i}`, stage: "find-knee", driver: "simulated", org: "org_a", route: "chat.control" },
-      ...{ intended_us: atUs, sent_us: atUs, first_us: done_us, done_us, outcome, clock_error_us: 0 },
+      ...{
+        intended_us: atUs,
+        started_us: atUs,
+        connect_us: 0,
+        sent_us: atUs,
+        attempt: 0,
+        first_us: done_us,
+        done_us,
+        outcome,
+        clock_error_us: 0,
+      },
     };
   });

@@ -7,7 +7,15 @@ import { tallyCalls } from "./tally-calls.ts";
 
 const call = (atMs: number, tookMs: number, outcome = "200"): CallLine => ({
   ...{ type: "call", id: `${atMs}`, stage: "s", driver: "d", org: "o", route: "catalog.basemaps" as CallLine["route"] },
-  ...{ intended_us: atMs * 1000, sent_us: atMs * 1000, first_us: atMs * 1000, done_us: (atMs + tookMs) * 1000 },
+  ...{
+    intended_us: atMs * 1000,
+    started_us: atMs * 1000,
+    connect_us: 0,
+    attempt: 0,
+    sent_us: atMs * 1000,
+    first_us: atMs * 1000,
+    done_us: (atMs + tookMs) * 1000,
+  },
   ...{ outcome, clock_error_us: 0 },
 });
 

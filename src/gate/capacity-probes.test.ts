@@ -6,7 +6,17 @@ import { capacityOf, nextProbe, PROBE_S, type Probe, probeOf } from "./capacity-
 
 const call = (atUs: number, outcome: string): CallLine => ({
   ...{ type: "call", id: "c", stage: "probe", driver: "open-loop", org: "org_a", route: "chat.control", outcome },
-  ...{ intended_us: atUs, sent_us: atUs, first_us: null, done_us: atUs + 100, clock_error_us: 0, ended: "done" },
+  ...{
+    intended_us: atUs,
+    started_us: atUs,
+    connect_us: 0,
+    attempt: 0,
+    sent_us: atUs,
+    first_us: null,
+    done_us: atUs + 100,
+    clock_error_us: 0,
+    ended: "done",
+  },
 });
 
 /** A deployment that serves so many calls a second and refuses the rest, whatever comes. */

@@ -36,9 +36,13 @@ export class StageMeasure {
   readonly #refusal = new Histogram();
   readonly #lag = new Histogram();
   readonly #firstEvent = new Histogram();
+  readonly #gaps = new Histogram();
+  readonly #fromSent = { latency: new Histogram(), refusal: new Histogram(), firstEvent: new Histogram() };
+  /** First attempts of arrivals, their retries, and what was sent beside them. */
+  readonly #made = { first: 0, retries: 0, mints: 0 };
   #firstIntendedUs = Number.POSITIVE_INFINITY;
-  #firstSentUs = Number.POSITIVE_INFINITY;
-  #lastSentUs = Number.NEGATIVE_INFINITY;
+  #firstStartedUs = Number.POSITIVE_INFINITY;
+  #lastStartedUs = Number.NEGATIVE_INFINITY;
   #lastDoneUs = Number.NEGATIVE_INFINITY;
 
   constructor(options: StageMeasureOptions) {
@@ -57,21 +61,34 @@ export class StageMeasure {
       this.#answeredByOrg.set(line.org, (this.#answeredByOrg.get(line.org) ?? 0) + (kind === "answered" ? 1 : 0));
     }
     this.#firstIntendedUs = Math.min(this.#firstIntendedUs, line.intended_us);
-    this.#firstSentUs = Math.min(this.#firstSentUs, line.sent_us);
-    this.#lastSentUs = Math.max(this.#lastSentUs, line.sent_us);
+    this.#firstStartedUs = Math.min(this.#firstStartedUs, line.started_us);
+    this.#lastStartedUs = Math.max(this.#lastStartedUs, line.started_us);
     this.#lastDoneUs = Math.max(this.#lastDoneUs, line.done_us);
-    this.#lag.record(line.sent_us - line.intended_us);
+    // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
+    this.#lag.record(line.started_us - line.intended_us);
+    if (line.unscheduled === "mint") this.#made.mints += 1;
+    else if (line.attempt > 0) this.#made.retries += 1;
+    else if (line.unscheduled === undefined) this.#made.first += 1;
     if (kind === "answered") this.#answered(line);
-    // From the moment it was sent: what a refusal costs, apart from what the generator was late. `edge` answers were
-    // written by something before the API and say nothing about it.
-    if (kind === "refused" && !line.outcome.startsWith("edge")) this.#refusal.record(line.done_us - line.sent_us);
+    // `edge` answers were written by something before the API and say nothing about it.
+    if (kind === "refused" && !line.outcome.startsWith("edge")) {
+      this.#refusal.record(line.done_us - line.intended_us);
+      this.#fromSent.refusal.record(line.done_us - line.sent_us);
+    }
   }
 
   #answered(line: CallLine): void {
     const whole = WHOLE.has(line.ended) && line.aborted === undefined;
-    if (whole) this.#latency.record(line.done_us - line.intended_us);
-    const stream = line.ended !== undefined || line.events !== undefined;
-    if (stream && line.first_us !== null && line.events !== 0) this.#firstEvent.record(line.first_us - line.sent_us);
+    if (whole) {
+      this.#latency.record(line.done_us - line.intended_us);
+      this.#fromSent.latency.record(line.done_us - line.sent_us);
+    }
+    if (line.first_event_us !== undefined) {
+      this.#firstEvent.record(line.first_event_us - line.intended_us);
+      this.#fromSent.firstEvent.record(line.first_event_us - line.sent_us);
+    }
+    // A reader that rests between two reads makes the gaps itself.
+    if (line.slow_reader === undefined) for (const us of line.gaps_us ?? []) this.#gaps.record(us);
   }
 
   end(): StageMeasured {
@@ -90,14 +107,17 @@ export class StageMeasure {
     };
   }
 
-  /** Calls sent per second. A generator that fell behind sends longer than scheduled: the longer of the two counts. */
+  /**
+   * First attempts per second: what the schedule asked for, without retries, later steps and minted sessions. A generator
+   * that fell behind sends longer than scheduled: the longer of the two counts.
+   */
   #achievedPerS(): number | null {
     const { scheduledMs } = this.#options;
-    const n = this.#calls.sent;
+    const n = this.#made.first;
     if (scheduledMs !== undefined && scheduledMs > 0 && n > 0) {
-      return n / (Math.max(scheduledMs, (this.#lastSentUs - this.#firstIntendedUs) / 1000) / 1000);
+      return n / (Math.max(scheduledMs, (this.#lastStartedUs - this.#firstIntendedUs) / 1000) / 1000);
     }
-    const spanS = (this.#lastSentUs - this.#firstSentUs) / 1e6;
+    const spanS = (this.#lastStartedUs - this.#firstStartedUs) / 1e6;
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   }
 
@@ -105,11 +125,18 @@ export class StageMeasure {
     const achieved = this.#achievedPerS();
     if (achieved === null) return [];
     const offered = this.#options.offeredRatePerS;
-    const rates = [this.#plain("achieved_rate", achieved, "1/s", this.#calls.sent)];
+    const { first, retries, mints } = this.#made;
+    const rates = [this.#plain("achieved_rate", achieved, "1/s", first)];
     if (offered !== undefined && offered > 0) {
-      rates.push(this.#plain("rate_error", achieved / offered - 1, "ratio", this.#calls.sent));
+      rates.push(this.#plain("rate_error", achieved / offered - 1, "ratio", first));
     }
-    return rates;
+    return [
+      ...rates,
+      this.#plain("first_attempts", first, "1", this.#calls.sent),
+      this.#plain("retries", retries, "1", this.#calls.sent),
+      this.#plain("amplification", (first + retries) / first, "ratio", first),
+      this.#plain("session_mints", mints, "1", this.#calls.sent),
+    ];
   }
 
   #times(): Measurement[] {
@@ -120,6 +147,10 @@ export class StageMeasure {
       ...this.#quantiles("refusal_ms", this.#refusal, ["p50", "p99"]),
       ...this.#quantiles("schedule_lag_ms", this.#lag, ["p50", "p99"]),
       ...this.#quantiles("ttfe_ms", this.#firstEvent, ["p50", "p99"]),
+      ...this.#quantiles("event_gap_ms", this.#gaps, ["p50", "p99"]),
+      ...this.#quantiles("latency_from_sent_ms", this.#fromSent.latency, ["p50", "p99"]),
+      ...this.#quantiles("refusal_from_sent_ms", this.#fromSent.refusal, ["p50", "p99"]),
+      ...this.#quantiles("ttfe_from_sent_ms", this.#fromSent.firstEvent, ["p50", "p99"]),
     ];
   }
 

@@ -41,7 +41,15 @@ const call = (more: Partial<CallLine> & { tookMs?: number } = {}): CallLine => {
   return {
     ...{ type: "call", id: "1", stage: "s", driver: "d", org: "a", route: "design.styles" },
     // It left 5 ms late, which is the caller's own time to wait as well.
-    ...{ intended_us: 0, sent_us: 5_000, first_us: tookMs * 1000, done_us: tookMs * 1000 },
+    ...{
+      intended_us: 0,
+      started_us: 5_000,
+      connect_us: 0,
+      attempt: 0,
+      sent_us: 5_000,
+      first_us: tookMs * 1000,
+      done_us: tookMs * 1000,
+    },
     ...{ outcome: "200", clock_error_us: 0 },
     ...line,
   };

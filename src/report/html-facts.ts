@@ -32,12 +32,19 @@ export const notJudgedSection = (run: RunDocument): Markup => {
 
 /** By the name without its quantile. */
 const WORDS: Readonly<Record<string, string>> = {
-  achieved_rate: "calls sent per second",
+  achieved_rate: "first attempts per second",
   rate_error: "rate sent over rate offered, less 1",
   latency_ms: "from when a call should have left to the end of its answer",
-  refusal_ms: "from sending to a refusal",
+  first_attempts: "calls that the schedule asked for and that left",
+  retries: "calls made again after a refusal, beside the first attempts",
+  amplification: "first attempts and retries, over first attempts",
+  session_mints: "calls that minted a session, beside the schedule",
+  refusal_ms: "from when a call should have left to its refusal",
+  latency_from_sent_ms: "from writing a call to the end of its answer",
+  refusal_from_sent_ms: "from writing a call to its refusal",
+  ttfe_from_sent_ms: "from writing a call to the first event of its stream",
   schedule_lag_ms: "how late the generator itself was",
-  ttfe_ms: "from sending to the first event of a stream",
+  ttfe_ms: "from the moment it should have left to the first event of a stream",
   event_gap_ms: "between two events of a stream",
   goodput_retention: "useful answers per second, over those at the knee",
   reaction_ms: "until the overload was answered by shedding",

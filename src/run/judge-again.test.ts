@@ -22,7 +22,15 @@ afterEach(() => {
 
 const call = (n: number, outcome: string): CallLine => ({
   ...{ type: "call", id: `r.s.c-${n}`, stage: "s", driver: "open-loop", org: "-", route: "design.styles" },
-  ...{ intended_us: n * 1_000, sent_us: n * 1_000, first_us: n * 1_000 + 300, done_us: n * 1_000 + 400 },
+  ...{
+    intended_us: n * 1_000,
+    started_us: n * 1_000,
+    connect_us: 0,
+    attempt: 0,
+    sent_us: n * 1_000,
+    first_us: n * 1_000 + 300,
+    done_us: n * 1_000 + 400,
+  },
   ...{ outcome, clock_error_us: 50, envelope: "none" },
   facts: { credential: "none", origin: "none", body: "none" },
 });

@@ -47,7 +47,16 @@ export const openVirtualDeployment = (deployment: VirtualDeployment) => {
       }
       return {
         ...{ type: "call", id: `${name}-${n}`, stage, driver: "virtual", org: "org_t1", route: "chat.control" },
-        ...{ intended_us: atUs, sent_us: atUs, first_us: null, done_us: doneUs, clock_error_us: 0 },
+        ...{
+          intended_us: atUs,
+          started_us: atUs,
+          connect_us: 0,
+          attempt: 0,
+          sent_us: atUs,
+          first_us: null,
+          done_us: doneUs,
+          clock_error_us: 0,
+        },
         outcome: isShed ? "429 b2b_overloaded" : "200",
       };
     });

@@ -3,8 +3,8 @@
  * process over its stdin, credentials too; it has neither arguments nor environment of its own.
  */
 
-import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Timeouts } from "../../client/send-request.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -72,7 +72,7 @@ export type OpenLoopEnd = {
 };
 
 export type FromProcess =
-  | ObservedLine
+  | CallLine
   | { type: "ping"; n: number }
   | { type: "secret?"; n: number; ref: string; what: string }
   | { type: "forget"; ref: string }

@@ -9,6 +9,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
+import { lagDoubt } from "../schedule-lag.ts";
 import type { OpenLoopEnd } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
@@ -19,9 +20,11 @@ const PROGRESS_EVERY_MS = 1000;
 const LEAD_US = 100_000;
 
 const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): string[] => {
-  const { dropped, offered, queued, unmade } = end;
+  const { dropped, offered, queued, unmade, lagMs } = end;
   const problems: string[] = [];
   if (dropped > 0) problems.push(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
+  const late = lagDoubt(lagMs);
+  if (late !== null) problems.push(late);
   if (queued > offered / 1000) {
     problems.push(`${queued} of ${offered} calls may have waited for one of our ${connections} connections`);
   }

@@ -5,7 +5,7 @@
 
 import type { ApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import { callId } from "../../workload/request.ts";
 import { nextAttemptMs } from "../../workload/retry.ts";
 import type { Step } from "../../workload/step.ts";
@@ -16,7 +16,7 @@ export type Performance = {
   idPrefix: string;
   seed: number;
   clock: RunClock;
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   /** Resolves after so long, or at once when the run stops; false then. */
   wait(ms: number): Promise<boolean>;
 };
@@ -28,23 +28,27 @@ export const perform = async (
   intendedUs: number,
   how: Performance,
 ): Promise<void> => {
-  const { stage, driver, seed, clock } = how;
+  const { stage, driver, seed } = how;
   let dueUs = intendedUs;
   for (const [at, step] of steps.entries()) {
     for (let attempt = 0; ; attempt++) {
       const id = callId(how.idPrefix, i, at, attempt);
-      const { line } = await client.send(step, { id, stage, driver, intendedUs: dueUs });
+      const { line } = await client.send(step, {
+        ...{ id, stage, driver, intendedUs: dueUs, attempt },
+        ...(at === 0 ? {} : { unscheduled: "step" as const }),
+      });
       how.onLine(line);
+      dueUs = line.done_us;
       const { outcome, retry_after: retryAfter } = line;
       const waitMs = nextAttemptMs(step, seed, i, { outcome, retryAfter, attempt, nowMs: Date.now() });
       if (waitMs !== null && (await how.wait(waitMs))) {
-        dueUs = clock.nowUs();
+        // When its wait was over, not when our timer came.
+        dueUs += Math.round(waitMs * 1000);
         continue;
       }
       // A later step builds on this one.
       if (!outcome.startsWith("2")) return;
       break;
     }
-    dueUs = clock.nowUs();
   }
 };

@@ -27,7 +27,7 @@ export const createRecentCalls = (): RecentCalls => {
     },
     newest: (sinceUs, most = KEPT) => {
       const seen = kept.filter(({ sent_us: sentUs }) => sentUs >= sinceUs).slice(-most);
-      const latencies = seen.map(({ sent_us, first_us, done_us }) => (first_us ?? done_us) - sent_us);
+      const latencies = seen.map((line) => (line.first_event_us ?? line.first_us ?? line.done_us) - line.sent_us);
       latencies.sort((one, other) => one - other);
       return {
         calls: seen.length,
