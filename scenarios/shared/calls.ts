@@ -2,7 +2,6 @@
  * Makes the calls of one iteration, one step after the other, with the retries that the story wishes. What an answer means
  * is decided by whoever is given it.
  */
-import { sleep } from "k6";
 import exec from "k6/execution";
 import { readAnswer } from "../../src/contract/envelopes.ts";
 import { routeOf } from "../../src/contract/routes.ts";
@@ -15,17 +14,19 @@ import type { Story } from "../../src/workload/story.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 import { hasAdditions, sendByExtension } from "./extension.ts";
 import { sendByStock } from "./stock.ts";
+import { type Turns, waitUntil } from "./turns.ts";
 
-/** Which call of the run it was. */
-export type CallMade = { i: number; step: number; attempt: number };
+/** Which call of the run it was, and when it should have left, microseconds since 1970. */
+export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
 
 export type Calling = {
   handed: HandOver;
+  turns: Turns;
   /** Session tokens by `credentialName`, where they are not handed over. */
   sessionOf(name: string): string | undefined;
   /** Given each call when it is over. */
   onAnswer(made: CallMade, step: Step, answer: Answer): void;
-  /** The lease did not let a call leave. */
+  /** The lease did not let a call leave, or ended the load while it waited for its moment. */
   onUnsent(reason: string): void;
 };
 
@@ -70,18 +71,29 @@ export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): st
   return isUnread && status !== 401 && status !== 503 ? `${status} unread` : readAnswer(status, body).outcome;
 };
 
-/** Iteration number `exec.scenario.iterationInTest` of the story. */
+const ENDED = "the load was ended";
+
+/** Iteration number `exec.scenario.iterationInTest` of the story, at its moment of the schedule. */
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
   const i = handed.firstCall + exec.scenario.iterationInTest;
-  for (const [at, step] of story.plan(handed.seed, i, handed.view).entries()) {
+  // Worked out beforehand, so that the call leaves at once when its moment comes.
+  const steps = story.plan(handed.seed, i, handed.view);
+  let dueUs = calling.turns.dueUs();
+  if (!waitUntil(dueUs)) {
+    calling.onUnsent(ENDED);
+    return;
+  }
+  for (const [at, step] of steps.entries()) {
     for (let attempt = 0; ; attempt++) {
       const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
       if (answer.ended === "not_sent") {
         calling.onUnsent(answer.error);
         return;
       }
-      calling.onAnswer({ i, step: at, attempt }, step, answer);
+      // A call that the permitted rate held back was not due before it might leave.
+      calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.heldUs }, step, answer);
+      dueUs = answer.doneUs;
       const outcome = outcomeOf(answer);
       const refused = { outcome, retryAfter: answer.retryAfter, attempt, nowMs: Date.now() };
       const waitMs = nextAttemptMs(step, handed.seed, i, refused);
@@ -90,7 +102,11 @@ export const performIteration = (story: Story, calling: Calling): void => {
         if (!outcome.startsWith("2")) return;
         break;
       }
-      sleep(waitMs / 1000);
+      dueUs += Math.round(waitMs * 1000);
+      if (!waitUntil(dueUs)) {
+        calling.onUnsent(ENDED);
+        return;
+      }
     }
   }
 };

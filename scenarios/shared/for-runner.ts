@@ -8,6 +8,7 @@ import type { Answer } from "./answer.ts";
 import { type CallMade, performIteration } from "./calls.ts";
 import type { Scenario } from "./k6-exports.ts";
 import { endInOrder, setLease, settled, spentSoFar } from "./lease.ts";
+import { turnsOf } from "./turns.ts";
 
 // k6 has this one global of a browser, and its typings leave it out. It goes to a file that the runner reads.
 declare const console: { log(text: string): void };
@@ -27,12 +28,11 @@ const tellable = (step: Step, status: number, body: string): string => {
 };
 
 const printAnswer = (made: CallMade, step: Step, answer: Answer): void => {
-  const { isUnread: _, retryAfter, ended, ...seen } = answer;
+  const { isUnread: _, heldUs: __, retryAfter, ended, ...seen } = answer;
   if (ended === "not_sent") return;
   print({
     type: "call",
     ...made,
-    beganMs: exec.scenario.startTime,
     ...seen,
     ended,
     error: maskSecrets(answer.error),
@@ -54,12 +54,19 @@ export const handedByRunner = (): HandOver | null => {
  */
 export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
   setLease(handed.lease ?? {});
+  const turns = turnsOf(handed);
   return {
     options: handed.options,
     setup: () => undefined,
     run: () => {
       try {
-        performIteration(story, { handed, sessionOf: () => undefined, onAnswer: printAnswer, onUnsent: endInOrder });
+        performIteration(story, {
+          handed,
+          turns,
+          sessionOf: () => undefined,
+          onAnswer: printAnswer,
+          onUnsent: endInOrder,
+        });
       } catch (error) {
         print({
           type: "fault",

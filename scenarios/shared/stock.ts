@@ -15,22 +15,44 @@ const brokenBy = (error: string): Answer["ended"] => {
   return /\bEOF\b/.test(error) ? "truncated" : "reset";
 };
 
-const NOTHING = { firstUs: null, opened: false, events: 0, late: 0, names: [], body: "", aborted: false };
+/** As in src/client/stream-reader.ts. */
+const GAPS_KEPT = 10_000;
+
+const NO_EVENTS = { firstEventUs: null, lastEventUs: null };
+const NOTHING = {
+  firstUs: null,
+  ...NO_EVENTS,
+  heldUs: 0,
+  connectUs: 0,
+  gaps: "",
+  opened: false,
+  events: 0,
+  late: 0,
+  names: [],
+  body: "",
+  aborted: false,
+};
 
 const sendPlain = ({ method, url, headers, body, name, timeouts }: Outgoing): Answer => {
-  const sentUs = nowUs();
+  const startedUs = nowUs();
   const {
     status,
     error,
     body: text,
     headers: got,
+    timings,
   } = http.request(method, url, body ?? null, {
     ...{ headers, redirects: 0, responseType: "text" },
     ...{ timeout: timeouts.callMs, tags: { name } },
   });
+  const doneUs = nowUs();
+  const { connecting, tls_handshaking: tls, blocked, sending, waiting } = timings;
+  const madeUs = startedUs + Math.round((blocked + connecting + tls) * 1000);
   return {
     ...NOTHING,
-    ...{ sentUs, doneUs: nowUs(), status, error: status === 0 ? error : "" },
+    ...{ startedUs, connectUs: connecting > 0 ? madeUs : 0, sentUs: status === 0 ? null : madeUs, doneUs },
+    ...(status === 0 ? {} : { firstUs: Math.min(doneUs, madeUs + Math.round((sending + waiting) * 1000)) }),
+    ...{ status, error: status === 0 ? error : "" },
     body: typeof text === "string" ? text : "",
     ended: status === 0 ? brokenBy(error) : "refused",
     retryAfter: got["Retry-After"],
@@ -43,13 +65,15 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
   const { method, url, headers, body, name, timeouts, abortAfterEvents, slowReadMs } = outgoing;
   const names: string[] = [];
   let [events, late] = [0, 0];
-  let firstUs: number | null = null;
+  const gaps: number[] = [];
+  let firstEventUs: number | null = null;
+  let lastEventUs: number | null = null;
   let terminalUs: number | null = null;
   let ended: Answer["ended"] | null = null;
   let broken = "";
   let aborted = false;
   let close = (): void => undefined;
-  const sentUs = nowUs();
+  const startedUs = nowUs();
   const params = { method, headers, timeout: `${timeouts.callMs}ms`, tags: { name } };
   const answer = sse.open(url, body === undefined ? params : { ...params, body }, (client) => {
     close = () => client.close();
@@ -57,7 +81,10 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
       // A comment that keeps the connection alive comes as an event without anything in it.
       if (event === "" && data === "") return;
       events += 1;
-      firstUs ??= nowUs();
+      const atUs = nowUs();
+      if (lastEventUs !== null && gaps.length < GAPS_KEPT) gaps.push(atUs - lastEventUs);
+      firstEventUs ??= atUs;
+      lastEventUs = atUs;
       if (ended !== null) late += 1;
       const known = event === "" ? "message" : event;
       if (!names.includes(known)) names.push(known);
@@ -84,7 +111,9 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
   const error = answer.error || (opened || status === 0 ? broken : "");
   const came = aborted ? "closed_by_client" : error === "" ? "eof" : brokenBy(error);
   return {
-    ...{ sentUs, firstUs: opened ? firstUs : null, doneUs: terminalUs ?? nowUs(), status, opened },
+    // When it was written and when its head came, nobody is told here.
+    ...{ heldUs: 0, startedUs, connectUs: 0, sentUs: startedUs, firstUs: null, doneUs: terminalUs ?? nowUs() },
+    ...{ status, opened, gaps: gaps.join(","), ...(opened ? { firstEventUs, lastEventUs } : NO_EVENTS) },
     ...{ events: opened ? events : 0, late, names, error, body: "", aborted: aborted && ended === null },
     ended: status !== 0 && !opened ? "refused" : (ended ?? came),
     retryAfter: answer.headers?.["Retry-After"],

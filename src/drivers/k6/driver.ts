@@ -26,10 +26,10 @@ export const driveK6 =
     const stop = (): void => ending.abort();
     signal.addEventListener("abort", stop, { once: true });
     try {
-      const { idPrefix, stage, seed, profile, target, view, epochUs } = job;
+      const { idPrefix, stage, seed, profile, arrivals, target, view, epochUs } = job;
       const running = runK6({
         ...{ binary: k6Path, script: scenario, story, keepIn, secrets, lease },
-        ...{ idPrefix, stage, seed, profile, target, view, epochUs, onLine: drive.onLine },
+        ...{ idPrefix, stage, seed, profile, arrivals, target, view, epochUs, onLine: drive.onLine },
         signal: ending.signal,
         ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
         ...(drive.onFolder === undefined ? {} : { onFolder: drive.onFolder }),

@@ -10,14 +10,15 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
 import { TIMEOUTS, type Timeouts } from "../../client/send-request.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { type Arrivals, countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import { executorFor, k6ScheduleUs, restMs, vusFor } from "../../workload/k6-executor.ts";
+import { executorFor, restMs, vusFor } from "../../workload/k6-executor.ts";
 import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
@@ -26,7 +27,6 @@ import type { Problem } from "../open-loop/job.ts";
 import { followLines } from "./follow-lines.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { startK6 } from "./k6-process.ts";
-import type { Reading } from "./lines.ts";
 import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
 
 export type K6Options = {
@@ -39,12 +39,15 @@ export type K6Options = {
   idPrefix: string;
   seed: number;
   profile: Profile;
+  arrivals: Arrivals;
   target: Target;
   view: TargetView;
   secrets: Secrets;
   /** When the run began, by `wallUs`. */
   epochUs: number;
   firstCall?: number;
+  /** When the first arrival is due, microseconds since 1970; absent: when k6 is ready. */
+  startUs?: number;
   segment?: { index: number; of: number };
   vus?: number;
   timeouts?: Partial<Timeouts>;
@@ -55,7 +58,7 @@ export type K6Options = {
   /** Where k6's summary and what it printed are kept (the run folder's `k6/`); not kept without it. */
   keepIn?: string;
   /** Called as calls end, while k6 runs. */
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   onSpawn?(child: ChildProcess): void;
   /** Told of the folder that credentials are about to be put in; it is removed at the end. */
   onFolder?(path: string): void;
@@ -63,7 +66,7 @@ export type K6Options = {
 
 export type K6Result = {
   problems: Problem[];
-  /** Iterations that k6 began, and those for which it had no VU, by its own count; `null` without a summary. */
+  /** Iterations that k6 began, and those that it gave up when its time was over, by its own count; `null` without a summary. */
   iterations: number | null;
   dropped: number | null;
   lines: number;
@@ -83,7 +86,7 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
   const path = (name: string): string => join(folder, name);
   const firstCall = options.firstCall ?? 0;
   let lines = 0;
-  const onLine = (line: ObservedLine): void => {
+  const onLine = (line: CallLine): void => {
     lines += 1;
     options.onLine(line);
   };
@@ -102,14 +105,26 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
       };
     }
     const { handOver, environment } = collected;
-    const executor = executorFor(
-      profile,
-      options.vus ?? vusFor(profile, view.limits, restMs(story, options.seed, view)),
-      timeouts.callMs,
-    );
+    const arrivals = countArrivals(profile, options.arrivals, options.seed);
+    if (arrivals === 0) {
+      const problems: Problem[] = [{ verdict: "inconclusive", reason: "the schedule had no arrivals" }];
+      return { ...{ problems, iterations: 0, dropped: 0, lines, unsent: 0, stopped: null }, warnings: [] };
+    }
+    const executor = executorFor({
+      ...{ profile, arrivals, gracefulStopMs: timeouts.callMs },
+      vus: options.vus ?? vusFor(profile, view.limits, restMs(story, options.seed, view)),
+    });
+    const { startUs } = options;
+    const { momentsUs, ...bare } = profile;
+    if (momentsUs !== undefined) await writeFile(path("moments.json"), JSON.stringify(momentsUs));
     const whole: HandOver = {
       ...handOver,
       firstCall,
+      schedule: {
+        ...{ profile: bare, arrivals: options.arrivals },
+        ...(startUs === undefined ? {} : { startUs }),
+        ...(momentsUs === undefined ? {} : { momentsPath: path("moments.json") }),
+      },
       lease: leaseShare(lease.left(), index, of),
       summaryPath: path("summary.json"),
       options: { ...handOver.options, scenarios: { [story.name.replaceAll("-", "_")]: executor } },
@@ -125,14 +140,7 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     const stop = (): void => void k6.child.kill("SIGUSR1");
     options.signal?.addEventListener("abort", stop, { once: true });
     if (options.signal?.aborted === true) stop();
-    const reading: Reading = {
-      ...{ ...options, firstCall, schedule: of === 1 ? k6ScheduleUs(profile) : null },
-      droppedSinceUs: () => {
-        const lackedMs = k6.lackedVusMs();
-        return lackedMs === null ? null : lackedMs * 1000;
-      },
-    };
-    const { seen, take } = createReader(reading, onLine);
+    const { seen, take } = createReader({ ...options, firstCall }, onLine);
     let isForgotten = false;
     const following = followLines(path("printed.ndjson"), (text) => {
       // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.

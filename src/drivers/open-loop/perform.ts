@@ -4,7 +4,6 @@
  */
 
 import type { ApiClient } from "../../client/api-client.ts";
-import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
 import { callId } from "../../workload/request.ts";
 import { nextAttemptMs } from "../../workload/retry.ts";
@@ -15,7 +14,6 @@ export type Performance = {
   driver: string;
   idPrefix: string;
   seed: number;
-  clock: RunClock;
   onLine(line: CallLine): void;
   /** Resolves after so long, or at once when the run stops; false then. */
   wait(ms: number): Promise<boolean>;

@@ -81,7 +81,7 @@ export const startPressing = (
       if (k % of === index) return startUs + at;
     }
   };
-  const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, clock, onLine, wait: waits.wait };
+  const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, onLine, wait: waits.wait };
   const fire = (dueUs: number): void => {
     end.offered += 1;
     if (under.size >= bound) {

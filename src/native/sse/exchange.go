@@ -110,7 +110,9 @@ func (x *exchange) run(parent context.Context) {
 	}
 	asked := time.Now()
 	err = x.ledger.take(ctx, x.request.charges, x.request.isStream())
-	x.held = time.Since(asked)
+	if x.ledger.hasRate() {
+		x.held = time.Since(asked)
+	}
 	if err != nil {
 		x.end, x.err = endClosed, fmt.Errorf("interrupted: %w", err)
 		if errors.Is(err, errUnsent) {

@@ -83,6 +83,13 @@ func (l *ledger) take(ctx context.Context, kind charge, isStream bool) error {
 	}
 }
 
+// hasRate tells whether calls wait for a permitted rate: else what passes here is our own time.
+func (l *ledger) hasRate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pace.every != 0
+}
+
 // try takes the call's turn and its cost now, or says how long its turn is still away.
 func (l *ledger) try(kind charge, isStream bool) (time.Duration, error) {
 	l.mu.Lock()
