@@ -13,6 +13,7 @@ import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 import { hasAdditions, sendByExtension } from "./extension.ts";
+import { spentSoFar } from "./lease.ts";
 import { sendByStock } from "./stock.ts";
 import { type Turns, waitUntil } from "./turns.ts";
 
@@ -71,7 +72,8 @@ export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): st
   return isUnread && status !== 401 && status !== 503 ? `${status} unread` : readAnswer(status, body).outcome;
 };
 
-const ENDED = "the load was ended";
+/** Why nothing may leave any more. */
+const whyEnded = (): string => spentSoFar()?.stopped ?? "the load was ended";
 
 /** Iteration number `exec.scenario.iterationInTest` of the story, at its moment of the schedule. */
 export const performIteration = (story: Story, calling: Calling): void => {
@@ -81,7 +83,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
   const steps = story.plan(handed.seed, i, handed.view);
   let dueUs = calling.turns.dueUs();
   if (!waitUntil(dueUs)) {
-    calling.onUnsent(ENDED);
+    calling.onUnsent(whyEnded());
     return;
   }
   for (const [at, step] of steps.entries()) {
@@ -104,7 +106,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
       }
       dueUs += Math.round(waitMs * 1000);
       if (!waitUntil(dueUs)) {
-        calling.onUnsent(ENDED);
+        calling.onUnsent(whyEnded());
         return;
       }
     }

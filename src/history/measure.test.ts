@@ -114,6 +114,14 @@ describe("latency", () => {
     expect(of("ttfe_ms_p50")?.n).toBe(3);
   });
 
+  test("every end that streams came to is counted, and no other", () => {
+    const ends: CallLine["ended"][] = ["done", "done", "truncated", "refused"];
+    const { of, measurements } = measured(calls(40, (i) => ({ ended: ends[i % 4]! })));
+    expect(of("streams_done")).toMatchObject({ value: 20, n: 40, unit: "1" });
+    expect(of("streams_refused")?.value).toBe(10);
+    expect(measurements.filter(({ name }) => name.startsWith("streams_"))).toHaveLength(3);
+  });
+
   test("with too few samples has no interval, and n says so", () => {
     const few = measured(calls(367)).of("latency_ms_p99");
     expect(few).toMatchObject({ low: null, high: null, n: 367 });

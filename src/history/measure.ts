@@ -2,6 +2,7 @@
  * Folds the lines of one stage into what is told about it in numbers: its summary and its measurements by the names of
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
+import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { Histogram } from "./histogram.ts";
 import { type CallLine, classOf, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
@@ -38,6 +39,7 @@ export class StageMeasure {
   readonly #firstEvent = new Histogram();
   readonly #gaps = new Histogram();
   readonly #fromSent = { latency: new Histogram(), refusal: new Histogram(), firstEvent: new Histogram() };
+  readonly #ends = new Map<StreamEnd, number>();
   /** First attempts of arrivals, their retries, and what was sent beside them. */
   readonly #made = { first: 0, retries: 0, mints: 0 };
   #firstIntendedUs = Number.POSITIVE_INFINITY;
@@ -69,6 +71,7 @@ export class StageMeasure {
     if (line.unscheduled === "mint") this.#made.mints += 1;
     else if (line.attempt > 0) this.#made.retries += 1;
     else if (line.unscheduled === undefined) this.#made.first += 1;
+    if (line.ended !== undefined) this.#ends.set(line.ended, (this.#ends.get(line.ended) ?? 0) + 1);
     if (kind === "answered") this.#answered(line);
     // `edge` answers were written by something before the API and say nothing about it.
     if (kind === "refused" && !line.outcome.startsWith("edge")) {
@@ -92,7 +95,10 @@ export class StageMeasure {
   }
 
   end(): StageMeasured {
-    return { summary: this.#summary(), measurements: [...this.#rates(), ...this.#times(), ...this.#fairness()] };
+    return {
+      summary: this.#summary(),
+      measurements: [...this.#rates(), ...this.#times(), ...this.#streams(), ...this.#fairness()],
+    };
   }
 
   #summary(): StageSummary {
@@ -152,6 +158,15 @@ export class StageMeasure {
       ...this.#quantiles("refusal_from_sent_ms", this.#fromSent.refusal, ["p50", "p99"]),
       ...this.#quantiles("ttfe_from_sent_ms", this.#fromSent.firstEvent, ["p50", "p99"]),
     ];
+  }
+
+  /** How streams ended, each end that was seen; those that were refused are ends as well. */
+  #streams(): Measurement[] {
+    const all = [...this.#ends.values()].reduce((sum, n) => sum + n, 0);
+    return STREAM_ENDS.flatMap((end) => {
+      const n = this.#ends.get(end) ?? 0;
+      return n === 0 ? [] : [this.#plain(`streams_${end}`, n, "1", all)];
+    });
   }
 
   #fairness(): Measurement[] {

@@ -98,7 +98,7 @@ describe("a quantile", () => {
     const streams = times(30, (at) => ({
       route: "chat.control",
       ended: "done",
-      first_us: (at + 1) * 1000,
+      first_event_us: (at + 1) * 1000,
       tookMs: 900,
     }));
     const got = judged("ttfe_p50<=100ms", [...streams, ...times(30, () => ({ tookMs: 5_000 }))]);
