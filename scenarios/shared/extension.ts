@@ -10,6 +10,11 @@ import type { Answer, Outgoing } from "./answer.ts";
 /** Whether this k6 has our extension, or the community's of the same name. */
 export const hasAdditions = typeof (sse as { lease?: unknown }).lease === "function";
 
+// An older build of ours would neither wait for a call's moment nor time it as the history means it.
+if (hasAdditions && typeof (sse as { waitUntil?: unknown }).waitUntil !== "function") {
+  throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
+}
+
 export const sendByExtension = (outgoing: Outgoing): Answer => {
   const { abortAfterEvents, slowReadMs, stream, timeouts, charges, body } = outgoing;
   const params: SseParams = {

@@ -134,6 +134,7 @@ export class StageMeasure {
     const { first, retries, mints } = this.#made;
     const rates = [this.#plain("achieved_rate", achieved, "1/s", first)];
     if (offered !== undefined && offered > 0) {
+      rates.push(this.#plain("offered_rate", offered, "1/s", first));
       rates.push(this.#plain("rate_error", achieved / offered - 1, "ratio", first));
     }
     return [

@@ -33,6 +33,7 @@ export const notJudgedSection = (run: RunDocument): Markup => {
 /** By the name without its quantile. */
 const WORDS: Readonly<Record<string, string>> = {
   achieved_rate: "first attempts per second",
+  offered_rate: "arrivals of the schedule per second",
   rate_error: "rate sent over rate offered, less 1",
   latency_ms: "from when a call should have left to the end of its answer",
   first_attempts: "calls that the schedule asked for and that left",
@@ -56,7 +57,10 @@ const WORDS: Readonly<Record<string, string>> = {
   capacity_rps: "highest rate inside the objective",
 };
 
-const wordsOf = (name: string): string => WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "";
+const wordsOf = (name: string): string =>
+  name.startsWith("streams_")
+    ? "streams that came to this end"
+    : (WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "");
 
 const measurementRow = (m: Measurement): Markup =>
   html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;

@@ -13,10 +13,11 @@ import type { Claim, StageSummary } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage, ofCutOffStage } from "../../invariants/judge-stage.ts";
+import { countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { type Profile, profileCalls, profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
+import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Reach, Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { disturb, disturbanceMissing } from "../disturbances/disturb.ts";
@@ -139,16 +140,19 @@ const play = async (
   }
 };
 
+/** What was offered are the arrivals of the seed, not their expected number; the time that calls took to end is no part of the schedule. */
 const measured = (
   plan: LoadStage,
   ordered: readonly Line[],
-  { driven, profile, durationMs }: { driven: Driven; profile: Profile; durationMs: number },
+  { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
 ) => {
+  const { profile, arrivals, seed } = job;
   const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
+  const scheduledMs = Math.min(driven.scheduledMs, profileDurationS(profile) * 1000);
   return measureStage(ordered, {
     ...{ stage: plan.name, durationMs },
     ...(isWhole
-      ? { offeredRatePerS: profileCalls(profile) / profileDurationS(profile), scheduledMs: driven.scheduledMs }
+      ? { offeredRatePerS: countArrivals(profile, arrivals, seed) / profileDurationS(profile), scheduledMs }
       : {}),
   });
 };
@@ -211,7 +215,7 @@ export const playLoadStage = async (
     ...(await readWitnesses(deployment, idRun, context.signal)),
   };
   const ordered = inOrder(lines);
-  const { summary, measurements } = measured(plan, ordered, { driven, profile, durationMs });
+  const { summary, measurements } = measured(plan, ordered, { driven, job, durationMs });
   const seen = observedStage(plan.name, before, await observe(deployment));
   const problems = [...driven.problems, ...disturbed.problems];
   const claims = judged(plan, facts, ordered, { problems, notes: disturbed.notes, reach, summary }, replay);
