@@ -84,7 +84,7 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
     ["poisson", constant(50, 1)],
     ["poisson", ramp(0, 100, 1)],
     ["poisson", spike(40, 5, 1)],
-  ] as const)("intended moments are those of the schedule: %s, $name", async (arrivals, profile) => {
+  ] as const)("intended moments are those of the schedule: %s, case %#", async (arrivals, profile) => {
     const { lines, problems } = await run("catalog-reads", profile, { arrivals });
     expect(problems).toEqual([]);
     const wantedUs = arrivalTimesUs(profile, arrivals, 1);
