@@ -148,12 +148,14 @@ const measured = (
 ) => {
   const { profile, arrivals, seed } = job;
   const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
-  const scheduledMs = Math.min(driven.scheduledMs, profileDurationS(profile) * 1000);
+  const offered = countArrivals(profile, arrivals, seed);
+  const made = ordered.filter((line) => line.type === "call" && line.attempt === 0 && line.unscheduled === undefined);
+  const wholeMs = profileDurationS(profile) * 1000;
+  // The last arrival may come long before the end of the schedule, and a driver may be done with it then.
+  const scheduledMs = made.length >= offered ? wholeMs : Math.min(driven.scheduledMs, wholeMs);
   return measureStage(ordered, {
     ...{ stage: plan.name, durationMs },
-    ...(isWhole
-      ? { offeredRatePerS: countArrivals(profile, arrivals, seed) / profileDurationS(profile), scheduledMs }
-      : {}),
+    ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
   });
 };
 
