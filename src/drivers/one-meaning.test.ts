@@ -4,8 +4,9 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { describe, expect, type TestContext, test } from "vitest";
 import { wallUs } from "../client/clock.ts";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure.ts";
@@ -29,6 +30,7 @@ type DriverName = (typeof DRIVERS)[number];
 const SEED = 5;
 /** Two processes of one host read one clock, each tied to it once at its start. */
 const CLOCKS_US = 2_000;
+const CALM_MS = 50;
 
 const targetOf = (url: string): Target => ({
   schema: "floodgate/target@1",
@@ -40,7 +42,7 @@ const targetOf = (url: string): Target => ({
   })),
 });
 
-type Played = { lines: CallLine[]; noted: Map<string, Noted>; epochUs: number };
+type Played = { lines: CallLine[]; noted: Map<string, Noted>; epochUs: number; hostLagMs: number };
 
 /** `arrivals` are Poisson's. */
 const play = async (
@@ -50,6 +52,8 @@ const play = async (
   stub: Partial<TimingOptions>,
 ): Promise<Played> => {
   const server = await startTimingStub(stub);
+  const loopDelay = monitorEventLoopDelay({ resolution: 5 });
+  loopDelay.enable();
   try {
     const target = targetOf(server.url);
     const lines: CallLine[] = [];
@@ -65,8 +69,14 @@ const play = async (
     }
     const noted = await server.noted();
     expect(noted).toHaveLength(lines.length);
-    return { lines, noted: new Map(noted.map((note) => [note.id, note])), epochUs: job.epochUs };
+    return {
+      lines,
+      noted: new Map(noted.map((note) => [note.id, note])),
+      epochUs: job.epochUs,
+      hostLagMs: loopDelay.percentile(99) / 1e6,
+    };
   } finally {
+    loopDelay.disable();
     await server.close();
   }
 };
@@ -104,13 +114,24 @@ const checkSchedule = ({ lines }: Played, profile: Profile): void => {
   expect(byNumber.map((line) => [numberOf(line), line.intended_us - zeroUs])).toEqual(wantedUs.map((us, k) => [k, us]));
 };
 
+/**
+ * Orders hold however busy this machine is; shares and ratios only where nobody was starved of it. By our own event loop, and
+ * not by what the driver says of itself: a driver that booked the target's time as its lag must not be excused by it. Where it
+ * was busy the test is skipped, aloud, after the orders have been looked at.
+ */
+const onCalmMachine = (skip: TestContext["skip"], ...played: Played[]): void => {
+  const lagMs = Math.max(...played.map(({ hostLagMs }) => hostLagMs));
+  skip(lagMs > CALM_MS, `this machine held our event loop back by ${Math.round(lagMs)} ms`);
+};
+
 describe.each(DRIVERS)("the times of %s", (driver) => {
-  test("of plain calls, by the server's own notes and the schedule", async () => {
+  test("of plain calls, by the server's own notes and the schedule", async ({ skip }) => {
     // Long enough for each VU of k6, which has connections of its own, to make a second call.
     const profile = constant(100, 2);
     const played = await play(driver, "catalog-reads", profile, { delayMs: 30 });
     checkAgainst(played);
     checkSchedule(played, profile);
+    onCalmMachine(skip, played);
     const { lines, noted, epochUs } = played;
     // First bytes are noted when they come, not when the whole answer has been read and thought about.
     const behind = (line: CallLine): number => line.first_us! - (noted.get(line.id)!.headUs - epochUs);
@@ -121,20 +142,23 @@ describe.each(DRIVERS)("the times of %s", (driver) => {
     expect(figure(lines, "latency_ms_p50")).toBeGreaterThanOrEqual(figure(lines, "latency_from_sent_ms_p50"));
   });
 
-  test("of streams: the head, the first event and every gap", async () => {
+  test("of streams: the head, the first event and every gap", async ({ skip }) => {
     const profile = constant(40, 1);
     const played = await play(driver, "chat-past-capacity", profile, { delayMs: 20, eventMs: 40 });
     checkAgainst(played);
     checkSchedule(played, profile);
     const { lines } = played;
     expect(share(lines, ({ ended, events }) => ended === "done" && events === EVENTS + 1)).toBe(1);
+    onCalmMachine(skip, played);
     // The head comes 20 ms after the call, the first event 40 ms after that.
     expect(share(lines, (line) => line.first_event_us! - line.first_us! > 20_000)).toBeGreaterThan(0.8);
     expect(figure(lines, "event_gap_ms_p50")).toBeGreaterThan(20);
     expect(figure(lines, "ttfe_ms_p50")).toBeGreaterThan(59);
   });
 
-  test("of a server that stands still: the wait of each call counts from when it should have left", async () => {
+  test("of a server that stands still: the wait of each call counts from when it should have left", async ({
+    skip,
+  }) => {
     const stallMs = 1_000;
     const profile = constant(100, 2);
     const played = await play(driver, "catalog-reads", profile, { delayMs: 1, stallMs, stallAt: 20 });
@@ -142,15 +166,16 @@ describe.each(DRIVERS)("the times of %s", (driver) => {
     checkSchedule(played, profile);
     const { lines, noted, epochUs } = played;
     const fromUs = [...noted.values()][19]!.cameUs - epochUs;
-    const during = lines.filter(({ intended_us: us }) => us > fromUs && us < fromUs + stallMs * 1000);
-    expect(during.length).toBeGreaterThan(60);
     // Nobody was answered before the stall was over, and the generator sent on meanwhile.
+    const during = lines.filter(({ intended_us: us }) => us > fromUs && us < fromUs + stallMs * 1000);
     const restUs = ({ intended_us }: CallLine): number => fromUs + stallMs * 1000 - intended_us;
-    expect(share(during, (line) => line.done_us - line.intended_us >= restUs(line) - CLOCKS_US)).toBe(1);
+    expect(during.every((line) => line.done_us - line.intended_us >= restUs(line) - CLOCKS_US)).toBe(true);
+    onCalmMachine(skip, played);
+    expect(during.length).toBeGreaterThan(60);
     expect(share(during, (line) => line.started_us < fromUs + stallMs * 1000)).toBeGreaterThan(0.7);
   });
 
-  test("of a full accept queue: it is the target's time, and no lag of the generator", async () => {
+  test("of a full accept queue: it is the target's time, and no lag of the generator", async ({ skip }) => {
     const stallMs = 1_500;
     const played = await play(driver, "catalog-reads", constant(60, 2), {
       delayMs: 1,
@@ -159,6 +184,7 @@ describe.each(DRIVERS)("the times of %s", (driver) => {
       backlog: 2,
     });
     checkAgainst(played);
+    onCalmMachine(skip, played);
     const slow = played.lines.filter((line) => line.connect_us - line.started_us > 500_000);
     expect(slow.length).toBeGreaterThan(5);
     for (const line of slow) {
@@ -171,7 +197,7 @@ describe.each(DRIVERS)("the times of %s", (driver) => {
 });
 
 describe.skipIf(DRIVERS.length < 2)("both drivers", () => {
-  test("say the same of the same calls", async () => {
+  test("say the same of the same calls", async ({ skip }) => {
     const profile = constant(50, 1);
     const stub = { delayMs: 40, eventMs: 40 };
     const [one, other] = [
@@ -181,13 +207,14 @@ describe.skipIf(DRIVERS.length < 2)("both drivers", () => {
     const steps = ({ lines }: Played) =>
       [...lines].sort((a, b) => numberOf(a) - numberOf(b)).map(({ org, route, facts }) => ({ org, route, facts }));
     expect(steps(other)).toEqual(steps(one));
+    const names = (lines: CallLine[]) => measureStage(lines, { stage: "s" }).measurements.map(({ name }) => name);
+    expect(names(other.lines)).toEqual(names(one.lines));
+    onCalmMachine(skip, one, other);
     // Each has 40 ms of the server's own in it at the least; what a driver adds is less than that.
     for (const name of ["latency_ms_p50", "ttfe_ms_p50", "event_gap_ms_p50", "latency_from_sent_ms_p50"]) {
       const ratio = figure(other.lines, name) / figure(one.lines, name);
       expect(ratio, name).toBeGreaterThan(0.6);
       expect(ratio, name).toBeLessThan(1 / 0.6);
     }
-    const names = (lines: CallLine[]) => measureStage(lines, { stage: "s" }).measurements.map(({ name }) => name);
-    expect(names(other.lines)).toEqual(names(one.lines));
   });
 });
