@@ -154,7 +154,8 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
     const before = folders();
     let during: string[] | undefined;
     stub.instead = () => {
-      if (stub.asked.length === 100) {
+      // Looked at again with each call: a k6 that a busy machine made late sends many at once.
+      if (stub.asked.length >= 100 && during?.includes("handover.json") !== false) {
         during = folders()
           .filter((name) => !before.includes(name))
           .flatMap((name) => readdirSync(join(tmpdir(), name)));
