@@ -105,7 +105,8 @@ describe.skipIf(!existsSync(binary))("the lease of the k6 driver", () => {
 
   test("no second holds more calls than the rate and a twentieth", async () => {
     const { lines } = await run("catalog-reads", 100, { maxPerS: 40 }, { vus: 200 });
-    const sent = lines.map(({ sent_us }) => sent_us).sort((a, b) => a - b);
+    // The lease lets them go at that rate; connections that a busy machine is slow to make bunch them afterwards.
+    const sent = lines.map(({ started_us }) => started_us).sort((a, b) => a - b);
     expect(sent.length).toBeGreaterThan(40);
     const most = Math.max(...sent.map((from) => sent.filter((at) => at >= from && at < from + 1e6).length));
     expect(most).toBeLessThanOrEqual(42);
