@@ -1,5 +1,5 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { Command, Option } from "commander";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { EXIT } from "../run/exit-codes.ts";
@@ -11,6 +11,7 @@ import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import type { Target } from "../target/target.ts";
 import { PROFILES } from "../workload/load-profiles.ts";
+import { readAccessLog } from "../workload/trace.ts";
 import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
 import { wrapped } from "./findings-text.ts";
@@ -36,12 +37,33 @@ type LoadOptions = TargetOptions & {
 const list = (): string =>
   SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
 
+/** A load profile by its name, or an access log to be replayed: of it nothing is kept but when calls came. */
+const profileOf = (wanted: string | undefined): Pick<ScenarioWish, "loadProfile" | "replayOfMs"> => {
+  if (wanted === undefined) return {};
+  if (wanted in PROFILES) return { loadProfile: wanted };
+  const names = Object.keys(PROFILES).join(", ");
+  if (!existsSync(wanted) || !statSync(wanted).isFile()) {
+    throw new CommandError(
+      EXIT.usage,
+      `--profile: expected one of ${names}, or an access log; there is no file ${wanted}`,
+    );
+  }
+  const { atMs, skipped } = readAccessLog(readFileSync(wanted, "utf8"));
+  if (atMs.length < 2) {
+    throw new CommandError(
+      EXIT.usage,
+      `--profile ${wanted}: expected an access log with a time in each line; got ${atMs.length} lines with one and ${skipped} without`,
+    );
+  }
+  return { replayOfMs: atMs };
+};
+
 const wishOf = (options: LoadOptions): ScenarioWish => ({
   ...(options.driver === undefined ? {} : { driver: options.driver }),
   ...(options.rate === undefined ? {} : { ratePerS: options.rate }),
   ...(options.duration === undefined ? {} : { durationS: options.duration }),
   ...(options.arrivals === undefined ? {} : { arrivals: options.arrivals }),
-  ...(options.profile === undefined ? {} : { loadProfile: options.profile }),
+  ...profileOf(options.profile),
   ...(options.segments === undefined ? {} : { segments: options.segments }),
 });
 
@@ -143,7 +165,10 @@ export const loadCommand = (): Command =>
       .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
       .option("--duration <length>", "such as 15s or 2m", seconds)
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
-      .addOption(new Option("--profile <name>", "how the rate runs over time").choices(Object.keys(PROFILES)))
+      .option(
+        "--profile <name>",
+        `how the rate runs over time: ${Object.keys(PROFILES).join(", ")}; or an access log to be replayed`,
+      )
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")

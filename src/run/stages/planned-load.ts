@@ -10,6 +10,7 @@ import {
   scaleProfile,
 } from "../../workload/load-profiles.ts";
 import type { ProfileWish, Reach, Story } from "../../workload/story.ts";
+import { traceProfile } from "../../workload/trace.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 /** Sessions are minted and refusals retried beside the schedule. */
@@ -44,6 +45,18 @@ const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileW
     ? { all: plan.reaches, oneOf: [], beyond: [] }
     : story.reaches(view, wish);
 
+/** Of a log the rate and the length are its own, unless the user wishes others. */
+const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
+  if (replayOfMs !== undefined) {
+    return traceProfile(replayOfMs, {
+      ...(ratePerS === undefined ? {} : { ratePerS }),
+      ...(durationS === undefined ? {} : { durationS }),
+    });
+  }
+  const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
+  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+};
+
 /** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
 export const plannedLoad = (
   plan: LoadStage,
@@ -54,8 +67,7 @@ export const plannedLoad = (
   const wish = wishOf(plan, given.maxPerS);
   const own = story.profile(view, wish);
   if (own === null) return null;
-  const shape = plan.loadProfile === undefined ? undefined : PROFILES[plan.loadProfile];
-  const wanted = shape === undefined ? own : shape(plan.ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+  const wanted = wantedProfile(plan, own);
   const most = wish.maxPerS ?? Number.POSITIVE_INFINITY;
   const peak = profilePeakPerS(wanted);
   const profile = peak > most ? scaleProfile(wanted, most / peak) : wanted;
