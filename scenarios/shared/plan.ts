@@ -158,7 +158,9 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
         summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],
         scenarios: {
           [story.name.replaceAll("-", "_")]: executorFor({
-            ...{ profile, arrivals, gracefulStopMs: TIMEOUTS.callMs },
+            profile,
+            arrivals,
+            gracefulStopMs: TIMEOUTS.callMs,
             vus: vusFor(profile, view.limits, restMs(story, seed, view)),
           }),
         },

@@ -40,7 +40,7 @@ const list = (): string =>
 /** A load profile by its name, or an access log to be replayed: of it nothing is kept but when calls came. */
 const profileOf = (wanted: string | undefined): Pick<ScenarioWish, "loadProfile" | "replayOfMs"> => {
   if (wanted === undefined) return {};
-  if (wanted in PROFILES) return { loadProfile: wanted };
+  if (Object.hasOwn(PROFILES, wanted)) return { loadProfile: wanted };
   const names = Object.keys(PROFILES).join(", ");
   if (!existsSync(wanted) || !statSync(wanted).isFile()) {
     throw new CommandError(

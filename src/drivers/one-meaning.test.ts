@@ -37,7 +37,10 @@ const targetOf = (url: string): Target => ({
   base_url: url,
   limits: { slots: 512, service_ms: 200, global_in_flight: 512 },
   tenants: Array.from({ length: 4 }, (_, k) => ({
-    ...{ org: `org_t${k}`, tier: "Pro" as const, limit: 1000, server: { key: `svc_sk_live_t${k}` } },
+    org: `org_t${k}`,
+    tier: "Pro" as const,
+    limit: 1000,
+    server: { key: `svc_sk_live_t${k}` },
     publishable: { key: `svc_pk_live_t${k}`, origin: "https://t.example" },
   })),
 });
@@ -58,8 +61,15 @@ const play = async (
     const target = targetOf(server.url);
     const lines: CallLine[] = [];
     const job = {
-      ...{ stage: "s", idPrefix: `r-${driver}`, seed: SEED, profile, arrivals: "poisson" as const, target },
-      ...{ view: viewOf(target), epochUs: wallUs(), timeouts: { callMs: 20_000 } },
+      stage: "s",
+      idPrefix: `r-${driver}`,
+      seed: SEED,
+      profile,
+      arrivals: "poisson" as const,
+      target,
+      view: viewOf(target),
+      epochUs: wallUs(),
+      timeouts: { callMs: 20_000 },
     };
     const common = { secrets: createSecrets("."), onLine: (line: CallLine) => void lines.push(line) };
     if (driver === "open-loop") await runOpenLoop({ job: { ...job, story }, ...common });

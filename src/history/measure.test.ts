@@ -89,8 +89,12 @@ describe("latency", () => {
 
   test("of streams: to the first event from the moment it should have left, and every gap but a slow reader's", () => {
     const streamed = (i: number): Partial<CallLine> => ({
-      ...{ route: "chat.control", ended: "done", events: 3, intended_us: i * 10_000 - 1_000 },
-      ...{ first_event_us: i * 10_000 + 4_000, gaps_us: [20_000, 40_000] },
+      route: "chat.control",
+      ended: "done",
+      events: 3,
+      intended_us: i * 10_000 - 1_000,
+      first_event_us: i * 10_000 + 4_000,
+      gaps_us: [20_000, 40_000],
       ...(i === 0 ? { slow_reader: true as const, gaps_us: [900_000] } : {}),
     });
     const { of } = measured(calls(10, streamed));
@@ -108,7 +112,7 @@ describe("latency", () => {
       call(2, { ended: "truncated", events: 2, first_event_us: 25_000 }),
       call(3, { ended: "closed_by_client", aborted: true, events: 2, first_event_us: 35_000 }),
       call(4, { ended: "done", events: 3, first_event_us: 45_000 }),
-      call(5, { ended: "eof", events: 3 }),
+      call(5, { ended: "eof", events: 3, first_event_us: 55_000 }),
     ]);
     expect(of("latency_ms_p50")?.n).toBe(2);
     expect(of("refusal_ms_p50")).toBeUndefined();

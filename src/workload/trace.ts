@@ -38,7 +38,7 @@ const isoMs = (line: string): number | null => {
   return Number.isNaN(ms) ? null : ms;
 };
 
-/** Seconds, milliseconds, microseconds or nanoseconds since 1970, told by their size. */
+/** Seconds, milliseconds, microseconds or nanoseconds since 1970, by their size. */
 const numberMs = (value: number): number | null => {
   if (!(value > 1e8)) return null;
   if (value < 1e11) return value * 1000;
