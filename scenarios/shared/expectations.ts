@@ -101,7 +101,7 @@ export const thresholdsOf = (
   return thresholds;
 };
 
-/** Only the first answers of each kind of surprise are written out, by each VU. */
+/** So many answers that were not expected are written out by each VU; all of them are counted. */
 const WARNED_MAX = 2;
 
 type Counting = {

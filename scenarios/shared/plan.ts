@@ -4,7 +4,7 @@ import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { viewOf } from "../../src/workload/callers/view-of-target.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
-import { executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
+import { DROPPED_MAX, executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
 import type { Lease } from "../../src/workload/lease.ts";
 import { leaseShare } from "../../src/workload/lease-share.ts";
 import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
@@ -23,9 +23,6 @@ export type Plan = {
   target: string;
   expected: Expected;
 };
-
-/** More dropped iterations than this share put the load in doubt. */
-const DROPPED_MAX = 0.001;
 
 const UNIT_S: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3600 };
 

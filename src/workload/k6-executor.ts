@@ -66,3 +66,6 @@ export const executorFor = (profile: Profile, vus: number, gracefulStopMs: numbe
  */
 export const k6ScheduleUs = (profile: Profile): number[] =>
   arrivalTimesUs(profile, "uniform", 0).slice(isFlat(profile) ? 0 : 1);
+
+/** More dropped iterations than this share put a load by k6 in doubt. */
+export const DROPPED_MAX = 0.001;

@@ -2,16 +2,15 @@
  * What a k6 run amounts to: the lines that its scenario printed, k6's own counts, and what puts the two in doubt. k6 ends
  * with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
  */
+
 import { readFile } from "node:fs/promises";
 import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
+import { DROPPED_MAX } from "../../workload/k6-executor.ts";
 import { isUnit, type Lease, spentSentence } from "../../workload/lease.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 import { lineFrom, mintLineFrom, type Reading } from "./lines.ts";
-
-/** More dropped iterations than this share put the load in doubt. */
-const DROPPED_MAX = 0.001;
 
 type Summary = { metrics?: Record<string, { values?: { count?: number } } | undefined> };
 

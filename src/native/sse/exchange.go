@@ -37,7 +37,7 @@ type exchange struct {
 
 	granted  bool        // the ledger let it leave
 	left     atomic.Bool // its head was written
-	watchdog *watchdog
+	timeouts *timeouts
 	end      end
 	err      error
 	sentAt   time.Time // zero when nothing was sent
@@ -88,8 +88,8 @@ func (x *exchange) run(parent context.Context) {
 	defer func() { x.ledger.came(x.request.charges, x.outcome()) }()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { x.left.Store(true) }})
 	x.sentAt = time.Now()
-	x.watchdog = newWatchdog(cancel, x.request, x.sentAt)
-	defer x.watchdog.stop()
+	x.timeouts = newTimeouts(cancel, x.request, x.sentAt)
+	defer x.timeouts.stop()
 	answer, err := x.state.Transport.RoundTrip(out.WithContext(ctx))
 	if err != nil {
 		x.failed(ctx, err)
@@ -111,9 +111,9 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 	if x.request.jar != nil {
 		x.request.jar.SetCookies(out.URL, answer.Cookies())
 	}
-	x.watchdog.watchBody()
+	x.timeouts.watchBody()
 	if answer.StatusCode != http.StatusOK || !isEventStream(answer.Header.Get("Content-Type")) {
-		x.watchdog.answered()
+		x.timeouts.answered()
 		x.readRefusal(ctx, answer)
 		return
 	}
@@ -121,7 +121,7 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 	x.ledger.opened(x.sentAt)
 	defer func() { x.ledger.closed(x.sentAt, time.Now()) }()
 	if x.client.listens("open") {
-		x.watchdog.handling(func() { x.client.emit("open") })
+		x.timeouts.handling(func() { x.client.emit("open") })
 	}
 	x.readStream(ctx, answer.Body)
 }
@@ -144,7 +144,7 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 		n, err := body.Read(*buffer)
 		readAt = time.Now()
 		if n > 0 {
-			x.watchdog.read(readAt)
+			x.timeouts.read(readAt)
 			if parseErr := parser.Feed((*buffer)[:n], take); parseErr != nil {
 				x.over(endClosed, parseErr)
 				return
@@ -164,7 +164,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	x.events++
 	if x.events == 1 {
 		x.first = at
-		x.watchdog.answered()
+		x.timeouts.answered()
 	} else {
 		x.gaps = append(x.gaps, gap{at, at - x.lastEvent()})
 	}
@@ -172,10 +172,10 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 		x.late++
 	} else if ending := x.request.ending(e.Name); ending != "" {
 		x.end, x.done = ending, at
-		x.watchdog.grace()
+		x.timeouts.grace()
 	}
 	if x.client.listens("event") {
-		x.watchdog.handling(func() { x.client.emitEvent(e) })
+		x.timeouts.handling(func() { x.client.emitEvent(e) })
 	}
 	return !x.client.stopped()
 }
@@ -222,7 +222,7 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	defer readBuffers.Put(buffer)
 	for len(body) < maxRefusalBytes {
 		n, err := answer.Body.Read(*buffer)
-		x.watchdog.read(time.Now())
+		x.timeouts.read(time.Now())
 		body = append(body, (*buffer)[:min(n, maxRefusalBytes-len(body))]...)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
