@@ -25,9 +25,6 @@ export type Plan = {
   expected: Expected;
 };
 
-/** More dropped iterations than this share put the load in doubt. */
-const DROPPED_MAX = 0.001;
-
 const UNIT_S: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3600 };
 
 const numberFrom = (name: string): number | undefined => {
@@ -161,11 +158,10 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
             profile,
             arrivals,
             gracefulStopMs: TIMEOUTS.callMs,
-            vus: vusFor(profile, view.limits, restMs(story, seed, view)),
+            vus: Math.max(segments, vusFor(profile, view.limits, restMs(story, seed, view))),
           }),
         },
         thresholds: thresholdsOf(expected, {
-          droppedMax: Math.ceil(DROPPED_MAX * profileCalls(profile)),
           stopErrorRate: isStopped ? lease.stopErrorRate : undefined,
         }),
         ...(cert === undefined || key === undefined

@@ -15,10 +15,10 @@ export const showPlan = async (request: PlanRequest, json: boolean): Promise<voi
   const minutes = (total.seconds / 60).toFixed(1);
   const budget = Object.entries(target.budget).map(([what, most]) => `${most} ${what}`);
   const isFrom = request.targetFile !== undefined;
-  // Twenty experiments lack the same thing.
+  // Twenty experiments lack the same thing; that each has a name of its own under `faults` stands in `chaos --list`.
   const byLack = Map.groupBy(
     stages.filter(({ lacks }) => lacks.length > 0),
-    ({ lacks }) => lacks.join("; "),
+    ({ lacks }) => [...new Set(lacks.map((lack) => lack.replace(/faults\["[^"]+"\]/, "faults")))].join("; "),
   );
   const lines = [
     `Nothing was sent to ${isFrom ? target.name : "the embedded deployment, nor was it started"}.`,

@@ -11,7 +11,7 @@ import { isFirstOnConnection } from "./fresh-connection.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
 import { codeOf, endOf, isOurs } from "./transport-errors.ts";
 
-/** How long a stream is read on after its terminal event, to catch what should not come. */
+/** How long a stream is read on after its terminal event, to catch what should not come; k6 reads on for 250 ms. */
 const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
 /** undici says so as well where spaces follow the number, which RFC 9112 allows. */

@@ -10,10 +10,10 @@ import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import { lacksOf } from "./admitted-by.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { mayBeRefusalUnder200 } from "./legal-answers.ts";
 import { isAdmitted, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
-import { isReference } from "./reference-platform.ts";
 import { either } from "./walk.ts";
 
 const EXPECTED =

@@ -11,7 +11,7 @@ import type { CallLine, LedgerLine } from "../history/line.ts";
 import { Allowances, capsOf, type Use } from "./allowance.ts";
 import { Charges } from "./charges.ts";
 import { Evidence, type Finding, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./reference-platform.ts";
+import { isReference } from "./is-reference.ts";
 import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "in a month an organization gets at most its allowance of map loads, a paid one five times it";

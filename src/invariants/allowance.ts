@@ -5,10 +5,10 @@
  */
 import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { isReference } from "./is-reference.ts";
 import { meterOf } from "./metered.ts";
 import { isAdmitted, isDefinite, Settling } from "./moments.ts";
 import { Months } from "./months.ts";
-import { isReference } from "./reference-platform.ts";
 import { isUnnamed } from "./shared-deployment.ts";
 
 /** Items 205, 225. */

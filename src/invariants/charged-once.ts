@@ -7,7 +7,7 @@
 import type { LedgerLine } from "../history/line.ts";
 import { Charges, unsettled } from "./charges.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./reference-platform.ts";
+import { isReference } from "./is-reference.ts";
 
 const EXPECTED = "each charge is made once and refunded at most once, and each call is charged at most once";
 

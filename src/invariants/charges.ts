@@ -9,9 +9,9 @@ import type { Meter } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { type Evidence, type Finding, inconclusive } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { meterOf } from "./metered.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
-import { isReference } from "./reference-platform.ts";
 
 type Charged = {
   /** Charges less refunds, by meter. */

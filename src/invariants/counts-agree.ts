@@ -13,8 +13,8 @@ import type { Counts } from "../history/stage-facts.ts";
 import { changesReplicas } from "./capacity-changes.ts";
 import { Charges } from "./charges.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { isDefinite } from "./moments.ts";
-import { isReference } from "./reference-platform.ts";
 import { isUnnamed } from "./shared-deployment.ts";
 import { Sums } from "./sums.ts";
 

@@ -6,8 +6,8 @@
 import { routeOf } from "../contract/routes.ts";
 import { Distribution } from "./distribution.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { isAdmitted } from "./moments.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "the events of a stream come one after another, not all at its end";
 

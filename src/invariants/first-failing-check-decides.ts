@@ -6,10 +6,10 @@
  */
 import type { CallLine } from "../history/line.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { isOthersRefusal, legalAnswers } from "./legal-answers.ts";
 import { isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "every call is answered by the first check that it fails, and admitted only when it fails none";
 

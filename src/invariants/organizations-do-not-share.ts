@@ -15,9 +15,9 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { latestUs, MARK_MARGIN_US } from "./moments.ts";
 import { MostInFlight } from "./most-in-flight.ts";
-import { isReference } from "./reference-platform.ts";
 import { isUnnamed, skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "no organization is shed below its own cap, and each is charged for its own calls alone";

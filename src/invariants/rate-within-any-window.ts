@@ -8,9 +8,9 @@ import { outcomeOf } from "../contract/refusals.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
 import { changesReplicas } from "./capacity-changes.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
 import { RateBound } from "./rate-bound.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "in any window of w seconds a key gets at most burst + rate x w calls admitted";
 

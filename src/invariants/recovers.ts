@@ -10,8 +10,8 @@ import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { wilsonInterval } from "../history/statistics.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./moments.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "from the recovery deadline after a heal on, calls get through the limiter and the key service again";
 

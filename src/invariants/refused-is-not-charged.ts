@@ -5,7 +5,7 @@
  */
 import { Charges, unsettled } from "./charges.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./reference-platform.ts";
+import { isReference } from "./is-reference.ts";
 
 const EXPECTED =
   "charges less refunds are nothing for a refused call, exactly one for a metered call that was admitted";

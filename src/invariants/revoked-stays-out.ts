@@ -4,10 +4,10 @@
  * were open before run on.
  */
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { mayBeRefusalUnder200 } from "./legal-answers.ts";
 import { isAdmitted, isDefinite, Settling } from "./moments.ts";
 import { RecordChanges } from "./record-changes.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "a revoked or expired credential is admitted at most for the revocation budget, and never again";
 

@@ -24,9 +24,9 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { isAdmitted } from "./moments.ts";
 import { OverloadProgress } from "./overload-progress.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "once the caps of all replicas are reached, calls are shed and those admitted are served";
 

@@ -16,9 +16,9 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
 import { MostInFlight } from "./most-in-flight.ts";
-import { isReference } from "./reference-platform.ts";
 import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "a call is shed only when the cap that its subcode names can have been reached";

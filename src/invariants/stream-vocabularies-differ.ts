@@ -6,8 +6,8 @@
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
+import { isReference } from "./is-reference.ts";
 import { isAdmitted } from "./moments.ts";
-import { isReference } from "./reference-platform.ts";
 
 const EXPECTED = "no chat stream uses an event that belongs to another one's vocabulary";
 

@@ -211,11 +211,14 @@ describe("a run on a target file", () => {
     });
     afterEach(() => void server.close());
 
-    test("reports what it says, and a restart under load as a note", async () => {
+    test("reports what it says, and a stage with a restart under load is in doubt", async () => {
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       const document = await play({ observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } } });
       expect(document.measurements.find(({ name }) => name === "observed_restarts")?.value).toBe(2);
-      expect(document.environment.host_notes).toContain("steady-mix: restarts went from 1 to 2");
+      expect(document.claims.find(({ id }) => id === "reached/steady-mix")).toMatchObject({
+        verdict: "inconclusive",
+        reason: expect.stringContaining("restarts of the deployment went from 1 to 2 meanwhile, and not by us"),
+      });
     });
   });
 });

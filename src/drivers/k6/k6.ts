@@ -111,7 +111,7 @@ const handOverFor = async (
     return `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
   }
   const { handOver, environment } = collected;
-  const vus = options.vus ?? vusFor(profile, view.limits, restMs(story, seed, view));
+  const vus = options.vus ?? Math.max(segments, vusFor(profile, view.limits, restMs(story, seed, view)));
   const executor = executorFor({ profile, arrivals, vus, gracefulStopMs: parts.timeouts.callMs });
   const startUs = options.startUs ?? (segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000);
   return {

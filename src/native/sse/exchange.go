@@ -42,7 +42,7 @@ type exchange struct {
 	held      time.Duration // it waited for the ledger's turn
 	startedAt time.Time     // handed to the transport; zero when it was not
 	wire      wire
-	watchdog  *watchdog
+	timeouts  *timeouts
 	end       end
 	err       error
 	status    int
@@ -125,8 +125,8 @@ func (x *exchange) run(parent context.Context) {
 	defer func() { x.ledger.came(x.request.charges, x.outcome()) }()
 	x.startedAt = time.Now()
 	ctx = httptrace.WithClientTrace(ctx, x.wire.trace(x.startedAt))
-	x.watchdog = newWatchdog(cancel, x.request, x.startedAt)
-	defer x.watchdog.stop()
+	x.timeouts = newTimeouts(cancel, x.request, x.startedAt)
+	defer x.timeouts.stop()
 	answer, err := x.state.Transport.RoundTrip(out.WithContext(ctx))
 	if err != nil {
 		x.failed(ctx, err)
@@ -148,9 +148,9 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 	if x.request.jar != nil {
 		x.request.jar.SetCookies(out.URL, answer.Cookies())
 	}
-	x.watchdog.watchBody()
+	x.timeouts.watchBody()
 	if answer.StatusCode != http.StatusOK || !isEventStream(answer.Header.Get("Content-Type")) {
-		x.watchdog.answered()
+		x.timeouts.answered()
 		x.readRefusal(ctx, answer)
 		return
 	}
@@ -158,7 +158,7 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 	x.ledger.opened(x.startedAt)
 	defer func() { x.ledger.closed(x.startedAt, time.Now()) }()
 	if x.client.listens("open") {
-		x.watchdog.handling(func() { x.client.emit("open") })
+		x.timeouts.handling(func() { x.client.emit("open") })
 	}
 	x.readStream(ctx, answer.Body)
 }
@@ -181,7 +181,7 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 		n, err := body.Read(*buffer)
 		readAt = time.Now()
 		if n > 0 {
-			x.watchdog.read(readAt)
+			x.timeouts.read(readAt)
 			if parseErr := parser.Feed((*buffer)[:n], take); parseErr != nil {
 				x.over(endClosed, parseErr)
 				return
@@ -201,7 +201,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	x.events++
 	if x.events == 1 {
 		x.first = at
-		x.watchdog.answered()
+		x.timeouts.answered()
 	} else if len(x.gaps) < gapsKept {
 		x.gaps = append(x.gaps, gap{at, at - x.last})
 	}
@@ -211,10 +211,10 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 		x.late++
 	} else if ending := x.request.ending(e.Name); ending != "" {
 		x.end, x.done = ending, at
-		x.watchdog.grace()
+		x.timeouts.grace()
 	}
 	if x.client.listens("event") {
-		x.watchdog.handling(func() { x.client.emitEvent(e) })
+		x.timeouts.handling(func() { x.client.emitEvent(e) })
 	}
 	if most := x.request.closeAfterEvents; most > 0 && x.events >= most {
 		x.client.closed = true
@@ -272,7 +272,7 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	defer readBuffers.Put(buffer)
 	for len(body) < maxRefusalBytes {
 		n, err := answer.Body.Read(*buffer)
-		x.watchdog.read(time.Now())
+		x.timeouts.read(time.Now())
 		body = append(body, (*buffer)[:min(n, maxRefusalBytes-len(body))]...)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {

@@ -25,8 +25,12 @@ export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): Stage
 
 /** A whole pass of the rules at the most. */
 const VERIFY_CALLS = 1_200;
-const callsOfRules = (plan: VerifyStage, only: readonly string[], target: Target): number =>
-  planVerify(target, chosenRules(only, plan.skip), plan).would_send.calls;
+/** Bursts of those rules are not paced; how long they take depends on the answers. */
+const BURSTS_S = 30;
+const plannedRules = (plan: VerifyStage, only: readonly string[], target: Target) => {
+  const { would_send, takes_s_at_least } = planVerify(target, chosenRules(only, plan.skip), plan);
+  return { seconds: takes_s_at_least + BURSTS_S, calls: would_send.calls };
+};
 /** Of a stage whose rate a ramp has to find. */
 const RATE_UNKNOWN_S = 20;
 const RATE_UNKNOWN_PER_S = 200;
@@ -51,8 +55,11 @@ export const planOfStage = (
   lacks: readonly string[],
 ): PlannedStage => {
   if (plan.kind === "verify") {
-    const calls = plan.only === undefined ? VERIFY_CALLS : callsOfRules(plan, plan.only, target);
-    return { name: plan.name, driver: "verify", seconds: Math.ceil(calls / plan.ratePerS), calls, lacks };
+    const planned =
+      plan.only === undefined
+        ? { seconds: Math.ceil(VERIFY_CALLS / plan.ratePerS), calls: VERIFY_CALLS }
+        : plannedRules(plan, plan.only, target);
+    return { name: plan.name, driver: "verify", ...planned, lacks };
   }
   const { name, driver } = plan;
   if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
