@@ -1,5 +1,5 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { EXIT } from "../run/exit-codes.ts";
@@ -10,14 +10,13 @@ import { closedLoopRefusal } from "../run/stages/closed-loop-stage.ts";
 import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import type { Target } from "../target/target.ts";
-import { PROFILES } from "../workload/load-profiles.ts";
-import { readAccessLog } from "../workload/trace.ts";
 import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
 import { wrapped } from "./findings-text.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { positive, whole } from "./numbers.ts";
+import { PROFILE_NAMES, profileOf } from "./profile-option.ts";
 import { showPlan } from "./show-plan.ts";
 import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
@@ -36,27 +35,6 @@ type LoadOptions = TargetOptions & {
 
 const list = (): string =>
   SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
-
-/** A load profile by its name, or an access log to be replayed: of it nothing is kept but when calls came. */
-const profileOf = (wanted: string | undefined): Pick<ScenarioWish, "loadProfile" | "replayOfMs"> => {
-  if (wanted === undefined) return {};
-  if (Object.hasOwn(PROFILES, wanted)) return { loadProfile: wanted };
-  const names = Object.keys(PROFILES).join(", ");
-  if (!existsSync(wanted) || !statSync(wanted).isFile()) {
-    throw new CommandError(
-      EXIT.usage,
-      `--profile: expected one of ${names}, or an access log; there is no file ${wanted}`,
-    );
-  }
-  const { atMs, skipped } = readAccessLog(readFileSync(wanted, "utf8"));
-  if (atMs.length < 2) {
-    throw new CommandError(
-      EXIT.usage,
-      `--profile ${wanted}: expected an access log with a time in each line; got ${atMs.length} lines with one and ${skipped} without`,
-    );
-  }
-  return { replayOfMs: atMs };
-};
 
 const wishOf = (options: LoadOptions): ScenarioWish => ({
   ...(options.driver === undefined ? {} : { driver: options.driver }),
@@ -165,10 +143,7 @@ export const loadCommand = (): Command =>
       .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
       .option("--duration <length>", "such as 15s or 2m", seconds)
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
-      .option(
-        "--profile <name>",
-        `how the rate runs over time: ${Object.keys(PROFILES).join(", ")}; or an access log to be replayed`,
-      )
+      .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")

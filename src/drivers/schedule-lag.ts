@@ -3,7 +3,7 @@ import { LATE_MS } from "../workload/arrivals.ts";
 
 const CELLS = 10_000;
 
-export type LagMs = { p50: number; p99: number; max: number };
+type LagMs = { p50: number; p99: number; max: number };
 
 export type LagTable = {
   add(lagUs: number): void;

@@ -64,7 +64,7 @@ if (!isMainThread && (workerData as { isTimingStub?: true } | null)?.isTimingStu
   serve(workerData as TimingOptions);
 }
 
-export type TimingStub = { url: string; noted(): Promise<Noted[]>; close(): Promise<void> };
+type TimingStub = { url: string; noted(): Promise<Noted[]>; close(): Promise<void> };
 
 export const startTimingStub = async (options: Partial<TimingOptions> = {}): Promise<TimingStub> => {
   const workerOptions = { delayMs: 20, eventMs: 20, stallMs: 0, stallAt: 0, backlog: 511, ...options };

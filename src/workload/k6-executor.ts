@@ -50,7 +50,7 @@ export const restMs = (story: Story, seed: number, view: TargetView): number => 
   return reading + waiting / LOOKED_AT;
 };
 
-export type K6Play = {
+type K6Play = {
   profile: Profile;
   /** Arrivals of the whole schedule, of all segments. */
   arrivals: number;

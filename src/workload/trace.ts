@@ -4,7 +4,7 @@
  */
 import type { Profile } from "./load-profiles.ts";
 
-export type LogRead = {
+type LogRead = {
   /** Milliseconds since 1970, ascending. */
   readonly atMs: readonly number[];
   /** Lines without a time that could be read. */
@@ -89,7 +89,7 @@ const spread = (atMs: readonly number[]): number[] => {
   });
 };
 
-export type TraceWish = {
+type TraceWish = {
   /** Calls per second on average; the trace's own where it is absent. */
   readonly ratePerS?: number;
   /** Only so much of the replay; all of it where it is absent. */
