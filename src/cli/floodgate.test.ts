@@ -81,7 +81,11 @@ describe("the command line", () => {
     const { code, out } = await run(["run", "nightly", "--target", file, "--dry-run"]);
     expect([code, out]).toEqual([0, expect.stringMatching(/^Nothing was sent to http:\/\/127\.0\.0\.1:1\/v1\./)]);
     expect(out.split("\n").filter((line) => line.length > 80)).toEqual([]);
-    expect(out.match(/Missing:[^.]*toxiproxy/g)).toHaveLength(1);
+    const said = out.replace(/\n/g, " ").match(/Missing: .*?(?=Skipped: |A run would|$)/g) ?? [];
+    const skipped = out.match(/ {2}skipped$/gm) ?? [];
+    expect(said).toContainEqual(expect.stringContaining("toxiproxy"));
+    expect(new Set(said).size).toBe(said.length);
+    expect(said.length).toBeLessThan(skipped.length / 4);
     expect(out).toMatch(/limiter-refused +open-loop +0 +0 {2}skipped/);
   });
 

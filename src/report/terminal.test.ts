@@ -49,6 +49,16 @@ describe("the end of a run in a terminal", () => {
     expect(text.split("\n").length).toBeLessThan(16);
   });
 
+  test("of many reasons for a skip the first are written out, and the rest are counted", () => {
+    const skips = (many: number) =>
+      Array.from({ length: many }, (_, i) => madeClaim(`rule-${i}/s`, { verdict: "skipped", reason: `no role ${i}` }));
+    const shown = (many: number) =>
+      lines(madeRun({ claims: skips(many) }), { folder }).filter((l) => /^SKIPPED/.test(l));
+    expect(shown(9)).toHaveLength(9);
+    expect(shown(20)).toHaveLength(9);
+    expect(shown(20).at(-1)).toBe("SKIPPED      12 more claims for 12 other reasons: see the report");
+  });
+
   test("says in a sentence what the calibration found", () => {
     const text = (run: Parameters<typeof terminalText>[0]): string => lines(run, { folder }).join(" ");
     expect(text(madeRun())).toContain("Calibration: 1 of 2 checks did not hold, so what is about time has no verdict:");

@@ -132,6 +132,24 @@ const groupLines = (
   return body.map((line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line);
 };
 
+/** Reasons for a skip: the first name what matters most, and all are in the report. */
+const SKIPS_SHOWN = 8;
+
+/** What did not pass, by its reasons; of what was skipped the first. */
+const openLines = (open: readonly Claim[], paint: (verdict: ClaimVerdict, text: string) => string): string[] => {
+  const groups = byReason(open);
+  const skipped = groups.filter(([first]) => first?.verdict === "skipped");
+  const left = skipped.length <= SKIPS_SHOWN + 1 ? [] : skipped.slice(SKIPS_SHOWN);
+  const claims = left.flat().length;
+  const word = paint("skipped", WORD.skipped.padEnd(WORD_COLUMNS));
+  return [
+    ...groups.filter((group) => !left.includes(group)).flatMap((group) => groupLines(group, paint)),
+    ...(left.length === 0
+      ? []
+      : [`${word}${counted(claims, "more claim")} for ${left.length} other reasons: see the report`]),
+  ];
+};
+
 export const terminalText = (run: RunDocument, options: TerminalOptions): string => {
   const paint = (verdict: ClaimVerdict, text: string): string =>
     options.colour === true ? `\u001b[${PAINT[verdict]}m${text}\u001b[0m` : text;
@@ -150,7 +168,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   const lines = [
     paint(run.verdict, word) + title,
     ...wrap(whyOf(run)),
-    ...(open.length === 0 ? [] : ["", ...byReason(open).flatMap((group) => groupLines(group, paint))]),
+    ...(open.length === 0 ? [] : ["", ...openLines(open, paint)]),
     "",
     ...wrap(`${verdicts} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
     ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),

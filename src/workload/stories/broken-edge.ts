@@ -29,7 +29,7 @@ export const brokenEdge = storyOf({
   },
   plan: (_seed, i, view) => {
     const caller = callersOf(view)(Math.floor(i / 3));
-    const isMetered = view.permits.quotaBurn && view.tiles === true && caller.kind === "server";
+    const isMetered = view.permits.quotaBurn && view.mapLoads === true && caller.kind === "server";
     const routes = ["chat.control", isMetered ? "maps.loads" : "design.themes", "design.styles"] as const;
     return [callAs(view, i, caller, { route: routes[i % 3] ?? "design.styles" })];
   },
