@@ -87,10 +87,10 @@ describe("what a k6 run amounts to", () => {
     const mint: PrintedMint = {
       type: "mint",
       id: "r.s.c-v3s1",
-      of: "org_a",
+      of: "tenant:org_a/server",
       product: "tile",
       ...sent(EPOCH_US + 7_000),
-    } as PrintedMint;
+    };
     const { lines, problems } = read([call(0, 0), mint]);
     expect(problems).toEqual([]);
     expect(lines[1]).toMatchObject({ id: "r.s.c-v3s1", intended_us: 7_000, started_us: 7_000, unscheduled: "mint" });
