@@ -4,6 +4,7 @@
  * only makes calls slower explains a claim that failed, and nobody passes because of it. Claims about anything but time are
  * never touched. Each rule states its threshold and where that comes from.
  */
+import { calibrationDoubts } from "./calibration-checks.ts";
 import type { HostFacts, StageHost } from "./stage-host.ts";
 
 /** What a claim about time hangs on. */
@@ -105,7 +106,7 @@ export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
   const ofOthers = others === null ? 0 : others / cores;
   return {
     always: [
-      ...stage.calibration,
+      ...calibrationDoubts(stage.calibration, about.limitMs),
       ...stage.generator,
       ...scheduleDoubts(stage, about),
       ...(host === null ? [] : generatorDoubts(host, about.limitMs)),
