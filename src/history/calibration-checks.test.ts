@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { exponential } from "../workload/random.ts";
-import { calibrationChecks, calibrationDoubts, failedChecks } from "./calibration-checks.ts";
+import { calibrationChecks, failedChecks } from "./calibration-checks.ts";
 import type { CalibrationPlay, Stamp } from "./calibration-play.ts";
 import type { CallLine } from "./line.ts";
+import { calibrationDoubts } from "./time-doubts.ts";
 
 const RATE = 240;
 const CEILING = 720;

@@ -177,31 +177,6 @@ export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   }));
 };
 
-const NAMED_MAX = 3;
-const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
-
 /** The checks of a driver that did not hold; none where all did, or none was made. */
 export const failedChecks = (checks: readonly Calibration[], driver: string): Calibration[] =>
   checks.filter(({ name, verdict }) => verdict !== "pass" && name.startsWith(`${driver}: `));
-
-/** Against a limit of seconds, an error of a tenth of it changes nothing (as in history/time-doubts.ts). */
-const OFF_OF_LIMIT = 0.1;
-/** How far a call may leave from its moment before its stage says so itself (history/time-doubts.ts). */
-const LATE_MS = 5;
-
-const matters = ({ name, truth, measured, unit }: Calibration, limitMs: number): boolean => {
-  if (unit === "ms") return Math.abs(measured - truth) > OFF_OF_LIMIT * limitMs;
-  // Moments that are a little off make another shape; against a limit that is far above them that is nothing.
-  return !name.includes(": arrivals, ") || OFF_OF_LIMIT * limitMs < LATE_MS;
-};
-
-/** What checks that failed mean for a claim that compares with a time (`limitMs`), as sentences. */
-export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
-  const failed = checks.filter((check) => matters(check, limitMs));
-  const named = failed.slice(0, NAMED_MAX).map(({ name, truth, measured, unit }) => {
-    const of = unit === "ratio" || unit === "1" ? "" : ` ${unit}`;
-    return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
-  });
-  const more = failed.length - named.length;
-  return failed.length === 0 ? [] : [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`];
-};

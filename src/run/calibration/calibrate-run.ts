@@ -1,5 +1,6 @@
 /** The calibration as the first thing that a run does: its processes are in the run's hands, its checks in the run's document. */
-import { calibrationDoubts, failedChecks } from "../../history/calibration-checks.ts";
+import { failedChecks } from "../../history/calibration-checks.ts";
+import { calibrationDoubts } from "../../history/time-doubts.ts";
 import type { RunContext } from "../run-context.ts";
 import { calibrate } from "./calibrate.ts";
 import type { CalibrationPlan } from "./calibration-plan.ts";
