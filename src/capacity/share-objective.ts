@@ -10,6 +10,8 @@ export type ShareObjective = {
   readonly limit: number;
   /** Speaks of time, not of answers. */
   readonly isTime: boolean;
+  /** The time that it compares with, in milliseconds. */
+  readonly limitMs?: number;
   /** `null`: the objective does not speak of this call. */
   isBad(line: CallLine): boolean | null;
   /** The objective's value over these calls, to be read in a table. */
@@ -28,6 +30,7 @@ export const shareObjective = (objective: Objective): ShareObjective => {
     text,
     limit: kind === "time" ? 1 - objective.quantile : limit,
     isTime: kind === "time",
+    ...(kind === "time" ? { limitMs: limit } : {}),
     // The judge of many calls, asked about one.
     isBad: (line) => {
       const verdict = judgeObjectives([objective], [line])[0];

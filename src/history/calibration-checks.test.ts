@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { exponential } from "../workload/random.ts";
-import { calibrationChecks, calibrationDoubts } from "./calibration-checks.ts";
+import { calibrationChecks, failedChecks } from "./calibration-checks.ts";
 import type { CalibrationPlay, Stamp } from "./calibration-play.ts";
 import type { CallLine } from "./line.ts";
+import { calibrationDoubts } from "./time-doubts.ts";
 
 const RATE = 240;
 const CEILING = 720;
@@ -110,7 +111,7 @@ describe("a calibration", () => {
         "calls, one to one",
       ].map((name) => `open-loop: ${name}`),
     );
-    expect(calibrationDoubts(checks, "open-loop")).toEqual([]);
+    expect(failedChecks(checks, "open-loop")).toEqual([]);
   });
 
   test.each<[string, Spoilt, string[]]>([
@@ -147,9 +148,30 @@ describe("a calibration", () => {
 
   test("puts in doubt what is about its own driver, in a sentence", () => {
     const checks = calibrationChecks(played({ adds: 2_000 }));
-    expect(calibrationDoubts(checks, "open-loop")).toEqual([
+    expect(calibrationDoubts(failedChecks(checks, "open-loop"), 10)).toEqual([
       expect.stringMatching(/^calibration: open-loop: known delay, p50 was 22\.\d+ and should be 20 ms/),
     ]);
-    expect(calibrationDoubts(checks, "k6")).toEqual([]);
+    expect(failedChecks(checks, "k6")).toEqual([]);
+  });
+
+  test("a delay that is off by a little decides nothing against a limit that is far above it", () => {
+    const failed = failedChecks(calibrationChecks(played({ adds: 2_000 })), "open-loop");
+    expect(calibrationDoubts(failed, 800)).toEqual([]);
+    const lost = {
+      name: "open-loop: calls, one to one",
+      truth: 100,
+      measured: 99,
+      unit: "1",
+      verdict: "fail",
+    } as const;
+    expect(calibrationDoubts([lost], 800)).toEqual([expect.stringContaining("one to one")]);
+    const uneven = {
+      name: "open-loop: arrivals, dispersion",
+      truth: 1,
+      measured: 2,
+      unit: "1",
+      verdict: "fail",
+    } as const;
+    expect([20, 800].map((limitMs) => calibrationDoubts([uneven], limitMs).length)).toEqual([1, 0]);
   });
 });

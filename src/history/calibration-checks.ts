@@ -177,16 +177,6 @@ export const calibrationChecks = (play: CalibrationPlay): Calibration[] => {
   }));
 };
 
-const NAMED_MAX = 3;
-const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
-
-/** Where the calibration of a driver did not hold, as sentences; none where it did, or was not made. */
-export const calibrationDoubts = (checks: readonly Calibration[], driver: string): string[] => {
-  const failed = checks.filter(({ name, verdict }) => verdict !== "pass" && name.startsWith(`${driver}: `));
-  const named = failed.slice(0, NAMED_MAX).map(({ name, truth, measured, unit }) => {
-    const of = unit === "ratio" || unit === "1" ? "" : ` ${unit}`;
-    return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
-  });
-  const more = failed.length - named.length;
-  return failed.length === 0 ? [] : [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`];
-};
+/** The checks of a driver that did not hold; none where all did, or none was made. */
+export const failedChecks = (checks: readonly Calibration[], driver: string): Calibration[] =>
+  checks.filter(({ name, verdict }) => verdict !== "pass" && name.startsWith(`${driver}: `));

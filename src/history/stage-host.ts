@@ -2,6 +2,7 @@
  * What generator and host did while a stage ran, as far as somebody could read it. It is kept with the stage's facts, so that
  * a run that is judged again is judged by the same (time-doubts.ts has the rules). What is not known is `null`.
  */
+import type { Calibration } from "./run-document.ts";
 
 /** Read by the process that generates the load, or beside it, from the stage's beginning to its end. */
 export type HostFacts = {
@@ -38,6 +39,6 @@ export type StageHost = {
   rate_error: number | null;
   /** What the generator itself says against its load, as sentences. */
   generator: string[];
-  /** Where the calibration before the run failed, as sentences. */
-  calibration: string[];
+  /** The checks of the calibration before the run that its driver failed. */
+  calibration: Calibration[];
 };

@@ -44,7 +44,11 @@ test("a calm host takes nothing away", () => {
 
 describe("what spoils the load takes a pass away as well as a failure", () => {
   test.each<[string, StageHost, RegExp]>([
-    ["a failed calibration", stage({ calibration: ["calibration: stall p99"] }), /calibration/],
+    [
+      "a failed calibration",
+      stage({ calibration: [{ name: "k6: known stall, p99", truth: 100, measured: 0, unit: "ms", verdict: "fail" }] }),
+      /calibration/,
+    ],
     ["what the generator says", stage({ generator: ["12 calls may have waited"] }), /waited/],
     ["late calls", stage({ lag_ms: [[0.99, 6]] }), /1 % of the calls left 6.0 ms late or later/],
     ["a rate that was not held", stage({ rate_error: -0.02 }), /98 % of the rate/],

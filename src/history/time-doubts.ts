@@ -4,6 +4,7 @@
  * only makes calls slower explains a claim that failed, and nobody passes because of it. Claims about anything but time are
  * never touched. Each rule states its threshold and where that comes from.
  */
+import type { Calibration } from "./run-document.ts";
 import type { HostFacts, StageHost } from "./stage-host.ts";
 
 /** What a claim about time hangs on. */
@@ -49,6 +50,26 @@ const NEARLY_USED_UP = 0.8;
 
 const percent = (share: number): string => `${Number((share * 100).toFixed(share < 0.1 ? 1 : 0))} %`;
 const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
+
+const NAMED_MAX = 3;
+const figureOf = (value: number): string => String(Math.round(value * 100) / 100);
+
+const matters = ({ name, truth, measured, unit }: Calibration, limitMs: number): boolean => {
+  if (unit === "ms") return Math.abs(measured - truth) > LAG_OF_LIMIT * limitMs;
+  // Moments that are a little off make another shape; against a limit that is far above them that is nothing.
+  return !name.includes(": arrivals, ") || LAG_OF_LIMIT * limitMs < LAG_MS;
+};
+
+/** What checks that failed mean for a claim that compares with a time (`limitMs`), as sentences. */
+export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
+  const failed = checks.filter((check) => matters(check, limitMs));
+  const named = failed.slice(0, NAMED_MAX).map(({ name, truth, measured, unit }) => {
+    const of = unit === "ratio" || unit === "1" ? "" : ` ${unit}`;
+    return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
+  });
+  const more = failed.length - named.length;
+  return failed.length === 0 ? [] : [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`];
+};
 
 const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {
   const doubts: string[] = [];
@@ -105,7 +126,7 @@ export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
   const ofOthers = others === null ? 0 : others / cores;
   return {
     always: [
-      ...stage.calibration,
+      ...calibrationDoubts(stage.calibration, about.limitMs),
       ...stage.generator,
       ...scheduleDoubts(stage, about),
       ...(host === null ? [] : generatorDoubts(host, about.limitMs)),

@@ -51,7 +51,13 @@ describe("a finding beside what generator and host did", () => {
     expect(on("fail", true, slowed).verdict).toBe("inconclusive");
     expect(on("pass", true, slowed).verdict).toBe("pass");
     expect(on("fail", true, host({})).verdict).toBe("fail");
-    expect(on("fail", true, host({ calibration: ["calibration: k6: stall"] })).reason).toContain("k6: stall");
+    expect(
+      on(
+        "fail",
+        true,
+        host({ calibration: [{ name: "k6: known stall, p99", truth: 100, measured: 0, unit: "ms", verdict: "fail" }] }),
+      ).reason,
+    ).toContain("k6: known stall");
   });
 
   test("about anything else is what it is", () => {

@@ -48,7 +48,8 @@ export const LIMITER_BUDGET_MS = 700;
 /** As good as no limit. */
 export const MANY = 10_000;
 
-const STOP_DEADLINE_MS = 1_500;
+/** Beyond what a stage keeps the limiter away for, and the longest pause between two tries of a refund. */
+const STOP_DEADLINE_MS = 4_000;
 const KEY_SERVICE_BUDGET_MS = 1_000;
 
 const limitsOf = (options: DeploymentOptions): Limits & { global_in_flight: number; org_in_flight: number } => {

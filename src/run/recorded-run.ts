@@ -6,7 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { wallUs } from "../client/clock.ts";
-import { calibrationDoubts } from "../history/calibration-checks.ts";
+import { failedChecks } from "../history/calibration-checks.ts";
 import type { Calibration, Claim, Measurement, RunDocument } from "../history/run-document.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -110,7 +110,7 @@ const makeContext = (
     addClaims: (claims) => void progress.claims.push(...claims),
     addMeasurements: (measurements) => void progress.measurements.push(...measurements),
     addCalibration: (checks) => void progress.calibration.push(...checks),
-    calibrationDoubts: (driver) => calibrationDoubts(progress.calibration, driver),
+    failedChecks: (driver) => failedChecks(progress.calibration, driver),
   };
 };
 

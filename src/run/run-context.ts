@@ -56,7 +56,7 @@ export type RunContext = {
   addMeasurements(measurements: readonly Measurement[]): void;
   addCalibration(checks: readonly Calibration[]): void;
   /** Where the calibration of a driver failed in this run, as sentences: what is about time has no verdict then. */
-  calibrationDoubts(driver: string): string[];
+  failedChecks(driver: string): Calibration[];
 };
 
 /** Why nothing more may be sent to any deployment of the run: budget or stop condition; `null` while it may. */

@@ -87,6 +87,8 @@ export const limiterReplyLost: MiniStage = {
   },
 };
 
+const FORGETFUL_ENDS_MS = 1_200;
+
 export const restartUnsettled: MiniStage = {
   about: "replies of the limiter are lost, then it is away, and the API is told to end before it can refund",
   proves: ["refused-is-not-charged", "charged-once"],
@@ -103,6 +105,8 @@ export const restartUnsettled: MiniStage = {
     await refused;
     silence();
     const ended = running.api?.close();
+    // One that does not wait for its refunds has ended by then; one that does is still trying.
+    await Promise.race([ended, pause(FORGETFUL_ENDS_MS)]);
     links.limiter.setFault("none");
     await links.limiter.listenAgain();
     await ended;

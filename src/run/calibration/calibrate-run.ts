@@ -1,5 +1,6 @@
 /** The calibration as the first thing that a run does: its processes are in the run's hands, its checks in the run's document. */
-import { calibrationDoubts } from "../../history/calibration-checks.ts";
+import { failedChecks } from "../../history/calibration-checks.ts";
+import { calibrationDoubts } from "../../history/time-doubts.ts";
 import type { RunContext } from "../run-context.ts";
 import { calibrate } from "./calibrate.ts";
 import type { CalibrationPlan } from "./calibration-plan.ts";
@@ -25,7 +26,7 @@ export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): 
     const held = checks.filter(({ verdict }) => verdict === "pass").length;
     events.result(`  ${held} of ${checks.length} checks hold`);
     for (const driver of plan.keys())
-      for (const doubt of calibrationDoubts(checks, driver)) events.result(`  ${doubt}`);
+      for (const doubt of calibrationDoubts(failedChecks(checks, driver), 0)) events.result(`  ${doubt}`);
   } finally {
     for (const forget of forgets) forget();
   }

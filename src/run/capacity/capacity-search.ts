@@ -7,8 +7,8 @@ import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
 import type { ShareObjective } from "../../capacity/share-objective.ts";
 import { measureStage } from "../../history/measure.ts";
-import type { Claim } from "../../history/run-document.ts";
-import { inDoubt } from "../../history/time-doubts.ts";
+import type { Calibration, Claim } from "../../history/run-document.ts";
+import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/judge-stage.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
@@ -84,11 +84,14 @@ const foundOf = ({ answer, probes }: Searched, deployment: Deployment, wish: Cap
 };
 
 /** A rate that hangs on a time is as uncertain as the generator's times are; one that hangs on refusals is not. */
-const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], doubts: readonly string[]): Claim => {
-  const timed = objectives.filter(({ isTime }) => isTime).map(({ text }) => `capacity/${text}`);
-  const isTimed = timed.includes(claim.id) || (claim.id === "capacity/demand" && timed.length > 0);
+const asCalibrated = (claim: Claim, objectives: readonly ShareObjective[], failed: readonly Calibration[]): Claim => {
+  const isOfAll = claim.id === "capacity/demand";
+  const limitsMs = objectives.flatMap(({ text, limitMs }) =>
+    limitMs !== undefined && (isOfAll || claim.id === `capacity/${text}`) ? [limitMs] : [],
+  );
+  const doubts = limitsMs.length === 0 ? [] : calibrationDoubts(failed, Math.min(...limitsMs));
   const isDecided = claim.verdict === "pass" || claim.verdict === "fail";
-  if (doubts.length === 0 || !isTimed || !isDecided) return claim;
+  if (doubts.length === 0 || !isDecided) return claim;
   return { ...claim, verdict: "inconclusive", reason: inDoubt(doubts, `${claim.verdict}, ${claim.reason}`) };
 };
 
@@ -107,9 +110,9 @@ export const playCapacity = async (
     probes.flatMap((probe) => probe.lines),
     { stage: CAPACITY_STAGE, durationMs: performance.now() - began },
   );
-  const doubts = context.calibrationDoubts("open-loop");
+  const failed = context.failedChecks("open-loop");
   const claims = capacityClaims(found, CAPACITY_STAGE, context.replay)
-    .map((claim) => asCalibrated(claim, wish.objectives, doubts))
+    .map((claim) => asCalibrated(claim, wish.objectives, failed))
     .map(
       (claim): Claim =>
         cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` },

@@ -263,7 +263,7 @@ export const playLoadStage = async (
     driven,
     used,
     measurements,
-    calibration: context.calibrationDoubts(plan.driver),
+    calibration: context.failedChecks(plan.driver),
   });
   const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal);
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;

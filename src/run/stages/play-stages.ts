@@ -59,10 +59,10 @@ const playAll = async (
     if (context.signal.aborted || stoppedBy(context) !== null) return;
     context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
     if (isWatched(plan)) watch?.look();
-    const recording = await context.record(plan.name);
+    const isDisturbed = plan.kind === "load" && plan.disturbance !== undefined;
+    const recording = isDisturbed ? await context.record(plan.name) : null;
     const outcome = await playStage(context, deployment, plan);
-    const lines = await recording.lines();
-    if (outcome.faults.length > 0) pooled.see(lines);
+    if (recording !== null) pooled.see(await recording.lines());
     await watch?.rest();
     await context.addStage(outcome);
     if (isEnough(outcome, plans.slice(at + 1))) return;

@@ -2,7 +2,7 @@
 import { cpus } from "node:os";
 import type { Driven } from "../../drivers/driver.ts";
 import type { Histogram } from "../../history/histogram.ts";
-import type { Measurement } from "../../history/run-document.ts";
+import type { Calibration, Measurement } from "../../history/run-document.ts";
 import type { StageHost } from "../../history/stage-host.ts";
 import type { MachineUse } from "./machine-use.ts";
 
@@ -11,7 +11,7 @@ const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;
 /** `lag`: by how much calls left later than they should have, in microseconds. */
 export const stageHost = (
   lag: Histogram,
-  parts: { driven: Driven; used: MachineUse; measurements: readonly Measurement[]; calibration: string[] },
+  parts: { driven: Driven; used: MachineUse; measurements: readonly Measurement[]; calibration: Calibration[] },
 ): StageHost => {
   const { driven, used, measurements, calibration } = parts;
   return {

@@ -105,7 +105,7 @@ export const playVerifyStage = async (
   plan: VerifyStage,
 ): Promise<StageOutcome> => {
   const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
-  const recording = await context.record(name);
+  const recording = name === "verify" ? null : await context.record(name);
   const { outcome } = await playRules(context, deployment, {
     stage: name,
     ...(only === undefined ? {} : { only }),
@@ -118,10 +118,9 @@ export const playVerifyStage = async (
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
   });
-  const lines = await recording.lines();
-  if (name === "verify") return outcome;
+  if (recording === null) return outcome;
   // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
-  const lost = nothingComesBack(lines, deployment);
+  const lost = nothingComesBack(await recording.lines(), deployment);
   const claims = outcome.claims.map((claim) => ({
     ...claim,
     ...(lost !== null && claim.id === "verify/slots-come-back"
