@@ -45,6 +45,14 @@ const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileW
     ? { all: plan.reaches, oneOf: [], beyond: [] }
     : story.reaches(view, wish);
 
+/** A log has the load that it has: what the story sets out to reach may come, and is not owed. */
+const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
+  const owed = (outcome: string): boolean => outcome === "200";
+  const reason = "the replayed log sets the load";
+  const free = [...all, ...oneOf].filter((outcome) => !owed(outcome));
+  return { all: all.filter(owed), oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
+};
+
 /** Of a log the rate and the length are its own, unless the user wishes others. */
 const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
   if (replayOfMs !== undefined) {
@@ -71,10 +79,11 @@ export const plannedLoad = (
   const most = wish.maxPerS ?? Number.POSITIVE_INFINITY;
   const peak = profilePeakPerS(wanted);
   const profile = peak > most ? scaleProfile(wanted, most / peak) : wanted;
+  const reach = reachOf(plan, story, view, wish, given.embedded);
   const isNear = given.maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * given.maxPerS;
   return {
     profile,
     arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
-    reach: reachOf(plan, story, view, wish, given.embedded),
+    reach: plan.replayOfMs === undefined ? reach : reachOfReplay(reach),
   };
 };
