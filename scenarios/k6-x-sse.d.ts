@@ -29,6 +29,8 @@ declare module "k6/x/sse" {
     idleTimeout?: Duration;
     /** Names of the events that end a stream. An event without a name is called "message" here. */
     terminal?: { done?: string | string[]; error?: string | string[] };
+    /** Leave the stream on purpose after so many events. */
+    closeAfterEvents?: number;
     /** What an admitted call is charged to, for the lease. It is taken before the call leaves and given back when it is refused. */
     charges?: "map_loads" | "analyses";
   }
@@ -120,11 +122,26 @@ declare module "k6/x/sse" {
     events: number;
     /** Events after the terminal one, within 250 ms or until the end of the body. */
     late: number;
-    /** Wall-clock microseconds since 1970; null when nothing was sent. */
+    /** Whether a stream began. */
+    opened: boolean;
+    /** The distinct names of the events, in the order of their first coming, with line feeds between them. */
+    names: string;
+    /** Microseconds between each two events, with commas between them; the first 10,000. */
+    gaps: string;
+    /** Microseconds that the lease held the call back. */
+    held_us: number;
+    /** Microseconds since 1970, here and below: when it was handed to the transport; null when the lease did not let it leave. */
+    started_us: number | null;
+    /** When a connection was made for it; 0 when one was reused, or none came to be. */
+    connect_us: number;
+    /** When the request was written; null when it never was. A request is never sent twice. */
     sent_us: number | null;
-    /** When the first event was read; null when none came. */
+    /** The first byte of the head of the answer; null when none came. */
     first_us: number | null;
-    /** When the terminal event was read, or when the exchange ended otherwise; null when nothing was sent. */
+    /** When the first event was read, and when the last one was; null when none came. */
+    first_event_us: number | null;
+    last_event_us: number | null;
+    /** When the terminal event was read, or when the exchange ended otherwise; null when nothing was started. */
     done_us: number | null;
   }
 
@@ -156,6 +173,12 @@ declare module "k6/x/sse" {
   export function settled(): void;
 
   /**
+   * Waits until a moment, in microseconds since 1970, and returns true; at once where it is past. False: the iteration or all
+   * sending ended before it.
+   */
+  export function waitUntil(us: number): boolean;
+
+  /**
    * Waits until every call that left is settled, at most for `limit`, and returns true to the first VU that asks; false at once to all
    * others. To be followed by exec.test.abort, which would otherwise cut calls off before the script knows what came of them.
    */
@@ -179,6 +202,7 @@ declare module "k6/x/sse" {
     recall: typeof recall;
     remember: typeof remember;
     claim: typeof claim;
+    waitUntil: typeof waitUntil;
   };
   export default sse;
 }

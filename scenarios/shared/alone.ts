@@ -11,6 +11,7 @@ import { type Plan, planAlone } from "./plan.ts";
 import { mintSessions, type Sessions, sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
 import { type SummaryData, summaryText } from "./summary-text.ts";
+import { turnsOf } from "./turns.ts";
 
 type Planned = { plan: Plan } | { refused: string };
 
@@ -34,6 +35,7 @@ export const scenarioAlone = (story: Story, expectations: Expectations): Scenari
   setLease(handed.lease);
   const counting = createCounting(expected);
   const sessions = sessionsOfVu(story, handed);
+  const turns = turnsOf(handed);
   return {
     // k6 writes into its options, and what a SharedArray gives is frozen.
     options: JSON.parse(JSON.stringify(handed.options)),
@@ -49,9 +51,10 @@ export const scenarioAlone = (story: Story, expectations: Expectations): Scenari
       try {
         performIteration(story, {
           handed,
+          turns,
           sessionOf: sessions(data as Sessions),
-          onAnswer: (_, step, answer) => {
-            counting.count(step, answer);
+          onAnswer: ({ intendedUs }, step, answer) => {
+            counting.count(step, answer, intendedUs);
             settled();
           },
           onUnsent: endInOrder,

@@ -4,8 +4,25 @@ import type { Timeouts } from "../../src/workload/timeouts.ts";
 
 export type Answer = Pick<
   Printed,
-  "sentUs" | "firstUs" | "doneUs" | "status" | "opened" | "events" | "late" | "names" | "error" | "body" | "aborted"
+  | "startedUs"
+  | "connectUs"
+  | "sentUs"
+  | "firstUs"
+  | "firstEventUs"
+  | "lastEventUs"
+  | "doneUs"
+  | "status"
+  | "opened"
+  | "events"
+  | "late"
+  | "names"
+  | "gaps"
+  | "error"
+  | "body"
+  | "aborted"
 > & {
+  /** Microseconds that the lease held it back. */
+  heldUs: number;
   ended: Printed["ended"] | "not_sent";
   retryAfter: string | undefined;
   /** The answer has a body that this k6 could not read, so that nobody knows its subcode. */

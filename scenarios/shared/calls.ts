@@ -1,5 +1,4 @@
-/** Makes the calls of one iteration. What an answer means is decided by whoever is given it. */
-import { sleep } from "k6";
+/** Makes the calls of one iteration, each at its moment. What an answer means is decided by whoever is given it. */
 import exec from "k6/execution";
 import { readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, outcomeOfStream } from "../../src/contract/refusals.ts";
@@ -12,18 +11,21 @@ import type { Story } from "../../src/workload/story.ts";
 import { triesOf } from "../../src/workload/tries.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 import { hasAdditions, sendByExtension } from "./extension.ts";
+import { spentSoFar } from "./lease.ts";
 import { sendByStock } from "./stock.ts";
+import { type Turns, waitUntil } from "./turns.ts";
 
-/** Which call of the run it was. */
-export type CallMade = { i: number; step: number; attempt: number };
+/** Which call of the run it was, and when it should have left, microseconds since 1970. */
+export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
 
 type Calling = {
   handed: HandOver;
+  turns: Turns;
   /** Session tokens by `credentialName`, where they are not handed over. */
   sessionOf(name: string): string | undefined;
   /** Given each call when it is over. */
   onAnswer(made: CallMade, step: Step, answer: Answer): void;
-  /** The lease did not let a call leave. */
+  /** The lease did not let a call leave, or ended the load while it waited for its moment. */
   onUnsent(reason: string): void;
 };
 
@@ -72,20 +74,34 @@ export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): st
   return isUnread && status !== 401 && status !== 503 ? `${status} unread` : readAnswer(status, body).outcome;
 };
 
-/** Iteration number `exec.scenario.iterationInTest` of the story. */
+/** Why nothing may leave any more. */
+const whyEnded = (): string => spentSoFar()?.stopped ?? "the load was ended";
+
+/** Iteration number `exec.scenario.iterationInTest` of the story, at its moment of the schedule. */
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
   const i = handed.firstCall + exec.scenario.iterationInTest;
+  // Worked out beforehand, so that the call leaves at once when its moment comes.
   const tries = triesOf(story.plan(handed.seed, i, handed.view), handed.seed, i);
-  for (let next = tries.next(); !next.done; ) {
+  let next = tries.next();
+  let dueUs = calling.turns.dueUs();
+  while (!next.done) {
     const { step, at, attempt, waitMs } = next.value;
-    if (waitMs !== null) sleep(waitMs / 1000);
+    if (waitMs !== null) dueUs += Math.round(waitMs * 1000);
+    // A later step is due as soon as the one before has ended: nothing to wait for.
+    const followsAtOnce = at > 0 && waitMs === null;
+    if (!followsAtOnce && !waitUntil(dueUs)) {
+      calling.onUnsent(whyEnded());
+      return;
+    }
     const answer = sendStep(step, callId(handed.idPrefix, i, at, attempt), calling);
     if (answer.ended === "not_sent") {
       calling.onUnsent(answer.error);
       return;
     }
-    calling.onAnswer({ i, step: at, attempt }, step, answer);
+    // A call that the lease held back was not due before it might leave.
+    calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.heldUs }, step, answer);
+    dueUs = answer.doneUs;
     next = tries.next({ outcome: outcomeOf(answer), retryAfter: answer.retryAfter, nowMs: Date.now() });
   }
 };

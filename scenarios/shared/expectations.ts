@@ -6,6 +6,7 @@ import { check } from "k6";
 import { Counter, Rate, Trend } from "k6/metrics";
 import { GAP_REFUSALS, type GapRefusalName, OUTCOMES, outcomeOf as outcomeNamed } from "../../src/contract/refusals.ts";
 import { STREAM_ENDS } from "../../src/contract/streams.ts";
+import { LATE_MS } from "../../src/workload/arrivals.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Reach } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
@@ -54,6 +55,7 @@ export const METRICS = {
   streams: "floodgate_streams",
   firstEvent: "floodgate_first_event",
   latency: "floodgate_latency",
+  lag: "floodgate_schedule_lag",
   faults: "floodgate_faults",
   errors: "floodgate_errors",
 } as const;
@@ -69,24 +71,21 @@ const couldBe = (outcome: string, other: string): boolean =>
   outcome === other || (outcome.endsWith(" unread") && other.startsWith(outcome.slice(0, 4)));
 
 type Bounds = {
-  /** Iterations for which k6 may lack a VU; more of them put the load in doubt. */
-  droppedMax: number;
   /** Share of errors that ends the run, where no lease looks after it. */
   stopErrorRate: number | undefined;
 };
 
 type Threshold = string | { threshold: string; abortOnFail: boolean };
 
-export const thresholdsOf = (
-  { seen }: Expected,
-  { droppedMax, stopErrorRate }: Bounds,
-): Record<string, Threshold[]> => {
+export const thresholdsOf = ({ seen }: Expected, { stopErrorRate }: Bounds): Record<string, Threshold[]> => {
   const of = (metric: string, tag: string, value: string): string => `${metric}{${tag}:${value}}`;
   const thresholds: Record<string, Threshold[]> = {
     checks: ["rate==1"],
     [METRICS.calls]: ["count>0"],
     [METRICS.faults]: ["count==0"],
-    dropped_iterations: [`count<=${droppedMax}`],
+    // Arrivals that k6 had given up when its time was over, and those that left too late for a figure about time.
+    dropped_iterations: ["count==0"],
+    [METRICS.lag]: [`p(99)<${LATE_MS}`],
   };
   // k6 keeps a figure by tag only where a threshold asks for it.
   for (const outcome of COUNTED) {
@@ -105,7 +104,8 @@ export const thresholdsOf = (
 const WARNED_MAX = 2;
 
 type Counting = {
-  count(step: Step, answer: Answer): void;
+  /** `intendedUs`: when it should have left. */
+  count(step: Step, answer: Answer, intendedUs: number): void;
   fault(message: string): void;
 };
 
@@ -116,6 +116,7 @@ export const createCounting = ({ seen, allowed }: Expected): Counting => {
   const streams = new Counter(METRICS.streams);
   const firstEvent = new Trend(METRICS.firstEvent, true);
   const latency = new Trend(METRICS.latency, true);
+  const lag = new Trend(METRICS.lag, true);
   const faults = new Counter(METRICS.faults);
   const errors = new Rate(METRICS.errors);
   let warned = 0;
@@ -123,9 +124,9 @@ export const createCounting = ({ seen, allowed }: Expected): Counting => {
     warned += 1;
     if (warned <= WARNED_MAX) console.warn(text);
   };
-  const countStream = (step: Step, answer: Answer): void => {
+  const countStream = (step: Step, answer: Answer, intendedUs: number): void => {
     streams.add(1, { ended: answer.ended });
-    if (answer.firstUs !== null) firstEvent.add((answer.firstUs - answer.sentUs) / 1000);
+    if (answer.firstEventUs !== null) firstEvent.add((answer.firstEventUs - intendedUs) / 1000);
     if (answer.aborted) return;
     const isWhole = (answer.ended === "done" || answer.ended === "error_event") && answer.late === 0;
     if (!isWhole) {
@@ -136,16 +137,17 @@ export const createCounting = ({ seen, allowed }: Expected): Counting => {
     check(isWhole, { [CHECKS.once]: (is) => is });
   };
   return {
-    count: (step, answer) => {
+    count: (step, answer, intendedUs) => {
       const outcome = outcomeOf(answer);
       const isKnown = COUNTED.includes(outcome);
       calls.add(1, { outcome: isKnown ? outcome : OTHER });
       errors.add(/^(?:indeterminate|edge |5\d\d)/.test(outcome));
-      latency.add((answer.doneUs - answer.sentUs) / 1000);
+      latency.add((answer.doneUs - intendedUs) / 1000);
+      lag.add(Math.max(0, answer.startedUs - intendedUs) / 1000);
       for (const outcomes of seen) {
         if (outcomes.some((one) => couldBe(outcome, one))) expected.add(1, { outcome: named(outcomes) });
       }
-      if (answer.opened) countStream(step, answer);
+      if (answer.opened) countStream(step, answer, intendedUs);
       if (outcome === "indeterminate") {
         surprise(`${step.route}: no answer (${answer.error || answer.ended})`);
         return;

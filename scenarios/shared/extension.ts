@@ -10,11 +10,12 @@ import type { Answer, Outgoing } from "./answer.ts";
 /** Whether this k6 has our extension, or the community's of the same name. */
 export const hasAdditions = typeof (sse as { lease?: unknown }).lease === "function";
 
+// An older build of ours would neither wait for a call's moment nor time it as the history means it.
+if (hasAdditions && typeof (sse as { waitUntil?: unknown }).waitUntil !== "function") {
+  throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
+}
+
 export const sendByExtension = (outgoing: Outgoing): Answer => {
-  const names: string[] = [];
-  let opened = false;
-  let aborted = false;
-  let events = 0;
   const { abortAfterEvents, slowReadMs, stream, timeouts, charges, body } = outgoing;
   const params: SseParams = {
     method: outgoing.method,
@@ -25,38 +26,36 @@ export const sendByExtension = (outgoing: Outgoing): Answer => {
     ...(stream === undefined ? {} : { firstEventTimeout: timeouts.firstEventMs, terminal: stream }),
     ...(charges === undefined ? {} : { charges }),
     ...(body === undefined ? {} : { body }),
+    ...(abortAfterEvents === undefined ? {} : { closeAfterEvents: abortAfterEvents }),
   };
-  const answer = sse.open(outgoing.url, params, (client) => {
-    client.on("open", () => {
-      opened = true;
-    });
-    client.on("event", ({ name }) => {
-      events += 1;
-      const known = name === "" ? "message" : name;
-      if (!names.includes(known)) names.push(known);
-      if (abortAfterEvents !== undefined && events >= abortAfterEvents) {
-        aborted = true;
-        client.close();
-      } else if (slowReadMs !== undefined) {
-        // Reading waits for the handler.
-        sleep(slowReadMs / 1000);
-      }
-    });
-  });
-  const sentUs = answer.sent_us ?? Date.now() * 1000;
+  // Reading waits for the handler. Without one, events cost the script nothing.
+  const resting = slowReadMs === undefined ? undefined : () => sleep(slowReadMs / 1000);
+  const answer = sse.open(
+    outgoing.url,
+    params,
+    resting === undefined ? undefined : (client) => client.on("event", resting),
+  );
+  const startedUs = answer.started_us ?? Date.now() * 1000;
+  const isLeft = abortAfterEvents !== undefined && answer.events >= abortAfterEvents;
   return {
-    sentUs,
+    heldUs: answer.held_us,
+    startedUs,
+    connectUs: answer.connect_us,
+    sentUs: answer.sent_us,
     firstUs: answer.first_us,
-    doneUs: answer.done_us ?? sentUs,
+    firstEventUs: answer.first_event_us,
+    lastEventUs: answer.last_event_us,
+    doneUs: answer.done_us ?? startedUs,
     status: answer.status,
     ended: answer.ended,
-    opened,
+    opened: answer.opened,
     events: answer.events,
     late: answer.late,
-    names,
+    names: answer.names === "" ? [] : answer.names.split("\n"),
+    gaps: answer.gaps,
     error: answer.error,
     body: answer.body,
-    aborted: aborted && answer.ended === "closed_by_client",
+    aborted: isLeft && answer.ended === "closed_by_client",
     retryAfter: answer.headers["Retry-After"],
     isUnread: false,
   };

@@ -10,6 +10,7 @@ import type { Scenario } from "./k6-exports.ts";
 import { endInOrder, setLease, settled, spentSoFar } from "./lease.ts";
 import { type SessionCall, sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
+import { turnsOf } from "./turns.ts";
 
 // k6 has this one global of a browser, and its typings leave it out. It goes to a file that the runner reads.
 declare const console: { log(text: string): void };
@@ -30,10 +31,9 @@ const printable = (route: Step["route"], status: number, body: string): string =
 
 /** What is printed of an answer; `null` for a call that was not sent. */
 const seenOf = (route: Step["route"], answer: Answer) => {
-  const { isUnread: _, retryAfter, ended, ...seen } = answer;
+  const { isUnread: _, heldUs: __, retryAfter, ended, ...seen } = answer;
   if (ended === "not_sent") return null;
   return {
-    beganMs: exec.scenario.startTime,
     ...seen,
     ended,
     error: maskSecrets(answer.error),
@@ -66,13 +66,14 @@ export const handedByRunner = (): HandOver | null => {
 export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
   setLease(handed.lease ?? {});
   const sessions = sessionsOfVu(story, handed, printMint);
+  const turns = turnsOf(handed);
   return {
     options: handed.options,
     setup: () => undefined,
     run: () => {
       try {
         const sessionOf = sessions(handed.sessions ?? {});
-        performIteration(story, { handed, sessionOf, onAnswer: printAnswer, onUnsent: endInOrder });
+        performIteration(story, { handed, turns, sessionOf, onAnswer: printAnswer, onUnsent: endInOrder });
       } catch (error) {
         print({
           type: "fault",

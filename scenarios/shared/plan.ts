@@ -1,10 +1,11 @@
 /** What the runner would hand over, made from the target file by the script itself. */
 
+import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
 import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { viewOf } from "../../src/workload/callers/view-of-target.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
-import { DROPPED_MAX, executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
+import { executorFor, restMs, vusFor } from "../../src/workload/k6-executor.ts";
 import type { Lease } from "../../src/workload/lease.ts";
 import { leaseShare } from "../../src/workload/lease-share.ts";
 import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
@@ -40,6 +41,18 @@ const durationFrom = (name: string): number | undefined => {
   const [, value, unit = "s"] = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text) ?? [];
   if (Number(value) > 0) return Number(value) * (UNIT_S[unit] as number);
   throw new Refusal(`-e ${name}: expected a length such as 15s or 2m; got "${text}"`);
+};
+
+/** k6 that keeps no rate itself is given evenly spaced calls: random ones come in bunches beyond the permitted rate. */
+const arrivalsFor = ({ maxPerS }: Lease): Arrivals => {
+  const text = __ENV.ARRIVALS ?? "";
+  if (text !== "" && text !== "uniform" && text !== "poisson") {
+    throw new Refusal(`-e ARRIVALS: expected uniform or poisson; got "${text}"`);
+  }
+  if (text === "poisson" && !hasAdditions && maxPerS !== undefined) {
+    throw new Refusal("-e ARRIVALS=poisson: this k6 cannot keep permits.load_max_rps; use uniform");
+  }
+  return text === "poisson" ? "poisson" : "uniform";
 };
 
 /** A k6 that cannot count before it sends may begin only what fits the budget whole, retries included. */
@@ -106,6 +119,9 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
     if (lease.stream_seconds !== undefined)
       notes.push("this k6 does not count stream seconds: budget.stream_seconds is not kept");
   }
+  const spaced = arrivalsFor(lease);
+  const arrivals = countArrivals(profile, spaced, seed);
+  if (arrivals === 0) throw new Refusal("no call is due in so short a time: ask for more by -e RATE= or -e DURATION=");
   const keys = keysFor(story, seed, view, file);
   const { cert, key, headers = {} } = file.transport ?? {};
   const isStopped = !hasAdditions && lease.stopErrorRate !== undefined;
@@ -120,6 +136,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
       seed,
       firstCall: 0,
       view,
+      schedule: { profile, arrivals: spaced },
       places: {
         base_url,
         ...(key_management_url === undefined ? {} : { key_management_url }),
@@ -137,14 +154,14 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
         systemTags: ["status", "method", "name", "scenario", "check"],
         summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],
         scenarios: {
-          [story.name.replaceAll("-", "_")]: executorFor(
+          [story.name.replaceAll("-", "_")]: executorFor({
             profile,
-            vusFor(profile, view.limits, restMs(story, seed, view)),
-            TIMEOUTS.callMs,
-          ),
+            arrivals,
+            gracefulStopMs: TIMEOUTS.callMs,
+            vus: Math.max(segments, vusFor(profile, view.limits, restMs(story, seed, view))),
+          }),
         },
         thresholds: thresholdsOf(expected, {
-          droppedMax: Math.ceil(DROPPED_MAX * profileCalls(profile)),
           stopErrorRate: isStopped ? lease.stopErrorRate : undefined,
         }),
         ...(cert === undefined || key === undefined

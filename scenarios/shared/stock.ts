@@ -15,15 +15,32 @@ const brokenBy = (error: string): Answer["ended"] => {
   return /\bEOF\b/.test(error) ? "truncated" : "reset";
 };
 
-const NOTHING = { firstUs: null, opened: false, events: 0, late: 0, names: [], body: "", aborted: false };
+/** As in src/client/stream-reader.ts. */
+const GAPS_KEPT = 10_000;
+
+const NO_EVENTS = { firstEventUs: null, lastEventUs: null };
+const NOTHING = {
+  firstUs: null,
+  ...NO_EVENTS,
+  heldUs: 0,
+  connectUs: 0,
+  gaps: "",
+  opened: false,
+  events: 0,
+  late: 0,
+  names: [],
+  body: "",
+  aborted: false,
+};
 
 const sendPlain = ({ method, url, headers, body, name, timeouts }: Outgoing): Answer => {
-  const sentUs = nowUs();
+  const startedUs = nowUs();
   const {
     status,
     error,
     body: text,
     headers: got,
+    timings,
   } = http.request(method, url, body ?? null, {
     headers,
     redirects: 0,
@@ -31,10 +48,16 @@ const sendPlain = ({ method, url, headers, body, name, timeouts }: Outgoing): An
     timeout: timeouts.callMs,
     tags: { name },
   });
+  const doneUs = nowUs();
+  const { connecting, tls_handshaking: tls, blocked, sending, waiting } = timings;
+  const madeUs = startedUs + Math.round((blocked + connecting + tls) * 1000);
   return {
     ...NOTHING,
-    sentUs,
-    doneUs: nowUs(),
+    startedUs,
+    connectUs: connecting > 0 ? madeUs : 0,
+    sentUs: status === 0 ? null : madeUs,
+    firstUs: status === 0 ? null : Math.min(doneUs, madeUs + Math.round((sending + waiting) * 1000)),
+    doneUs,
     status,
     error: status === 0 ? error : "",
     body: typeof text === "string" ? text : "",
@@ -49,13 +72,15 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
   const { method, url, headers, body, name, timeouts, abortAfterEvents, slowReadMs } = outgoing;
   const names: string[] = [];
   let [events, late] = [0, 0];
-  let firstUs: number | null = null;
+  const gaps: number[] = [];
+  let firstEventUs: number | null = null;
+  let lastEventUs: number | null = null;
   let terminalUs: number | null = null;
   let ended: Answer["ended"] | null = null;
   let broken = "";
   let aborted = false;
   let close = (): void => undefined;
-  const sentUs = nowUs();
+  const startedUs = nowUs();
   const params = { method, headers, timeout: `${timeouts.callMs}ms`, tags: { name } };
   const answer = sse.open(url, body === undefined ? params : { ...params, body }, (client) => {
     close = () => client.close();
@@ -63,7 +88,10 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
       // A comment that keeps the connection alive comes as an event without anything in it.
       if (event === "" && data === "") return;
       events += 1;
-      firstUs ??= nowUs();
+      const atUs = nowUs();
+      if (lastEventUs !== null && gaps.length < GAPS_KEPT) gaps.push(atUs - lastEventUs);
+      firstEventUs ??= atUs;
+      lastEventUs = atUs;
       if (ended !== null) late += 1;
       const known = event === "" ? "message" : event;
       if (!names.includes(known)) names.push(known);
@@ -90,14 +118,20 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
   const error = answer.error || (opened || status === 0 ? broken : "");
   const came = aborted ? "closed_by_client" : error === "" ? "eof" : brokenBy(error);
   return {
-    sentUs,
-    firstUs: opened ? firstUs : null,
+    heldUs: 0,
+    startedUs,
+    // When it was written and when its head came cannot be learnt here.
+    connectUs: 0,
+    sentUs: startedUs,
+    firstUs: null,
+    ...(opened ? { firstEventUs, lastEventUs } : NO_EVENTS),
     doneUs: terminalUs ?? nowUs(),
     status,
     opened,
     events: opened ? events : 0,
     late,
     names,
+    gaps: gaps.join(","),
     error,
     body: "",
     aborted: aborted && ended === null,

@@ -41,8 +41,9 @@ export const summaryText = (
     `  ${count(METRICS.calls)} calls in ${((state?.testRunDurationMs ?? 0) / 1000).toFixed(1)} s by outcome`,
     ...table(METRICS.calls, "outcome", COUNTED),
     ...(streams.length === 0 ? [] : ["  admitted streams by their end", ...streams]),
-    ...trend(METRICS.firstEvent, "time to first event, from sending"),
-    ...trend(METRICS.latency, "latency, from sending"),
+    ...trend(METRICS.firstEvent, "time to first event, from when the call should have left"),
+    ...trend(METRICS.latency, "latency, from when the call should have left"),
+    ...trend(METRICS.lag, "how late k6 itself was"),
     ...(spent === null
       ? []
       : [

@@ -87,10 +87,13 @@ export const playRamp = (server: Server, ramp: Profile, seed: number, startUs = 
       org: "org_a",
       route: "chat.control",
       intended_us: atUs,
+      started_us: atUs,
+      connect_us: 0,
       sent_us: atUs,
       first_us: done_us,
       done_us,
       outcome,
+      attempt: 0,
       clock_error_us: 0,
     };
   });

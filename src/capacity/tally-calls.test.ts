@@ -13,10 +13,13 @@ const call = (atMs: number, tookMs: number, outcome = "200"): CallLine => ({
   org: "o",
   route: "catalog.basemaps" as CallLine["route"],
   intended_us: atMs * 1000,
+  started_us: atMs * 1000,
+  connect_us: 0,
   sent_us: atMs * 1000,
   first_us: atMs * 1000,
   done_us: (atMs + tookMs) * 1000,
   outcome,
+  attempt: 0,
   clock_error_us: 0,
 });
 

@@ -10,13 +10,13 @@ import { closedLoopRefusal } from "../run/stages/closed-loop-stage.ts";
 import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import type { Target } from "../target/target.ts";
-import { PROFILES } from "../workload/load-profiles.ts";
 import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
 import { wrapped } from "./findings-text.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { positive, whole } from "./numbers.ts";
+import { PROFILE_NAMES, profileOf } from "./profile-option.ts";
 import { showPlan } from "./show-plan.ts";
 import { showRun, stopWithLauncher } from "./show-run.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
@@ -41,7 +41,7 @@ const wishOf = (options: LoadOptions): ScenarioWish => ({
   ...(options.rate === undefined ? {} : { ratePerS: options.rate }),
   ...(options.duration === undefined ? {} : { durationS: options.duration }),
   ...(options.arrivals === undefined ? {} : { arrivals: options.arrivals }),
-  ...(options.profile === undefined ? {} : { loadProfile: options.profile }),
+  ...profileOf(options.profile),
   ...(options.segments === undefined ? {} : { segments: options.segments }),
 });
 
@@ -143,7 +143,7 @@ export const loadCommand = (): Command =>
       .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
       .option("--duration <length>", "such as 15s or 2m", seconds)
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
-      .addOption(new Option("--profile <name>", "how the rate runs over time").choices(Object.keys(PROFILES)))
+      .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")

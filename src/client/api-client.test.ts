@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { CallLine } from "../history/line.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { exchangeStep, type Step, stepOf } from "../workload/step.ts";
 import { type ApiClient, openApiClient } from "./api-client.ts";
 import { createRunClock, wallUs } from "./clock.ts";
-import type { ObservedLine } from "./observed-line.ts";
 import { type StubApi, startStubApi } from "./stub-api.fixture.ts";
 
 let stub: StubApi;
 const clients: ApiClient[] = [];
-const minted: ObservedLine[] = [];
+const minted: CallLine[] = [];
 
 beforeEach(async () => {
   stub = await startStubApi();

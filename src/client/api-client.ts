@@ -2,7 +2,9 @@
  * The one place that sends a call of a story and writes its line: puts host, credential, origin and call id in, sends it,
  * names what came. Everything that acts on a deployment as a client goes through here.
  */
+
 import { routeOf } from "../contract/routes.ts";
+import type { CallLine } from "../history/line.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
@@ -15,11 +17,10 @@ import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
 import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";
-import type { ObservedLine } from "./observed-line.ts";
 import { type OutgoingRequest, type Received, sendRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 
-export type Sent = { line: ObservedLine; answer: Received };
+export type Sent = { line: CallLine; answer: Received };
 
 export type ApiClient = {
   send(step: Step, context: CallContext, options?: { keepEvents?: boolean }): Promise<Sent>;
@@ -48,7 +49,7 @@ type ApiClientOptions = {
   /** How connections are made, in place of TCP. */
   connect?: Parameters<typeof openTransport>[2];
   /** Where lines go that no step asked for: the minting of sessions. */
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
 };
 
 /** `session_token` and `expires_in` of a successful exchange; an error that says what came otherwise. */
@@ -147,7 +148,13 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
   const book = createCredentialBook(target, secrets, async (wanted) => {
     const step = exchangeStep(view, minted, wanted.of, wanted.product);
     const id = `${options.idPrefix}-s${minted++}`;
-    const context = { id, stage: options.stage, driver: options.driver, intendedUs: clock.nowUs() };
+    const context = {
+      id,
+      stage: options.stage,
+      driver: options.driver,
+      intendedUs: clock.nowUs(),
+      unscheduled: "mint" as const,
+    };
     const sent = await send(step, context);
     options.onLine(sent.line);
     return mintedFrom(wanted, sent);

@@ -2,8 +2,8 @@
 import { readAnswer } from "../contract/envelopes.ts";
 import { countedAs, ERROR_IN_BODY, outcomeOfStream } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
+import type { CallLine } from "../history/line.ts";
 import type { Step } from "../workload/step.ts";
-import type { ObservedLine } from "./observed-line.ts";
 import type { Received } from "./send-request.ts";
 
 export type CallContext = {
@@ -12,6 +12,9 @@ export type CallContext = {
   stage: string;
   driver: string;
   intendedUs: number;
+  /** Default 0, a first attempt. */
+  attempt?: number;
+  unscheduled?: "mint" | "step";
 };
 
 /** Half an answer is no answer: nobody can say what the other half was. */
@@ -23,7 +26,7 @@ const fieldsOf = (body: unknown): Record<string, unknown> =>
 const headerText = (value: string | string[] | undefined): string | undefined =>
   Array.isArray(value) ? value.join(", ") : value;
 
-const answerFields = (step: Step, seen: Received): Partial<ObservedLine> & { outcome: string } => {
+const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome: string } => {
   const error = seen.error === undefined ? {} : { error: seen.error };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
@@ -31,7 +34,7 @@ const answerFields = (step: Step, seen: Received): Partial<ObservedLine> & { out
   }
   if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.error ?? seen.ended };
   const answer = readAnswer(seen.status, seen.text);
-  const fields: Partial<ObservedLine> & { outcome: string } = { outcome: answer.outcome };
+  const fields: Partial<CallLine> & { outcome: string } = { outcome: answer.outcome };
   if (answer.outcome === ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
   if (answer.quota !== undefined) fields.quota = answer.quota;
   const retryAfter = headerText(seen.headers["retry-after"]);
@@ -44,21 +47,25 @@ const answerFields = (step: Step, seen: Received): Partial<ObservedLine> & { out
   return fields;
 };
 
-type StreamFields = Pick<ObservedLine, "ended" | "events" | "late" | "event_names" | "last_event_us" | "gaps_us">;
+type StreamFields = Pick<
+  CallLine,
+  "ended" | "events" | "late" | "event_names" | "first_event_us" | "last_event_us" | "gaps_us"
+>;
 
 const streamFields = (step: Step, seen: Received): StreamFields => {
   if (step.route === "-" || routeOf(step.route).stream === undefined) return {};
   if (seen.seen === null) return { ended: seen.ended };
-  const { events, late, names, gapsUs, lastUs } = seen.seen;
+  const { events, late, names, gapsUs, firstUs, lastUs } = seen.seen;
   const fields: StreamFields = { ended: seen.ended, events };
   if (late > 0) fields.late = late;
   if (events > 0) fields.event_names = [...names];
+  if (firstUs !== null) fields.first_event_us = firstUs;
   if (lastUs !== null) fields.last_event_us = lastUs;
   if (gapsUs.length > 0) fields.gaps_us = gapsUs;
   return fields;
 };
 
-export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): ObservedLine => ({
+export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => ({
   type: "call",
   id: context.id,
   stage: context.stage,
@@ -66,10 +73,14 @@ export const lineOf = (step: Step, seen: Received, context: CallContext, clockEr
   org: step.org,
   ...(step.bucket === undefined ? {} : { bucket: step.bucket }),
   route: step.route,
-  intended_us: Math.min(context.intendedUs, seen.sentUs),
+  intended_us: Math.min(context.intendedUs, seen.startedUs),
+  started_us: seen.startedUs,
+  connect_us: seen.connectUs,
   sent_us: seen.sentUs,
   first_us: seen.firstUs,
   done_us: Math.max(seen.doneUs, seen.sentUs),
+  attempt: context.attempt ?? 0,
+  ...(context.unscheduled === undefined ? {} : { unscheduled: context.unscheduled }),
   clock_error_us: clockErrorUs,
   ...answerFields(step, seen),
   ...streamFields(step, seen),

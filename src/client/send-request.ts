@@ -1,12 +1,13 @@
 /**
- * One request and its answer, timed: from the moment its first byte goes out to the moment its answer has ended in exactly
- * one way. It never throws for what the network does; what happened is the result. Redirects are answers like others.
+ * One request and its answer, timed: from the moment it is handed to the transport to the moment its answer has ended in
+ * exactly one way. It never throws for what the network does; what happened is the result. Redirects are answers like others.
  */
 import type { Dispatcher } from "undici";
 import type { Stream } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
+import { isFirstOnConnection } from "./fresh-connection.ts";
 import { createStreamReader, type StreamReader, type StreamSeen } from "./stream-reader.ts";
 import { codeOf, endOf, isOurs } from "./transport-errors.ts";
 
@@ -34,7 +35,13 @@ export type OutgoingRequest = {
 export type Received = {
   /** Whether a connection was there and the request went out on it: if not, the target cannot have seen it. */
   sent: boolean;
+  /** When it was handed to the transport. */
+  startedUs: number;
+  /** When the connection was made for it; 0 when one was reused. */
+  connectUs: number;
+  /** Just before it was written; `startedUs` when it never was. */
   sentUs: number;
+  /** First byte of the head. */
   firstUs: number | null;
   doneUs: number;
   /** `null`: no head of an answer came. */
@@ -60,8 +67,11 @@ export const sendRequest = (
   timeouts: Timeouts,
 ): Promise<Received> =>
   new Promise((resolve) => {
-    let sentUs = clock.nowUs();
+    const startedUs = clock.nowUs();
+    let sentUs = startedUs;
+    let connectUs = 0;
     let sent = false;
+    let headUs: number | null = null;
     let firstUs: number | null = null;
     let status: number | null = null;
     let headers: Received["headers"] = {};
@@ -81,8 +91,10 @@ export const sendRequest = (
       const terminal = reader?.seen.terminal ?? null;
       resolve({
         sent,
+        startedUs,
+        connectUs,
         sentUs,
-        firstUs: reader === null ? firstUs : reader.seen.firstUs,
+        firstUs,
         doneUs: terminal?.atUs ?? clock.nowUs(),
         status,
         headers,
@@ -167,17 +179,22 @@ export const sendRequest = (
             started.abort(new Error("given up before it was sent"));
             return;
           }
+          // Before the first byte is written: a server on this host may have it before `write` has returned.
           sentUs = clock.nowUs();
+          if (isFirstOnConnection()) connectUs = sentUs;
           sent = true;
           // The time that it waited for a connection of ours is not the target's.
           patience.refresh();
+        },
+        onResponseStarted: () => {
+          headUs = clock.nowUs();
         },
         onResponseStart: (_controller, code, answered) => {
           if (code < 200) return;
           heardSomething();
           status = code;
           headers = answered as Received["headers"];
-          firstUs = clock.nowUs();
+          firstUs = headUs ?? clock.nowUs();
           if (request.stream !== undefined && code === 200 && isEventStream(headers["content-type"])) {
             reader = createStreamReader(request.stream, request.keepEvents === true);
           } else {

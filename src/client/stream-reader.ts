@@ -18,12 +18,13 @@ export type StreamSeen = {
   lastUs: number | null;
   /** Distinct names, in the order of first appearance. */
   names: Set<string>;
-  /** Between two events, in microseconds; the first `GAPS_KEPT` of them. */
+  /** Between each two events, in microseconds; the first `GAPS_KEPT` of them. */
   gapsUs: number[];
   kept: SeenEvent[];
 };
 
-const GAPS_KEPT = 64;
+/** As in k6/x/sse: a stream without end must not take all memory. */
+const GAPS_KEPT = 10_000;
 /** A single event beyond this is a fault of the server, not load. */
 const EVENT_MAX_CHARS = 8 << 20;
 

@@ -16,10 +16,13 @@ const call = (intendedS: number, latencyMs: number, more: Partial<CallLine> = {}
   org: "org_a",
   route: "chat.control",
   intended_us: intendedS * 1e6,
+  started_us: intendedS * 1e6 + 400,
+  connect_us: 0,
   sent_us: intendedS * 1e6 + 500,
   first_us: null,
   done_us: intendedS * 1e6 + latencyMs * 1000,
   outcome: "200",
+  attempt: 0,
   clock_error_us: 0,
   ended: "done",
   ...more,
@@ -72,7 +75,7 @@ describe("a block", () => {
   });
 
   test("tells a stream's first event and the mean gap between its events", () => {
-    const stream = { events: 5, first_us: 1.01e6, last_event_us: 1.05e6 };
+    const stream = { events: 5, first_us: 1.005e6, first_event_us: 1.01e6, last_event_us: 1.05e6 };
     const [one, two] = [call(1, 52, stream), call(1, 52, { ...stream, events: 2 })];
     expect(measureBlock([one, two], PLAN)).toMatchObject({ ttfe_ms_p50: 10, event_gap_ms_p50: 10 });
   });

@@ -48,8 +48,8 @@ const share = (some: number, all: number): number | null => (all === 0 ? null : 
 
 const ascending = (values: number[]): number[] => values.sort((a, b) => a - b);
 
-const gapMs = ({ events = 0, first_us: first, last_event_us: last }: CallLine): number[] =>
-  first === null || last === undefined || events < ENOUGH_EVENTS ? [] : [(last - first) / 1000 / (events - 1)];
+const gapMs = ({ events = 0, first_event_us: first, last_event_us: last }: CallLine): number[] =>
+  first === undefined || last === undefined || events < ENOUGH_EVENTS ? [] : [(last - first) / 1000 / (events - 1)];
 
 const isStream = ({ ended, events }: CallLine): boolean => ended !== undefined || events !== undefined;
 
@@ -65,7 +65,7 @@ export const measureBlock = (lines: readonly CallLine[], plan: BlockPlan): Block
   const latencies = ascending(served.map(wholeMs));
   const firsts = served
     .filter(isStream)
-    .flatMap(({ first_us: first, intended_us: at }) => (first === null ? [] : [(first - at) / 1000]));
+    .flatMap(({ first_event_us: first, intended_us: at }) => (first === undefined ? [] : [(first - at) / 1000]));
   const measured = [...below, ...above].filter(({ aborted }) => aborted !== true);
   const lacksItsEnd = ({ ended }: CallLine): boolean => ended === "eof" && !foreignLastEvent;
   const wrong = measured.filter((line) => (!isWhole(line) || lacksItsEnd(line)) && !isRefusedForALimit(line));

@@ -13,9 +13,12 @@ const call = (atUs: number, outcome: string): CallLine => ({
   route: "chat.control",
   outcome,
   intended_us: atUs,
+  started_us: atUs,
+  connect_us: 0,
   sent_us: atUs,
   first_us: null,
   done_us: atUs + 100,
+  attempt: 0,
   clock_error_us: 0,
   ended: "done",
 });

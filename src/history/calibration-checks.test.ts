@@ -64,9 +64,13 @@ const played = ({
       route: "-",
       outcome: "200",
       intended_us: omits ? leftUs + (isFrozen ? received - camUs : 0) : dueUs,
+      started_us: leftUs + clock,
+      connect_us: 0,
       sent_us: leftUs + clock,
-      first_us: answered + 100 + events,
+      first_us: answered + 100,
+      ...(kind === "stream" ? { first_event_us: answered + 100 + events } : {}),
       done_us: last + 100 + adds,
+      attempt: 0,
       clock_error_us: 20,
     });
   }

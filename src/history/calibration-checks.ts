@@ -131,7 +131,7 @@ const clock = (calls: readonly Witnessed[]): Check => {
 };
 
 const events = (calls: readonly Witnessed[]): Check[] => {
-  const streams = calls.filter(({ stamp, line }) => stamp.kind === "stream" && line.first_us !== null);
+  const streams = calls.filter(({ stamp, line }) => stamp.kind === "stream" && line.first_event_us !== undefined);
   const check = (name: string, errorsUs: readonly number[]): Check => {
     const measured = ms(at(errorsUs.map(Math.abs), 0.99));
     const isHeld = streams.length < ENOUGH ? null : measured <= EVENT_MS;
@@ -140,7 +140,7 @@ const events = (calls: readonly Witnessed[]): Check[] => {
   return [
     check(
       "first event, error p99",
-      streams.map(({ line, stamp }) => (line.first_us as number) - stamp.answered_us),
+      streams.map(({ line, stamp }) => (line.first_event_us as number) - stamp.answered_us),
     ),
     check(
       "last event, error p99",

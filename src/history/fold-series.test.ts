@@ -6,7 +6,7 @@ import { countOf, mergeSparse, quantileMs } from "./log-buckets.ts";
 import { measureStage } from "./measure.ts";
 import { outcomesOf, type StageSeries, sumOf } from "./series.ts";
 
-const call = (i: number, atMs: number, over: Partial<CallLine> & { gaps_us?: number[] } = {}): CallLine => ({
+const call = (i: number, atMs: number, over: Partial<CallLine> = {}): CallLine => ({
   type: "call",
   id: `r.s.c-${i}`,
   stage: "s",
@@ -14,10 +14,13 @@ const call = (i: number, atMs: number, over: Partial<CallLine> & { gaps_us?: num
   org: `org_${i % 3}`,
   route: "design.styles",
   intended_us: atMs * 1000,
+  started_us: atMs * 1000 + 300,
+  connect_us: 0,
   sent_us: atMs * 1000 + 400,
   first_us: atMs * 1000 + 5_000,
   done_us: atMs * 1000 + 20_000,
   outcome: "200",
+  attempt: 0,
   clock_error_us: 100,
   ...over,
 });
@@ -61,7 +64,10 @@ describe("series of a stage", () => {
   });
 
   test("a call stands where it was intended, not where it was sent or ended", () => {
-    const series = folded([call(0, 0), call(1, 1_000, { sent_us: 3_000_000, done_us: 4_000_000 })]);
+    const series = folded([
+      call(0, 0),
+      call(1, 1_000, { started_us: 3_000_000, sent_us: 3_000_000, done_us: 4_000_000 }),
+    ]);
     expect(series.offered[8]).toBe(1);
     expect(series.started[24]).toBe(1);
     expect(series.ended[32]).toBe(1);
@@ -72,12 +78,16 @@ describe("series of a stage", () => {
   test("a refusal is no latency, a stream that was cut is neither, and gaps stand where the second event came", () => {
     const series = folded([
       call(0, 0, { outcome: "429 b2b_overloaded" }),
-      call(1, 0, { events: 3, ended: "truncated", gaps_us: [500_000, 250_000] }),
+      call(1, 0, { events: 3, ended: "truncated", first_event_us: 5_000, gaps_us: [500_000, 250_000] }),
       call(2, 0, { outcome: "indeterminate" }),
+      // Its head came, no event did; and a reader that rests makes the gaps itself.
+      call(3, 0, { events: 0, ended: "truncated" }),
+      call(4, 0, { events: 2, ended: "truncated", first_event_us: 6_000, gaps_us: [300_000], slow_reader: true }),
     ]);
     expect(countOf(mergeSparse(series.latency))).toBe(0);
     expect(countOf(mergeSparse(series.refusals))).toBe(1);
-    expect(countOf(mergeSparse(series.first_event))).toBe(1);
+    expect(countOf(mergeSparse(series.first_event))).toBe(2);
+    expect(countOf(mergeSparse(series.gaps))).toBe(2);
     expect([series.gaps[4], series.gaps[6]].map((gaps) => countOf(gaps!))).toEqual([1, 1]);
   });
 

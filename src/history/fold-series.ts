@@ -24,9 +24,6 @@ const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 /** Streams whose answer came to an end of its own. */
 const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
 
-/** Fields that only some drivers write. */
-type TimedCall = CallLine & { started_us?: number; first_event_us?: number | null; gaps_us?: readonly number[] };
-
 class StageFold {
   readonly #stage: string;
   readonly #bins = new Map<number, SeriesBin>();
@@ -43,9 +40,9 @@ class StageFold {
     this.#stage = stage;
   }
 
-  call(line: TimedCall): void {
+  call(line: CallLine): void {
     const kind = classOf(line.outcome);
-    const startedUs = line.started_us ?? line.sent_us;
+    const { started_us: startedUs } = line;
     this.#at(startedUs).started += 1;
     this.#at(line.done_us).ended += 1;
     const bin = this.#at(line.intended_us);
@@ -63,16 +60,16 @@ class StageFold {
     if (kind === "answered") this.#answered(line, bin);
   }
 
-  #answered(line: TimedCall, bin: SeriesBin): void {
+  #answered(line: CallLine, bin: SeriesBin): void {
     if (WHOLE.has(line.ended) && line.aborted === undefined) {
       bin.durations.latency.record(line.done_us - line.intended_us);
       this.#fromSent.record(line.done_us - line.sent_us);
     }
-    const isStream = line.ended !== undefined || line.events !== undefined;
-    const firstUs = line.first_event_us ?? line.first_us;
-    if (!isStream || firstUs === null || line.events === 0) return;
-    bin.durations.first_event.record(firstUs - line.intended_us);
-    let atUs = firstUs;
+    if (line.first_event_us === undefined) return;
+    bin.durations.first_event.record(line.first_event_us - line.intended_us);
+    // A reader that rests between two reads makes the gaps itself.
+    if (line.slow_reader !== undefined) return;
+    let atUs = line.first_event_us;
     for (const gapUs of line.gaps_us ?? []) {
       atUs += gapUs;
       this.#at(atUs).durations.gaps.record(gapUs);

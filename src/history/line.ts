@@ -19,15 +19,32 @@ export type CallLine = {
   /** Alias of the key that the call's rate is counted by (a session's: the key behind it); never the key itself. */
   bucket?: string;
   route: RouteName | "-";
-  /** When it should have left, by the schedule. */
+  /**
+   * When it should have left: by the schedule; for a retry, when its wait was over; for a later step, when the one before had
+   * ended. Latency, time to first event and refusal times count from here.
+   */
   intended_us: number;
+  /** When it was handed to the transport. What lies between intended and this is the generator's lag, and nothing else is. */
+  started_us: number;
+  /** When a new connection was there for it; 0 when one was reused, or none came to be. */
+  connect_us: number;
+  /**
+   * When the request was written, noted just before, so that the target cannot have seen it earlier; `started_us` where it
+   * never was. Judges put calls in order by it.
+   */
   sent_us: number;
-  /** First byte of the answer (of the first event for a stream); `null` when none came. */
+  /** First byte of the head of the answer; `null` when none came. */
   first_us: number | null;
+  /** When the first event of a stream was read; absent where none came. */
+  first_event_us?: number;
   /** End of the answer or of the stream; for no answer, when the caller gave up. */
   done_us: number;
   /** As in `by_outcome` (interface.md): `"200"`, `"429 org_overloaded"`, `"edge 502"`, `"indeterminate"`, … */
   outcome: string;
+  /** 0 for the first attempt, 1 for the first retry, … */
+  attempt: number;
+  /** What made the call where no arrival of the schedule did: a session to be minted, or a later step of an arrival's call. */
+  unscheduled?: "mint" | "step";
   /** How far the driver's clock may be from the run's, in microseconds. */
   clock_error_us: number;
   envelope?: EnvelopeSeen;
@@ -43,6 +60,8 @@ export type CallLine = {
   event_names?: string[];
   /** When the last event came; where absent, the end of the stream stands for it. */
   last_event_us?: number;
+  /** Microseconds between each two events, in order; of a stream without end the first 10,000. */
+  gaps_us?: number[];
   ended?: StreamEnd;
   /** Events that came after the terminal one: a broken stream. */
   late?: number;

@@ -10,7 +10,10 @@ const call = (i: number, over: Partial<CallLine> = {}): CallLine => ({
   org: "org_a",
   route: "-",
   intended_us: i * 10_000,
+  started_us: i * 10_000,
+  connect_us: 0,
   sent_us: i * 10_000,
+  attempt: 0,
   first_us: i * 10_000 + 5000,
   done_us: i * 10_000 + 5000,
   outcome: "200",
@@ -61,29 +64,67 @@ describe("latency", () => {
   test("counts from the moment a call should have left, so that a stalled generator hides nothing", () => {
     const { of } = measured(calls(10, (i) => ({ intended_us: i * 10_000 - 50_000 })));
     expect(of("latency_ms_max")?.value).toBe(55);
+    expect(of("latency_from_sent_ms_p50")?.value).toBeCloseTo(5, 1);
     expect(of("schedule_lag_ms_p50")?.value).toBeCloseTo(50, 0);
   });
 
-  test("is of answered calls alone; refusals have their own, from sending", () => {
+  test("has a slow connection in it, which is no lag of the generator", () => {
+    const slow = (i: number) => ({ connect_us: i * 10_000 + 3_000_000, sent_us: i * 10_000 + 3_000_000 });
+    const { of } = measured(calls(10, (i) => ({ ...slow(i), first_us: null, done_us: i * 10_000 + 3_005_000 })));
+    expect(of("latency_ms_max")?.value).toBe(3005);
+    expect(of("latency_from_sent_ms_p99")?.value).toBeCloseTo(5, 1);
+    expect(of("schedule_lag_ms_p99")?.value).toBe(0);
+  });
+
+  test("is of answered calls alone; refusals have their own, and what is from sending stands beside", () => {
+    const refused = (i: number) => ({ outcome: "429 rate_limited", done_us: i * 10_000 + 100 });
     const { of } = measured(
-      calls(10, (i) => (i < 4 ? { outcome: "429 rate_limited", done_us: i * 10_000 + 100, intended_us: 0 } : {})),
+      calls(10, (i) => (i < 4 ? { ...refused(i), intended_us: i * 10_000 - 900, ended: "refused" } : {})),
     );
     expect(of("latency_ms_p50")).toMatchObject({ n: 6 });
-    expect(of("refusal_ms_p99")).toMatchObject({ n: 4, value: 0.1, unit: "ms" });
+    expect(of("refusal_ms_p99")).toMatchObject({ n: 4, unit: "ms" });
+    expect(of("refusal_ms_p99")?.value).toBeCloseTo(1, 2);
+    expect(of("refusal_from_sent_ms_p99")?.value).toBe(0.1);
+  });
+
+  test("of streams: to the first event from the moment it should have left, and every gap but a slow reader's", () => {
+    const streamed = (i: number): Partial<CallLine> => ({
+      route: "chat.control",
+      ended: "done",
+      events: 3,
+      intended_us: i * 10_000 - 1_000,
+      first_event_us: i * 10_000 + 4_000,
+      gaps_us: [20_000, 40_000],
+      ...(i === 0 ? { slow_reader: true as const, gaps_us: [900_000] } : {}),
+    });
+    const { of } = measured(calls(10, streamed));
+    expect(of("ttfe_ms_p50")?.value).toBeCloseTo(5, 1);
+    expect(of("ttfe_from_sent_ms_p50")?.value).toBeCloseTo(4, 1);
+    expect(of("event_gap_ms_p50")).toMatchObject({ n: 18 });
+    expect(of("event_gap_ms_p50")?.value).toBeCloseTo(20, 0);
+    expect(of("event_gap_ms_p99")?.value).toBeCloseTo(40, 0);
   });
 
   test("leaves out answers of a balancer, calls without an answer, and streams that were cut or left, not what ended by itself", () => {
     const { of } = measured([
       call(0, { outcome: "edge 502" }),
       call(1, { outcome: "indeterminate", first_us: null }),
-      call(2, { ended: "truncated", events: 2 }),
-      call(3, { ended: "closed_by_client", aborted: true, events: 2 }),
-      call(4, { ended: "done", events: 3 }),
-      call(5, { ended: "eof", events: 3 }),
+      call(2, { ended: "truncated", events: 2, first_event_us: 25_000 }),
+      call(3, { ended: "closed_by_client", aborted: true, events: 2, first_event_us: 35_000 }),
+      call(4, { ended: "done", events: 3, first_event_us: 45_000 }),
+      call(5, { ended: "eof", events: 3, first_event_us: 55_000 }),
     ]);
     expect(of("latency_ms_p50")?.n).toBe(2);
     expect(of("refusal_ms_p50")).toBeUndefined();
     expect(of("ttfe_ms_p50")?.n).toBe(4);
+  });
+
+  test("every end that streams came to is counted, and no other", () => {
+    const ends: CallLine["ended"][] = ["done", "done", "truncated", "refused"];
+    const { of, measurements } = measured(calls(40, (i) => ({ ended: ends[i % 4]! })));
+    expect(of("streams_done")).toMatchObject({ value: 20, n: 40, unit: "1" });
+    expect(of("streams_refused")?.value).toBe(10);
+    expect(measurements.filter(({ name }) => name.startsWith("streams_"))).toHaveLength(3);
   });
 
   test("with too few samples has no interval, and n says so", () => {
@@ -120,13 +161,27 @@ describe("rates", () => {
 
   test("a generator that fell behind is not credited for finishing late", () => {
     const { of } = measured(
-      calls(101, (i) => ({ sent_us: i * 20_000, intended_us: i * 10_000 })),
+      calls(101, (i) => ({ started_us: i * 20_000, sent_us: i * 20_000, intended_us: i * 10_000 })),
       {
         stage: "load",
         scheduledMs: 1000,
       },
     );
     expect(of("achieved_rate")?.value).toBe(50.5);
+  });
+
+  test("are about first attempts; retries, later steps and minted sessions are counted apart", () => {
+    const kinds: Partial<CallLine>[] = [{}, {}, { attempt: 1 }, { unscheduled: "step" }, { unscheduled: "mint" }];
+    const { of } = measured(
+      calls(100, (i) => kinds[i % 5]!),
+      { stage: "load", scheduledMs: 1000, offeredRatePerS: 40 },
+    );
+    expect(of("achieved_rate")).toMatchObject({ value: 40, n: 40 });
+    expect(of("rate_error")?.value).toBeCloseTo(0, 12);
+    expect(of("first_attempts")).toMatchObject({ value: 40, n: 100 });
+    expect(of("retries")?.value).toBe(20);
+    expect(of("amplification")).toMatchObject({ value: 1.5, n: 40 });
+    expect(of("session_mints")?.value).toBe(20);
   });
 
   test("without a schedule are read from the gaps, and one call has none", () => {

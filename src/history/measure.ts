@@ -2,6 +2,7 @@
  * Folds the lines of one stage into figures: its summary and its measurements by the names of
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
+import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { BatchedHistogram } from "./batched-histogram.ts";
 import type { Histogram } from "./histogram.ts";
 import { type CallLine, classOf, type Line } from "./line.ts";
@@ -38,9 +39,18 @@ export class StageMeasure {
   readonly #refusal = new BatchedHistogram();
   readonly #lag = new BatchedHistogram();
   readonly #firstEvent = new BatchedHistogram();
+  readonly #gaps = new BatchedHistogram();
+  readonly #fromSent = {
+    latency: new BatchedHistogram(),
+    refusal: new BatchedHistogram(),
+    firstEvent: new BatchedHistogram(),
+  };
+  readonly #ends = new Map<StreamEnd, number>();
+  /** First attempts of arrivals, their retries, and what was sent beside them. */
+  readonly #made = { first: 0, retries: 0, mints: 0 };
   #firstIntendedUs = Number.POSITIVE_INFINITY;
-  #firstSentUs = Number.POSITIVE_INFINITY;
-  #lastSentUs = Number.NEGATIVE_INFINITY;
+  #firstStartedUs = Number.POSITIVE_INFINITY;
+  #lastStartedUs = Number.NEGATIVE_INFINITY;
   #lastDoneUs = Number.NEGATIVE_INFINITY;
 
   /** Lines of other stages are passed over. */
@@ -51,6 +61,11 @@ export class StageMeasure {
   /** By how much calls left later than they should have. */
   get lag(): Histogram {
     return this.#lag.whole;
+  }
+
+  /** Arrivals of the schedule that became calls. */
+  get arrivals(): number {
+    return this.#made.first;
   }
 
   see(line: Line): void {
@@ -65,29 +80,40 @@ export class StageMeasure {
       this.#answeredByOrg.set(line.org, (this.#answeredByOrg.get(line.org) ?? 0) + (kind === "answered" ? 1 : 0));
     }
     this.#firstIntendedUs = Math.min(this.#firstIntendedUs, line.intended_us);
-    this.#firstSentUs = Math.min(this.#firstSentUs, line.sent_us);
-    this.#lastSentUs = Math.max(this.#lastSentUs, line.sent_us);
+    this.#firstStartedUs = Math.min(this.#firstStartedUs, line.started_us);
+    this.#lastStartedUs = Math.max(this.#lastStartedUs, line.started_us);
     this.#lastDoneUs = Math.max(this.#lastDoneUs, line.done_us);
-    this.#lag.record(line.sent_us - line.intended_us, line.intended_us);
+    // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
+    this.#lag.record(line.started_us - line.intended_us, line.intended_us);
+    if (line.unscheduled === "mint") this.#made.mints += 1;
+    else if (line.attempt > 0) this.#made.retries += 1;
+    else if (line.unscheduled === undefined) this.#made.first += 1;
+    if (line.ended !== undefined) this.#ends.set(line.ended, (this.#ends.get(line.ended) ?? 0) + 1);
     if (kind === "answered") this.#answered(line);
-    // From the moment it was sent: what a refusal costs, apart from what the generator was late. `edge` answers were
-    // written by something before the API and say nothing about it.
+    // `edge` answers were written by something before the API and say nothing about it.
     if (kind === "refused" && !line.outcome.startsWith("edge")) {
-      this.#refusal.record(line.done_us - line.sent_us, line.intended_us);
+      this.#refusal.record(line.done_us - line.intended_us, line.intended_us);
+      this.#fromSent.refusal.record(line.done_us - line.sent_us, line.intended_us);
     }
   }
 
   #answered(line: CallLine): void {
     const whole = WHOLE.has(line.ended) && line.aborted === undefined;
-    if (whole) this.#latency.record(line.done_us - line.intended_us, line.intended_us);
-    const stream = line.ended !== undefined || line.events !== undefined;
-    if (stream && line.first_us !== null && line.events !== 0) {
-      this.#firstEvent.record(line.first_us - line.sent_us, line.intended_us);
+    const { intended_us: atUs, sent_us: sentUs, done_us: doneUs, first_event_us: firstEventUs } = line;
+    if (whole) {
+      this.#latency.record(doneUs - atUs, atUs);
+      this.#fromSent.latency.record(doneUs - sentUs, atUs);
     }
+    if (firstEventUs !== undefined) {
+      this.#firstEvent.record(firstEventUs - atUs, atUs);
+      this.#fromSent.firstEvent.record(firstEventUs - sentUs, atUs);
+    }
+    // A reader that rests between two reads makes the gaps itself.
+    if (line.slow_reader === undefined) for (const us of line.gaps_us ?? []) this.#gaps.record(us, atUs);
   }
 
   end(options: StageMeasureOptions = {}): StageMeasured {
-    const measurements = [...this.#rates(options), ...this.#times(), ...this.#fairness()];
+    const measurements = [...this.#rates(options), ...this.#times(), ...this.#streams(), ...this.#fairness()];
     return { summary: this.#summary(options), measurements };
   }
 
@@ -102,13 +128,16 @@ export class StageMeasure {
     };
   }
 
-  /** Calls sent per second. A generator that fell behind sends longer than scheduled: the longer of the two counts. */
+  /**
+   * First attempts per second: what the schedule asked for, without retries, later steps and minted sessions. A generator
+   * that fell behind sends longer than scheduled: the longer of the two counts.
+   */
   #achievedPerS({ scheduledMs }: StageMeasureOptions): number | null {
-    const n = this.#calls.sent;
+    const n = this.#made.first;
     if (scheduledMs !== undefined && scheduledMs > 0 && n > 0) {
-      return n / (Math.max(scheduledMs, (this.#lastSentUs - this.#firstIntendedUs) / 1000) / 1000);
+      return n / (Math.max(scheduledMs, (this.#lastStartedUs - this.#firstIntendedUs) / 1000) / 1000);
     }
-    const spanS = (this.#lastSentUs - this.#firstSentUs) / 1e6;
+    const spanS = (this.#lastStartedUs - this.#firstStartedUs) / 1e6;
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   }
 
@@ -116,11 +145,19 @@ export class StageMeasure {
     const achieved = this.#achievedPerS(options);
     if (achieved === null) return [];
     const offered = options.offeredRatePerS;
-    const rates = [this.#plain("achieved_rate", achieved, "1/s", this.#calls.sent)];
+    const { first, retries, mints } = this.#made;
+    const rates = [this.#plain("achieved_rate", achieved, "1/s", first)];
     if (offered !== undefined && offered > 0) {
-      rates.push(this.#plain("rate_error", achieved / offered - 1, "ratio", this.#calls.sent));
+      rates.push(this.#plain("offered_rate", offered, "1/s", first));
+      rates.push(this.#plain("rate_error", achieved / offered - 1, "ratio", first));
     }
-    return rates;
+    return [
+      ...rates,
+      this.#plain("first_attempts", first, "1", this.#calls.sent),
+      this.#plain("retries", retries, "1", this.#calls.sent),
+      this.#plain("amplification", (first + retries) / first, "ratio", first),
+      this.#plain("session_mints", mints, "1", this.#calls.sent),
+    ];
   }
 
   #times(): Measurement[] {
@@ -131,7 +168,20 @@ export class StageMeasure {
       ...this.#quantiles("refusal_ms", this.#refusal, ["p50", "p99"]),
       ...this.#quantiles("schedule_lag_ms", this.#lag, ["p50", "p99"]),
       ...this.#quantiles("ttfe_ms", this.#firstEvent, ["p50", "p99"]),
+      ...this.#quantiles("event_gap_ms", this.#gaps, ["p50", "p99"]),
+      ...this.#quantiles("latency_from_sent_ms", this.#fromSent.latency, ["p50", "p99"]),
+      ...this.#quantiles("refusal_from_sent_ms", this.#fromSent.refusal, ["p50", "p99"]),
+      ...this.#quantiles("ttfe_from_sent_ms", this.#fromSent.firstEvent, ["p50", "p99"]),
     ];
+  }
+
+  /** How streams ended, each end that was seen; those that were refused are ends as well. */
+  #streams(): Measurement[] {
+    const all = [...this.#ends.values()].reduce((sum, n) => sum + n, 0);
+    return STREAM_ENDS.flatMap((end) => {
+      const n = this.#ends.get(end) ?? 0;
+      return n === 0 ? [] : [this.#plain(`streams_${end}`, n, "1", all)];
+    });
   }
 
   #fairness(): Measurement[] {

@@ -57,7 +57,7 @@ const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null =
   if (call.outcome === "indeterminate") return Number.POSITIVE_INFINITY;
   if (classOf(call.outcome) !== "answered") return null;
   if (of === "first event") {
-    if (call.first_us !== null && call.events !== 0) return (call.first_us - call.intended_us) / 1000;
+    if (call.first_event_us !== undefined) return (call.first_event_us - call.intended_us) / 1000;
   } else if (WHOLE.has(call.ended) && call.aborted !== true) return (call.done_us - call.intended_us) / 1000;
   return call.aborted === true ? null : Number.POSITIVE_INFINITY;
 };

@@ -53,10 +53,13 @@ const call = (more: Partial<CallLine> & { tookMs?: number } = {}): CallLine => {
     route: "design.styles",
     // It left 5 ms late, which is the caller's own time to wait as well.
     intended_us: 0,
+    started_us: 5_000,
+    connect_us: 0,
     sent_us: 5_000,
     first_us: tookMs * 1000,
     done_us: tookMs * 1000,
     outcome: "200",
+    attempt: 0,
     clock_error_us: 0,
     ...line,
   };
@@ -105,7 +108,7 @@ describe("a quantile", () => {
     const streams = times(30, (at) => ({
       route: "chat.control",
       ended: "done",
-      first_us: (at + 1) * 1000,
+      first_event_us: (at + 1) * 1000,
       tookMs: 900,
     }));
     const got = judged("ttfe_p50<=100ms", [...streams, ...times(30, () => ({ tookMs: 5_000 }))]);

@@ -53,15 +53,18 @@ const callOf = (n: number): CallLine => {
     bucket: `${org}.key`,
     route,
     intended_us: sentUs,
+    started_us: sentUs,
+    connect_us: 0,
     sent_us: sentUs,
     first_us: outcome === "indeterminate" ? null : sentUs + 5_000,
     done_us: sentUs + 5_000 + ((n * 31) % 40) * 1_000,
     outcome,
+    attempt: 0,
     clock_error_us: 500,
     envelope: "flat",
     retry_after: "1",
     ...(route === "chat.control" && outcome === "200"
-      ? { events: 5, ended: "done", event_names: ["token", "done"] }
+      ? { events: 5, ended: "done", event_names: ["token", "done"], first_event_us: sentUs + 6_000 }
       : {}),
     facts: {
       credential: "server",

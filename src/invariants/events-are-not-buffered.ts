@@ -37,12 +37,12 @@ export const eventsAreNotBuffered: Invariant = {
         if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
         // What the last event of somebody else's stream is called is not known: there a clean end of the body is one.
         const ended = line.ended === "done" || (line.ended === "eof" && !isReference(facts));
-        if (!isAdmitted(line) || !ended || line.first_us === null) return;
+        if (!isAdmitted(line) || !ended || line.first_event_us === undefined) return;
         if ((line.events ?? 0) < ENOUGH_EVENTS) return;
         const wholeUs = serviceUs ?? line.done_us - line.sent_us;
         if (wholeUs < WORTH_STREAMING_US) return;
         // In millionths of the whole, so that one distribution serves streams of any length.
-        const spreadUs = (line.last_event_us ?? line.done_us) - line.first_us;
+        const spreadUs = (line.last_event_us ?? line.done_us) - line.first_event_us;
         const spread = (spreadUs / wholeUs) * 1_000_000;
         spreads.add(spread);
         if (spread < SHARE * 1_000_000 && (isReference(facts) || spreadUs < ONE_PIECE_US)) {

@@ -71,7 +71,7 @@ export const shedsAboveTheCap: Invariant = {
       const got = `admitted beside ${cap} streams; the caps add up to ${cap}`;
       if (slackUs.all >= ofOrgUs) over.admitted(call, slackUs.all, got);
       else over.admitted(call, ofOrgUs, `admitted beside ${own} streams of ${call.org}; its caps add up to ${own}`);
-      const waitedUs = (call.first_us ?? call.done_us) - call.sent_us;
+      const waitedUs = (call.first_event_us ?? call.first_us ?? call.done_us) - call.sent_us;
       if (!isStream(call) || waitedUs < LONG_WAIT_US) return;
       const ahead = held.aheadOf(call);
       if (ahead >= 2 * cap) {

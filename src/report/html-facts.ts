@@ -33,12 +33,20 @@ export const notJudgedSection = (run: RunDocument): Markup => {
 
 /** By the name without its quantile. */
 const WORDS: Readonly<Record<string, string>> = {
-  achieved_rate: "calls sent per second",
+  achieved_rate: "first attempts per second",
+  offered_rate: "arrivals of the schedule per second",
   rate_error: "rate sent over rate offered, less 1",
   latency_ms: "from when a call should have left to the end of its answer",
-  refusal_ms: "from sending to a refusal",
+  first_attempts: "calls that the schedule asked for and that left",
+  retries: "calls made again after a refusal, beside the first attempts",
+  amplification: "first attempts and retries, over first attempts",
+  session_mints: "calls that minted a session, beside the schedule",
+  refusal_ms: "from when a call should have left to its refusal",
+  latency_from_sent_ms: "from writing a call to the end of its answer",
+  refusal_from_sent_ms: "from writing a call to its refusal",
+  ttfe_from_sent_ms: "from writing a call to the first event of its stream",
   schedule_lag_ms: "how late the generator itself was",
-  ttfe_ms: "from sending to the first event of a stream",
+  ttfe_ms: "from the moment it should have left to the first event of a stream",
   event_gap_ms: "between two events of a stream",
   goodput_retention: "useful answers per second, over those at the knee",
   reaction_ms: "until the overload was answered by shedding",
@@ -50,7 +58,10 @@ const WORDS: Readonly<Record<string, string>> = {
   capacity_rps: "highest rate inside the objective",
 };
 
-const wordsOf = (name: string): string => WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "";
+const wordsOf = (name: string): string =>
+  name.startsWith("streams_")
+    ? "streams that came to this end"
+    : (WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "");
 
 const measurementRow = (m: Measurement): Markup =>
   html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;

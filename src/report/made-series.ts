@@ -32,7 +32,7 @@ const foldMade = (
           : "429 b2b_overloaded"
         : "200";
     const sentUs = dueUs + 300 + (i % 97 === 0 ? 30_000 : 0);
-    const line: CallLine & { gaps_us?: number[] } = {
+    const line: CallLine = {
       type: "call",
       id: `a1b2.${stage}.c-${i}`,
       stage: stage + text,
@@ -40,12 +40,22 @@ const foldMade = (
       org: `org_${i % 3}${text}`,
       route: "chat.control",
       intended_us: dueUs,
+      started_us: sentUs,
+      connect_us: 0,
       sent_us: sentUs,
       clock_error_us: 100,
+      attempt: 0,
       outcome,
       first_us: sentUs + 20_000,
       done_us: sentUs + (outcome === "200" ? 120_000 + (i % 40) * 2_500 : 2_000 + (i % 7) * 300),
-      ...(outcome === "200" ? { events: 3, ended: "done" as const, gaps_us: [20_000, 40_000 + (i % 9) * 1_000] } : {}),
+      ...(outcome === "200"
+        ? {
+            events: 3,
+            ended: "done" as const,
+            first_event_us: sentUs + 20_000,
+            gaps_us: [20_000, 40_000 + (i % 9) * 1_000],
+          }
+        : {}),
     };
     fold.see(line);
     if (i % 50 === 0)

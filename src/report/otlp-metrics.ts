@@ -56,8 +56,6 @@ type DurationName = keyof typeof DURATIONS;
 /** Streams whose answer came to an end of its own. */
 const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
 
-type TimedCall = CallLine & { started_us?: number; first_event_us?: number | null; gaps_us?: readonly number[] };
-
 export class OtlpMetrics {
   readonly #resource: KeyValue[];
   readonly #startNs: string;
@@ -86,20 +84,19 @@ export class OtlpMetrics {
     }
   }
 
-  #call(line: TimedCall): void {
+  #call(line: CallLine): void {
     const { stage, driver, outcome } = line;
     this.#calls.at({ stage, driver, outcome }).value += 1;
     const of = { stage, driver };
-    this.#record("schedule_lag_ms", of, (line.started_us ?? line.sent_us) - line.intended_us);
+    this.#record("schedule_lag_ms", of, line.started_us - line.intended_us);
     const kind = classOf(outcome);
     const tookUs = line.done_us - line.intended_us;
     if (kind === "refused" && !outcome.startsWith("edge")) this.#record("refusal_ms", of, tookUs);
     if (kind !== "answered") return;
     if (WHOLE.has(line.ended) && line.aborted === undefined) this.#record("latency_ms", of, tookUs);
-    const firstUs = line.first_event_us ?? line.first_us;
-    const isStream = line.ended !== undefined || line.events !== undefined;
-    if (isStream && firstUs !== null && line.events !== 0) this.#record("ttfe_ms", of, firstUs - line.intended_us);
-    for (const gapUs of line.gaps_us ?? []) this.#record("event_gap_ms", of, gapUs);
+    if (line.first_event_us !== undefined) this.#record("ttfe_ms", of, line.first_event_us - line.intended_us);
+    // A reader that rests between two reads makes the gaps itself.
+    if (line.slow_reader === undefined) for (const gapUs of line.gaps_us ?? []) this.#record("event_gap_ms", of, gapUs);
   }
 
   #record(name: DurationName, attributes: Attributes, us: number): void {

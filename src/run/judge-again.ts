@@ -14,6 +14,7 @@ import { Lateness, TimeOrder } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { openJudges } from "../invariants/judge-stage.ts";
 import { verdictOf } from "./compose-document.ts";
+import { historyLines } from "./older-lines.ts";
 import { outcomesSeen } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
 import { judgeSecrets } from "./run-claims.ts";
@@ -86,7 +87,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const fold = new SeriesFold();
   const totals = new Set(stages.flatMap(({ facts }) => (facts.totals_only === true ? [facts.stage] : [])));
   const counted = recorded.stages.filter(({ name }) => totals.has(name));
-  const seen = outcomesSeen(heardBy(late, fold, jsonLines<Line>(pathOf("history.ndjson"))), counted);
+  const seen = outcomesSeen(heardBy(late, fold, historyLines(pathOf("history.ndjson"))), counted);
   const withLines = stages.filter(({ facts }) => !totals.has(facts.stage));
   const judged = withLines.map((stage) => openStage(recorded, stage, chargesOf(pathOf("ledger.ndjson"), stage)));
   const orders = new Map([...late].map(([stage, { us }]) => [stage, new TimeOrder(us)]));
@@ -94,7 +95,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const judge = (lines: Iterable<Line>): void => {
     for (const line of lines) for (const { judges } of judgesOf.get(line.stage) ?? []) judges.see(line);
   };
-  for (const line of jsonLines<Line>(pathOf("history.ndjson"))) judge(orders.get(line.stage)?.push(line) ?? []);
+  for (const line of historyLines(pathOf("history.ndjson"))) judge(orders.get(line.stage)?.push(line) ?? []);
   for (const order of orders.values()) judge(order.rest());
   const again = new Map(
     judged.flatMap(({ judges, replay }) => judges.claims(replay)).map((claim): [string, Claim] => [claim.id, claim]),

@@ -42,10 +42,13 @@ const call = (i: number, outcome: string): CallLine => ({
   org: "org_a",
   route: "design.styles",
   intended_us: 0,
+  started_us: 900,
+  connect_us: 0,
   sent_us: 1_000,
   first_us: 5_000,
   done_us: 30_000,
   outcome,
+  attempt: 0,
   clock_error_us: 0,
 });
 
@@ -64,8 +67,7 @@ const base = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 describe("metrics to a collector", () => {
   test("the dashboard asks for metrics that are sent, and for all of them that are about calls", async () => {
     const { exporter } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: base() });
-    const stream = { events: 2, ended: "done", gaps_us: [20_000] } as const;
-    exporter?.see({ ...call(0, "200"), ...stream } as CallLine);
+    exporter?.see({ ...call(0, "200"), events: 2, ended: "done", first_event_us: 6_000, gaps_us: [20_000] });
     exporter?.see(call(1, "429 b2b_overloaded"));
     const values = { in_flight: 1, generator_cores: 0.5, host_steal: 0 };
     exporter?.see({ type: "sample", stage: "s", at_us: 1, values });

@@ -53,9 +53,12 @@ export const openVirtualDeployment = (deployment: VirtualDeployment) => {
         org: "org_t1",
         route: "chat.control",
         intended_us: atUs,
+        started_us: atUs,
+        connect_us: 0,
         sent_us: atUs,
         first_us: null,
         done_us: doneUs,
+        attempt: 0,
         clock_error_us: 0,
         outcome: isShed ? "429 b2b_overloaded" : "200",
       };

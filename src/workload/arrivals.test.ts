@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { arrivalTimesUs, makeSchedule } from "./arrivals.ts";
-import { constant, PROFILES, profileCalls, profileDurationS, ramp, spike } from "./load-profiles.ts";
+import { bursts, constant, PROFILES, profileCalls, profileDurationS, ramp, sawtooth, spike } from "./load-profiles.ts";
 
 describe("schedules", () => {
   test("uniform arrivals at a constant rate stand exactly one period apart, the first at once", () => {
@@ -22,6 +22,17 @@ describe("schedules", () => {
       expect(times.every((at, k) => k === 0 || at >= (times[k - 1] as number))).toBe(true);
       expect(times.at(-1) as number).toBeLessThanOrEqual(profileDurationS(profile) * 1e6);
     }
+  });
+
+  test("bursts leave nothing between them, and each tooth of a saw falls at once", () => {
+    const on = arrivalTimesUs(bursts(100, 4, 4), "uniform", 1);
+    expect(on).toHaveLength(100);
+    expect(on.filter((us) => us % 1_000_000 > 250_000)).toEqual([]);
+    const teeth = arrivalTimesUs(sawtooth(100, 4, 4), "uniform", 1);
+    const inHalf = (half: number): number =>
+      teeth.filter((us) => Math.floor((us % 1_000_000) / 500_000) === half).length;
+    // A quarter of a triangle lies in the first half of its base.
+    expect(inHalf(0) / teeth.length).toBeCloseTo(0.25, 1);
   });
 
   test("poisson arrivals depend on the seed alone, and their count is near the integral", () => {

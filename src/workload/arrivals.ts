@@ -2,13 +2,20 @@
  * When each call should leave, known before the first one does. A call's latency counts from this moment, however late
  * the generator or the server was, so a stall cannot hide the calls that it kept waiting.
  *
- * The k-th arrival is where the integral of the rate reaches the k-th point of a unit process: k for `uniform` (as k6's
- * arrival-rate executors do it), the sum of k exponential gaps for `poisson`.
+ * This is the only schedule there is: the open-loop driver, k6, every segment of either and virtual time take it from here.
+ * The k-th arrival is where the integral of the rate reaches the k-th point of a unit process: k for `uniform`, the sum of
+ * k exponential gaps for `poisson`.
  */
 import type { Profile } from "./load-profiles.ts";
 import { exponential } from "./random.ts";
 
 export type Arrivals = "uniform" | "poisson";
+
+/**
+ * How late a generator may be. Where more than one call in a hundred left later than this after its moment, the generator was the
+ * bottleneck, and nothing may be said about time.
+ */
+export const LATE_MS = 250;
 
 const GAP_SALT = 0x41525256;
 
@@ -26,8 +33,14 @@ type Schedule = {
   next(): number | null;
 };
 
-/** Walks the arrivals of a profile one by one, in constant memory. */
+const replay = (momentsUs: readonly number[]): Schedule => {
+  let k = 0;
+  return { next: () => momentsUs[k++] ?? null };
+};
+
+/** Walks the arrivals of a profile one by one, in constant memory. Those of a trace are what they were. */
 export const makeSchedule = (profile: Profile, arrivals: Arrivals, seed: number): Schedule => {
+  if (profile.momentsUs !== undefined) return replay(profile.momentsUs);
   let at = 0;
   let k = 0;
   let point = arrivals === "uniform" ? 0 : exponential(seed, 0, GAP_SALT);
@@ -51,6 +64,14 @@ export const makeSchedule = (profile: Profile, arrivals: Arrivals, seed: number)
       }
     },
   };
+};
+
+/** How many arrivals there are. */
+export const countArrivals = (profile: Profile, arrivals: Arrivals, seed: number): number => {
+  const schedule = makeSchedule(profile, arrivals, seed);
+  let count = 0;
+  while (schedule.next() !== null) count += 1;
+  return count;
 };
 
 /** The whole schedule at once: microseconds after the start, ascending. */

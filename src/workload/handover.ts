@@ -3,8 +3,10 @@
  * call. Both sides compute the step of a call from its number, so neither has to say what was meant to be sent.
  */
 import type { StreamEnd } from "../contract/streams.ts";
+import type { Arrivals } from "./arrivals.ts";
 import type { TargetView } from "./callers/target-view.ts";
 import type { Lease, Spent } from "./lease.ts";
+import type { Profile } from "./load-profiles.ts";
 import type { Places } from "./request.ts";
 import type { SessionWanted } from "./story.ts";
 import type { Timeouts } from "./timeouts.ts";
@@ -19,6 +21,11 @@ export type HandOver = {
   /** Number of the first call. */
   firstCall: number;
   view: TargetView;
+  /**
+   * When each iteration is due. `startUs`: microseconds since 1970 of its zero, so that several k6 share one; where it is absent
+   * the schedule begins with k6's scenario. `momentsPath`: where the moments of a trace lie, which each VU would keep otherwise.
+   */
+  schedule: { profile: Profile; arrivals: Arrivals; startUs?: number; momentsPath?: string };
   places: Places;
   /** Secrets by `credentialName`. */
   credentials: Record<string, string>;
@@ -42,10 +49,16 @@ export type Printed = {
   i: number;
   step: number;
   attempt: number;
-  /** When k6's scenario began, in milliseconds since 1970. */
-  beganMs: number;
-  sentUs: number;
+  /** As in the history (history/line.ts). */
+  intendedUs: number;
+  startedUs: number;
+  /** 0 when a connection was there. */
+  connectUs: number;
+  /** `null` when it was never written. */
+  sentUs: number | null;
   firstUs: number | null;
+  firstEventUs: number | null;
+  lastEventUs: number | null;
   doneUs: number;
   status: number;
   ended: StreamEnd;
@@ -54,6 +67,8 @@ export type Printed = {
   events: number;
   late: number;
   names: string[];
+  /** Microseconds between each two events, with commas between them. */
+  gaps: string;
   error: string;
   retryAfter?: string;
   /** The part of the body that an outcome is named by; never a token. */
@@ -62,7 +77,7 @@ export type Printed = {
 };
 
 /** A call that minted a session anew: no call of the story. */
-export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt"> &
+export type PrintedMint = Omit<Printed, "type" | "i" | "step" | "attempt" | "intendedUs"> &
   SessionWanted & { type: "mint" /** Sent as `X-Request-Id`. */; id: string };
 
 /** The scenario itself failed: a fault of ours, never of the target; or (`lacks`) it had no credential to go on with. */

@@ -1,16 +1,13 @@
-/** A profile as k6's executors take it, and how many VUs it needs. */
-import { arrivalTimesUs } from "./arrivals.ts";
+/**
+ * How k6 plays a schedule: each iteration takes its number, waits for the moment of that number (scenarios/shared/turns.ts) and
+ * makes its call. So an arrival that finds no free VU is late, and its lag is seen, where an arrival-rate executor of k6 would
+ * drop it; and Poisson arrivals, traces and segments are what they are in every other driver.
+ */
 import type { LimitsInView, TargetView } from "./callers/target-view.ts";
-import { type Profile, profilePeakPerS } from "./load-profiles.ts";
+import { type Profile, profileDurationS, profilePeakPerS } from "./load-profiles.ts";
 import type { Story } from "./story.ts";
 
-/** k6 takes whole numbers, so a rate is given per 1000 s. */
-const perThousandSeconds = (ratePerS: number): number => Math.round(ratePerS * 1000);
-const UNIT = { timeUnit: "1000s" };
-
-const seconds = (s: number): string => `${Math.round(s * 1000)}ms`;
-
-/** What a call that is no stream, or is refused, may take before it costs us an iteration: a stall of the target and ours. */
+/** What a call that is no stream, or is refused, may take before it makes another one late: a stall of the target and ours. */
 const STALL_S = 0.6;
 /** Events of a stream, for the time that a slow reader takes. */
 const EVENTS = 25;
@@ -19,9 +16,20 @@ const RETRY_WAIT_MS = 1250;
 /** Calls looked at to see how a story's callers behave. */
 const LOOKED_AT = 20;
 
+/** From the beginning of k6's scenario to its first arrival: time for all VUs to begin waiting. */
+export const LEAD_MS = 200;
+/**
+ * From starting several k6 to their first arrival, which they share: each reads its scripts and makes its VUs first, on the same
+ * cores. One that needs longer makes its first calls late, and that is seen.
+ */
+const START_MS = 3_000;
+const START_MS_PER_VU = 5;
+/** How far behind its schedule k6 may fall before what is left is given up, and counted as never sent. */
+const BEHIND_MAX_MS = 30_000;
+
 /**
  * VUs by Little's law, with half as much again. One call holds one VU (k6/x/sse blocks it): what the deployment can hold at
- * once, and for the rest a stall's length. A missing VU drops an iteration, even where k6 could still make one.
+ * once, and for the rest a stall's length. A missing VU makes a call late.
  */
 export const vusFor = (profile: Profile, limits: LimitsInView, restingMs = 0): number => {
   const peak = profilePeakPerS(profile);
@@ -32,6 +40,8 @@ export const vusFor = (profile: Profile, limits: LimitsInView, restingMs = 0): n
   return Math.min(2000, Math.ceil(1.5 * (streams + peak * (STALL_S + restingMs / 1000))) + 10);
 };
 
+export const startTogetherMs = (vus: number): number => START_MS + START_MS_PER_VU * vus;
+
 /** Milliseconds for which a call rests at most, reading slowly, or in the mean, waiting to be tried again. */
 export const restMs = (story: Story, seed: number, view: TargetView): number => {
   const steps = Array.from({ length: LOOKED_AT }, (_, i) => story.plan(seed, i, view)[0]);
@@ -40,32 +50,20 @@ export const restMs = (story: Story, seed: number, view: TargetView): number => 
   return reading + waiting / LOOKED_AT;
 };
 
-const isFlat = ({ pieces }: Profile): boolean => pieces.length === 1 && pieces[0]?.from === pieces[0]?.to;
-
-/** `gracefulStopMs`: how long calls may go on after the last arrival. */
-export const executorFor = (profile: Profile, vus: number, gracefulStopMs: number): Record<string, unknown> => {
-  const shared = { preAllocatedVUs: vus, maxVUs: vus, gracefulStop: `${gracefulStopMs}ms`, ...UNIT };
-  const first = profile.pieces[0];
-  if (first !== undefined && isFlat(profile)) {
-    const rate = perThousandSeconds(first.from);
-    return { executor: "constant-arrival-rate", rate, duration: seconds(first.durationS), ...shared };
-  }
-  const stages: { target: number; duration: string }[] = [];
-  let at = first?.from ?? 0;
-  for (const { from, to, durationS } of profile.pieces) {
-    if (from !== at) stages.push({ target: perThousandSeconds(from), duration: "0s" });
-    stages.push({ target: perThousandSeconds(to), duration: seconds(durationS) });
-    at = to;
-  }
-  return { executor: "ramping-arrival-rate", startRate: perThousandSeconds(first?.from ?? 0), stages, ...shared };
+type K6Play = {
+  profile: Profile;
+  /** Arrivals of the whole schedule, of all segments. */
+  arrivals: number;
+  vus: number;
+  /** How long calls may go on after the last arrival. */
+  gracefulStopMs: number;
 };
 
-/**
- * When k6 begins each iteration, in microseconds after its start. Its ramping executor begins the first one where the
- * integral of the rate reaches 1, not 0 (lib/executor/ramping_arrival_rate.go, `cal`), so it is one arrival behind ours.
- */
-export const k6ScheduleUs = (profile: Profile): number[] =>
-  arrivalTimesUs(profile, "uniform", 0).slice(isFlat(profile) ? 0 : 1);
-
-/** More dropped iterations than this share put a load by k6 in doubt. */
-export const DROPPED_MAX = 0.001;
+export const executorFor = ({ profile, arrivals, vus, gracefulStopMs }: K6Play): Record<string, unknown> => ({
+  executor: "shared-iterations",
+  iterations: arrivals,
+  // k6 refuses more VUs than iterations.
+  vus: Math.min(vus, arrivals),
+  maxDuration: `${Math.ceil(LEAD_MS + profileDurationS(profile) * 1000 + BEHIND_MAX_MS)}ms`,
+  gracefulStop: `${gracefulStopMs}ms`,
+});

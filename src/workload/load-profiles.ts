@@ -1,12 +1,17 @@
 /**
- * How the rate runs over time, as data: pieces in which the rate goes linearly from one value to another. Our own driver
- * turns pieces into a schedule, k6 turns the same pieces into stages.
+ * How the rate runs over time, as data: pieces in which the rate goes linearly from one value to another, or the moments of a
+ * trace themselves (trace.ts). arrivals.ts makes a schedule of either, the same for every driver.
  */
 
 /** Rates in calls per second, lengths in seconds. */
 export type Piece = { readonly from: number; readonly to: number; readonly durationS: number };
 
-export type Profile = { readonly name: string; readonly pieces: readonly Piece[] };
+export type Profile = {
+  readonly name: string;
+  readonly pieces: readonly Piece[];
+  /** Of a trace: when each call is due, microseconds after the start, ascending. Its pieces say how many came in each second. */
+  readonly momentsUs?: readonly number[];
+};
 
 const piece = (from: number, to: number, durationS: number): Piece => ({ from, to, durationS });
 
@@ -39,6 +44,21 @@ export const steps = (levels: readonly number[], durationS: number): Profile => 
   pieces: levels.map((level) => piece(level, level, durationS / levels.length)),
 });
 
+/** Up from nothing to the rate, and at once down again, `teeth` times: what a retry or a cache that empties does to a server. */
+export const sawtooth = (ratePerS: number, durationS: number, teeth = 4): Profile => ({
+  name: "sawtooth",
+  pieces: Array.from({ length: teeth }, () => piece(0, ratePerS, durationS / teeth)),
+});
+
+/** The rate for a quarter of each period, then nothing: callers that are started by a clock. */
+export const bursts = (ratePerS: number, durationS: number, periods = 5): Profile => {
+  const onS = durationS / periods / 4;
+  return {
+    name: "bursts",
+    pieces: Array.from({ length: periods }, () => [piece(ratePerS, ratePerS, onS), piece(0, 0, 3 * onS)]).flat(),
+  };
+};
+
 /** Levels from half the capacity to three times the capacity, so that a knee lies inside. */
 const stepsPastCapacity = (
   capacityPerS: number,
@@ -53,7 +73,14 @@ const stepsPastCapacity = (
 export const PROFILES: Readonly<Record<string, (ratePerS: number, durationS: number) => Profile>> = {
   constant,
   ramp: (ratePerS, durationS) => ramp(0, ratePerS, durationS),
+  steps: (ratePerS, durationS) =>
+    steps(
+      [0.25, 0.5, 0.75, 1].map((share) => share * ratePerS),
+      durationS,
+    ),
   spike: (ratePerS, durationS) => spike(ratePerS, 5, durationS),
+  sawtooth: (ratePerS, durationS) => sawtooth(ratePerS, durationS),
+  bursts: (ratePerS, durationS) => bursts(ratePerS, durationS),
   "steps-past-capacity": (ratePerS, durationS) => stepsPastCapacity(ratePerS, durationS),
 };
 
@@ -68,8 +95,15 @@ export const profileCalls = (profile: Profile): number =>
 export const profilePeakPerS = (profile: Profile): number =>
   profile.pieces.reduce((peak, { from, to }) => Math.max(peak, from, to), 0);
 
-/** The same course with every rate multiplied. */
-export const scaleProfile = (profile: Profile, factor: number): Profile => ({
-  name: profile.name,
-  pieces: profile.pieces.map(({ from, to, durationS }) => piece(from * factor, to * factor, durationS)),
-});
+/** The same course with every rate multiplied. A trace keeps its calls, so its time runs faster or slower. */
+export const scaleProfile = (profile: Profile, factor: number): Profile => {
+  const { name, pieces, momentsUs } = profile;
+  if (momentsUs !== undefined) {
+    return {
+      name,
+      pieces: pieces.map(({ from, to, durationS }) => piece(from * factor, to * factor, durationS / factor)),
+      momentsUs: momentsUs.map((us) => Math.round(us / factor)),
+    };
+  }
+  return { name, pieces: pieces.map(({ from, to, durationS }) => piece(from * factor, to * factor, durationS)) };
+};

@@ -260,7 +260,7 @@ describe.skipIf(!existsSync(binary))("a scenario on a k6 with the community's ex
     // The body of a refused stream cannot be read there.
     expect(out).toMatch(/\d+ {2}429 unread\n/);
     expect(out).toMatch(/\d+ {2}done\n/);
-    expect(out).toMatch(/time to first event, from sending: median/);
+    expect(out).toMatch(/time to first event, from when the call should have left: median/);
     expect(code, out).toBe(0);
     stub.instead = () => false;
     const calls = await alone("steady-mix", {}, { RATE: "40" }, stock);

@@ -28,7 +28,7 @@ export const driveK6 =
     const stop = (): void => ending.abort();
     signal.addEventListener("abort", stop, { once: true });
     try {
-      const { idPrefix, stage, seed, profile, target, view, epochUs } = job;
+      const { idPrefix, stage, seed, profile, arrivals, target, view, epochUs } = job;
       const running = runK6({
         binary: k6Path,
         script: scenario,
@@ -41,6 +41,7 @@ export const driveK6 =
         stage,
         seed,
         profile,
+        arrivals,
         target,
         view,
         epochUs,

@@ -1,9 +1,10 @@
 /** Gathers what a scenario needs of a target: credentials, sessions minted beforehand, certificates, a proxy. */
+
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
@@ -28,7 +29,7 @@ type Gathering = {
   /** What minting sessions spends of. */
   lease: LeaseKeeper;
   /** Of the calls that mint sessions. */
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   /** A folder that only its owner may read. */
   folder: string;
 };
@@ -59,7 +60,7 @@ const gather = async (gathering: Gathering): Promise<Gathered> => {
 };
 
 export type HandedOver = {
-  handOver: Omit<HandOver, "firstCall" | "summaryPath" | "lease">;
+  handOver: Omit<HandOver, "firstCall" | "schedule" | "summaryPath" | "lease">;
   /** For k6's process, beside the path of the file. */
   environment: Record<string, string>;
 };

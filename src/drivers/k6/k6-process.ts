@@ -48,13 +48,11 @@ export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null =>
   return { verdict: known.verdict, reason: `k6 ended with code ${code}, ${known.meaning}${first}` };
 };
 
-type Logged = { level?: string; msg?: string; time?: string };
+type Logged = { level?: string; msg?: string };
 
 type K6Process = {
   child: ChildProcess;
   exited: Promise<K6Exit>;
-  /** When it first lacked a VU, milliseconds since 1970, rounded down to a second; `null` while it did not. */
-  lackedVusMs(): number | null;
 };
 
 /** `environment` is all that k6 gets; it has a group of its own, so that a supervisor can end it whole. */
@@ -76,20 +74,16 @@ export const startK6 = (
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
   });
-  let lackedVusMs: number | null = null;
   const exit: K6Exit = { code: null, signal: null, errors: [], errorCount: 0, warnings: [] };
   const stderr = child.stderr as NonNullable<typeof child.stderr>;
   createInterface({ input: stderr }).on("line", (line) => {
     let level = "error";
     let message = line;
-    let time = "";
     try {
-      ({ level = "error", msg: message = line, time = "" } = JSON.parse(line) as Logged);
+      ({ level = "error", msg: message = line } = JSON.parse(line) as Logged);
     } catch {
       // A panic of Go is plain text.
     }
-    // Said once, at the first iteration that is dropped (lib/executor/constant_arrival_rate.go and its sister).
-    if (message.startsWith("Insufficient VUs")) lackedVusMs ??= Date.parse(time) || 0;
     const said = maskSecrets(message.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;
@@ -103,5 +97,5 @@ export const startK6 = (
     });
     child.on("close", (code, signal) => resolve({ ...exit, code, signal }));
   });
-  return { child, exited, lackedVusMs: () => lackedVusMs };
+  return { child, exited };
 };

@@ -3,12 +3,10 @@ import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import { k6ScheduleUs } from "../../workload/k6-executor.ts";
 import { type Lease, NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
 import { leaseShare } from "../../workload/lease-share.ts";
-import type { Profile } from "../../workload/load-profiles.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { followLines } from "./follow-lines.ts";
 import { startK6 } from "./k6-process.ts";
@@ -27,12 +25,11 @@ export type K6Segment = {
   /** What all segments together may spend, and what the target file states. */
   lease: Lease;
   stated: Lease;
-  profile: Profile;
-  reading: Omit<Reading, "schedule" | "droppedSinceUs">;
+  reading: Reading;
   /** Where its summary is kept; not kept without it. */
   keepAs?: string;
   signal: AbortSignal;
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   onSpawn?(child: ChildProcess): void;
 };
 
@@ -74,15 +71,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
   const stop = (): void => void k6.child.kill("SIGUSR1");
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
-  const reading: Reading = {
-    ...segment.reading,
-    schedule: k6ScheduleUs(segment.profile),
-    droppedSinceUs: () => {
-      const lackedMs = k6.lackedVusMs();
-      return lackedMs === null ? null : lackedMs * 1000;
-    },
-  };
-  const { seen, take } = createReader(reading, segment.onLine);
+  const { seen, take } = createReader(segment.reading, segment.onLine);
   let isForgotten = false;
   const following = followLines(path("printed.ndjson"), (text) => {
     // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.

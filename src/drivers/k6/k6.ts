@@ -5,16 +5,18 @@
  */
 
 import type { ChildProcess } from "node:child_process";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createRunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import { createRunClock, wallUs } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { type Arrivals, countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import { executorFor, restMs, vusFor } from "../../workload/k6-executor.ts";
+import type { HandOver } from "../../workload/handover.ts";
+import { executorFor, restMs, startTogetherMs, vusFor } from "../../workload/k6-executor.ts";
 import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
 import { endsAll } from "../../workload/lease-share.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
@@ -34,6 +36,7 @@ export type K6Options = {
   idPrefix: string;
   seed: number;
   profile: Profile;
+  arrivals: Arrivals;
   target: Target;
   view: TargetView;
   secrets: Secrets;
@@ -42,6 +45,8 @@ export type K6Options = {
   firstCall?: number;
   /** How many processes share the schedule and the lease (default 1). */
   segments?: number;
+  /** When the first arrival is due, microseconds since 1970; absent: when k6 is ready, several of them at one moment. */
+  startUs?: number;
   vus?: number;
   timeouts?: Partial<Timeouts>;
   /** What may be spent and how fast, of all segments together; what k6 spends of it is added to it. Not bounded where absent. */
@@ -51,7 +56,7 @@ export type K6Options = {
   /** Where k6's summary and what it printed are kept (the run folder's `k6/`); not kept without it. */
   keepIn?: string;
   /** Called as calls end, while k6 runs. */
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   onSpawn?(child: ChildProcess): void;
   /** Told of the folder that credentials are about to be put in; it is removed at the end. */
   onFolder?(path: string): void;
@@ -59,7 +64,7 @@ export type K6Options = {
 
 type K6Result = {
   problems: Problem[];
-  /** Iterations that k6 began, and those for which it had no VU, by its own count; `null` without a summary. */
+  /** Iterations that k6 began, and those that it gave up when its time was over, by its own count; `null` without a summary. */
   iterations: number | null;
   dropped: number | null;
   lines: number;
@@ -70,10 +75,33 @@ type K6Result = {
   warnings: string[];
 };
 
+/** Its moments lie in a file of their own, which the processes share. */
+const scheduleFor = async (options: K6Options, folder: string, startUs?: number): Promise<HandOver["schedule"]> => {
+  const { momentsUs, ...profile } = options.profile;
+  const momentsPath = join(folder, "moments.json");
+  if (momentsUs !== undefined) await writeFile(momentsPath, JSON.stringify(momentsUs));
+  return {
+    profile,
+    arrivals: options.arrivals,
+    ...(startUs === undefined ? {} : { startUs }),
+    ...(momentsUs === undefined ? {} : { momentsPath }),
+  };
+};
+
+type Parts = {
+  folder: string;
+  lease: LeaseKeeper;
+  timeouts: Timeouts;
+  onLine(line: CallLine): void;
+  /** How many calls the schedule has, and how many processes share it. */
+  arrivals: number;
+  segments: number;
+};
+
 /** What does not depend on the process is gathered once, so that segments mint no session twice and share what is left then. */
 const handOverFor = async (
   options: K6Options,
-  parts: { folder: string; lease: LeaseKeeper; timeouts: Timeouts; onLine(line: ObservedLine): void },
+  { arrivals, segments, ...parts }: Parts,
 ): Promise<Pick<K6Segment, "handOver" | "environment"> | string> => {
   const { profile, view, story, seed } = options;
   let collected: HandedOver;
@@ -83,13 +111,30 @@ const handOverFor = async (
     return `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
   }
   const { handOver, environment } = collected;
-  const vus = options.vus ?? vusFor(profile, view.limits, restMs(story, seed, view));
-  const scenarios = { [story.name.replaceAll("-", "_")]: executorFor(profile, vus, parts.timeouts.callMs) };
+  const vus = options.vus ?? Math.max(segments, vusFor(profile, view.limits, restMs(story, seed, view)));
+  const executor = executorFor({ profile, arrivals, vus, gracefulStopMs: parts.timeouts.callMs });
+  const startUs = options.startUs ?? (segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000);
   return {
-    handOver: { ...handOver, firstCall: options.firstCall ?? 0, options: { ...handOver.options, scenarios } },
+    handOver: {
+      ...handOver,
+      firstCall: options.firstCall ?? 0,
+      schedule: await scheduleFor(options, parts.folder, startUs),
+      options: { ...handOver.options, scenarios: { [story.name.replaceAll("-", "_")]: executor } },
+    },
     environment,
   };
 };
+
+/** Nothing was played, and why. */
+const unplayed = (reason: string, lease: LeaseKeeper, lines: number): K6Result => ({
+  problems: [{ verdict: "inconclusive", reason }],
+  iterations: null,
+  dropped: null,
+  lines,
+  unsent: 0,
+  stopped: lease.stopped,
+  warnings: [],
+});
 
 const sum = (values: readonly (number | null)[]): number | null =>
   values.reduce((total, one) => (total === null || one === null ? null : total + one), 0);
@@ -100,29 +145,23 @@ const distinct = (problems: readonly Problem[]): Problem[] => [
 ];
 
 export const runK6 = async (options: K6Options): Promise<K6Result> => {
-  const { profile, segments = 1, lease = createLease({}) } = options;
+  const { profile, lease = createLease({}) } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const folder = await mkdtemp(join(tmpdir(), "floodgate-k6-"));
   options.onFolder?.(folder);
   await chmod(folder, 0o700);
   let lines = 0;
-  const onLine = (line: ObservedLine): void => {
+  const onLine = (line: CallLine): void => {
     lines += 1;
     options.onLine(line);
   };
   try {
-    const handed = await handOverFor(options, { folder, lease, timeouts, onLine });
-    if (typeof handed === "string") {
-      return {
-        problems: [{ verdict: "inconclusive", reason: handed }],
-        iterations: null,
-        dropped: null,
-        lines,
-        unsent: 0,
-        stopped: lease.stopped,
-        warnings: [],
-      };
-    }
+    const arrivals = countArrivals(profile, options.arrivals, options.seed);
+    if (arrivals === 0) return unplayed("the schedule had no arrivals", lease, lines);
+    // A process without a call of its own would have nothing to run.
+    const segments = Math.min(options.segments ?? 1, arrivals);
+    const handed = await handOverFor(options, { folder, lease, timeouts, onLine, arrivals, segments });
+    if (typeof handed === "string") return unplayed(handed, lease, lines);
     const allOver = new AbortController();
     const signal = options.signal === undefined ? allOver.signal : AbortSignal.any([options.signal, allOver.signal]);
     const { binary, script, keepIn, stage } = options;
@@ -139,7 +178,6 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
           ...handed,
           lease: left,
           stated: lease.stated,
-          profile,
           signal,
           onLine,
           reading: { ...options, firstCall: options.firstCall ?? 0 },

@@ -1,12 +1,12 @@
 /**
- * From what a scenario printed to lines of the history: the step is computed again from the call's number, the outcome is
- * named in the same place as for our own driver, and the intended moment comes from the schedule.
+ * From what a scenario printed to lines of the history: the step is computed again from the call's number, and the outcome is
+ * named in the same place as for our own driver.
  */
 
 import { lineOf } from "../../client/call-line.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Printed, PrintedMint } from "../../workload/handover.ts";
 import { callId } from "../../workload/request.ts";
@@ -22,33 +22,29 @@ export type Reading = {
   firstCall: number;
   /** When the run began, microseconds since 1970. */
   epochUs: number;
-  /** The schedule in microseconds after the start; `null` where k6 does only a part of it. */
-  schedule: readonly number[] | null;
-  /** Since when iterations were dropped, microseconds since 1970: nobody knows which moment one was meant for after that. */
-  droppedSinceUs?(): number | null;
 };
 
 const DRIVER = "k6";
-/** k6 starts its schedule at a moment that it gives in whole milliseconds. */
+/** Its clock and ours are read from the same one of the host, each once, at its start. */
 const CLOCK_ERROR_US = 1_000;
 
 const receivedOf = (
   step: Step,
-  printed: Omit<Printed, "type" | "i" | "step" | "attempt">,
+  printed: Omit<Printed, "type" | "i" | "step" | "attempt" | "intendedUs">,
   epochUs: number,
 ): Received => {
   const isStream = step.route !== "-" && routeOf(step.route).stream !== undefined;
-  const doneUs = printed.doneUs - epochUs;
-  const firstEventUs = printed.firstUs === null ? null : printed.firstUs - epochUs;
+  const since = (us: number | null): number | null => (us === null ? null : us - epochUs);
+  const startedUs = printed.startedUs - epochUs;
   const answered = printed.status !== 0;
-  // The extension says when the last byte of a plain answer came, not the first.
-  const firstUs = printed.opened ? firstEventUs : answered ? doneUs : null;
   return {
-    // What was spent is counted by the extension, which sends.
-    sent: true,
-    sentUs: printed.sentUs - epochUs,
-    firstUs,
-    doneUs,
+    sent: printed.sentUs !== null,
+    startedUs,
+    connectUs: printed.connectUs === 0 ? 0 : printed.connectUs - epochUs,
+    sentUs: since(printed.sentUs) ?? startedUs,
+    // A head of which only a part came is no answer.
+    firstUs: answered ? since(printed.firstUs) : null,
+    doneUs: printed.doneUs - epochUs,
     status: answered ? printed.status : null,
     headers: printed.retryAfter === undefined ? {} : { "retry-after": printed.retryAfter },
     text: printed.body,
@@ -58,12 +54,11 @@ const receivedOf = (
         ? {
             events: printed.events,
             late: printed.late,
-            firstUs: firstEventUs,
-            // Only the end of the stream is timed; of events that came late nobody knows when the last one did.
-            lastUs: printed.late === 0 && printed.ended === "done" ? doneUs : null,
+            firstUs: since(printed.firstEventUs),
+            lastUs: since(printed.lastEventUs),
             terminal: null,
             names: new Set(printed.names),
-            gapsUs: [],
+            gapsUs: printed.gaps === "" ? [] : printed.gaps.split(",").map(Number),
             kept: [],
           }
         : null,
@@ -87,31 +82,29 @@ const transportWord = (text: string): string => {
 };
 
 /** The line of a call that minted a session anew: due when it was sent. */
-export const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): ObservedLine => {
+export const mintLineFrom = (printed: PrintedMint, { view, stage, epochUs }: Reading): CallLine => {
   const step = exchangeStep(view, 0, printed.of, printed.product);
-  const context = { id: printed.id, stage, driver: DRIVER, intendedUs: printed.sentUs - epochUs };
+  const context = {
+    id: printed.id,
+    stage,
+    driver: DRIVER,
+    intendedUs: printed.startedUs - epochUs,
+    unscheduled: "mint" as const,
+  };
   return lineOf(step, receivedOf(step, printed, epochUs), context, CLOCK_ERROR_US);
 };
 
-const intendedUs = (printed: Printed, reading: Reading): number => {
-  const sentUs = printed.sentUs - reading.epochUs;
-  if (reading.schedule === null || printed.step > 0 || printed.attempt > 0) return sentUs;
-  const droppedSinceUs = reading.droppedSinceUs?.() ?? null;
-  // Its own start stands for it then.
-  if (droppedSinceUs !== null && printed.sentUs >= droppedSinceUs) return sentUs;
-  const offset = reading.schedule[printed.i - reading.firstCall];
-  return offset === undefined ? sentUs : printed.beganMs * 1000 - reading.epochUs + offset;
-};
-
 /** `null` when the printed call is none of the story's: the scenario and the runner disagree about what it is. */
-export const lineFrom = (printed: Printed, reading: Reading): ObservedLine | null => {
+export const lineFrom = (printed: Printed, reading: Reading): CallLine | null => {
   const step = reading.story.plan(reading.seed, printed.i, reading.view)[printed.step];
   if (step === undefined) return null;
   const context = {
     id: callId(reading.idPrefix, printed.i, printed.step, printed.attempt),
     stage: reading.stage,
     driver: DRIVER,
-    intendedUs: intendedUs(printed, reading),
+    intendedUs: printed.intendedUs - reading.epochUs,
+    attempt: printed.attempt,
+    ...(printed.step === 0 ? {} : { unscheduled: "step" as const }),
   };
   return lineOf(step, receivedOf(step, printed, reading.epochUs), context, CLOCK_ERROR_US);
 };

@@ -4,11 +4,11 @@
  */
 
 import { readFile } from "node:fs/promises";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
-import { DROPPED_MAX } from "../../workload/k6-executor.ts";
 import { isUnit, type Lease, spentSentence } from "../../workload/lease.ts";
 import type { Problem } from "../open-loop/job.ts";
+import { createLagTable, type LagTable, lagDoubt } from "../schedule-lag.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 import { lineFrom, mintLineFrom, type Reading } from "./lines.ts";
 
@@ -31,6 +31,8 @@ type Seen = {
   calls: Set<number>;
   faults: PrintedFault[];
   strangers: number;
+  /** Of the first attempts of arrivals. */
+  lag: LagTable;
   /** The last line; `null` where k6 did not come so far. */
   end: PrintedSpent | null;
 };
@@ -38,9 +40,9 @@ type Seen = {
 /** Takes what the scenario prints, line by line. k6 wraps each in one of its own log. */
 export const createReader = (
   reading: Reading,
-  onLine: (line: ObservedLine) => void,
+  onLine: (line: CallLine) => void,
 ): { seen: Seen; take(text: string): void } => {
-  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, end: null };
+  const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: createLagTable(), end: null };
   const take = (text: string): void => {
     let printed: FromScenario;
     try {
@@ -69,6 +71,7 @@ export const createReader = (
       return;
     }
     seen.lines += 1;
+    if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.add(line.started_us - line.intended_us);
     seen.calls.add(printed.i);
     onLine(line);
   };
@@ -90,8 +93,8 @@ type Outcome = { stated: Lease; exit: K6Exit; summary: { iterations: number; dro
 
 export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] => {
   const problems: Problem[] = [];
-  const say = (verdict: Problem["verdict"], reason: string): void => {
-    problems.push({ verdict, reason });
+  const say = (verdict: Problem["verdict"], reason: string, about?: "time"): void => {
+    problems.push({ verdict, reason, ...(about === undefined ? {} : { about }) });
   };
   const stopped = stoppedBy(seen, stated);
   const isEnded = (seen.end?.stopped ?? null) !== null;
@@ -116,12 +119,15 @@ export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] 
   // What did not happen after that was not meant to.
   if (isEnded) return problems;
   const { iterations, dropped } = summary;
-  if (dropped > DROPPED_MAX * (iterations + dropped)) {
+  if (dropped > 0) {
+    const all = iterations + dropped;
     say(
       "inconclusive",
-      `the generator was the bottleneck: ${dropped} of ${iterations + dropped} iterations were dropped`,
+      `the generator was the bottleneck: ${dropped} of ${all} calls were so late that they were given up`,
     );
   }
+  const late = lagDoubt(seen.lag.figures());
+  if (late !== null) say("inconclusive", late, "time");
   if (seen.calls.size < iterations) {
     say("inconclusive", `${iterations - seen.calls.size} of ${iterations} iterations left no line`);
   }

@@ -3,7 +3,7 @@
  * process over its stdin, credentials too; it has neither arguments nor environment of its own.
  */
 
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -79,7 +79,7 @@ export type OpenLoopEnd = {
 };
 
 export type FromProcess =
-  | ObservedLine
+  | CallLine
   | { type: "ping"; n: number }
   | { type: "secret?"; n: number; ref: string; what: string }
   | { type: "forget"; ref: string }

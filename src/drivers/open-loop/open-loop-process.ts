@@ -9,6 +9,7 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
+import { lagDoubt } from "../schedule-lag.ts";
 import type { OpenLoopEnd, Problem } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
@@ -19,12 +20,14 @@ const PROGRESS_EVERY_MS = 1000;
 const LEAD_US = 100_000;
 
 const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, stopped: boolean): Problem[] => {
-  const { dropped, offered, queued, unmade } = end;
+  const { dropped, offered, queued, unmade, lagMs } = end;
   const problems: Problem[] = [];
   const say = (reason: string, about?: "time"): void => {
     problems.push({ verdict: "inconclusive", reason, ...(about === undefined ? {} : { about }) });
   };
   if (dropped > 0) say(`the generator was the bottleneck: ${dropped} of ${offered} calls were not sent`);
+  const late = lagDoubt(lagMs);
+  if (late !== null) say(late, "time");
   if (queued > offered / 1000) {
     say(`${queued} of ${offered} calls may have waited for one of our ${connections} connections`, "time");
   }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { wallUs } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
+import type { CallLine } from "../../history/line.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -35,7 +35,7 @@ const jobOf = (
 });
 
 const run = async (job: OpenLoopJob) => {
-  const lines: ObservedLine[] = [];
+  const lines: CallLine[] = [];
   const result = await runOpenLoop({ job, secrets: createSecrets("."), onLine: (line) => lines.push(line) });
   return { lines, ...result };
 };
@@ -154,7 +154,7 @@ describe("the open-loop driver", () => {
 
   test("stop ends the arrivals, and what is under way ends by itself", async () => {
     stub.streamMs = 300;
-    const lines: ObservedLine[] = [];
+    const lines: CallLine[] = [];
     const loop = startOpenLoop({
       job: jobOf("chat-past-capacity", constant(50, 60)),
       secrets: createSecrets("."),
@@ -193,7 +193,7 @@ describe("the open-loop driver", () => {
     const tenants = stub.target().tenants!.map((tenant) => ({ ...tenant, server: { key: "env:STUB_SERVER_KEY" } }));
     const target: Target = stub.target({ tenants });
     let spawned: { args: string[]; environment: string } = { args: [], environment: "unread" };
-    const lines: ObservedLine[] = [];
+    const lines: CallLine[] = [];
     const loop = startOpenLoop({
       job: jobOf("catalog-reads", constant(50, 0.5), {}, target),
       secrets: createSecrets("."),

@@ -2,12 +2,13 @@
  * Starts the open-loop driver's process and speaks with it. The caller gets lines as they come, and at the end what was
  * offered, what the host did meanwhile and what puts the result in doubt.
  */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { wallUs } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
 import type { HostNotes } from "../host-notes.ts";
@@ -26,7 +27,7 @@ export type OpenLoopResult = {
 type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
   /** Given the child as soon as it runs, for supervision. */
   onSpawn?(child: ChildProcess): void;

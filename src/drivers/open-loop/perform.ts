@@ -1,8 +1,7 @@
 /** Performs the tries of one call of a story, waiting in between as its client does. */
 
 import type { ApiClient } from "../../client/api-client.ts";
-import type { RunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import { callId } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
 import { triesOf } from "../../workload/tries.ts";
@@ -12,8 +11,7 @@ type Performance = {
   driver: string;
   idPrefix: string;
   seed: number;
-  clock: RunClock;
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
   /** Resolves after so long, or at once when the run stops; false then. */
   wait(ms: number): Promise<boolean>;
 };
@@ -25,20 +23,26 @@ export const perform = async (
   intendedUs: number,
   how: Performance,
 ): Promise<void> => {
-  const { stage, driver, idPrefix, seed, clock } = how;
+  const { stage, driver, idPrefix, seed } = how;
   const tries = triesOf(steps, seed, i);
   let dueUs = intendedUs;
   for (let next = tries.next(); !next.done; ) {
     const { step, at, attempt, waitMs } = next.value;
-    if (waitMs !== null && !(await how.wait(waitMs))) return;
-    if (at > 0 || attempt > 0) dueUs = clock.nowUs();
+    if (waitMs !== null) {
+      if (!(await how.wait(waitMs))) return;
+      // When its wait was over, not when our timer came.
+      dueUs += Math.round(waitMs * 1000);
+    }
     const { line } = await client.send(step, {
       id: callId(idPrefix, i, at, attempt),
       stage,
       driver,
       intendedUs: dueUs,
+      attempt,
+      ...(at === 0 ? {} : { unscheduled: "step" as const }),
     });
     how.onLine(line);
+    dueUs = line.done_us;
     next = tries.next({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() });
   }
 };

@@ -5,10 +5,11 @@
 
 import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
+import type { CallLine } from "../../history/line.ts";
 import { makeSchedule } from "../../workload/arrivals.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
+import { createLagTable } from "../schedule-lag.ts";
 import type { OpenLoopEnd, OpenLoopJob } from "./job.ts";
 import { startPacer } from "./pacer.ts";
 import { perform } from "./perform.ts";
@@ -16,7 +17,6 @@ import { perform } from "./perform.ts";
 const MAX_OUTSTANDING = 4096;
 /** A run that its target file stops has ended within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
-const LAG_CELLS = 10_000;
 
 type Pressing = {
   /** Counts so far, `outstanding` and `done` among them. */
@@ -24,29 +24,6 @@ type Pressing = {
   /** No further arrivals. */
   stop(): void;
   finished: Promise<{ end: OpenLoopEnd; firstUnmade: string }>;
-};
-
-/** Lags in tenths of a millisecond, the last cell for all above a second. */
-const createLagTable = () => {
-  const cells = new Uint32Array(LAG_CELLS + 1);
-  let count = 0;
-  let maxMs = 0;
-  const at = (share: number): number => {
-    let left = share * count;
-    for (let cell = 0; cell < cells.length; cell++) {
-      left -= cells[cell] as number;
-      if (left <= 0) return Math.min(maxMs, (cell + 1) / 10);
-    }
-    return maxMs;
-  };
-  return {
-    add: (lagUs: number): void => {
-      cells[Math.min(LAG_CELLS, Math.max(0, Math.floor(lagUs / 100)))]! += 1;
-      count += 1;
-      maxMs = Math.max(maxMs, lagUs / 1000);
-    },
-    figures: () => ({ p50: at(0.5), p99: at(0.99), max: maxMs }),
-  };
 };
 
 /** Waits that end early, all together, when nobody is to begin anything any more. */
@@ -80,7 +57,7 @@ export const startPressing = (
   clock: RunClock,
   startUs: number,
   driver: string,
-  onLine: (line: ObservedLine) => void,
+  onLine: (line: CallLine) => void,
 ): Pressing => {
   const { index, of } = job.segment ?? { index: 0, of: 1 };
   const bound = job.maxOutstanding ?? MAX_OUTSTANDING;
@@ -104,7 +81,7 @@ export const startPressing = (
       if (k % of === index) return startUs + at;
     }
   };
-  const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, clock, onLine, wait: waits.wait };
+  const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, onLine, wait: waits.wait };
   const fire = (dueUs: number): void => {
     end.offered += 1;
     if (under.size >= bound) {

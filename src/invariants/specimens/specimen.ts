@@ -82,7 +82,10 @@ export const call = (id: string, { atMs = 0, tookMs = 1, firstMs, ...more }: Sha
   org: "a",
   route: "design.styles",
   intended_us: atMs * 1000,
+  started_us: atMs * 1000,
+  connect_us: 0,
   sent_us: atMs * 1000,
+  attempt: 0,
   first_us: (atMs + (firstMs ?? tookMs)) * 1000,
   done_us: (atMs + tookMs) * 1000,
   outcome: "200",
@@ -92,7 +95,11 @@ export const call = (id: string, { atMs = 0, tookMs = 1, firstMs, ...more }: Sha
 
 /** A chat stream whose first event came after 10 ms. */
 export const stream = (id: string, shape: Shape = {}): CallLine =>
-  call(id, { route: "chat.control", tookMs: 200, firstMs: 10, events: 8, ended: "done", ...shape });
+  call(id, {
+    ...{ route: "chat.control", tookMs: 200, firstMs: 10, events: 8, ended: "done" },
+    first_event_us: ((shape.atMs ?? 0) + (shape.firstMs ?? 10)) * 1000,
+    ...shape,
+  });
 
 export const lost = (id: string, shape: Shape = {}): CallLine => ({
   ...call(id, { tookMs: 1000, outcome: "indeterminate", error: "timeout", ...shape }),

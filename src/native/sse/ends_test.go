@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,11 +27,12 @@ func TestDoneWhenADoneEventCame(t *testing.T) {
 	expect(t, "opened", r.Opened, 1)
 	expect(t, "content type", r.Headers["Content-Type"], "text/event-stream; charset=utf-8")
 	expect(t, "seen", strings.Join(r.Seen, " "), "1|token|a| 1|token|b|ping 1|done|{}|")
-	if r.SentUs == nil || r.FirstUs == nil || r.DoneUs == nil {
-		t.Fatalf("expected three times, got %v %v %v", r.SentUs, r.FirstUs, r.DoneUs)
+	if r.StartUs == nil || r.SentUs == nil || r.HeadUs == nil || r.FirstUs == nil || r.DoneUs == nil {
+		t.Fatalf("expected five times, got %v %v %v %v %v", r.StartUs, r.SentUs, r.HeadUs, r.FirstUs, r.DoneUs)
 	}
-	if !(before <= *r.SentUs && *r.SentUs < *r.FirstUs && *r.FirstUs <= *r.DoneUs && *r.DoneUs <= time.Now().UnixMicro()) {
-		t.Errorf("expected before <= sent < first <= done <= now, got %d %d %d %d", before, *r.SentUs, *r.FirstUs, *r.DoneUs)
+	times := []int64{before, *r.StartUs, r.ConnUs, *r.SentUs, *r.HeadUs, *r.FirstUs, *r.DoneUs, time.Now().UnixMicro()}
+	if !slices.IsSorted(times) {
+		t.Errorf("expected before <= started <= connect <= sent <= first byte <= first event <= done <= now, got %v", times)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grafana/sobek"
 	"go.k6.io/k6/v2/lib"
 
 	"floodgate/native/eventstream"
@@ -22,39 +21,72 @@ import (
 const (
 	maxEventBytes   = 8 << 20 // an event larger than this is a fault of the server, not load
 	maxRefusalBytes = 1 << 20
+	namesKept       = 32
 )
 
 // readBuffers lends out what a stream is read into: thousands of VUs each keep one only while they read.
 var readBuffers = sync.Pool{New: func() any { buffer := make([]byte, 8<<10); return &buffer }}
 
-// exchange is one request and all that came of it. Times are durations since sent, on the monotonic clock, so that a step of the wall
-// clock cannot make an event come before its request.
+// gapsKept bounds what a stream without end takes of memory, and of the history.
+const gapsKept = 10_000
+
+// exchange is one request and all that came of it. Times are durations since it was handed to the transport, on the monotonic clock, so
+// that a step of the wall clock cannot make an event come before its request.
 type exchange struct {
 	request *request
 	client  *client
 	state   *lib.State
 	ledger  *ledger
 
-	granted  bool        // the ledger let it leave
-	left     atomic.Bool // its head was written
-	timeouts *timeouts
-	end      end
-	err      error
-	sentAt   time.Time // zero when nothing was sent
-	status   int
-	header   http.Header
-	body     string // of a refusal
-	opened   bool   // a stream began
-	events   int
-	late     int // events after the terminal one, counted in events too
-	first    time.Duration
-	done     time.Duration
-	gaps     []gap
+	granted   bool          // the ledger let it leave
+	held      time.Duration // it waited for the ledger's turn
+	startedAt time.Time     // handed to the transport; zero when it was not
+	wire      wire
+	timeouts  *timeouts
+	end       end
+	err       error
+	status    int
+	header    http.Header
+	body      string // of a refusal
+	opened    bool   // a stream began
+	events    int
+	late      int // events after the terminal one, counted in events too
+	names     []string
+	first     time.Duration // the first event
+	last      time.Duration // the newest event
+	done      time.Duration
+	gaps      []gap
 }
 
 type gap struct {
 	at   time.Duration
 	wide time.Duration
+}
+
+// wire is what the transport said of the connection, in nanoseconds since startedAt; 0 where it did not happen. Its own goroutines say it.
+type wire struct {
+	connected atomic.Int64 // a connection was made; 0 where one was reused
+	sent      atomic.Int64 // the head was put into the buffer, just before it goes out
+	head      atomic.Int64 // the first byte of the answer came
+}
+
+func (w *wire) trace(startedAt time.Time) *httptrace.ClientTrace {
+	now := func() int64 { return max(1, int64(time.Since(startedAt))) }
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			w.connected.Store(0)
+			if !info.Reused {
+				w.connected.Store(now())
+			}
+		},
+		WroteHeaders:         func() { w.sent.Store(now()) },
+		GotFirstResponseByte: func() { w.head.Store(now()) },
+	}
+}
+
+// left tells that the target may have seen the request.
+func (w *wire) left() bool {
+	return w.sent.Load() != 0
 }
 
 // run makes the exchange and always sets end. parent is the context of the iteration.
@@ -76,7 +108,12 @@ func (x *exchange) run(parent context.Context) {
 		x.client.thrown = fmt.Errorf("sse.open: %w", err)
 		return
 	}
-	if err := x.ledger.take(ctx, x.request.charges, x.request.isStream()); err != nil {
+	asked := time.Now()
+	err = x.ledger.take(ctx, x.request.charges, x.request.isStream())
+	if x.ledger.mayHold(x.request.charges) {
+		x.held = time.Since(asked)
+	}
+	if err != nil {
 		// Also where the test ended while it waited: nobody saw it, so it is no call.
 		x.end, x.err = endNotSent, err
 		if !errors.Is(err, errUnsent) {
@@ -86,9 +123,9 @@ func (x *exchange) run(parent context.Context) {
 	}
 	x.granted = true
 	defer func() { x.ledger.came(x.request.charges, x.outcome()) }()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { x.left.Store(true) }})
-	x.sentAt = time.Now()
-	x.timeouts = newTimeouts(cancel, x.request, x.sentAt)
+	x.startedAt = time.Now()
+	ctx = httptrace.WithClientTrace(ctx, x.wire.trace(x.startedAt))
+	x.timeouts = newTimeouts(cancel, x.request, x.startedAt)
 	defer x.timeouts.stop()
 	answer, err := x.state.Transport.RoundTrip(out.WithContext(ctx))
 	if err != nil {
@@ -118,8 +155,8 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 		return
 	}
 	x.opened = true
-	x.ledger.opened(x.sentAt)
-	defer func() { x.ledger.closed(x.sentAt, time.Now()) }()
+	x.ledger.opened(x.startedAt)
+	defer func() { x.ledger.closed(x.startedAt, time.Now()) }()
 	if x.client.listens("open") {
 		x.timeouts.handling(func() { x.client.emit("open") })
 	}
@@ -160,14 +197,16 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 
 // event takes one event at the time its last byte was read; false stops the reading.
 func (x *exchange) event(e eventstream.Event, now time.Time) bool {
-	at := now.Sub(x.sentAt)
+	at := now.Sub(x.startedAt)
 	x.events++
 	if x.events == 1 {
 		x.first = at
 		x.timeouts.answered()
-	} else {
-		x.gaps = append(x.gaps, gap{at, at - x.lastEvent()})
+	} else if len(x.gaps) < gapsKept {
+		x.gaps = append(x.gaps, gap{at, at - x.last})
 	}
+	x.last = at
+	x.called(e.Name)
 	if x.end != "" {
 		x.late++
 	} else if ending := x.request.ending(e.Name); ending != "" {
@@ -177,14 +216,25 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	if x.client.listens("event") {
 		x.timeouts.handling(func() { x.client.emitEvent(e) })
 	}
+	if most := x.request.closeAfterEvents; most > 0 && x.events >= most {
+		x.client.closed = true
+	}
 	return !x.client.stopped()
 }
 
-func (x *exchange) lastEvent() time.Duration {
-	if len(x.gaps) > 0 {
-		return x.gaps[len(x.gaps)-1].at
+// called notes the distinct names of events, in the order of their first coming. A stream has a handful.
+func (x *exchange) called(name []byte) {
+	if len(name) == 0 {
+		name = []byte("message")
 	}
-	return x.first
+	for _, known := range x.names {
+		if known == string(name) {
+			return
+		}
+	}
+	if len(x.names) < namesKept {
+		x.names = append(x.names, eventstream.Text(name))
+	}
 }
 
 // failed ends the exchange for what a round trip or a read said. After a terminal event only a break that we did not make is worth
@@ -203,7 +253,7 @@ func (x *exchange) failed(ctx context.Context, err error) {
 // over sets the end, unless a terminal event has set it already.
 func (x *exchange) over(ending end, err error) {
 	if x.end == "" {
-		x.end, x.done = ending, time.Since(x.sentAt)
+		x.end, x.done = ending, time.Since(x.startedAt)
 	}
 	if x.err == nil {
 		x.err = err
@@ -232,39 +282,4 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 		}
 	}
 	x.body = eventstream.Text(body)
-}
-
-// response is what open() returns to the script.
-func (x *exchange) response(rt *sobek.Runtime) *sobek.Object {
-	headers := rt.NewObject()
-	for name, values := range x.header {
-		_ = headers.Set(name, strings.Join(values, ", "))
-	}
-	text := ""
-	if x.err != nil {
-		text = x.err.Error()
-	}
-	out := rt.NewObject()
-	for _, field := range []struct {
-		name  string
-		value any
-	}{
-		{"url", x.request.url.URL}, {"status", x.status}, {"headers", headers}, {"error", text}, {"body", x.body},
-		{"ended", string(x.end)}, {"events", x.events}, {"late", x.late},
-		{"sent_us", x.wallClock(!x.sentAt.IsZero(), 0)},
-		{"first_us", x.wallClock(x.events > 0, x.first)},
-		{"done_us", x.wallClock(!x.sentAt.IsZero(), x.done)},
-	} {
-		// Set fails on a frozen object or a throwing setter only, and this object is new.
-		_ = out.Set(field.name, field.value)
-	}
-	return out
-}
-
-// wallClock gives microseconds since 1970, or null for what did not happen.
-func (x *exchange) wallClock(happened bool, since time.Duration) any {
-	if !happened {
-		return nil
-	}
-	return x.sentAt.UnixMicro() + since.Microseconds()
 }

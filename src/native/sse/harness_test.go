@@ -35,8 +35,15 @@ type result struct {
 	Ended   string
 	Events  int
 	Late    int
+	Names   string
+	Gaps    string
+	HeldUs  int64  `js:"held_us"`
+	StartUs *int64 `js:"started_us"`
+	ConnUs  int64  `js:"connect_us"`
 	SentUs  *int64 `js:"sent_us"`
-	FirstUs *int64 `js:"first_us"`
+	HeadUs  *int64 `js:"first_us"`
+	FirstUs *int64 `js:"first_event_us"`
+	LastUs  *int64 `js:"last_event_us"`
 	DoneUs  *int64 `js:"done_us"`
 	Seen    []string
 	Opened  int

@@ -106,6 +106,20 @@ func (l *ledger) inTurn(ctx context.Context, kind charge, isStream bool) (<-chan
 	}
 }
 
+// mayHold says whether a call may have waited here for a permitted rate or for what others have reserved: else what passes is our own time.
+func (l *ledger) mayHold(kind charge) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pace.every != 0 {
+		return true
+	}
+	if l.terms == nil || kind == "" {
+		return false
+	}
+	_, bounded := l.terms.budget[kind]
+	return bounded
+}
+
 // try takes the call's turn and its cost now, or says how long its turn is still away, or what to wait for.
 func (l *ledger) try(kind charge, isStream bool) (time.Duration, <-chan struct{}, error) {
 	l.mu.Lock()

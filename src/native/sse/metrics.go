@@ -11,9 +11,9 @@ import (
 // streamMetrics are what every exchange is counted in. They carry the tags of the iteration and of params.tags, the system tags name,
 // method and status, and ended. There is no url tag: addresses with ids in them would make a time series each.
 type streamMetrics struct {
-	firstEvent *metrics.Metric // from sending to the first event
+	firstEvent *metrics.Metric // from handing it to the transport to the first event
 	eventGap   *metrics.Metric // between two events
-	duration   *metrics.Metric // from sending to the terminal event, or to the end when there was none; only of streams that opened
+	duration   *metrics.Metric // from handing it to the transport to the terminal event, or to the end when there was none; only of streams that opened
 	streams    *metrics.Metric // exchanges
 	events     *metrics.Metric
 }
@@ -41,7 +41,7 @@ func registerMetrics(registry *metrics.Registry) (m streamMetrics, err error) {
 // push sends all samples of an exchange at once. It does not look whether the iteration was interrupted, as k6's own modules do: a stream
 // cut at the end of a test is one that was made, and k6 takes samples until the iteration function has returned.
 func (m streamMetrics) push(state *lib.State, x *exchange) {
-	if x.sentAt.IsZero() || state.Samples == nil {
+	if x.startedAt.IsZero() || state.Samples == nil {
 		return
 	}
 	tags := tagsOf(state, x)
@@ -49,7 +49,7 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 	add := func(metric *metrics.Metric, at time.Duration, value float64) {
 		samples = append(samples, metrics.Sample{
 			TimeSeries: metrics.TimeSeries{Metric: metric, Tags: tags.Tags},
-			Time:       x.sentAt.Add(at),
+			Time:       x.startedAt.Add(at),
 			Metadata:   tags.Metadata,
 			Value:      value,
 		})

@@ -6,6 +6,9 @@
 package sse
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/grafana/sobek"
 	"go.k6.io/k6/v2/js/common"
 	"go.k6.io/k6/v2/js/modules"
@@ -52,7 +55,7 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 // Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`.
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
-		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain,
+		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain, "waitUntil": m.waitUntil,
 		"recall": m.board.recall, "remember": m.board.remember, "claim": m.claim,
 	}
 	return modules.Exports{Default: named, Named: named}
@@ -106,6 +109,20 @@ func (m *ModuleInstance) settled() {
 	for ; m.unsettled > 0; m.unsettled-- {
 		m.ledger.settled()
 	}
+}
+
+// waitUntil blocks until a moment, in microseconds since 1970 by the clock of this process, and returns true; at once where it is past.
+// It returns false when the iteration or all sending ended before it.
+func (m *ModuleInstance) waitUntil(moment sobek.Value) (bool, error) {
+	if m.vu.State() == nil {
+		return false, common.NewInitContextError("sse.waitUntil cannot be called in the init context: call it in a VU function")
+	}
+	us := moment.ToFloat()
+	if math.IsNaN(us) {
+		return false, fmt.Errorf("sse.waitUntil: the moment is to be microseconds since 1970, but it is %q", moment.String())
+	}
+	m.settled()
+	return m.ledger.waitUntil(m.vu.Context(), int64(us)), nil
 }
 
 // drain blocks the first VU that calls it until all calls that left are settled, at most for limit, and returns true; it returns false

@@ -21,7 +21,7 @@ func (o outcome) isError() bool {
 }
 
 func (x *exchange) outcome() outcome {
-	came := outcome{left: x.left.Load()}
+	came := outcome{left: x.wire.left()}
 	switch cut := !x.opened && x.end != endRefused && x.end != endEOF; {
 	case x.status == 0 || cut:
 		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left

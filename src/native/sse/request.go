@@ -39,7 +39,15 @@ type request struct {
 	idleTimeout       time.Duration // between two reads of the body
 	terminal          map[string]end
 	charges           charge
+	closeAfterEvents  int // 0 is never
 }
+
+// unresendable is an empty body. net/http sends a request again by itself when a kept connection breaks under it and its method is GET, HEAD,
+// OPTIONS or TRACE: the target would see one call twice, and nobody would know. It does not for a request that has a body of its own.
+type unresendable struct{}
+
+func (unresendable) Read([]byte) (int, error) { return 0, io.EOF }
+func (unresendable) Close() error             { return nil }
 
 // splitArguments allows open(url, setup), open(url, params) and open(url, params, setup).
 func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callable, err error) {
@@ -136,10 +144,16 @@ func (r *request) parseParameter(rt *sobek.Runtime, key string, value sobek.Valu
 		if r.charges != chargeMapLoads && r.charges != chargeAnalyses {
 			return fmt.Errorf("charges is to be \"map_loads\" or \"analyses\", but it is %q", r.charges)
 		}
+	case "closeAfterEvents":
+		if number := value.ToFloat(); number >= 1 {
+			r.closeAfterEvents = int(number)
+			return nil
+		}
+		return fmt.Errorf("closeAfterEvents is to be a number from 1 on, but it is %q", value.String())
 	case "terminal":
 		return r.parseTerminal(value.ToObject(rt))
 	default:
-		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, terminal and charges", key)
+		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, closeAfterEvents, terminal and charges", key)
 	}
 	return err
 }
@@ -225,6 +239,10 @@ func (r *request) name() string {
 // http makes the request as net/http wants it.
 func (r *request) http() (*http.Request, error) {
 	var body io.Reader
+	switch r.method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		body = unresendable{}
+	}
 	if r.hasBody {
 		body = bytes.NewReader(r.body)
 	}

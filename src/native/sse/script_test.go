@@ -127,7 +127,7 @@ func TestSamplesOfAStreamComeAtOnce(t *testing.T) {
 	}
 	expect(t, "events counted", sums["sse_event"], 3)
 	expect(t, "streams counted", sums["sse_streams"], 1)
-	ms := float64(*r.DoneUs-*r.SentUs) / 1000
+	ms := float64(*r.DoneUs-*r.StartUs) / 1000
 	if parts := sums["sse_time_to_first_event"] + sums["sse_event_gap"]; parts < ms-0.01 || parts > ms+0.01 || sums["sse_stream_duration"] < ms-0.01 {
 		t.Errorf("first event and gaps are to add up to the duration: %v, %v, %v", parts, sums["sse_stream_duration"], ms)
 	}

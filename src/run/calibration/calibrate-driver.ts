@@ -13,7 +13,6 @@ import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { k6ScheduleUs } from "../../workload/k6-executor.ts";
 import { createLease } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { DriverName } from "./calibration-plan.ts";
@@ -84,8 +83,8 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
       { from: ceilingPerS, to: ceilingPerS, durationS: NULL_S },
     ],
   };
-  const arrivals = name === "k6" ? "uniform" : "poisson";
-  const schedule = name === "k6" ? k6ScheduleUs(profile) : arrivalTimesUs(profile, arrivals, seed);
+  const arrivals = "poisson";
+  const schedule = arrivalTimesUs(profile, arrivals, seed);
   const target = targetAt(stub.url);
   const lines: CallLine[] = [];
   await stub.begin(phasesOf(schedule));

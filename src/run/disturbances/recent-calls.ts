@@ -35,7 +35,9 @@ export const createRecentCalls = (): RecentCalls => {
       return {
         calls: seen.length,
         through: seen.filter(({ outcome }) => /^2/.test(outcome) || DECIDED.has(outcome)).length,
-        latencyMsP50: medianMs(seen.map(({ sent_us, first_us, done_us }) => (first_us ?? done_us) - sent_us)),
+        latencyMsP50: medianMs(
+          seen.map((line) => (line.first_event_us ?? line.first_us ?? line.done_us) - line.sent_us),
+        ),
         tookMsP50: medianMs(seen.map(({ sent_us, done_us }) => done_us - sent_us)),
       };
     },

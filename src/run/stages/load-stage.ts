@@ -17,11 +17,10 @@ import type { StageFacts } from "../../history/stage-facts.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { ofCutOffStage, openJudges } from "../../invariants/judge-stage.ts";
-import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { k6ScheduleUs } from "../../workload/k6-executor.ts";
 import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -169,6 +168,7 @@ const play = async (
   }
 };
 
+/** What was offered are the arrivals of the seed, not their expected number; the time that calls took to end is no part of the schedule. */
 const measured = (
   plan: LoadStage,
   measure: StageMeasure,
@@ -176,11 +176,10 @@ const measured = (
 ) => {
   const { profile, arrivals, seed } = job;
   const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
-  // Random arrivals are more or fewer than their rate says: the schedule itself is counted.
-  const schedule = plan.driver === "k6" ? k6ScheduleUs(profile) : arrivalTimesUs(profile, arrivals, seed);
-  const offered = isWhole ? schedule.length : 0;
-  // The driver's time ends with the last answer; the schedule had ended before.
-  const scheduledMs = Math.min(driven.scheduledMs, profileDurationS(profile) * 1000);
+  const offered = countArrivals(profile, arrivals, seed);
+  const wholeMs = profileDurationS(profile) * 1000;
+  // The last arrival may come long before the end of the schedule, and a driver may be done with it then.
+  const scheduledMs = measure.arrivals >= offered ? wholeMs : Math.min(driven.scheduledMs, wholeMs);
   return measure.end({
     durationMs,
     ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),

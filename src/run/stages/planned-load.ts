@@ -10,6 +10,7 @@ import {
   scaleProfile,
 } from "../../workload/load-profiles.ts";
 import type { ProfileWish, Reach, Story } from "../../workload/story.ts";
+import { traceProfile } from "../../workload/trace.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 /** Sessions are minted and refusals retried beside the schedule. */
@@ -44,6 +45,26 @@ const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileW
     ? { all: plan.reaches, oneOf: [], beyond: [] }
     : story.reaches(view, wish);
 
+/** A log has the load that it has: what the story sets out to reach may come, and is not owed. */
+const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
+  const owed = (outcome: string): boolean => outcome === "200";
+  const reason = "the replayed log sets the load";
+  const free = [...all, ...oneOf].filter((outcome) => !owed(outcome));
+  return { all: all.filter(owed), oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
+};
+
+/** Of a log the rate and the length are its own, unless the user wishes others. */
+const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
+  if (replayOfMs !== undefined) {
+    return traceProfile(replayOfMs, {
+      ...(ratePerS === undefined ? {} : { ratePerS }),
+      ...(durationS === undefined ? {} : { durationS }),
+    });
+  }
+  const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
+  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+};
+
 /** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
 export const plannedLoad = (
   plan: LoadStage,
@@ -54,15 +75,15 @@ export const plannedLoad = (
   const wish = wishOf(plan, given.maxPerS);
   const own = story.profile(view, wish);
   if (own === null) return null;
-  const shape = plan.loadProfile === undefined ? undefined : PROFILES[plan.loadProfile];
-  const wanted = shape === undefined ? own : shape(plan.ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+  const wanted = wantedProfile(plan, own);
   const most = wish.maxPerS ?? Number.POSITIVE_INFINITY;
   const peak = profilePeakPerS(wanted);
   const profile = peak > most ? scaleProfile(wanted, most / peak) : wanted;
+  const reach = reachOf(plan, story, view, wish, given.embedded);
   const isNear = given.maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * given.maxPerS;
   return {
     profile,
     arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
-    reach: reachOf(plan, story, view, wish, given.embedded),
+    reach: plan.replayOfMs === undefined ? reach : reachOfReplay(reach),
   };
 };

@@ -17,6 +17,8 @@ export type LoadStage = {
   durationS?: number;
   /** A name of `PROFILES` in workload/load-profiles.ts, in place of the story's own. */
   loadProfile?: string;
+  /** When the calls of an access log came, milliseconds since 1970, ascending: replayed in place of the story's own profile. */
+  replayOfMs?: readonly number[];
   arrivals?: Arrivals;
   /** How many processes of the driver share the schedule. */
   segments?: number;

@@ -2,10 +2,11 @@
  * What came of one call, named for the rules and for the other judges. Apart from sending, because what counts as an answer
  * at all is decided here: half of one is none, unless we left it ourselves.
  */
+
 import { type CallContext, lineOf } from "../../client/call-line.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { outcomeOfStream } from "../../contract/refusals.ts";
+import type { CallLine } from "../../history/line.ts";
 import { type Answer, type Chunk, isObject, isTransient, type Named, nameAnswer, parseJson } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 
@@ -30,7 +31,7 @@ const nameOf = (received: Received): Named => {
 };
 
 /** What other judges may hold against the call. Item 189: a 401 or 503 without `detail` is one, whatever else it says. */
-const lineFor = (testCall: TestCall, named: Named, line: ObservedLine): ObservedLine => {
+const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => {
   const { facts, ...bare } = line;
   const plain = named.outcome === "401" || named.outcome === "503";
   const failed = plain && named.envelope === "flat" ? { outcome: named.outcome, envelope: "none" as const } : {};

@@ -3,9 +3,9 @@
  * broken deployment may have put it, so that one rule can say "the right answer" and another "in the wrong envelope".
  */
 
-import type { ObservedLine } from "../../client/observed-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { LEGACY_SUBCODES, OUTCOMES } from "../../contract/refusals.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
 /** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. `both`: `detail` and `error` side by side. */
@@ -31,7 +31,7 @@ export type Answer = Named & {
   id: string;
   testCall: TestCall;
   request: SentRequest;
-  line: ObservedLine;
+  line: CallLine;
   received: Received;
   status: number | null;
   /** Names in lower case. */

@@ -2,12 +2,13 @@
  * One attempt at a call: paced, budgeted, sent, recorded. A target that has stopped answering is waited for here, by all calls
  * together; what to make of overload is the sender's (`sender.ts`).
  */
+
 import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
-import type { ObservedLine } from "../../client/observed-line.ts";
 import { sendRequest } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
+import type { CallLine } from "../../history/line.ts";
 import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -46,7 +47,7 @@ export type AttemptParts = {
   /** `null` for a testCall without a credential. */
   secretOf(testCall: TestCall): Promise<string | null>;
   originOf(testCall: TestCall): string | undefined;
-  onLine(line: ObservedLine): void;
+  onLine(line: CallLine): void;
 };
 
 type Attempts = {

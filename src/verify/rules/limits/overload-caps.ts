@@ -16,7 +16,8 @@ const REST_MS = 1_500;
 
 /** Streams that surely ran side by side: each is taken to have ended well before its client saw the end. */
 const sideBySide = (answers: readonly Answer[]): number => {
-  const moments = answers.filter(isAdmitted).flatMap(({ received: { firstUs, doneUs, ended } }) => {
+  const moments = answers.filter(isAdmitted).flatMap(({ received: { seen, firstUs: headUs, doneUs, ended } }) => {
+    const firstUs = seen?.firstUs ?? headUs;
     if (firstUs === null || (ended !== "done" && ended !== "eof")) return [];
     return [
       { atUs: firstUs, step: 1 },
