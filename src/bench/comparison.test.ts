@@ -28,6 +28,16 @@ describe("a comparison", () => {
     expect(compare({ ...about, target: null }, [{ ours: block(1), against: block(100) }]).verdict).toBe("reported");
   });
 
+  test("a target that the median reaches is not reached where the rounds lie more than a fifth of it apart", () => {
+    const rounds = (...values: number[]) => values.map((value) => ({ ours: block(value), against: block(100) }));
+    expect(compare(about, rounds(91, 100, 110)).verdict).toBe("reached");
+    expect(compare(about, rounds(89, 100, 110)).verdict).toBe("too-wide");
+    // Below the target there is nothing to take back.
+    expect(compare(about, rounds(20, 40, 60)).verdict).toBe("missed");
+    expect(compare({ ...about, target: null }, rounds(1, 100)).verdict).toBe("reported");
+    expect(compare({ ...about, target: { atMost: 2 } }, rounds(100, 100, 150)).verdict).toBe("too-wide");
+  });
+
   test("a doubt of one block is a doubt of the row, reported once with how often it came", () => {
     const doubts = ["the client was the bottleneck"];
     const row = compare(about, [

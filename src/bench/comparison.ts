@@ -36,7 +36,8 @@ export type Row = {
   against: number;
   /** Block by block, in the order of measuring. */
   pairs: readonly Pair[];
-  verdict: "reached" | "missed" | "reported";
+  /** `too-wide`: the median reaches the target, but the rounds differ by too much for it to mean that. */
+  verdict: "reached" | "missed" | "too-wide" | "reported";
   /** The row could not be trusted, for these reasons. */
   doubts: string[];
 };
@@ -46,6 +47,19 @@ const typical = (values: readonly number[]): number => median(values) ?? Number.
 
 const reaches = (target: Target, ratio: number): boolean =>
   "atLeast" in target ? ratio >= target.atLeast : ratio <= target.atMost;
+
+/** How far rounds may lie apart, as a share of their median, for a target to count as reached. */
+const SPREAD_MAX = 0.2;
+
+/** From the lowest ratio of the rounds to the highest, as a share of their median. */
+export const spreadOf = ({ ratio, ratioMin, ratioMax }: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): number =>
+  (ratioMax - ratioMin) / ratio;
+
+const verdictOf = (target: Target | null, figures: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): Row["verdict"] => {
+  if (target === null) return "reported";
+  if (!reaches(target, figures.ratio)) return "missed";
+  return spreadOf(figures) > SPREAD_MAX ? "too-wide" : "reached";
+};
 
 /** So many undisturbed pairs make a figure of their own; with fewer, all pairs count and the row says that it is disturbed. */
 const CLEAN_MIN = 3;
@@ -64,18 +78,15 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
   const clean = measured.filter(isClean);
   const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
-  const ratio = typical(ratios);
-  const { target } = about;
+  const figures = { ratio: typical(ratios), ratioMin: Math.min(...ratios), ratioMax: Math.max(...ratios) };
   return {
     ...about,
-    ratio,
-    ratioMin: Math.min(...ratios),
-    ratioMax: Math.max(...ratios),
+    ...figures,
     rounds: pairs.length,
     leftOut: measured.length - pairs.length,
     ours: typical(pairs.map(({ ours }) => ours.value)),
     against: typical(pairs.map(({ against }) => against.value)),
-    verdict: target === null ? "reported" : reaches(target, ratio) ? "reached" : "missed",
+    verdict: verdictOf(about.target, figures),
     pairs: measured,
     // What others did to a pair that is left out does no harm; what went wrong on our side is reported in any case.
     doubts: gather([

@@ -71,7 +71,9 @@ const run = async (options: Options): Promise<void> => {
   writeFileSync(file, text);
   process.stderr.write(`\n${tableOf(result.rows, result.skipped)}\n${file}\n`);
   if (options.json) process.stdout.write(text);
-  if (result.rows.some(({ verdict }) => verdict === "missed")) process.exitCode = EXIT.fail;
+  const has = (looked: Row["verdict"]): boolean => result.rows.some(({ verdict }) => verdict === looked);
+  if (has("missed")) process.exitCode = EXIT.fail;
+  else if (has("too-wide")) process.exitCode = EXIT.inconclusive;
 };
 
 const program = new Command("bench")

@@ -1,5 +1,5 @@
 /** The rows as a table of 80 columns: ratios with their spread first, what they are made of after. */
-import type { Row, Target } from "./comparison.ts";
+import { type Row, spreadOf, type Target } from "./comparison.ts";
 
 const COLUMNS = [23, 8, 8, 7, 7, 9, 9] as const;
 const HEAD = ["bench", "target", "ratio", "min", "max", "ours", "against"];
@@ -21,13 +21,19 @@ export const short = (value: number): string => {
   return value >= 100 ? value.toFixed(0) : value.toFixed(1);
 };
 
+const MARKS: Partial<Record<Row["verdict"], string>> = { missed: " MISSED", "too-wide": " WIDE" };
+
 const rowText = (row: Row): string[] => {
   const figures = [row.ratio, row.ratioMin, row.ratioMax];
   const cells = figures.map((value) => (Number.isFinite(value) ? value.toFixed(2) : "-"));
-  const mark = row.verdict === "missed" ? " MISSED" : row.doubts.length > 0 ? " ?" : "";
+  const mark = MARKS[row.verdict] ?? (row.doubts.length > 0 ? " ?" : "");
   const text = [line([row.name, targetText(row.target), ...cells, short(row.ours), short(row.against)]) + mark];
   if (row.leftOut > 0)
     text.push(`  of ${row.rounds + row.leftOut} pairs, ${row.leftOut} left out: others disturbed them`);
+  if (row.verdict === "too-wide") {
+    const percent = Math.round(spreadOf(row) * 100);
+    text.push(`  spread too wide: the rounds lie ${percent} % of the ratio apart, more than a fifth`);
+  }
   for (const doubt of row.doubts) text.push(`  not to be trusted: ${doubt}`);
   return text;
 };
