@@ -187,15 +187,9 @@ const callOf = (facts: Facts, makeShedder: (caps: Caps) => Shedder = fixedShedde
     designCap: facts.designIsCapped ? 3 : null,
   };
   const { route, credential, origin } = facts;
-  return new Call(
-    routeOf(route),
-    SECRETS[credential],
-    ORIGIN[origin],
-    facts.address === "foreign" ? "203.0.113.9" : "10.1.2.3",
-    NOW_MS,
-    deployment,
-    shedder,
-  );
+  const address = facts.address === "foreign" ? "203.0.113.9" : "10.1.2.3";
+  const head = { readCaller: () => ({ credential: SECRETS[credential], origin: ORIGIN[origin], address }) };
+  return new Call(routeOf(route), head, NOW_MS, deployment, shedder);
 };
 
 /** Puts the answer to a question into the call, as the world of these facts would. */

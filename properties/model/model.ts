@@ -83,7 +83,8 @@ export class Model {
   decide({ route, credential, origin, product, body = "fine" }: ModelCall): Expected {
     const deployment: Deployment = { sessions: this.sessions, rate: null, designCap: null };
     const { nowMs, shedder } = { nowMs: this.nowMs(), shedder: fixedShedder(this.caps) };
-    const call = new Call(routeOf(route), credential, origin, LOOPBACK, nowMs, deployment, shedder);
+    const head = { readCaller: () => ({ credential, origin, address: LOOPBACK }) };
+    const call = new Call(routeOf(route), head, nowMs, deployment, shedder);
     for (;;) {
       const next = advance(call, HEALTHY_ORDERS);
       if (next === null) {

@@ -85,10 +85,14 @@ export const LEGACY_SUBCODES: Readonly<Record<string, RefusalName>> = { origin_n
  * The key under which a call is counted in `by_outcome` and in `/counts` (interface.md section 3): the status, a space
  * and the subcode where there is one.
  */
-export const outcomeOf = (name: AnyRefusalName): string => {
-  const { status, subcode } = refusalOf(name);
-  return subcode === null ? `${status}` : `${status} ${subcode}`;
-};
+export const outcomeOf = (name: AnyRefusalName): string => OUTCOME_OF[name];
+
+const OUTCOME_OF = Object.fromEntries(
+  Object.entries({ ...REFUSALS, ...GAP_REFUSALS }).map(([name, { status, subcode }]) => [
+    name,
+    subcode === null ? `${status}` : `${status} ${subcode}`,
+  ]),
+) as Readonly<Record<AnyRefusalName, string>>;
 
 /** The two failures that travel under status 200: an `error` key in the body, and an `error` event in a stream. */
 export const ERROR_IN_BODY = "200 error";

@@ -50,13 +50,22 @@ export type Deployment = {
   designCap: number | null;
 };
 
-export class Call {
-  readonly route: Route;
+/** Who calls, as the head of the request says it. */
+export type Caller = {
   readonly credential: string | null;
-  readonly kind: CredentialKind;
   /** The `Origin` header, `null` when absent. */
   readonly origin: string | null;
   readonly address: string;
+};
+
+/** Read once, when the first check looks at it: a call that is shed before has paid for none of it. */
+export type Head = { readCaller(): Caller };
+
+export class Call {
+  readonly route: Route;
+  readonly #head: Head;
+  #caller: Caller | null = null;
+  #kind: CredentialKind | null = null;
   readonly nowMs: number;
   readonly deployment: Deployment;
   readonly shedder: Shedder;
@@ -72,23 +81,35 @@ export class Call {
   /** The next check of the order. */
   step = 0;
 
-  constructor(
-    route: Route,
-    credential: string | null,
-    origin: string | null,
-    address: string,
-    nowMs: number,
-    deployment: Deployment,
-    shedder: Shedder,
-  ) {
+  constructor(route: Route, head: Head, nowMs: number, deployment: Deployment, shedder: Shedder) {
     this.route = route;
-    this.credential = credential;
-    this.kind = credential === null ? "unknown" : credentialKind(credential);
-    this.origin = origin;
-    this.address = address;
+    this.#head = head;
     this.nowMs = nowMs;
     this.deployment = deployment;
     this.shedder = shedder;
+  }
+
+  get caller(): Caller {
+    this.#caller ??= this.#head.readCaller();
+    return this.#caller;
+  }
+
+  get credential(): string | null {
+    return this.caller.credential;
+  }
+
+  get kind(): CredentialKind {
+    const { credential } = this;
+    this.#kind ??= credential === null ? "unknown" : credentialKind(credential);
+    return this.#kind;
+  }
+
+  get origin(): string | null {
+    return this.caller.origin;
+  }
+
+  get address(): string {
+    return this.caller.address;
   }
 
   /** Key and organization; only to be read by checks that stand after `keyIsKnown`. */

@@ -7,7 +7,10 @@ export const countOutcome = (context: ApiContext, requestId: string, outcome: st
   if (counted !== null) context.counts.count(requestId, counted.outcome, counted.org);
 };
 
-/** `beganMs`: by `performance.now()`. */
+/** When a call began, for its line in the log; a clock is read for each call only where calls are logged. */
+export const beginningMs = ({ log }: ApiContext): number => (log.isLevelEnabled("debug") ? performance.now() : 0);
+
+/** `beganMs`: by `beginningMs`. The credential is looked at only where calls are logged. */
 export const recordCall = (
   context: ApiContext,
   requestId: string,
@@ -15,10 +18,11 @@ export const recordCall = (
   org: string,
   outcome: string,
   beganMs: number,
-  credential: string | null,
+  caller: { readonly credential: string | null },
 ): void => {
   countOutcome(context, requestId, outcome, org);
   if (!context.log.isLevelEnabled("debug")) return;
   const durationMs = performance.now() - beganMs;
+  const { credential } = caller;
   context.log.debug(context.parts.requestLog({ requestId, route, org, outcome, durationMs, credential }), "call");
 };

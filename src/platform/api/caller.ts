@@ -4,8 +4,7 @@
  * or request id contains, so a doubled one is refused or replaced, never guessed at.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import type { Route } from "../../contract/routes.ts";
-import { Call } from "../../core/call.ts";
+import type { Caller } from "../../core/call.ts";
 import { inBlock } from "../../core/origin.ts";
 import type { ApiContext } from "./context.ts";
 
@@ -50,16 +49,12 @@ const addressOf = (socketAddress: string, headers: IncomingHttpHeaders, trustedP
   return socketAddress;
 };
 
-/** What the core knows of a call when it begins: what its head says. */
-export const callOf = (context: ApiContext, route: Route, { headers, socket }: IncomingMessage): Call => {
+/** Read when the first check looks at it, so once for each call that is not shed. */
+export const readCaller = (context: ApiContext, { headers, socket }: IncomingMessage): Caller => {
   if (credentialsConflict(headers)) context.credentialConflicts += 1;
-  return new Call(
-    route,
-    credentialOf(headers),
-    (headers.origin as string | undefined) ?? null,
-    addressOf(socket.remoteAddress ?? "", headers, context.trustedProxies),
-    context.clock.nowMs(),
-    context.deployment.view,
-    context.shedder,
-  );
+  return {
+    credential: credentialOf(headers),
+    origin: (headers.origin as string | undefined) ?? null,
+    address: addressOf(socket.remoteAddress ?? "", headers, context.trustedProxies),
+  };
 };

@@ -7,9 +7,9 @@ import { originListed } from "../../core/origin.ts";
 
 /** The value of `Access-Control-Allow-Origin`, `null` for none. Nothing is said for a key that is not known (yet). */
 export const allowedOrigin = (call: Call): string | null => {
-  if (call.origin === null || call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) {
-    return null;
-  }
+  // Looked at first, because a shed call has not even read its head.
+  if (call.lookup === undefined || call.lookup === null || call.lookup === UNAVAILABLE) return null;
+  if (call.origin === null) return null;
   if (call.kind === "server") return null;
   return originListed(call.lookup.key, call.origin) ? call.origin : null;
 };

@@ -5,12 +5,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { outcomeOf } from "../../contract/refusals.ts";
 import { type Route, type RouteName, routeOf } from "../../contract/routes.ts";
-import { type Call, type Refuse, UNAVAILABLE } from "../../core/call.ts";
+import { Call, type Caller, type Head, type Refuse, UNAVAILABLE } from "../../core/call.ts";
 import type { Take } from "../limiter.ts";
 import type { SlotPolicy } from "../parts.ts";
 import { reasonOf } from "../reason-of.ts";
-import { recordCall } from "./call-record.ts";
-import { callOf, requestIdOf } from "./caller.ts";
+import { beginningMs, recordCall } from "./call-record.ts";
+import { readCaller, requestIdOf } from "./caller.ts";
 import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
 import type { ApiContext } from "./context.ts";
 import { EXPOSED } from "./cors.ts";
@@ -21,7 +21,7 @@ import type { TimedJob } from "./timed-job.ts";
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);
 
 /** `Whole`: the call with all that it can do, which its work is given. */
-export class EndingCall<Whole> {
+export class EndingCall<Whole> implements Head {
   readonly context: ApiContext;
   readonly route: Route;
   readonly request: IncomingMessage;
@@ -31,7 +31,7 @@ export class EndingCall<Whole> {
   readonly query: unknown;
   readonly params: unknown;
   protected readonly work: (call: Whole) => void;
-  readonly #beganMs = performance.now();
+  readonly #beganMs: number;
   #over = false;
   #watched = false;
   /** The charge made for this call, to be undone if it comes to nothing. */
@@ -50,6 +50,7 @@ export class EndingCall<Whole> {
     params: unknown,
   ) {
     this.context = context;
+    this.#beganMs = beginningMs(context);
     this.route = routeOf(name);
     this.work = work;
     this.request = request;
@@ -57,7 +58,11 @@ export class EndingCall<Whole> {
     this.query = query;
     this.params = params;
     this.requestId = requestIdOf(request.headers) ?? context.freshId();
-    this.call = callOf(context, this.route, request);
+    this.call = new Call(this.route, this, context.clock.nowMs(), context.deployment.view, context.shedder);
+  }
+
+  readCaller(): Caller {
+    return readCaller(this.context, this.request);
   }
 
   get isOver(): boolean {
@@ -85,7 +90,7 @@ export class EndingCall<Whole> {
       this.stream.abandon();
       this.context.openStreams.delete(this.stream);
     }
-    unwatchConnection(this, this.request);
+    if (this.#watched) unwatchConnection(this, this.request);
   }
 
   /** Nobody waits for the answer any more. Also called when an answer was written and its connection closes. */
@@ -153,7 +158,7 @@ export class EndingCall<Whole> {
     const { context, call } = this;
     const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
     const org = known ? call.snapshot.org.id : "-";
-    recordCall(context, this.requestId, this.route.name, org, outcome, this.#beganMs, call.credential);
+    recordCall(context, this.requestId, this.route.name, org, outcome, this.#beganMs, call);
   }
 
   /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */

@@ -11,7 +11,7 @@ import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/manag
 import { isBlock, normalizeOrigin } from "../../core/origin.ts";
 import { reasonOf } from "../reason-of.ts";
 import { jsonHeaders } from "./answer.ts";
-import { recordCall } from "./call-record.ts";
+import { beginningMs, recordCall } from "./call-record.ts";
 import { credentialOf, requestIdOf } from "./caller.ts";
 import type { ApiContext } from "./context.ts";
 import { collectBody, READERS } from "./request-body.ts";
@@ -108,7 +108,7 @@ export const manageKeys = async (
   response: ServerResponse,
   params: unknown,
 ): Promise<void> => {
-  const beganMs = performance.now();
+  const beganMs = beginningMs(context);
   const requestId = requestIdOf(request.headers) ?? context.freshId();
   let org = "-";
   context.managing += 1;
@@ -122,7 +122,7 @@ export const manageKeys = async (
   context.managing -= 1;
   const refused = "refuse" in answer;
   const outcome = refused ? outcomeOf(answer.refuse) : String(answer.status);
-  recordCall(context, requestId, route, org, outcome, beganMs, credentialOf(request.headers));
+  recordCall(context, requestId, route, org, outcome, beganMs, { credential: credentialOf(request.headers) });
   if (request.socket.destroyed) return;
   if (context.stopping) response.shouldKeepAlive = false;
   const shared = ["X-Request-Id", requestId, "Vary", "Origin", "Cache-Control", "no-store"];
