@@ -81,6 +81,8 @@ export const listenerOptions = (
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     noDelay: true,
+    // A request without a body is not run as a stream that ends at once.
+    optimizeEmptyRequests: true,
   };
   const https = { ...http, ...tls, handshakeTimeout: limits.headTimeoutMs };
   if (http2 !== true) return tls === undefined ? { http } : { https };

@@ -92,6 +92,11 @@ export const collectBody = (request: IncomingMessage, done: (body: Buffer | null
     done(null);
     return;
   }
+  // Of a request without a body nothing will be heard (`optimizeEmptyRequests` of the listener).
+  if (request.readableEnded) {
+    done(Buffer.alloc(0));
+    return;
+  }
   const chunks: Buffer[] = [];
   let bytes = 0;
   const onData = (chunk: Buffer): void => {

@@ -1,12 +1,13 @@
 /**
- * The listener of the API. Fastify listens, parses heads and finds routes; from its earliest hook on a call is ours, so a
- * refused one is never parsed and nothing of Fastify's own envelopes can be seen by a client.
+ * The listener of the API. Fastify listens and finds the routes that the front door has not found; from its earliest hook on a
+ * call is ours, so a refused one is never parsed and nothing of Fastify's own envelopes can be seen by a client.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, type FastifyRequest, fastify } from "fastify";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
 import { reasonOf } from "../reason-of.ts";
 import type { ApiContext } from "./context.ts";
+import { type Begin, putDoorBefore } from "./front-door.ts";
 import { IncomingCall } from "./incoming-call.ts";
 import { manageKeys } from "./key-management.ts";
 import { answerBroken, type ListenerLimits, limitHttp2Requests, listenerOptions, type TlsOptions } from "./listener.ts";
@@ -14,6 +15,8 @@ import { openApiDocument } from "./openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
 import { answerUnrouted, BASE_PATH, methodsOf, refuseUnrouted } from "./unrouted.ts";
 import { isManagement, WORK } from "./work.ts";
+
+const NO_FIELDS = Object.freeze({});
 
 export const createServer = (
   context: ApiContext,
@@ -36,6 +39,11 @@ export const createServer = (
     ...listenerOptions(limits, options),
   }) as unknown as FastifyInstance;
 
+  putDoorBefore(
+    server.server,
+    (name) => beginAtDoor(context, name),
+    (error, response) => answerFault(context, error, response),
+  );
   if (options.http2 === true) limitHttp2Requests(server.server, limits);
   for (const name of ROUTE_NAMES) addRoute(server, context, name);
   const description = openApiDocument();
@@ -51,11 +59,27 @@ export const createServer = (
       answerUnrouted(context, request.raw as IncomingMessage, reply.raw as ServerResponse);
       return;
     }
-    context.log.error({ reason: reasonOf(error) }, "a call broke");
-    const { status, headers, body } = context.parts.writeRefusal({ refuse: "key_service_unavailable" });
-    context.parts.writeAnswer(reply.raw as ServerResponse, status, [...headers], body);
+    answerFault(context, error, reply.raw as ServerResponse);
   });
   return server;
+};
+
+/** A fault of ours before a call could answer for itself. */
+const answerFault = (context: ApiContext, error: unknown, response: ServerResponse): void => {
+  context.log.error({ reason: reasonOf(error) }, "a call broke");
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const { status, headers, body } = context.parts.writeRefusal({ refuse: "key_service_unavailable" });
+  context.parts.writeAnswer(response, status, [...headers], body);
+};
+
+/** For a path without fields, asked without a query. */
+const beginAtDoor = (context: ApiContext, name: RouteName): Begin | null => {
+  if (isManagement(name)) return null;
+  const work = WORK[name];
+  return (request, response) => new IncomingCall(context, name, work, request, response, NO_FIELDS, NO_FIELDS).go();
 };
 
 const addRoute = (server: FastifyInstance, context: ApiContext, name: RouteName): void => {

@@ -65,6 +65,38 @@ describe("load shedding by calls in flight (items 210-212, 220-222)", () => {
     await on.quiet();
   });
 
+  test("a shed call has the same answer wherever it came in, at the front door or behind the router", async () => {
+    await on.ask("PATCH", "/deployment", { global_in_flight: 0 });
+    const calls = [
+      { path: "/design/styles" },
+      { path: "/design/styles?x=1" },
+      { path: "/maps/tiles/1/0/0" },
+      { path: "/retrieval/poi/enrich?name=a&category=b&lat=1&lon=2" },
+      { method: "POST", path: "/sdk/sessions", body: { product: "tile" }, origin: "https://app.example" },
+      { method: "POST", path: "/chat/control/stream", body: MESSAGES },
+      { method: "POST", path: "/maps/loads" },
+    ];
+    const headers = { "x-request-id": "door.x.1" };
+    for (const call of calls) {
+      const { status, text, headers: heard } = await on.call({ ...call, credential: secretA, headers });
+      expect([call.path, status, text]).toEqual([call.path, 429, '{"error":"b2b_overloaded"}']);
+      const { date, "keep-alive": _alive, connection: _connection, ...ours } = heard;
+      expect(date).toBeDefined();
+      expect(ours).toEqual({
+        "content-type": "application/json",
+        "content-length": "26",
+        "retry-after": "1",
+        "x-request-id": "door.x.1",
+        vary: "Origin",
+      });
+    }
+    expect((await on.call({ method: "HEAD", path: "/design/styles" })).status).toBe(429);
+    expect((await on.ask("GET", "/counts?run=door.x")).json).toEqual({
+      "429 b2b_overloaded": { "-": calls.length },
+    });
+    await on.ask("PATCH", "/deployment", { global_in_flight: 6 });
+  });
+
   test("a burst admits exactly the cap, and what was shed spent nothing", async () => {
     const heard = await Promise.all(
       Array.from({ length: 40 }, (_, i) => stream(i % 2 === 0 ? secretA : secretB, `burst.x.${i}`)),

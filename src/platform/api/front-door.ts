@@ -1,0 +1,52 @@
+/**
+ * Where a request comes in, before the framework sees it. A call on one of the contract's fixed paths is found in a map and
+ * begins here, so that one which is shed has paid for no routing and for none of the framework's objects. All other requests
+ * are the router's: fields in the path or in the query, key management, an unknown path, another method.
+ */
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
+import { BASE_PATH, methodsOf } from "./unrouted.ts";
+
+/** Begins a call; nothing is asked of the request but what its head says. */
+export type Begin = (request: IncomingMessage, response: ServerResponse) => void;
+
+type ByMethod = ReadonlyMap<string, Begin>;
+
+/** `beginOf`: `null` for a route that is left to the router. */
+const fixedPaths = (beginOf: (name: RouteName) => Begin | null): ReadonlyMap<string, ByMethod> => {
+  const byPath = new Map<string, Map<string, Begin>>();
+  for (const name of ROUTE_NAMES) {
+    const { path, method } = routeOf(name);
+    const begin = beginOf(name);
+    if (begin === null || path.includes("{")) continue;
+    const byMethod = byPath.get(BASE_PATH + path) ?? new Map<string, Begin>();
+    for (const answered of methodsOf(method)) byMethod.set(answered, begin);
+    byPath.set(BASE_PATH + path, byMethod);
+  }
+  return byPath;
+};
+
+/** `broke`: answers where a beginning threw. To be called before others listen for requests. */
+export const putDoorBefore = (
+  listener: Pick<Server, "listeners" | "removeAllListeners" | "on">,
+  beginOf: (name: RouteName) => Begin | null,
+  broke: (error: unknown, response: ServerResponse) => void,
+): void => {
+  const paths = fixedPaths(beginOf);
+  const routers = listener.listeners("request") as Begin[];
+  const [route] = routers;
+  if (route === undefined || routers.length !== 1) throw new Error(`expected one router, got ${routers.length}`);
+  listener.removeAllListeners("request");
+  listener.on("request", (request, response) => {
+    const begin = paths.get(request.url as string)?.get(request.method as string);
+    if (begin === undefined) {
+      route(request, response);
+      return;
+    }
+    try {
+      begin(request, response);
+    } catch (error) {
+      broke(error, response);
+    }
+  });
+};
