@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
@@ -7,6 +7,9 @@ import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect under load, and the rule that names it. */
 const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
+  ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
+  ["keeps-the-slot-of-the-limited", "slots-come-back"],
+  ["never-recovers", "slots-come-back"],
   ["hides-retry-after", "rate-limit-is-told"],
   ["limits-with-503", "rate-limit-is-told"],
   ["limits-as-unavailable", "rate-limit-is-told"],
@@ -17,12 +20,11 @@ const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rul
   ["forgets-the-cap", "overload-keeps-the-caps"],
   ["sheds-at-a-quarter", "overload-keeps-the-caps"],
   ["sheds-at-half", "overload-keeps-the-caps"],
-  ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
-  ["keeps-the-slot-of-the-limited", "slots-come-back"],
-  ["never-recovers", "slots-come-back"],
 ];
 
-// Most of it is waiting: each has a server of its own.
+// Most of it is waiting: each has a server of its own, and more of them wait at once than usual.
+vi.setConfig({ maxConcurrency: 10 });
+
 describe.concurrent("a deployment whose Retry-After is a date that has passed", () => {
   test.each([
     ["fail", { defects: ["tells-a-date-that-has-passed"] }],
