@@ -6,7 +6,7 @@ import { startTwin, type TwinOptions } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** Streams that outlast a wave of them, also on a machine that is slow to send it. */
-const LONG_MS = 1_500;
+const LONG_MS = 800;
 
 /** A defect under load, and the rule that names it. */
 const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
