@@ -15,18 +15,25 @@ import { judgeAgain } from "./judge-again.ts";
 import { runStages } from "./run-stages.ts";
 import { scenarioStage } from "./suites/scenario.ts";
 
-let folder: string;
-let stub: StubApi;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "floodgate-target-run-"));
-  stub = await startStubApi();
-});
-afterEach(async () => {
-  await stub.close();
-  await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-});
+type Rig = {
+  folder: string;
+  stub: StubApi;
+  play(more: Partial<Target>, wish?: object): Promise<RunDocument>;
+};
 
-const play = async (more: Partial<Target>, wish = {}): Promise<RunDocument> => {
+/** A deployment and a folder of its own for each. */
+const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-target-run-"));
+  const stub = await startStubApi();
+  try {
+    await body({ folder, stub, play: (more, wish = {}) => play(folder, stub, more, wish) });
+  } finally {
+    await stub.close();
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+};
+
+const play = async (folder: string, stub: StubApi, more: Partial<Target>, wish: object): Promise<RunDocument> => {
   const file = join(folder, "target.json");
   await writeFile(file, JSON.stringify(stub.target(more)));
   const stage = scenarioStage("steady-mix", { ratePerS: 40, durationS: 2, ...wish });
@@ -55,148 +62,130 @@ const play = async (more: Partial<Target>, wish = {}): Promise<RunDocument> => {
 };
 const claimOf = (document: RunDocument, id: string) => document.claims.find((claim) => claim.id === id);
 
-describe("a run on a target file", () => {
-  test("sends exactly its budget, ends in order and says so", async () => {
-    const document = await play({ budget: { requests: 25 } });
-    expect(stub.asked).toHaveLength(25);
-    expect(document.spent?.requests).toBe(25);
-    expect(document.exit_code).toBe(4);
-    expect(claimOf(document, "run/completed")?.reason).toContain("budget.requests of the target file (25) is spent");
-  });
+// Most of a run is waiting.
+describe.concurrent("a run on a target file", () => {
+  test("sends exactly its budget, ends in order and says so", () =>
+    withRig(async ({ stub, play }) => {
+      const document = await play({ budget: { requests: 25 } });
+      expect(stub.asked).toHaveLength(25);
+      expect(document.spent?.requests).toBe(25);
+      expect(document.exit_code).toBe(4);
+      expect(claimOf(document, "run/completed")?.reason).toContain("budget.requests of the target file (25) is spent");
+    }));
 
-  test("stops when too many of the newest calls are errors", async () => {
-    let n = 0;
-    stub.instead = (_, res) => {
-      n += 1;
-      if (n < 20 || n % 2 === 0) return false;
-      res.writeHead(500, { "content-type": "application/json" }).end("{}");
-      return true;
-    };
-    const document = await play({ stop_when: { error_rate: 0.2 } }, { durationS: 20 });
-    expect(document.exit_code).toBe(4);
-    expect(claimOf(document, "run/completed")?.reason).toContain("stop_when.error_rate");
-    expect(document.spent?.requests).toBe(stub.asked.length);
-    expect(stub.asked.length).toBeLessThan(200);
-  });
+  test("stops when too many of the newest calls are errors", () =>
+    withRig(async ({ stub, play }) => {
+      let n = 0;
+      stub.instead = (_, res) => {
+        n += 1;
+        if (n < 20 || n % 2 === 0) return false;
+        res.writeHead(500, { "content-type": "application/json" }).end("{}");
+        return true;
+      };
+      const document = await play({ stop_when: { error_rate: 0.2 } }, { durationS: 20 });
+      expect(document.exit_code).toBe(4);
+      expect(claimOf(document, "run/completed")?.reason).toContain("stop_when.error_rate");
+      expect(document.spent?.requests).toBe(stub.asked.length);
+      expect(stub.asked.length).toBeLessThan(200);
+    }));
 
-  test("writes its series, whose bins add up to every outcome, and the same series when it is judged again", async () => {
-    let n = 0;
-    stub.instead = (_, res) => {
-      n += 1;
-      if (n % 3 !== 0) return false;
-      res.writeHead(n % 6 === 0 ? 503 : 502, { "content-type": "application/json" }).end("{}");
-      return true;
-    };
-    const document = await play({});
-    const text = readFileSync(join(folder, "run", "series.json"), "utf8");
-    const { stages } = JSON.parse(text) as Series;
-    expect(stages.map(({ stage }) => stage)).toEqual(document.stages.map(({ name }) => name));
-    expect(stages.map(outcomesOf)).toEqual(document.stages.map(({ by_outcome }) => by_outcome));
-    const [series] = stages as [StageSeries];
-    const { sent } = (document.stages[0] as StageSummary).calls;
-    expect(Object.keys(series.by_outcome).length).toBeGreaterThan(2);
-    expect([series.offered, series.started, series.ended].map(sumOf)).toEqual([sent, sent, sent]);
-    expect(series.generator.generator_cores?.some((cores) => cores !== null)).toBe(process.platform === "linux");
-    expect(`${JSON.stringify(judgeAgain(join(folder, "run")).series)}\n`).toBe(text);
-    expect(readFileSync(join(folder, "run", "report.html"), "utf8")).toContain('<figure class="chart timed"');
-  });
+  test("writes its series, whose bins add up to every outcome, and the same series when it is judged again", () =>
+    withRig(async ({ folder, stub, play }) => {
+      let n = 0;
+      stub.instead = (_, res) => {
+        n += 1;
+        if (n % 3 !== 0) return false;
+        res.writeHead(n % 6 === 0 ? 503 : 502, { "content-type": "application/json" }).end("{}");
+        return true;
+      };
+      const document = await play({});
+      const text = readFileSync(join(folder, "run", "series.json"), "utf8");
+      const { stages } = JSON.parse(text) as Series;
+      expect(stages.map(({ stage }) => stage)).toEqual(document.stages.map(({ name }) => name));
+      expect(stages.map(outcomesOf)).toEqual(document.stages.map(({ by_outcome }) => by_outcome));
+      const [series] = stages as [StageSeries];
+      const { sent } = (document.stages[0] as StageSummary).calls;
+      expect(Object.keys(series.by_outcome).length).toBeGreaterThan(2);
+      expect([series.offered, series.started, series.ended].map(sumOf)).toEqual([sent, sent, sent]);
+      expect(series.generator.generator_cores?.some((cores) => cores !== null)).toBe(process.platform === "linux");
+      expect(`${JSON.stringify(judgeAgain(join(folder, "run")).series)}\n`).toBe(text);
+      expect(readFileSync(join(folder, "run", "report.html"), "utf8")).toContain('<figure class="chart timed"');
+    }));
 
-  test("shows a collector that the environment names every call, by the end", async () => {
-    const bodies: string[] = [];
-    const collector = createServer((req, res) => {
-      let body = "";
-      req.on("data", (chunk: Buffer) => {
-        body += chunk.toString();
-      });
-      req.on("end", () => {
-        bodies.push(body);
-        res.end("{}");
-      });
-    });
-    await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
-    vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", `http://127.0.0.1:${(collector.address() as AddressInfo).port}`);
-    try {
-      const document = await play({}, { durationS: 1 });
-      const counted = [...(bodies.at(-1) ?? "").matchAll(/"asInt":"(\d+)"/g)].reduce(
-        (sum, [, n]) => sum + Number(n),
-        0,
+  test("prepares the deployment by its fixtures, reset first, and journals them", () =>
+    withRig(async ({ folder, play }) => {
+      const fixtures = { reset: "printf r >> done", provision: "exec:printf p >> done; echo ready" };
+      const document = await play({ fixtures });
+      expect(await readFile(join(folder, "done"), "utf8")).toBe("rp");
+      expect(readFileSync(join(folder, "run/logs/fixtures-provision.log"), "utf8")).toContain("ready");
+      const { entries } = readJournal(join(folder, "run/journal.ndjson"));
+      expect(entries.filter(({ kind, phase }) => kind === "fixture" && phase === "undone")).toHaveLength(2);
+      expect(document.exit_code).toBe(0);
+    }));
+
+  test("sends nothing when a fixture fails, and exits 3 with what the command said", () =>
+    withRig(async ({ stub, play }) => {
+      const document = await play({ fixtures: { provision: "echo no database >&2; exit 7" } });
+      expect(document.exit_code).toBe(3);
+      expect(claimOf(document, "run/completed")?.reason).toMatch(/fixtures\.provision .*exit code 7.*no database/);
+      expect(stub.asked).toEqual([]);
+    }));
+
+  test("leaves a secret that the target echoes in no file", () =>
+    withRig(async ({ folder, stub, play }) => {
+      process.env.FLOODGATE_TEST_HEADER = "a-header-nobody-may-see";
+      stub.instead = ({ headers }, res) => {
+        res.writeHead(403, { "content-type": "application/json" });
+        res.end(JSON.stringify({ error: { type: "forbidden", subcode: "nope", message: `${headers["x-canary"]}` } }));
+        return true;
+      };
+      await play({ transport: { headers: { "x-canary": "env:FLOODGATE_TEST_HEADER" } } });
+      delete process.env.FLOODGATE_TEST_HEADER;
+      expect(stub.asked[0]?.headers["x-canary"]).toBe("a-header-nobody-may-see");
+      const files = readdirSync(join(folder, "run"), { recursive: true, withFileTypes: true }).filter((one) =>
+        one.isFile(),
       );
-      expect(counted).toBe(document.stages[0]?.calls.sent);
-      expect(bodies.at(-1)).toContain(`"stringValue":"${document.id}"`);
-    } finally {
-      vi.unstubAllEnvs();
-      await new Promise((resolve) => collector.close(resolve));
-    }
-  });
+      expect(files.length).toBeGreaterThan(8);
+      for (const one of files) {
+        expect(readFileSync(join(one.parentPath, one.name), "utf8"), one.name).not.toContain("nobody-may-see");
+      }
+    }));
 
-  test("prepares the deployment by its fixtures, reset first, and journals them", async () => {
-    const fixtures = { reset: "printf r >> done", provision: "exec:printf p >> done; echo ready" };
-    const document = await play({ fixtures });
-    expect(await readFile(join(folder, "done"), "utf8")).toBe("rp");
-    expect(readFileSync(join(folder, "run/logs/fixtures-provision.log"), "utf8")).toContain("ready");
-    const { entries } = readJournal(join(folder, "run/journal.ndjson"));
-    expect(entries.filter(({ kind, phase }) => kind === "fixture" && phase === "undone")).toHaveLength(2);
-    expect(document.exit_code).toBe(0);
-  });
-
-  test("sends nothing when a fixture fails, and exits 3 with what the command said", async () => {
-    const document = await play({ fixtures: { provision: "echo no database >&2; exit 7" } });
-    expect(document.exit_code).toBe(3);
-    expect(claimOf(document, "run/completed")?.reason).toMatch(/fixtures\.provision .*exit code 7.*no database/);
-    expect(stub.asked).toEqual([]);
-  });
-
-  test("leaves a secret that the target echoes in no file", async () => {
-    process.env.FLOODGATE_TEST_HEADER = "a-header-nobody-may-see";
-    stub.instead = ({ headers }, res) => {
-      res.writeHead(403, { "content-type": "application/json" });
-      res.end(JSON.stringify({ error: { type: "forbidden", subcode: "nope", message: `${headers["x-canary"]}` } }));
-      return true;
-    };
-    await play({ transport: { headers: { "x-canary": "env:FLOODGATE_TEST_HEADER" } } });
-    delete process.env.FLOODGATE_TEST_HEADER;
-    expect(stub.asked[0]?.headers["x-canary"]).toBe("a-header-nobody-may-see");
-    const files = readdirSync(join(folder, "run"), { recursive: true, withFileTypes: true }).filter((one) =>
-      one.isFile(),
-    );
-    expect(files.length).toBeGreaterThan(8);
-    for (const one of files) {
-      expect(readFileSync(join(one.parentPath, one.name), "utf8"), one.name).not.toContain("nobody-may-see");
-    }
-  });
-
-  test("judges its objectives as a should, and requires what it says must be judged", async () => {
-    const document = await play({
-      slo: { chat: "ttfe_p50<=5s", catalog: "p50<=1ms" },
-      required: ["load/steady-mix", "sheds-only-over-the-cap"],
-    });
-    expect(claimOf(document, "slo/chat/steady-mix")).toMatchObject({ level: "should" });
-    const missed = claimOf(document, "slo/catalog/steady-mix");
-    expect(missed?.level).toBe("should");
-    // It fails where nothing but the target explains it, which is for this machine to say just now.
-    if (missed?.verdict !== "fail") {
-      expect(missed).toMatchObject({
-        verdict: "inconclusive",
-        reason: expect.stringContaining("time could not be judged"),
+  test("judges its objectives as a should, and requires what it says must be judged", () =>
+    withRig(async ({ play }) => {
+      const document = await play({
+        slo: { chat: "ttfe_p50<=5s", catalog: "p50<=1ms" },
+        required: ["load/steady-mix", "sheds-only-over-the-cap"],
       });
-    }
-    expect(document.calibration.map(({ name }) => name)).toContain("open-loop: known delay, p50");
-    expect(document.verdict).toBe("inconclusive");
-    expect(document.required).toContain("sheds-only-over-the-cap");
-  });
+      expect(claimOf(document, "slo/chat/steady-mix")).toMatchObject({ level: "should" });
+      const missed = claimOf(document, "slo/catalog/steady-mix");
+      expect(missed?.level).toBe("should");
+      // It fails where nothing but the target explains it, which is for this machine to say just now.
+      if (missed?.verdict !== "fail") {
+        expect(missed).toMatchObject({
+          verdict: "inconclusive",
+          reason: expect.stringContaining("time could not be judged"),
+        });
+      }
+      expect(document.calibration.map(({ name }) => name)).toContain("open-loop: known delay, p50");
+      expect(document.verdict).toBe("inconclusive");
+      expect(document.required).toContain("sheds-only-over-the-cap");
+    }));
 
-  test("an objective of a name that nothing has is refused before anything is sent", async () => {
-    await expect(play({ slo: { chatt: "p99<=1s" } })).rejects.toThrow(/slo\.chatt: expected the name of one of/);
-    expect(existsSync(join(folder, "run"))).toBe(false);
-    expect(stub.asked).toEqual([]);
-  });
+  test("an objective of a name that nothing has is refused before anything is sent", () =>
+    withRig(async ({ folder, stub, play }) => {
+      await expect(play({ slo: { chatt: "p99<=1s" } })).rejects.toThrow(/slo\.chatt: expected the name of one of/);
+      expect(existsSync(join(folder, "run"))).toBe(false);
+      expect(stub.asked).toEqual([]);
+    }));
 
-  test("is not begun where one of the same target runs", async () => {
-    const first = play({}, { durationS: 3 });
-    await expect.poll(() => stub.asked.length, { timeout: 120_000 }).toBeGreaterThan(0);
-    await expect(play({})).rejects.toThrow(/another run \(process \d+\) works on/);
-    await first;
-  });
+  test("is not begun where one of the same target runs", () =>
+    withRig(async ({ stub, play }) => {
+      const first = play({}, { durationS: 3 });
+      await expect.poll(() => stub.asked.length, { timeout: 120_000 }).toBeGreaterThan(0);
+      await expect(play({})).rejects.toThrow(/another run \(process \d+\) works on/);
+      await first;
+    }));
 
   describe("with a Prometheus", () => {
     let server: Server;
@@ -211,14 +200,47 @@ describe("a run on a target file", () => {
     });
     afterEach(() => void server.close());
 
-    test("reports what it says, and a stage with a restart under load is in doubt", async () => {
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-      const document = await play({ observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } } });
-      expect(document.measurements.find(({ name }) => name === "observed_restarts")?.value).toBe(2);
-      expect(document.claims.find(({ id }) => id === "reached/steady-mix")).toMatchObject({
-        verdict: "inconclusive",
-        reason: expect.stringContaining("restarts of the deployment went from 1 to 2 meanwhile, and not by us"),
-      });
-    });
+    test("reports what it says, and a stage with a restart under load is in doubt", () =>
+      withRig(async ({ play }) => {
+        const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+        const document = await play({ observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } } });
+        expect(document.measurements.find(({ name }) => name === "observed_restarts")?.value).toBe(2);
+        expect(document.claims.find(({ id }) => id === "reached/steady-mix")).toMatchObject({
+          verdict: "inconclusive",
+          reason: expect.stringContaining("restarts of the deployment went from 1 to 2 meanwhile, and not by us"),
+        });
+      }));
   });
+});
+
+// Alone: the environment is everybody's.
+describe("a run in an environment that names a collector", () => {
+  test("shows it every call, by the end", () =>
+    withRig(async ({ play }) => {
+      const bodies: string[] = [];
+      const collector = createServer((req, res) => {
+        let body = "";
+        req.on("data", (chunk: Buffer) => {
+          body += chunk.toString();
+        });
+        req.on("end", () => {
+          bodies.push(body);
+          res.end("{}");
+        });
+      });
+      await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
+      vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", `http://127.0.0.1:${(collector.address() as AddressInfo).port}`);
+      try {
+        const document = await play({}, { durationS: 1 });
+        const counted = [...(bodies.at(-1) ?? "").matchAll(/"asInt":"(\d+)"/g)].reduce(
+          (sum, [, n]) => sum + Number(n),
+          0,
+        );
+        expect(counted).toBe(document.stages[0]?.calls.sent);
+        expect(bodies.at(-1)).toContain(`"stringValue":"${document.id}"`);
+      } finally {
+        vi.unstubAllEnvs();
+        await new Promise((resolve) => collector.close(resolve));
+      }
+    }));
 });

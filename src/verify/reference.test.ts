@@ -25,7 +25,8 @@ const claimsThat = ({ claims }: VerifyResult, verdict: string): string[] =>
     .filter((claim) => claim.verdict === verdict && !BY_TIME.test(claim.id))
     .map(({ id, reason, got }) => `${id}: ${reason}; ${got}`);
 
-describe("the reference platform", () => {
+// Much of it is waiting; a burst has a deployment of its own.
+describe.concurrent("the reference platform", () => {
   test("passes every rule that can be judged, with everything allowed; a second run names what the first has spent", async () => {
     const everything = { allowWrites: true, allowQuotaBurn: true, allowLoad: true };
     const plan = planVerify(reference.target, RULES, { ...everything, ratePerS: 300 });

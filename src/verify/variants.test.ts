@@ -1,11 +1,19 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
 import { startTwin } from "./second-api/start-second-api.ts";
 import type { Variant } from "./second-api/variants.ts";
 
+// Most of a pass is waiting: each has a server of its own, and more of them wait at once than usual.
+vi.setConfig({ maxConcurrency: 10 });
+
 /** Readings that do not exclude each other share a server. */
 const VARIANTS: readonly (readonly Variant[])[] = [
+  // First what waits longest: others' traffic, limits that our own pace meets, ends that have to arrive.
+  ["strict-rate"],
+  ["busy"],
+  ["short-sessions", "ends-arrive-late"],
+  ["keys-arrive-late", "server-keys-know-no-address", "address-alone"],
   [],
   ["extra-fields", "extra-events", "crlf", "tiny-chunks", "upper-headers", "charset", "201-on-mint"],
   ["legacy-origin-name", "flat-limiter", "retry-after-date", "fastapi-422", "empty-401"],
@@ -25,21 +33,15 @@ const VARIANTS: readonly (readonly Variant[])[] = [
   ["offers-map-loads", "stops-paid-at-allowance", "opaque-token"],
   ["offers-map-loads", "mints-are-free"],
   ["strict-key-bodies", "live-keys-alone", "server-keys-need-addresses", "forgives-deletions"],
-  ["keys-arrive-late", "server-keys-know-no-address", "address-alone"],
   ["hides-the-secret", "looks-sessions-up"],
   ["mints-hold-slots", "has-small-caps"],
   ["no-keys-left", "compresses"],
   ["compresses-unasked", "extra-fields"],
   ["sessions-disabled"],
-  // Others' traffic, and limits that our own pace meets.
-  ["busy"],
-  ["strict-rate"],
-  ["short-sessions", "ends-arrive-late"],
 ];
 
-describe("a conforming deployment that is not ours", () => {
-  // Most of a pass is waiting; each has a server of its own.
-  test.concurrent.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
+describe.concurrent("a conforming deployment that is not ours", () => {
+  test.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
     "passes every must that can be judged: %s",
     async (_name, variants) => {
       const twin = await startTwin({ variants });
@@ -143,54 +145,6 @@ describe("a conforming deployment that is not ours", () => {
       expect(claims.filter(({ verdict }) => verdict !== "pass").map(({ id, reason }) => `${id}: ${reason}`)).toEqual(
         [],
       );
-    } finally {
-      await twin.close();
-    }
-  });
-
-  test.concurrent.each([
-    "stumbles",
-    "has-a-stumbling-limiter",
-    "has-tenants",
-    "few-connections",
-    "has-small-caps",
-    "has-middling-caps",
-  ] as const)("is not blamed under load for what no limit has to do with: %s", async (variant) => {
-    const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
-    try {
-      const { claims } = await runVerify({
-        target: twin.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
-        only: ["load"],
-        allowLoad: true,
-      });
-      const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
-      expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
-      const overload = claims.find(({ id }) => id === "verify/overload-is-told");
-      if (variant === "few-connections")
-        expect(overload?.reason).toMatch(/5 streams at once; transport.connections is 6/);
-    } finally {
-      await twin.close();
-    }
-  });
-
-  test("under load as well, also where others fill the deployment now and then", async () => {
-    const twin = await startTwin({ variants: ["strays"] });
-    try {
-      const { claims } = await runVerify({
-        target: twin.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
-        only: ["load"],
-        allowLoad: true,
-      });
-      expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
-      expect(claims.find(({ id }) => id === "verify/overload-names-the-cap")?.verdict).toBe("pass");
-      expect(claims.find(({ id }) => id === "verify/overload-is-told")?.verdict).toBe("pass");
-      expect(claims.find(({ id }) => id === "verify/slots-come-back")?.verdict).toBe("pass");
     } finally {
       await twin.close();
     }

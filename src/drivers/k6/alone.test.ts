@@ -48,6 +48,16 @@ const alone = async (
   return k6(join(from, `${story}.ts`), said, { SERVER_KEY: "svc_sk_live_from_environment" });
 };
 
+/** Played again where nothing but our own lag was over its threshold: how late this machine is, is not asked here. */
+const inTime = async (play: () => Promise<Ended>): Promise<Ended> => {
+  for (let left = 2; ; left -= 1) {
+    stub.asked.length = 0;
+    const ended = await play();
+    const unmet = ended.out.match(/floodgate_\w+(?:\{.*?\})?: expected/g) ?? [];
+    if (left === 0 || unmet.length !== 1 || !unmet[0].startsWith("floodgate_schedule_lag")) return ended;
+  }
+};
+
 /** Twenty streams a second fit, so that sixty are an overload. */
 const SMALL: Partial<Target> = {
   limits: { slots: 8, service_ms: 400, global_in_flight: 8, org_in_flight: 8, rate_per_s: 50, burst: 100 },
@@ -105,7 +115,7 @@ afterAll(() => rm(join(stock, ".."), { recursive: true }));
 describe.skipIf(!existsSync(binary))("a scenario without the runner", () => {
   test("shows what it is for, says so in a summary, and ends with 0", async () => {
     stub.instead = shedding();
-    const { code, out } = await alone("chat-past-capacity", SMALL, { RATE: "60" });
+    const { code, out } = await inTime(() => alone("chat-past-capacity", SMALL, { RATE: "60" }));
     expect(out).toMatch(/verdict by thresholds: pass/);
     expect(out).toMatch(/\d+ {2}200\n/);
     expect(out).toMatch(/\d+ {2}429 b2b_overloaded\n/);
@@ -255,7 +265,7 @@ describe.skipIf(!existsSync(binary))("a scenario without the runner", () => {
 describe.skipIf(!existsSync(binary))("a scenario on a k6 with the community's extension", () => {
   test("streams and other calls run, ends and outcomes are derived", async () => {
     stub.instead = shedding();
-    const { code, out } = await alone("chat-past-capacity", SMALL, { RATE: "60" }, stock);
+    const { code, out } = await inTime(() => alone("chat-past-capacity", SMALL, { RATE: "60" }, stock));
     expect(out).toMatch(/\d+ {2}200\n/);
     // The body of a refused stream cannot be read there.
     expect(out).toMatch(/\d+ {2}429 unread\n/);
@@ -263,7 +273,7 @@ describe.skipIf(!existsSync(binary))("a scenario on a k6 with the community's ex
     expect(out).toMatch(/time to first event, from when the call should have left: median/);
     expect(code, out).toBe(0);
     stub.instead = () => false;
-    const calls = await alone("steady-mix", {}, { RATE: "40" }, stock);
+    const calls = await inTime(() => alone("steady-mix", {}, { RATE: "40" }, stock));
     expect(calls.code, calls.out).toBe(0);
   });
 

@@ -64,6 +64,8 @@ type RawClient = {
   waitFor(text: string | RegExp): Promise<string>;
   /** Resolves when the server has closed the connection. */
   closed(): Promise<void>;
+  /** The code of the error that ended the connection, if one did. */
+  error(): string | undefined;
 };
 
 const read = async (url: string, options: Parameters<typeof request>[1]): Promise<Heard> => {
@@ -100,8 +102,10 @@ const rawClient = async (url: string): Promise<RawClient> => {
   socket.on("close", () => {
     closed = true;
   });
-  socket.on("error", () => {
+  let error: string | undefined;
+  socket.on("error", ({ code }: NodeJS.ErrnoException) => {
     closed = true;
+    error = code;
   });
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
   return {
@@ -118,6 +122,7 @@ const rawClient = async (url: string): Promise<RawClient> => {
       return heard;
     },
     closed: () => until("the server to close the connection", () => closed),
+    error: () => error,
   };
 };
 

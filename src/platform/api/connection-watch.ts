@@ -51,12 +51,20 @@ export const unwatchConnection = (watcher: Watcher, request: IncomingMessage): v
 /** HTTP/2: the stream's own codes, because its connection serves other calls too (RFC 9113, 7). */
 const H2_CODE = { reset: 2, truncate: 8 } as const;
 
-/** Ends the connection under an answer: `truncate` after what was written, `reset` at once. */
-export const cutConnection = (response: ServerResponse, mode: "truncate" | "reset"): void => {
+/**
+ * Ends the connection under an answer, once its last text has left: `truncate` in order, `reset` with a reset, after which
+ * the client may lose what it has not read yet. What is written in one turn is kept back by Node until the turn ends, so a
+ * connection that is ended in the same turn would take it along.
+ */
+export const cutConnection = (response: ServerResponse, mode: "truncate" | "reset", lastText: string): void => {
   const { stream } = response as unknown as { stream?: { close(code: number): void } };
-  if (stream !== undefined) stream.close(H2_CODE[mode]);
-  else if (mode === "reset") response.req.socket.resetAndDestroy();
-  else response.req.socket.destroySoon();
+  const cut = (): void => {
+    if (stream !== undefined) stream.close(H2_CODE[mode]);
+    else if (mode === "reset") response.req.socket.resetAndDestroy();
+    else response.req.socket.destroySoon();
+  };
+  if (lastText === "") cut();
+  else response.write(lastText, cut);
 };
 
 /** Ends the connection once the answer has left; one of HTTP/2 serves other calls too, and stays. */

@@ -144,6 +144,12 @@ describe("gauges and deployment", () => {
       await fail(mode);
       await expect(themes()).rejects.toThrow();
     }
+    await fail("truncate");
+    const raw = await on.raw();
+    raw.send(`GET /v1/design/themes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\n\r\n`);
+    await raw.closed();
+    const [head, half = ""] = raw.heard().split("\r\n\r\n");
+    expect(half).toHaveLength(Math.floor(Number(/content-length: (\d+)/i.exec(head ?? "")?.[1]) / 2));
     expect((await themes()).status).toBe(200);
     await on.quiet();
   });

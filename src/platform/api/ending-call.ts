@@ -145,13 +145,13 @@ export class EndingCall<Whole> implements Head {
     const { response } = this;
     if (mode === "reset") {
       this.clientLeft();
-    } else {
-      this.end("answering");
-      this.count("indeterminate");
-      response.writeHead(200, this.headers(headers));
-      response.write(body.slice(0, Math.floor(body.length / 2)));
+      cutConnection(response, mode, "");
+      return;
     }
-    cutConnection(response, mode);
+    this.end("answering");
+    this.count("indeterminate");
+    response.writeHead(200, this.headers(headers));
+    cutConnection(response, mode, body.slice(0, Math.floor(body.length / 2)));
   }
 
   protected count(outcome: string, isAnonymous = false): void {

@@ -165,11 +165,16 @@ export class StreamRun implements Job {
   /** The call is over for us before its last byte leaves. */
   #finish(outcome: StreamOutcome, lastText: string): void {
     this.#stop();
-    const { inference, response, limits } = this.#owner;
+    const { inference, response } = this.#owner;
     inference.release(this);
     this.#owner.streamEnds(outcome);
     response.end(lastText);
-    if (response.writableLength === 0) return;
+    if (response.writableLength > 0) this.#limitEnd();
+  }
+
+  /** A client that does not read what came last is not waited for. */
+  #limitEnd(): void {
+    const { response, limits } = this.#owner;
     const timer = setTimeout(() => response.destroy(), limits.stallMs);
     response.once("close", () => clearTimeout(timer));
   }
@@ -189,8 +194,8 @@ export class StreamRun implements Job {
     const { inference, response } = this.#owner;
     inference.release(this);
     this.#owner.streamEnds("200");
-    if (text !== "") response.write(text);
-    cutConnection(response, mode);
+    cutConnection(response, mode, text);
+    this.#limitEnd();
   }
 }
 

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity, UsageError } from "./capacity.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
@@ -15,11 +15,12 @@ const SLOTS = 4;
 const SERVICE_MS = 50;
 const MOST_PER_S = (SLOTS * 1000) / SERVICE_MS;
 
-let stub: StubApi;
-let folder: string;
-beforeEach(async () => {
-  stub = await startStubApi();
-  folder = await mkdtemp(join(tmpdir(), "floodgate-capacity-"));
+type Rig = { stub: StubApi; folder: string };
+
+/** A deployment of its own for each, whose slots are few. */
+const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
+  const stub = await startStubApi();
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-capacity-"));
   let running = 0;
   stub.instead = (_, res) => {
     if (running >= SLOTS) {
@@ -35,20 +36,22 @@ beforeEach(async () => {
     }, SERVICE_MS);
     return true;
   };
-});
-afterEach(async () => {
-  await stub.close();
-  await rm(folder, { recursive: true, force: true });
-});
+  try {
+    await body({ stub, folder });
+  } finally {
+    await stub.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+};
 
-const targetWith = async (permits = {}): Promise<string> => {
+const targetWith = async ({ stub, folder }: Rig, permits = {}): Promise<string> => {
   const path = join(folder, "target.json");
   await writeFile(path, JSON.stringify(stub.target({ limits: { replicas: 1 }, permits })), { mode: 0o600 });
   return path;
 };
 
-const wishesOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityWishes> => ({
-  targetFile: more.targetFile ?? (await targetWith()),
+const wishesOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<CapacityWishes> => ({
+  targetFile: more.targetFile ?? (await targetWith(rig)),
   owned: [],
   story: "catalog-reads",
   arrivals: "uniform",
@@ -59,11 +62,11 @@ const wishesOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityWis
   ...more,
 });
 
-const runOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityRun> => ({
-  ...(await wishesOf(more)),
+const runOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<CapacityRun> => ({
+  ...(await wishesOf(rig, more)),
   seed: 1,
-  reports: folder,
-  out: join(folder, "run"),
+  reports: rig.folder,
+  out: join(rig.folder, "run"),
   replay: "npx floodgate capacity",
   onObjectives: () => undefined,
   onProbe: () => undefined,
@@ -78,57 +81,66 @@ const runOf = async (more: Partial<CapacityWishes> = {}): Promise<CapacityRun> =
   },
 });
 
-describe("capacity", () => {
-  test("finds no more than there is, the limit met first, and fails a demand beyond it", async () => {
-    const demandFile = join(folder, "demand.json");
-    await writeFile(demandFile, JSON.stringify({ peak_rps: 4 * MOST_PER_S }));
-    const { document, found } = await findCapacity(await runOf({ demandFile }));
-    expect(found?.answer.kind).not.toBe("at-least");
-    // Above C/S regular arrivals on constant service lose a share at once.
-    expect(found?.answer.low).toBeLessThanOrEqual(1.05 * MOST_PER_S);
-    const ids = document.claims.map(({ id }) => id);
-    expect(ids).toEqual(expect.arrayContaining(["capacity/refusals<=1%", "capacity/errors<=1%", "capacity/demand"]));
-    const demand = document.claims.find(({ id }) => id === "capacity/demand");
-    if (found?.answer.kind === "found") {
-      expect(found.limit).toMatchObject({ owner: "deployment", outcome: "429 b2b_overloaded" });
-      expect(demand).toMatchObject({ verdict: "fail", expected: expect.stringContaining("320/s") });
-      expect(demand?.reason).toMatch(/Replicas needed: \d+ \(1 now\)/);
-      expect(document.exit_code).toBe(1);
-    } else expect(document.exit_code).toBe(4);
-    const history = readFileSync(join(folder, "run/history.ndjson"), "utf8").trim().split("\n");
-    expect(history.length).toBe(stub.asked.length);
-    const kept = JSON.parse(readFileSync(join(folder, "run/capacity.json"), "utf8"));
-    expect(kept.probes.length).toBeGreaterThan(2);
-  });
+// Most of a search is waiting.
+describe.concurrent("capacity", () => {
+  test("finds no more than there is, the limit met first, and fails a demand beyond it", () =>
+    withRig(async (rig) => {
+      const { stub, folder } = rig;
+      const demandFile = join(folder, "demand.json");
+      await writeFile(demandFile, JSON.stringify({ peak_rps: 4 * MOST_PER_S }));
+      const { document, found } = await findCapacity(await runOf(rig, { demandFile }));
+      expect(found?.answer.kind).not.toBe("at-least");
+      // Above C/S regular arrivals on constant service lose a share at once.
+      expect(found?.answer.low).toBeLessThanOrEqual(1.05 * MOST_PER_S);
+      const ids = document.claims.map(({ id }) => id);
+      expect(ids).toEqual(expect.arrayContaining(["capacity/refusals<=1%", "capacity/errors<=1%", "capacity/demand"]));
+      const demand = document.claims.find(({ id }) => id === "capacity/demand");
+      if (found?.answer.kind === "found") {
+        expect(found.limit).toMatchObject({ owner: "deployment", outcome: "429 b2b_overloaded" });
+        expect(demand).toMatchObject({ verdict: "fail", expected: expect.stringContaining("320/s") });
+        expect(demand?.reason).toMatch(/Replicas needed: \d+ \(1 now\)/);
+        expect(document.exit_code).toBe(1);
+      } else expect(document.exit_code).toBe(4);
+      const history = readFileSync(join(folder, "run/history.ndjson"), "utf8").trim().split("\n");
+      expect(history.length).toBe(stub.asked.length);
+      const kept = JSON.parse(readFileSync(join(folder, "run/capacity.json"), "utf8"));
+      expect(kept.probes.length).toBeGreaterThan(2);
+    }));
 
-  test("a permitted rate is not passed, and is said to be the limit", async () => {
-    const targetFile = await targetWith({ load_max_rps: 200 });
-    // Nothing is refused: what is permitted is all that bounds it.
-    stub.instead = () => false;
-    const rates: number[] = [];
-    const onProbe = ({ plan }: PlayedProbe): void => void rates.push(plan.ratePerS);
-    const { document, found } = await findCapacity({ ...(await runOf({ targetFile })), onProbe });
-    expect(Math.max(...rates)).toBeLessThanOrEqual(180.001);
-    // On a host that is disturbed all the time the search ends before it is that far.
-    if (/load_max_rps/.test(found?.answer.reason ?? "")) expect(found?.answer.low).toBeCloseTo(180);
-    expect(found?.answer).toMatchObject({ high: null, reason: expect.stringMatching(/load_max_rps|disturbed/) });
-    expect(document.exit_code).toBe(4);
-  });
+  test("a permitted rate is not passed, and is said to be the limit", () =>
+    withRig(async (rig) => {
+      const targetFile = await targetWith(rig, { load_max_rps: 200 });
+      // Nothing is refused: what is permitted is all that bounds it.
+      rig.stub.instead = () => false;
+      const rates: number[] = [];
+      const onProbe = ({ plan }: PlayedProbe): void => void rates.push(plan.ratePerS);
+      const { document, found } = await findCapacity({ ...(await runOf(rig, { targetFile })), onProbe });
+      expect(Math.max(...rates)).toBeLessThanOrEqual(180.001);
+      // On a host that is disturbed all the time the search ends before it is that far.
+      if (/load_max_rps/.test(found?.answer.reason ?? "")) expect(found?.answer.low).toBeCloseTo(180);
+      expect(found?.answer).toMatchObject({ high: null, reason: expect.stringMatching(/load_max_rps|disturbed/) });
+      expect(document.exit_code).toBe(4);
+    }));
 
-  test("a plan sends nothing", async () => {
-    const plan = await planCapacity(await wishesOf({ targetFile: await targetWith({ load_max_rps: 100 }) }));
-    expect(plan).toMatchObject({ max_per_s: 90, rates: [20, 40, 80, 90], lacks: [], refused_by_guard: [] });
-    expect(stub.asked).toEqual([]);
-  });
+  test("a plan sends nothing", () =>
+    withRig(async (rig) => {
+      const plan = await planCapacity(
+        await wishesOf(rig, { targetFile: await targetWith(rig, { load_max_rps: 100 }) }),
+      );
+      expect(plan).toMatchObject({ max_per_s: 90, rates: [20, 40, 80, 90], lacks: [], refused_by_guard: [] });
+      expect(rig.stub.asked).toEqual([]);
+    }));
 
   test.each<[Partial<CapacityWishes>, RegExp]>([
     [{ slo: "refusal<=1%" }, /objective "refusal<=1%": expected/],
     [{ slo: undefined }, /--slo/],
     [{ story: "nothing" }, /there is no scenario "nothing"; expected one of smoke/],
     [{ demandFile: "/nowhere/demand.json" }, /--demand \/nowhere\/demand.json/],
-  ])("%j is a user's to mend", async (more, message) => {
-    const wishes = await wishesOf(more);
-    await expect(planCapacity(wishes)).rejects.toThrow(message);
-    await expect(planCapacity(wishes)).rejects.toThrow(UsageError);
-  });
+  ])("%j is a user's to mend", (more, message) =>
+    withRig(async (rig) => {
+      const wishes = await wishesOf(rig, more);
+      await expect(planCapacity(wishes)).rejects.toThrow(message);
+      await expect(planCapacity(wishes)).rejects.toThrow(UsageError);
+    }),
+  );
 });

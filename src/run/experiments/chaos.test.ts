@@ -59,8 +59,9 @@ const watchdogOf = (runner: Runner): number => {
   throw new Error("the runner has no watchdog");
 };
 
-describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos on somebody's deployment", () => {
-  let folder: string;
+/** A deployment of somebody else's for the tests of one part, which therefore go one after the other. */
+const deployed = () => {
+  let folder = "";
   let theirs: ForeignDeployment;
   let untouched: ProxyState;
   beforeAll(async () => {
@@ -72,13 +73,27 @@ describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos o
     await theirs?.stop();
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   });
-
-  const expectWhole = async (proxy: string): Promise<void> => {
-    expect(await theirs.toxiproxy.proxy(proxy).read()).toMatchObject({ enabled: true, toxics: [] });
-    expect(await theirs.stranger()).toEqual(untouched);
+  const expectStranger = async (): Promise<void> => expect(await theirs.stranger()).toEqual(untouched);
+  return {
+    on: () => ({ folder, theirs }),
+    expectStranger,
+    expectWhole: async (proxy: string): Promise<void> => {
+      expect(await theirs.toxiproxy.proxy(proxy).read()).toMatchObject({ enabled: true, toxics: [] });
+      await expectStranger();
+    },
   };
+};
 
-  test("killed while a link is broken: the watchdog mends it, and no other proxy is touched", async () => {
+// The two parts go side by side: much of them is waiting.
+const canRun = toxiproxyPath !== null && process.platform === "linux";
+const part = { concurrent: true, skip: !canRun };
+const alone = { concurrent: false };
+
+describe("chaos on somebody's deployment, killed", part, () => {
+  const { on, expectStranger, expectWhole } = deployed();
+
+  test("killed while a link is broken: the watchdog mends it, and no other proxy is touched", alone, async () => {
+    const { folder, theirs } = on();
     const out = join(folder, "killed");
     const runner = chaos("keys-refused", "--target", theirs.targetFile("killed.json"), "--out", out);
     await untilFault(runner, out);
@@ -93,47 +108,57 @@ describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos o
     await expectWhole("keys");
   });
 
-  test("killed with its watchdog: the next run is refused and says how to heal, and healing heals ours alone", async () => {
-    const out = join(folder, "left");
-    const file = theirs.targetFile("left.json");
-    const runner = chaos("limiter-reply-lost", "--target", file, "--out", out);
-    await untilFault(runner, out);
-    process.kill(watchdogOf(runner), "SIGKILL");
-    runner.child.kill("SIGKILL");
-    await runner.code;
-    expect((await theirs.toxiproxy.proxy("limiter").read()).toxics).toHaveLength(1);
+  test(
+    "killed with its watchdog: the next run is refused and says how to heal, and healing heals ours alone",
+    alone,
+    async () => {
+      const { folder, theirs } = on();
+      const out = join(folder, "left");
+      const file = theirs.targetFile("left.json");
+      const runner = chaos("limiter-reply-lost", "--target", file, "--out", out);
+      await untilFault(runner, out);
+      process.kill(watchdogOf(runner), "SIGKILL");
+      runner.child.kill("SIGKILL");
+      await runner.code;
+      expect((await theirs.toxiproxy.proxy("limiter").read()).toxics).toHaveLength(1);
 
-    const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
-    expect(await refused.code).toBe(5);
-    expect(refused.said()).toContain("chaos --heal --out DIR");
-    expect(existsSync(join(folder, "refused"))).toBe(false);
+      const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
+      expect(await refused.code).toBe(5);
+      expect(refused.said()).toContain("chaos --heal --out DIR");
+      expect(existsSync(join(folder, "refused"))).toBe(false);
 
-    // Somebody else's toxic on the same proxy, meanwhile.
-    const limiter = theirs.toxiproxy.proxy("limiter");
-    await limiter.addToxic({
-      name: "a-colleague",
-      type: "latency",
-      stream: "downstream",
-      attributes: { latency: 1, jitter: 0 },
-    });
-    const healing = chaos("--heal", "--out", out);
-    expect(await healing.code).toBe(0);
-    expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
-    expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
-    expect(await theirs.stranger()).toEqual(untouched);
+      // Somebody else's toxic on the same proxy, meanwhile.
+      const limiter = theirs.toxiproxy.proxy("limiter");
+      await limiter.addToxic({
+        name: "a-colleague",
+        type: "latency",
+        stream: "downstream",
+        attributes: { latency: 1, jitter: 0 },
+      });
+      const healing = chaos("--heal", "--out", out);
+      expect(await healing.code).toBe(0);
+      expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
+      expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
+      await expectStranger();
 
-    const again = chaos("--heal", "--out", out);
-    expect(await again.code).toBe(0);
-    expect(again.said()).toContain("Nothing to heal");
+      const again = chaos("--heal", "--out", out);
+      expect(await again.code).toBe(0);
+      expect(again.said()).toContain("Nothing to heal");
 
-    const theirsNow = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
-    expect(await theirsNow.code).toBe(5);
-    expect(theirsNow.said()).toContain("somebody else did that, so it is not touched");
-    await limiter.removeToxic("a-colleague");
-    await expectWhole("limiter");
-  });
+      const theirsNow = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
+      expect(await theirsNow.code).toBe(5);
+      expect(theirsNow.said()).toContain("somebody else did that, so it is not touched");
+      await limiter.removeToxic("a-colleague");
+      await expectWhole("limiter");
+    },
+  );
+});
 
-  test("by the deployment's own commands: healed once before, seen by the callers, mended", async () => {
+describe("chaos on somebody's deployment, by its own commands", part, () => {
+  const { on, expectWhole } = deployed();
+
+  test("by the deployment's own commands: healed once before, seen by the callers, mended", alone, async () => {
+    const { folder, theirs } = on();
     const out = join(folder, "commands");
     const log = join(folder, "commands.log");
     const pid = theirs.pidOf("limiter");
@@ -163,7 +188,8 @@ describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos o
     await expectWhole("keys");
   });
 
-  test("healing that does not work beforehand: nothing is injected", async () => {
+  test("healing that does not work beforehand: nothing is injected", alone, async () => {
+    const { folder, theirs } = on();
     const out = join(folder, "no-heal");
     const injected = join(folder, "injected");
     const file = theirs.targetFile("no-heal.json", {
@@ -176,7 +202,8 @@ describe.skipIf(toxiproxyPath === null || process.platform !== "linux")("chaos o
     expect(documentIn(out).claims.find(({ id }) => id === "reached/limiter-stopped")?.reason).toContain("not here");
   });
 
-  test("without the permit, or with a toxiproxy elsewhere, nothing begins", async () => {
+  test("without the permit, or with a toxiproxy elsewhere, nothing begins", alone, async () => {
+    const { theirs } = on();
     const unpermitted = chaos("--target", theirs.targetFile("no.json", { permits: { load_max_rps: 100 } }));
     expect(await unpermitted.code).toBe(5);
     const remote = { api_url: "http://proxy.example:8474", proxies: { limiter: "limiter" } };

@@ -35,7 +35,9 @@ const chaos = (env: Record<string, string>, ...args: string[]): Promise<{ code: 
     child.once("close", (code) => resolve({ code, said }));
   });
 
-describe.skipIf(toxiproxyOrSkip() === null)("chaos on the embedded deployment", { timeout: 300_000 }, () => {
+// Each starts a deployment of its own, and most of an experiment is waiting.
+const how = { timeout: 300_000, concurrent: true };
+describe.skipIf(toxiproxyOrSkip() === null)("chaos on the embedded deployment", how, () => {
   test.each(stores)("a limiter in %s is killed: refused meanwhile, and the ledger is exact", async (store) => {
     const out = join(folder, store);
     const { code, said } = await chaos({}, "limiter-killed", "--limiter", store, "--out", out);

@@ -53,6 +53,8 @@ export type VerifyStage = {
   allowWrites: boolean;
   allowQuotaBurn: boolean;
   allowLoad: boolean;
+  /** For overload to end, and how long a deployment sheds everything before its slots count as lost; a minute where absent. */
+  patienceMs?: number;
 };
 
 export type StagePlan = LoadStage | VerifyStage;

@@ -76,13 +76,13 @@ export const playRules = async (
 const SHED = /^429 (?:b2b|org)_overloaded$/;
 /** As the rule `shedding-ends` has it: less may be others' traffic. */
 const ENOUGH_SHED = 12;
-const LONG_US = 60_000_000;
+const PATIENCE_MS = 60_000;
 
 /**
  * What a rule says that needs a call to be admitted, where none is any more: of fixed caps a call that comes alone is below
- * each, and all of them shed for a minute are slots that do not come back. `null`: this is not what came.
+ * each, and all of them shed for so long are slots that do not come back. `null`: this is not what came.
  */
-const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment): string | null => {
+const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
   if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
   let shed = 0;
   let firstUs = 0;
@@ -95,7 +95,7 @@ const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment): string
     shed += 1;
     lastUs = line.done_us;
   }
-  if (shed < ENOUGH_SHED || lastUs - firstUs < LONG_US) return null;
+  if (shed < ENOUGH_SHED || lastUs - firstUs < longMs * 1_000) return null;
   return `no call was admitted for ${Math.round((lastUs - firstUs) / 1e6)} s, ${shed} were shed`;
 };
 
@@ -104,7 +104,7 @@ export const playVerifyStage = async (
   deployment: Deployment,
   plan: VerifyStage,
 ): Promise<StageOutcome> => {
-  const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad } = plan;
+  const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad, patienceMs = PATIENCE_MS } = plan;
   const recording = name === "verify" ? null : await context.record(name);
   const { outcome } = await playRules(context, deployment, {
     stage: name,
@@ -114,13 +114,14 @@ export const playVerifyStage = async (
     allowWrites,
     allowQuotaBurn,
     allowLoad,
+    patienceMs,
     onProgress: (progress) => {
       if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
     },
   });
   if (recording === null) return outcome;
   // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
-  const lost = nothingComesBack(await recording.lines(), deployment);
+  const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
   const claims = outcome.claims.map((claim) => ({
     ...claim,
     ...(lost !== null && claim.id === "verify/slots-come-back"

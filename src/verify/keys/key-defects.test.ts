@@ -1,6 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Defect } from "../second-api/defects.ts";
 import { verdictOf } from "../verdict.fixture.ts";
+
+// Most of it is waiting: each has a server of its own, and more of them wait at once than usual.
+vi.setConfig({ maxConcurrency: 10 });
 
 /** A defect in the management of keys, and the rule that names it. */
 const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [

@@ -41,9 +41,11 @@ export const overloadEnds: Rule = {
       await Promise.all(callers.map((caller) => context.send({ route: "chat.control", ...caller, ...broken })));
     }
     const endMs = performance.now() + RECOVER_WITHIN_MS;
+    let served = 0;
     for (;;) {
       await wait(REST_MS, context.signal);
       const answers = await wave(context, size, callers);
+      served = Math.max(served, servedIn(answers));
       const shed = shedIn(answers);
       const last = shed.at(-1);
       if (last === undefined || !isMuchShed(answers)) {
@@ -52,8 +54,9 @@ export const overloadEnds: Rule = {
         return checks.result();
       }
       if (performance.now() < endMs) continue;
-      const [served, before] = [servedIn(answers), Math.max(...found.above.map(servedIn))];
-      // Nothing was lost where it was no more before; the rule about the caps says so.
+      const before = Math.max(...found.above.map(servedIn));
+      // Nothing was lost where it was no more before; the rule about the caps says so. The best of several waves here as there:
+      // in one that a busy machine draws out, slots are given back and taken again.
       if (served >= ALMOST_FULL * before && (await shedBelowGlobal(context)) !== null) {
         return checks.result(`as many are served as ever, ${served}, and that is far below the cap of ${cap}`);
       }
