@@ -7,6 +7,7 @@ import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
 import type { RouteName } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
+import type { FoldLine } from "./fold-line.ts";
 
 export type CallLine = {
   type: "call";
@@ -99,10 +100,13 @@ export type FaultLine = {
  */
 export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
 
-export type Line = CallLine | FaultLine | MarkLine;
+export type Line = CallLine | FaultLine | MarkLine | FoldLine;
 
-/** The moment by which lines are put in order: a call stands where it was sent. */
-export const lineTimeUs = (line: Line): number => (line.type === "call" ? line.sent_us : line.at_us);
+/** The moment by which lines are put in order: a call stands where it was sent, a fold where the first of its calls was. */
+export const lineTimeUs = (line: Line): number => {
+  if (line.type === "fold") return line.moments?.first_sent_us ?? line.at_us;
+  return line.type === "call" ? line.sent_us : line.at_us;
+};
 
 /** One charge or refund as the store reports it (interface.md section 4, `GET /ledger`). */
 export type LedgerLine = {

@@ -6,6 +6,9 @@
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
+import { CallFold } from "../../history/call-fold.ts";
+import type { CallLine } from "../../history/line.ts";
+import { looksWrong } from "../../invariants/looks-wrong.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
@@ -49,7 +52,10 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { offsetUs, errorUs } = await measureClock();
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts } = job;
+  const ours = job.reference === true;
   const lease = createLease(job.lease ?? {}, job.stated);
+  const fold = job.fold === true ? new CallFold({ emit: tell, looksWrong: (call) => looksWrong(call, ours) }) : null;
+  const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const client = await openApiClient({
     lease,
     target,
@@ -59,7 +65,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     stage,
     driver: DRIVER,
     idPrefix,
-    onLine: tell,
+    onLine,
     ...(timeouts === undefined ? {} : { timeouts }),
   });
   await client.book.prepare([], story.sessions(view));
@@ -68,7 +74,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { startUs } = await going;
 
   const told = watchHost();
-  const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, tell);
+  const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, onLine);
   stop = pressing.stop;
   if (stopped) stop();
   const progress = setInterval(() => {
@@ -76,6 +82,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
   }, PROGRESS_EVERY_MS);
   const { end, firstUnmade } = await pressing.finished;
+  fold?.end();
   clearInterval(progress);
   tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
   tell({ type: "host", ...told() });

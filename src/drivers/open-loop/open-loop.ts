@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { wallUs } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
+import type { FoldLine } from "../../history/fold-line.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
@@ -28,6 +29,8 @@ type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
   onLine(line: CallLine): void;
+  /** Of a job that folds. */
+  onFold?(line: FoldLine): void;
   onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
   /** Given the child as soon as it runs, for supervision. */
   onSpawn?(child: ChildProcess): void;
@@ -90,6 +93,9 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
     switch (message.type) {
       case "call":
         options.onLine(message);
+        break;
+      case "fold":
+        options.onFold?.(message);
         break;
       case "ping":
         say({ type: "pong", n: message.n, atUs: wallUs() });
