@@ -1,7 +1,6 @@
 /** The port of every driver that writes a history: a story under a load profile in; lines, doubts and spending out. */
 import type { ChildProcess } from "node:child_process";
-import type { FoldLine } from "../history/fold-line.ts";
-import type { CallLine } from "../history/line.ts";
+import type { CallLine, FoldLine } from "../history/line.ts";
 import type { HostFacts } from "../history/stage-host.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";

@@ -2,16 +2,16 @@
  * Folds admitted calls into seconds as they come, and lets everything else through: refusals, calls without an answer, what
  * the caller cut short, changes of keys, and what looks wrong together with the calls that ended just before and after it.
  */
+import { FOLD_SPAN_US } from "./fold-line.ts";
+import { Histogram } from "./histogram.ts";
 import {
   type CallKind,
-  FOLD_SPAN_US,
+  type CallLine,
   FOLDED_DURATIONS,
   type FoldedDuration,
   type FoldedMoments,
   type FoldLine,
-} from "./fold-line.ts";
-import { Histogram } from "./histogram.ts";
-import type { CallLine } from "./line.ts";
+} from "./line.ts";
 
 /** So many calls on either side of one that looks wrong stay whole. */
 export const NEIGHBOURS = 100;

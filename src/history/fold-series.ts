@@ -4,9 +4,9 @@
  * at a second for 20 minutes.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
-import { durationOf, type FoldedDuration, type FoldLine } from "./fold-line.ts";
+import { durationOf } from "./fold-line.ts";
 import type { Histogram } from "./histogram.ts";
-import { type CallLine, classOf, type Line } from "./line.ts";
+import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import { LogBuckets } from "./log-buckets.ts";
 import type { Sample, SampleName } from "./sample.ts";
 import type { OrganizationSeries, Series, SeriesEvent, StageSeries } from "./series.ts";

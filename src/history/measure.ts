@@ -4,9 +4,9 @@
  */
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { BatchedHistogram } from "./batched-histogram.ts";
-import { durationOf, FOLD_SPAN_US, type FoldedDuration, type FoldLine } from "./fold-line.ts";
+import { durationOf, FOLD_SPAN_US } from "./fold-line.ts";
 import type { Histogram } from "./histogram.ts";
-import { type CallLine, classOf, type Line } from "./line.ts";
+import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
 import { jainIndex } from "./statistics.ts";
 

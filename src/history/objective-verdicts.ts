@@ -4,8 +4,8 @@
  * known otherwise: more calls would settle it. Too few calls are never a pass.
  */
 import { routeOf } from "../contract/routes.ts";
-import { durationOf, type FoldLine } from "./fold-line.ts";
-import { type CallLine, classOf } from "./line.ts";
+import { durationOf } from "./fold-line.ts";
+import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Claim } from "./run-document.ts";
 import { callsToShow } from "./sequential-test.ts";

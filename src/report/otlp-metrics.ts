@@ -4,8 +4,8 @@
  * Units are in the names alone: a store that follows the rules of Prometheus would put a unit behind them once more.
  * Form: opentelemetry-proto, `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
-import { durationOf, type FoldedDuration, type FoldLine } from "../history/fold-line.ts";
-import { type CallLine, classOf, type Line } from "../history/line.ts";
+import { durationOf } from "../history/fold-line.ts";
+import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
 
 type Attributes = Record<string, string>;

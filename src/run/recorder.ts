@@ -4,9 +4,8 @@
  * has grown large, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
 import { CallFold } from "../history/call-fold.ts";
-import type { FoldLine } from "../history/fold-line.ts";
 import { SeriesFold } from "../history/fold-series.ts";
-import type { CallLine, Line } from "../history/line.ts";
+import type { CallLine, FoldLine, Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";

@@ -3,8 +3,7 @@
  * process over its stdin, credentials too; it has neither arguments nor environment of its own.
  */
 
-import type { FoldLine } from "../../history/fold-line.ts";
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
