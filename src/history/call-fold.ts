@@ -2,6 +2,7 @@
  * Folds admitted calls into seconds as they come, and lets everything else through: refusals, calls without an answer, what
  * the caller cut short, changes of keys, and what looks wrong together with the calls that ended just before and after it.
  */
+import { CallKinds, type KnownKind } from "./call-kinds.ts";
 import { FOLD_SPAN_US } from "./fold-line.ts";
 import { Histogram } from "./histogram.ts";
 import {
@@ -17,12 +18,10 @@ import {
 export const NEIGHBOURS = 100;
 /** A second is written when the newest call ended so much later; what comes later still makes a second line of it. */
 const SETTLED_AFTER_US = 1_000_000;
-/** More kinds than this are asked about again. */
-const KINDS_KNOWN_MOST = 10_000;
 
 /** An admitted call with nothing about it but its times. */
-const isPlain = (call: CallLine): boolean =>
-  /^2\d\d$/.test(call.outcome) &&
+const isPlain = (call: CallLine, { isAdmitted }: KnownKind): boolean =>
+  isAdmitted &&
   (call.ended === undefined || call.ended === "done") &&
   call.late === undefined &&
   call.aborted === undefined &&
@@ -31,15 +30,6 @@ const isPlain = (call: CallLine): boolean =>
   call.quota === undefined &&
   call.error === undefined &&
   !call.route.startsWith("keys.");
-
-/** Equal for calls that differ in their times alone. */
-const kindOf = (call: CallLine): string => {
-  const { facts } = call;
-  const own = `${call.stage} ${call.driver} ${call.org} ${call.bucket} ${call.route} ${call.outcome} ${call.attempt} ${call.unscheduled} ${call.meter} ${call.ended} ${call.event_names} ${call.retry_after} ${call.expires_in} ${call.product} ${call.clock_error_us}`;
-  return facts === undefined
-    ? own
-    : `${own} ${facts.credential} ${facts.state} ${facts.origin} ${facts.ip} ${facts.tier} ${facts.product} ${facts.body} ${facts.scopes} ${facts.products}`;
-};
 
 const withoutTimes = (call: CallLine): CallKind => {
   const {
@@ -58,10 +48,12 @@ const withoutTimes = (call: CallLine): CallKind => {
   return kind;
 };
 
+const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
+
 /** What one organization got in one second with one outcome. */
 class Second {
   readonly #of: Pick<FoldLine, "stage" | "driver" | "org" | "outcome" | "at_us">;
-  readonly #kinds = new Map<string, { call: CallKind; n: number }>();
+  readonly #kinds = new Map<KnownKind, { call: CallKind; n: number }>();
   readonly #durations = new Map<FoldedDuration, Histogram>();
   #moments: FoldedMoments | null = null;
   #offered = 0;
@@ -72,11 +64,11 @@ class Second {
     this.#of = { stage, driver, org, outcome, at_us: atUs };
   }
 
-  offer(call: CallLine, key: string): void {
+  offer(call: CallLine, kind: KnownKind): void {
     this.#offered += 1;
-    const kind = this.#kinds.get(key);
-    if (kind === undefined) this.#kinds.set(key, { call: withoutTimes(call), n: 1 });
-    else kind.n += 1;
+    const same = this.#kinds.get(kind);
+    if (same === undefined) this.#kinds.set(kind, { call: withoutTimes(call), n: 1 });
+    else same.n += 1;
     const { intended_us: intendedUs, started_us: startedUs, sent_us: sentUs, done_us: doneUs } = call;
     const { first_event_us: firstEventUs } = call;
     const moments = this.#moments;
@@ -138,90 +130,87 @@ export type CallFoldOptions = {
   looksWrong(call: CallLine): boolean;
 };
 
+type Held = { call: CallLine; kind: KnownKind };
+
 /** `see` calls in the order in which they end; `end` gives what is left. */
 export class CallFold {
-  readonly #options: CallFoldOptions;
+  readonly #emit: CallFoldOptions["emit"];
+  readonly #kinds: CallKinds;
   /** By second, then by whose and what. */
   readonly #seconds = new Map<number, Map<string, Second>>();
-  readonly #wrongKinds = new Map<string, boolean>();
   /** Plain calls that may turn out to stand just before one that looks wrong: a ring, overwritten from `#oldest` on. */
-  readonly #before: { call: CallLine; key: string }[] = [];
+  readonly #before: Held[] = [];
   #oldest = 0;
   #wholeLeft = 0;
   #settledS = Number.NEGATIVE_INFINITY;
 
-  constructor(options: CallFoldOptions) {
-    this.#options = options;
+  constructor({ emit, looksWrong }: CallFoldOptions) {
+    this.#emit = emit;
+    this.#kinds = new CallKinds(looksWrong);
   }
 
   see(call: CallLine): void {
-    const key = kindOf(call);
-    const isWrong = (call.late ?? 0) > 0 || this.#isWrong(call, key);
+    const kind = this.#kinds.of(call);
+    const isWrong = kind?.isWrong === true || (call.late ?? 0) > 0;
     if (isWrong) {
-      for (const { call: before } of this.#neighbours()) this.#options.emit(before);
+      for (const before of this.#neighbours()) this.#emit(before.call);
       this.#wholeLeft = NEIGHBOURS;
     }
-    if (isWrong || !isPlain(call)) this.#options.emit(call);
+    if (kind === null || isWrong || !isPlain(call, kind)) this.#emit(call);
     else if (this.#wholeLeft > 0) {
       this.#wholeLeft -= 1;
-      this.#options.emit(call);
-    } else this.#hold(call, key);
+      this.#emit(call);
+    } else this.#hold({ call, kind });
     this.#settle(call.done_us);
   }
 
   end(): void {
-    for (const { call, key } of this.#neighbours()) this.#fold(call, key);
+    for (const held of this.#neighbours()) this.#fold(held);
     for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) this.#write(second);
+    this.#kinds.clear();
   }
 
-  #isWrong(call: CallLine, key: string): boolean {
-    const known = this.#wrongKinds.get(key);
-    if (known !== undefined) return known;
-    if (this.#wrongKinds.size >= KINDS_KNOWN_MOST) this.#wrongKinds.clear();
-    const isWrong = this.#options.looksWrong(call);
-    this.#wrongKinds.set(key, isWrong);
-    return isWrong;
-  }
-
-  #hold(call: CallLine, key: string): void {
+  #hold(held: Held): void {
     if (this.#before.length < NEIGHBOURS) {
-      this.#before.push({ call, key });
+      this.#before.push(held);
       return;
     }
-    const oldest = this.#before[this.#oldest] as { call: CallLine; key: string };
-    this.#fold(oldest.call, oldest.key);
-    this.#before[this.#oldest] = { call, key };
+    this.#fold(this.#before[this.#oldest] as Held);
+    this.#before[this.#oldest] = held;
     this.#oldest = (this.#oldest + 1) % NEIGHBOURS;
   }
 
   /** Those that are held, the oldest first; none is held any more. */
-  #neighbours(): { call: CallLine; key: string }[] {
+  #neighbours(): Held[] {
     const held = [...this.#before.slice(this.#oldest), ...this.#before.slice(0, this.#oldest)];
     this.#before.length = 0;
     this.#oldest = 0;
     return held;
   }
 
-  #fold(call: CallLine, key: string): void {
-    this.#at(call, call.intended_us).offer(call, key);
-    this.#at(call, call.started_us).started += 1;
-    this.#at(call, call.done_us).ended += 1;
+  #fold({ call, kind }: Held): void {
+    const dueS = secondOf(call.intended_us);
+    const due = this.#at(call, kind, dueS);
+    due.offer(call, kind);
+    // Nearly every call begins and ends in the second in which it was due.
+    const startedS = secondOf(call.started_us);
+    const doneS = secondOf(call.done_us);
+    (startedS === dueS ? due : this.#at(call, kind, startedS)).started += 1;
+    (doneS === dueS ? due : this.#at(call, kind, doneS)).ended += 1;
     if (call.first_event_us === undefined) return;
     let atUs = call.first_event_us;
     for (const gapUs of call.gaps_us ?? []) {
       atUs += gapUs;
-      this.#at(call, atUs).record("gaps", gapUs);
+      this.#at(call, kind, secondOf(atUs)).record("gaps", gapUs);
     }
   }
 
-  #at(call: CallLine, us: number): Second {
-    const second = Math.floor(us / FOLD_SPAN_US);
+  #at(call: CallLine, { whose }: KnownKind, second: number): Second {
     let all = this.#seconds.get(second);
     if (all === undefined) {
       all = new Map();
       this.#seconds.set(second, all);
     }
-    const whose = `${call.org} ${call.outcome} ${call.stage} ${call.driver}`;
     let own = all.get(whose);
     if (own === undefined) {
       own = new Second(call, second * FOLD_SPAN_US);
@@ -231,14 +220,14 @@ export class CallFold {
   }
 
   #settle(nowUs: number): void {
-    const settledS = Math.floor((nowUs - SETTLED_AFTER_US) / FOLD_SPAN_US);
+    const settledS = secondOf(nowUs - SETTLED_AFTER_US);
     if (settledS <= this.#settledS) return;
     this.#settledS = settledS;
     for (const second of [...this.#seconds.keys()].sort((a, b) => a - b)) if (second < settledS) this.#write(second);
   }
 
   #write(second: number): void {
-    for (const own of this.#seconds.get(second)?.values() ?? []) this.#options.emit(own.line());
+    for (const own of this.#seconds.get(second)?.values() ?? []) this.#emit(own.line());
     this.#seconds.delete(second);
   }
 }
