@@ -7,7 +7,7 @@ import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { CallFold } from "../../history/call-fold.ts";
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/looks-wrong.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
@@ -16,6 +16,7 @@ import { lagDoubt } from "../schedule-lag.ts";
 import type { OpenLoopEnd, Problem } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
+import { warmUp } from "./warm-up.ts";
 
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;
@@ -54,7 +55,11 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { stage, idPrefix, target, view, timeouts } = job;
   const ours = job.reference === true;
   const lease = createLease(job.lease ?? {}, job.stated);
-  const fold = job.fold === true ? new CallFold({ emit: tell, looksWrong: (call) => looksWrong(call, ours) }) : null;
+  const foldTo = (emit: (line: CallLine | FoldLine) => void): CallFold | null =>
+    job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, ours) }) : null;
+  const cold = foldTo(() => undefined);
+  await warmUp(job, story, clock, (line) => (cold === null ? void JSON.stringify(line) : cold.see(line)));
+  const fold = foldTo(tell);
   const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const client = await openApiClient({
     lease,
