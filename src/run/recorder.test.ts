@@ -93,5 +93,7 @@ test.each([
   const again = new SeriesFold();
   for (const line of lines) again.see(line);
   expect(recorder.series()).toEqual(again.end());
+  await recorder.addStage({ ...STAGE, summary: { ...STAGE.summary, name: "late" } });
+  expect(recorder.stages[0]?.notes.some((note) => note.includes("folded"))).toBe(wish === undefined);
   await recorder.close();
 });

@@ -93,7 +93,19 @@ export const createRecorder = (
     emit: (line: CallLine | FoldLine) => keep(line),
     looksWrong: (call) => looksWrong(call, wishes.get(call.stage)?.reference === true),
   });
-  const isFolded = ({ stage }: Line): boolean => wishes.get(stage)?.fold === true || historyChars >= foldsFromBytes;
+  /** The stage in which the history had grown so large. */
+  let grownIn: string | null = null;
+  const isFolded = ({ stage }: Line): boolean => {
+    if (historyChars >= foldsFromBytes) grownIn ??= stage;
+    return grownIn !== null || wishes.get(stage)?.fold === true;
+  };
+  const notesOf = ({ summary, notes }: RecordedStage): string[] =>
+    summary.name === grownIn
+      ? [
+          ...notes,
+          `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`,
+        ]
+      : notes;
   return {
     stages,
     begin: async (makeDraft) => {
@@ -140,7 +152,7 @@ export const createRecorder = (
         series.limits(facts.stage, facts.limits);
         records.push({ facts: others, hasLedger: charges !== undefined });
         await folder.writeJson("stages.json", records);
-        stages.push(stage);
+        stages.push({ ...stage, notes: notesOf(stage) });
         if (draft !== null) await folder.writeJson("run.json", draft());
       });
     },
