@@ -50,7 +50,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const sections = [
     await toolsHere(),
     await machineHere(REPOSITORY),
-    ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking)]),
+    ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking, calibrated.ceilings)]),
     ...(diagnosis?.sections ?? []),
   ];
   const refused = diagnosis?.refusedByGuard ?? [];
@@ -60,7 +60,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
       schema: "floodgate/doctor@1",
       sections,
       refused_by_guard: refused,
-      ...(calibrated === null ? {} : { calibration: calibrated.checks }),
+      ...(calibrated === null ? {} : { calibration: [...calibrated.checks, ...calibrated.ceilings] }),
       ...(diagnosis === null ? {} : { spent: diagnosis.spent }),
       exit_code: exitCode,
     };
