@@ -29,7 +29,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     tools: ["supervision"],
     target: [...facts, "supervision"],
     client: [...facts, "target"],
-    drivers: deployment,
+    drivers: [...deployment, "invariants"],
     chaos: [...deployment, "invariants"],
     verify: [...deployment, "invariants"],
     exploration: [...deployment, "invariants", "platform", "drivers", "chaos", "mutants"],

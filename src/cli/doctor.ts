@@ -50,7 +50,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
   const sections = [
     await toolsHere(),
     await machineHere(REPOSITORY),
-    ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking)]),
+    ...(calibrated === null ? [] : [calibrationSection(calibrated.checks, calibrated.lacking, calibrated.ceilings)]),
     ...(diagnosis?.sections ?? []),
   ];
   const refused = diagnosis?.refusedByGuard ?? [];
@@ -60,7 +60,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
       schema: "floodgate/doctor@1",
       sections,
       refused_by_guard: refused,
-      ...(calibrated === null ? {} : { calibration: calibrated.checks }),
+      ...(calibrated === null ? {} : { calibration: [...calibrated.checks, ...calibrated.ceilings] }),
       ...(diagnosis === null ? {} : { spent: diagnosis.spent }),
       exit_code: exitCode,
     };
@@ -78,6 +78,6 @@ export const doctorCommand = (): Command =>
     .description("look at tools, this machine and, with --target, a target file")
     .option("--target <file>", "also try each role of this target file once (at most 60 calls)")
     .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
-    .option("--calibrate", "also play known delays and stalls to both drivers (10 s)")
+    .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
     .option("--json", "print what was found as JSON on stdout")
     .action(doctor);

@@ -28,6 +28,7 @@ type LoadOptions = TargetOptions & {
   arrivals?: "uniform" | "poisson";
   profile?: string;
   segments?: number;
+  fold?: boolean;
   script?: string;
   short?: boolean;
   operator?: string;
@@ -43,6 +44,7 @@ const wishOf = (options: LoadOptions): ScenarioWish => ({
   ...(options.arrivals === undefined ? {} : { arrivals: options.arrivals }),
   ...profileOf(options.profile),
   ...(options.segments === undefined ? {} : { segments: options.segments }),
+  ...(options.fold === true ? { fold: true as const } : {}),
 });
 
 /** The words of the command that change the load, as they may be typed again. */
@@ -55,6 +57,7 @@ const wordsOf = (name: string, options: LoadOptions): string[] => [
   ...(options.arrivals === undefined ? [] : ["--arrivals", options.arrivals]),
   ...(options.profile === undefined ? [] : ["--profile", options.profile]),
   ...(options.segments === undefined ? [] : ["--segments", `${options.segments}`]),
+  ...(options.fold === true ? ["--fold"] : []),
   ...(options.short === true ? ["--short"] : []),
 ];
 
@@ -88,9 +91,15 @@ const loadScript = async (script: string, args: readonly string[], options: Load
 
 /** What a driver cannot do, before anything is started. */
 const checkDriver = (stage: LoadStage, options: LoadOptions): void => {
+  if (stage.fold === true && stage.disturbance !== undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      `${stage.name} looks at each call to see when it has recovered, so there is no --fold; leave it out`,
+    );
+  }
   if (stage.driver !== "autocannon") return;
-  const { arrivals, profile, segments } = options;
-  const given = Object.entries({ arrivals, profile, segments }).filter(([, value]) => value !== undefined);
+  const { arrivals, profile, segments, fold } = options;
+  const given = Object.entries({ arrivals, profile, segments, fold }).filter(([, value]) => value !== undefined);
   if (given.length > 0) {
     const names = given.map(([name]) => `--${name}`).join(", ");
     throw new CommandError(
@@ -104,8 +113,8 @@ const checkDriver = (stage: LoadStage, options: LoadOptions): void => {
 
 /** `--operator DIR`: files for a cluster instead of a run. */
 const writeForOperator = async (stage: LoadStage, folder: string, options: LoadOptions): Promise<void> => {
-  const { target: targetFile, driver, arrivals, profile, short } = options;
-  const unfit = Object.entries({ arrivals, profile, short, driver: driver === "k6" ? undefined : driver });
+  const { target: targetFile, driver, arrivals, profile, short, fold } = options;
+  const unfit = Object.entries({ arrivals, profile, short, fold, driver: driver === "k6" ? undefined : driver });
   const given = unfit.filter(([, value]) => value !== undefined).map(([name]) => `--${name}`);
   if (given.length > 0) {
     throw new CommandError(EXIT.usage, `a scenario that k6 runs by itself has no ${given.join(", ")}; leave it out`);
@@ -145,6 +154,7 @@ export const loadCommand = (): Command =>
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
       .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
+      .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
       .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
       .option("--short", "a fifth of the time, for a first look"),

@@ -17,17 +17,24 @@ import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { type CallContext, lineOf } from "./call-line.ts";
 import type { RunClock } from "./clock.ts";
 import { type CredentialBook, CredentialMissingError, createCredentialBook } from "./credential-book.ts";
-import { type OutgoingRequest, type Received, sendRequest } from "./send-request.ts";
+import { type OutgoingRequest, type Received, startRequest } from "./send-request.ts";
 import { openTransport } from "./transport.ts";
 
 export type Sent = { line: CallLine; answer: Received };
 
 export type ApiClient = {
-  send(step: Step, context: CallContext, options?: { keepEvents?: boolean }): Promise<Sent>;
+  send(step: Step, context: CallContext, options?: SendOptions): Promise<Sent>;
+  /**
+   * The same without a promise for each step on its way, for a driver of thousands of calls a second. One of the two is called
+   * once, in a turn of its own.
+   */
+  begin(step: Step, context: CallContext, sent: (sent: Sent) => void, failed: (error: unknown) => void): void;
   book: CredentialBook;
   connections: number;
   close(): Promise<void>;
 };
+
+type SendOptions = { keepEvents?: boolean };
 
 /** The call was not sent: the budget is spent, or the run's stop condition is met. */
 export class NotSentError extends Error {
@@ -72,21 +79,40 @@ const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: str
   return { token, expiresInS: typeof expiresIn === "number" && expiresIn > 0 ? expiresIn : 60 };
 };
 
-const addressOf = (target: Target, step: Step): { origin: string; path: string } => {
-  const { origin, pathname, search } = new URL(urlOf(target, step));
-  return { origin, path: pathname + search };
+type Address = { origin: string; path: string };
+
+/** Paths with numbers in them are as many as the calls. */
+const ADDRESSES_MOST = 1_000;
+
+const addressBook = (target: Target): ((step: Step) => Address) => {
+  const known = new Map<string, Address>();
+  return (step) => {
+    const name = `${step.route} ${step.path}`;
+    const found = known.get(name);
+    if (found !== undefined) return found;
+    const { origin, pathname, search } = new URL(urlOf(target, step));
+    const address = { origin, path: pathname + search };
+    if (known.size >= ADDRESSES_MOST) known.clear();
+    known.set(name, address);
+    return address;
+  };
 };
 
 export const openApiClient = async (options: ApiClientOptions): Promise<ApiClient> => {
   const { target, secrets, view, clock, lease } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const transport = await openTransport(target.transport ?? {}, secrets, options.connect);
+  const addressOf = addressBook(target);
   let minted = 0;
 
   const headersFor = (step: Step, id: string, credential: string | null): string[] => {
     const listedOrigin = "of" in step.credential ? book.originOf(step.credential.of) : undefined;
     const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
-    if (headers !== null) return Object.entries(headers).flat();
+    if (headers !== null) {
+      const list: string[] = [];
+      for (const name of Object.keys(headers)) list.push(name, headers[name] as string);
+      return list;
+    }
     throw new CredentialMissingError("of" in step.credential ? step.credential.of : "-", "origin");
   };
 
@@ -99,14 +125,20 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     return book.peek(step.credential) ?? book.fetch(step.credential);
   };
 
+  const chargingOf = ({ meter }: Step, stream: boolean): Charging => {
+    if (meter === undefined) return { stream };
+    return { stream, charge: meter === "design_analyses" ? "analyses" : meter };
+  };
+
   /** Waits until nothing in flight reserves what the call would be charged, and for its turn; throws when it must not leave. */
-  const leave = async ({ meter }: Step, stream: boolean): Promise<{ taken?: Taken; heldUs: number }> => {
-    if (lease === undefined) return { heldUs: 0 };
-    const charge = meter === "design_analyses" ? "analyses" : meter;
-    const askedUs = clock.nowUs();
+  const leave = async (
+    lease: LeaseKeeper,
+    charging: Charging,
+    askedUs: number,
+    asked: Taken | null,
+  ): Promise<{ taken: Taken; heldUs: number }> => {
     let leavesUs = askedUs;
-    const charging: Charging = { stream, ...(charge === undefined ? {} : { charge }) };
-    let taken = lease.take(askedUs, charging);
+    let taken = asked;
     while (taken === null) {
       if (lease.stopped !== null) throw new NotSentError(lease.stopped);
       await lease.settled();
@@ -122,28 +154,86 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     throw new NotSentError(lease.stopped ?? "nothing more may be sent");
   };
 
-  const send: ApiClient["send"] = async (step, context, { keepEvents } = {}) => {
-    const credential = await credentialOf(step);
-    const request: OutgoingRequest = {
-      ...addressOf(target, step),
-      method: step.method,
-      headers: headersFor(step, context.id, credential),
-      ...(step.body === undefined ? {} : { body: step.body }),
-      ...(step.abort === undefined ? {} : { abort: step.abort }),
-      ...(step.slowReadMs === undefined ? {} : { slowReadMs: step.slowReadMs }),
-      ...(keepEvents === true ? { keepEvents } : {}),
-    };
+  const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
+    const { origin, path } = addressOf(step);
+    const request: OutgoingRequest = { origin, path, method: step.method, headers: headersFor(step, id, credential) };
+    if (step.body !== undefined) request.body = step.body;
+    if (step.abort !== undefined) request.abort = step.abort;
+    if (step.slowReadMs !== undefined) request.slowReadMs = step.slowReadMs;
+    if (keepEvents) request.keepEvents = keepEvents;
     const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
     if (stream !== undefined) request.stream = stream;
-    const { taken, heldUs } = await leave(step, stream !== undefined);
-    // A call that the lease held back was not due before it might leave.
-    const dueUs = context.intendedUs + heldUs;
-    const answer = await sendRequest(transport.dispatcher, request, clock, timeouts);
-    const line = lineOf(step, answer, { ...context, intendedUs: dueUs }, clock.errorUs);
-    taken?.settle(clock.nowUs(), { ...answer, outcome: line.outcome });
-    if (mayBeStale(step, line.outcome)) book.refused(step.credential);
-    return { line, answer };
+    return request;
   };
+
+  type Leaving = { request: OutgoingRequest; taken: Taken | null; heldUs: number };
+
+  const exchange = (
+    step: Step,
+    context: CallContext,
+    { request, taken, heldUs }: Leaving,
+    sent: (sent: Sent) => void,
+    failed: (error: unknown) => void,
+  ): void => {
+    // A call that the lease held back was not due before it might leave.
+    const due = heldUs === 0 ? context : { ...context, intendedUs: context.intendedUs + heldUs };
+    const over = (answer: Received): void => {
+      try {
+        const line = lineOf(step, answer, due, clock.errorUs);
+        taken?.settle(clock.nowUs(), {
+          outcome: line.outcome,
+          sent: answer.sent,
+          sentUs: answer.sentUs,
+          doneUs: answer.doneUs,
+        });
+        if (mayBeStale(step, line.outcome)) book.refused(step.credential);
+        sent({ line, answer });
+      } catch (error) {
+        failed(error);
+      }
+    };
+    // In a turn of its own: the connection is not free yet while it says that the answer has ended.
+    startRequest(transport.dispatcher, request, clock, timeouts, (answer) => void Promise.resolve(answer).then(over));
+  };
+
+  /** Where nothing has to be waited for, the call leaves at once. */
+  const start = (
+    step: Step,
+    context: CallContext,
+    keepEvents: boolean,
+    sent: (sent: Sent) => void,
+    failed: (error: unknown) => void,
+  ): void => {
+    const withCredential = (credential: string | null): void => {
+      const request = requestOf(step, context.id, credential, keepEvents);
+      if (lease === undefined) {
+        exchange(step, context, { request, taken: null, heldUs: 0 }, sent, failed);
+        return;
+      }
+      const charging = chargingOf(step, request.stream !== undefined);
+      const askedUs = clock.nowUs();
+      const asked = lease.take(askedUs, charging);
+      if (asked !== null && asked.waitUs === 0 && asked.mayLeave()) {
+        exchange(step, context, { request, taken: asked, heldUs: 0 }, sent, failed);
+        return;
+      }
+      leave(lease, charging, askedUs, asked)
+        .then((left) => exchange(step, context, { request, ...left }, sent, failed))
+        .catch(failed);
+    };
+    try {
+      const credential = credentialOf(step);
+      if (credential instanceof Promise) credential.then(withCredential).catch(failed);
+      else withCredential(credential);
+    } catch (error) {
+      failed(error);
+    }
+  };
+
+  const begin: ApiClient["begin"] = (step, context, sent, failed) => start(step, context, false, sent, failed);
+
+  const send: ApiClient["send"] = (step, context, { keepEvents = false } = {}) =>
+    new Promise((resolve, reject) => start(step, context, keepEvents, resolve, reject));
 
   const book = createCredentialBook(target, secrets, async (wanted) => {
     const step = exchangeStep(view, minted, wanted.of, wanted.product);
@@ -160,5 +250,5 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     return mintedFrom(wanted, sent);
   });
 
-  return { send, book, connections: transport.connections, close: transport.close };
+  return { send, begin, book, connections: transport.connections, close: transport.close };
 };

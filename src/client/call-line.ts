@@ -65,27 +65,29 @@ const streamFields = (step: Step, seen: Received): StreamFields => {
   return fields;
 };
 
-export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => ({
-  type: "call",
-  id: context.id,
-  stage: context.stage,
-  driver: context.driver,
-  org: step.org,
-  ...(step.bucket === undefined ? {} : { bucket: step.bucket }),
-  route: step.route,
-  intended_us: Math.min(context.intendedUs, seen.startedUs),
-  started_us: seen.startedUs,
-  connect_us: seen.connectUs,
-  sent_us: seen.sentUs,
-  first_us: seen.firstUs,
-  done_us: Math.max(seen.doneUs, seen.sentUs),
-  attempt: context.attempt ?? 0,
-  ...(context.unscheduled === undefined ? {} : { unscheduled: context.unscheduled }),
-  clock_error_us: clockErrorUs,
-  ...answerFields(step, seen),
-  ...streamFields(step, seen),
-  ...(step.meter === undefined ? {} : { meter: step.meter }),
-  ...(step.slowReadMs === undefined ? {} : { slow_reader: true as const }),
-  ...(seen.aborted ? { aborted: true as const } : {}),
-  facts: step.facts,
-});
+export const lineOf = (step: Step, seen: Received, context: CallContext, clockErrorUs: number): CallLine => {
+  const line: Partial<CallLine> = {
+    type: "call",
+    id: context.id,
+    stage: context.stage,
+    driver: context.driver,
+    org: step.org,
+  };
+  if (step.bucket !== undefined) line.bucket = step.bucket;
+  line.route = step.route;
+  line.intended_us = Math.min(context.intendedUs, seen.startedUs);
+  line.started_us = seen.startedUs;
+  line.connect_us = seen.connectUs;
+  line.sent_us = seen.sentUs;
+  line.first_us = seen.firstUs;
+  line.done_us = Math.max(seen.doneUs, seen.sentUs);
+  line.attempt = context.attempt ?? 0;
+  if (context.unscheduled !== undefined) line.unscheduled = context.unscheduled;
+  line.clock_error_us = clockErrorUs;
+  Object.assign(line, answerFields(step, seen), streamFields(step, seen));
+  if (step.meter !== undefined) line.meter = step.meter;
+  if (step.slowReadMs !== undefined) line.slow_reader = true;
+  if (seen.aborted) line.aborted = true;
+  line.facts = step.facts;
+  return line as CallLine;
+};

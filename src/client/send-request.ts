@@ -60,165 +60,220 @@ export type Received = {
 const isEventStream = (value: string | string[] | undefined): boolean =>
   typeof value === "string" && /^\s*text\/event-stream\s*(;|$)/i.test(value);
 
+/** At high rates most of what a call costs is what is made for it: one object and, until it waits long, one timer. */
+class Exchange {
+  readonly #request: OutgoingRequest;
+  readonly #clock: RunClock;
+  readonly #timeouts: Timeouts;
+  readonly #settled: (received: Received) => void;
+  readonly #startedUs: number;
+  #sentUs: number;
+  #connectUs = 0;
+  #sent = false;
+  #headUs: number | null = null;
+  #firstUs: number | null = null;
+  #status: number | null = null;
+  #headers: Received["headers"] = {};
+  #reader: StreamReader | null = null;
+  #controller: Dispatcher.DispatchController | null = null;
+  #isSettled = false;
+  #aborted = false;
+  #bytes = 0;
+  readonly #chunks: Uint8Array[] = [];
+  /** When the call, what is waited for first, and a silence have lasted too long, in microseconds of the run. */
+  readonly #callDueUs: number;
+  #patienceDueUs: number;
+  #idleDueUs = Number.POSITIVE_INFINITY;
+  #watch: NodeJS.Timeout | undefined;
+  #watchDueUs = Number.POSITIVE_INFINITY;
+  /** Of what few calls have: a stream's grace, leaving after a time, resting between reads. */
+  #timers: NodeJS.Timeout[] | null = null;
+
+  constructor(request: OutgoingRequest, clock: RunClock, timeouts: Timeouts, settled: (received: Received) => void) {
+    this.#request = request;
+    this.#clock = clock;
+    this.#timeouts = timeouts;
+    this.#settled = settled;
+    const nowUs = clock.nowUs();
+    this.#startedUs = nowUs;
+    this.#sentUs = nowUs;
+    this.#callDueUs = nowUs + timeouts.callMs * 1000;
+    this.#patienceDueUs = nowUs + timeouts.firstEventMs * 1000;
+    this.#watchUntilDue(nowUs);
+  }
+
+  onRequestStart(started: Dispatcher.DispatchController): void {
+    this.#controller = started;
+    if (this.#isSettled) {
+      started.abort(new Error("given up before it was sent"));
+      return;
+    }
+    // Before the first byte is written: a server on this host may have it before `write` has returned.
+    const nowUs = this.#clock.nowUs();
+    this.#sentUs = nowUs;
+    if (isFirstOnConnection()) this.#connectUs = nowUs;
+    this.#sent = true;
+    // The time that it waited for a connection of ours is not the target's.
+    this.#patienceDueUs = nowUs + this.#timeouts.firstEventMs * 1000;
+  }
+
+  onResponseStarted(): void {
+    this.#headUs = this.#clock.nowUs();
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, code: number, answered: Received["headers"]): void {
+    if (code < 200) return;
+    const { stream, abort } = this.#request;
+    const nowUs = this.#clock.nowUs();
+    this.#status = code;
+    this.#headers = answered;
+    this.#firstUs = this.#headUs ?? nowUs;
+    if (stream !== undefined && code === 200 && isEventStream(answered["content-type"])) {
+      this.#reader = createStreamReader(stream, this.#request.keepEvents === true);
+    } else {
+      this.#patienceDueUs = Number.POSITIVE_INFINITY;
+    }
+    this.#idleDueUs = nowUs + this.#timeouts.idleMs * 1000;
+    if (this.#idleDueUs < this.#watchDueUs) this.#watchUntilDue(nowUs);
+    if (abort !== undefined && "afterMs" in abort) this.#later(abort.afterMs, () => this.#leave());
+  }
+
+  onResponseData(reading: Dispatcher.DispatchController, chunk: Uint8Array): void {
+    this.#read(chunk);
+    const { slowReadMs } = this.#request;
+    if (slowReadMs === undefined || this.#isSettled) return;
+    reading.pause();
+    this.#later(slowReadMs, () => reading.resume());
+  }
+
+  onResponseEnd(): void {
+    this.#settle(this.#request.stream !== undefined && this.#reader === null ? "refused" : "eof");
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    const code = codeOf(error);
+    const isWhole = this.#reader === null && Number(this.#headers["content-length"]) === this.#bytes;
+    if (code === LENGTH_MISMATCH && isWhole) {
+      this.#settle(this.#request.stream === undefined ? "eof" : "refused");
+      return;
+    }
+    if (isOurs(code)) this.#aborted = true;
+    this.#settle(this.#aborted ? "closed_by_client" : endOf(code, this.#status !== null), code);
+  }
+
+  #read(chunk: Uint8Array): void {
+    const nowUs = this.#clock.nowUs();
+    this.#idleDueUs = nowUs + this.#timeouts.idleMs * 1000;
+    const reader = this.#reader;
+    if (reader === null) {
+      this.#bytes += chunk.length;
+      if (this.#bytes > BODY_MAX_BYTES) this.#giveUp("truncated", "body-too-large");
+      else this.#chunks.push(chunk);
+      return;
+    }
+    const before = reader.seen.terminal;
+    try {
+      reader.feed(chunk, nowUs);
+    } catch (error) {
+      this.#giveUp("truncated", codeOf(error as Error));
+      return;
+    }
+    const { events, terminal } = reader.seen;
+    const { abort } = this.#request;
+    if (events > 0) this.#patienceDueUs = Number.POSITIVE_INFINITY;
+    if (before === null && terminal !== null) {
+      this.#later(GRACE_MS, () => setImmediate(() => this.#giveUp("eof")));
+    } else if (terminal === null && abort !== undefined && "afterEvents" in abort && events >= abort.afterEvents) {
+      this.#leave();
+    }
+  }
+
+  #later(ms: number, act: () => void): void {
+    this.#timers ??= [];
+    this.#timers.push(setTimeout(act, ms));
+  }
+
+  #leave(): void {
+    this.#aborted = true;
+    this.#giveUp("closed_by_client");
+  }
+
+  #giveUp(ended: StreamEnd, error?: string): void {
+    if (this.#isSettled) return;
+    this.#settle(ended, error);
+    this.#controller?.abort(new Error(error ?? ended));
+  }
+
+  #watchUntilDue(nowUs: number): void {
+    clearTimeout(this.#watch);
+    this.#watchDueUs = Math.min(this.#callDueUs, this.#patienceDueUs, this.#idleDueUs);
+    const restMs = Math.max(0, (this.#watchDueUs - nowUs) / 1000);
+    // An expired timer looks again after a turn of the loop: a process that stood still must not accuse its target.
+    this.#watch = setTimeout(() => setImmediate(() => this.#look()), restMs);
+  }
+
+  /** What became due is given up; what was heard meanwhile has moved what is due. */
+  #look(): void {
+    if (this.#isSettled) return;
+    const nowUs = this.#clock.nowUs();
+    if (nowUs >= this.#callDueUs) this.#giveUp("timeout", "call-timeout");
+    else if (nowUs >= this.#patienceDueUs) this.#giveUp("timeout", "first-event-timeout");
+    else if (nowUs >= this.#idleDueUs) this.#giveUp("timeout", "idle-timeout");
+    else this.#watchUntilDue(nowUs);
+  }
+
+  #text(): string {
+    const [only] = this.#chunks;
+    if (this.#reader !== null || only === undefined) return "";
+    if (this.#chunks.length > 1) return Buffer.concat(this.#chunks).toString("utf8");
+    return Buffer.from(only.buffer, only.byteOffset, only.byteLength).toString("utf8");
+  }
+
+  #settle(ended: StreamEnd, error?: string): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    clearTimeout(this.#watch);
+    for (const timer of this.#timers ?? []) clearTimeout(timer);
+    const seen = this.#reader?.seen ?? null;
+    const terminal = seen?.terminal ?? null;
+    const received: Received = {
+      sent: this.#sent,
+      startedUs: this.#startedUs,
+      connectUs: this.#connectUs,
+      sentUs: this.#sentUs,
+      firstUs: this.#firstUs,
+      doneUs: terminal?.atUs ?? this.#clock.nowUs(),
+      status: this.#status,
+      headers: this.#headers,
+      text: this.#text(),
+      ended: terminal?.ended ?? ended,
+      seen,
+      aborted: this.#aborted,
+    };
+    if (error !== undefined) received.error = terminal === null ? error : `after the terminal event: ${error}`;
+    this.#settled(received);
+  }
+}
+
+/** `settled` is called in the middle of what the transport does: it must not throw, and not send. */
+export const startRequest = (
+  dispatcher: Dispatcher,
+  request: OutgoingRequest,
+  clock: RunClock,
+  timeouts: Timeouts,
+  settled: (received: Received) => void,
+): void => {
+  const { origin, path, method, headers, body } = request;
+  const exchange = new Exchange(request, clock, timeouts, settled);
+  dispatcher.dispatch(
+    body === undefined ? { origin, path, method, headers } : { origin, path, method, headers, body },
+    exchange as Dispatcher.DispatchHandler,
+  );
+};
+
 export const sendRequest = (
   dispatcher: Dispatcher,
   request: OutgoingRequest,
   clock: RunClock,
   timeouts: Timeouts,
-): Promise<Received> =>
-  new Promise((resolve) => {
-    const startedUs = clock.nowUs();
-    let sentUs = startedUs;
-    let connectUs = 0;
-    let sent = false;
-    let headUs: number | null = null;
-    let firstUs: number | null = null;
-    let status: number | null = null;
-    let headers: Received["headers"] = {};
-    let reader: StreamReader | null = null;
-    let controller: Dispatcher.DispatchController | null = null;
-    let settled = false;
-    let aborted = false;
-    let bytes = 0;
-    let heard = 0;
-    const chunks: Uint8Array[] = [];
-    const timers = new Set<NodeJS.Timeout>();
-
-    const settle = (ended: StreamEnd, error?: string): void => {
-      if (settled) return;
-      settled = true;
-      for (const timer of timers) clearTimeout(timer);
-      const terminal = reader?.seen.terminal ?? null;
-      resolve({
-        sent,
-        startedUs,
-        connectUs,
-        sentUs,
-        firstUs,
-        doneUs: terminal?.atUs ?? clock.nowUs(),
-        status,
-        headers,
-        text: reader === null ? Buffer.concat(chunks).toString("utf8") : "",
-        ended: terminal?.ended ?? ended,
-        seen: reader?.seen ?? null,
-        ...(error === undefined ? {} : { error: terminal === null ? error : `after the terminal event: ${error}` }),
-        aborted,
-      });
-    };
-    const giveUp = (ended: StreamEnd, error?: string): void => {
-      settle(ended, error);
-      controller?.abort(new Error(error ?? ended));
-    };
-    // An expired timer looks again after a turn of the loop: a process that stood still must not accuse its target.
-    const after = (ms: number, isDue: () => boolean, expired: () => void): NodeJS.Timeout => {
-      const timer = setTimeout(() => {
-        const before = heard;
-        setImmediate(() => {
-          if (!settled && isDue() && (heard === before || timer !== idle)) expired();
-        });
-      }, ms);
-      timers.add(timer);
-      return timer;
-    };
-    const always = (): boolean => true;
-    const nothingCame = (): boolean => (reader === null ? status === null : reader.seen.events === 0);
-
-    after(timeouts.callMs, always, () => giveUp("timeout", "call-timeout"));
-    const patience = after(timeouts.firstEventMs, nothingCame, () => giveUp("timeout", "first-event-timeout"));
-    let idle: NodeJS.Timeout | null = null;
-    const leave = (): void => {
-      aborted = true;
-      giveUp("closed_by_client");
-    };
-    const { abort } = request;
-    const heardSomething = (): void => {
-      heard += 1;
-      idle?.refresh();
-    };
-
-    const onChunk = (chunk: Uint8Array): void => {
-      heardSomething();
-      if (reader === null) {
-        bytes += chunk.length;
-        if (bytes > BODY_MAX_BYTES) giveUp("truncated", "body-too-large");
-        else chunks.push(chunk);
-        return;
-      }
-      const before = reader.seen.terminal;
-      try {
-        reader.feed(chunk, clock.nowUs());
-      } catch (error) {
-        giveUp("truncated", codeOf(error as Error));
-        return;
-      }
-      const { seen } = reader;
-      if (seen.events > 0) clearTimeout(patience);
-      if (before === null && seen.terminal !== null) after(GRACE_MS, always, () => giveUp("eof"));
-      else if (
-        seen.terminal === null &&
-        abort !== undefined &&
-        "afterEvents" in abort &&
-        seen.events >= abort.afterEvents
-      ) {
-        leave();
-      }
-    };
-
-    dispatcher.dispatch(
-      {
-        origin: request.origin,
-        path: request.path,
-        method: request.method,
-        headers: request.headers,
-        ...(request.body === undefined ? {} : { body: request.body }),
-      },
-      {
-        onRequestStart: (started) => {
-          controller = started;
-          if (settled) {
-            started.abort(new Error("given up before it was sent"));
-            return;
-          }
-          // Before the first byte is written: a server on this host may have it before `write` has returned.
-          sentUs = clock.nowUs();
-          if (isFirstOnConnection()) connectUs = sentUs;
-          sent = true;
-          // The time that it waited for a connection of ours is not the target's.
-          patience.refresh();
-        },
-        onResponseStarted: () => {
-          headUs = clock.nowUs();
-        },
-        onResponseStart: (_controller, code, answered) => {
-          if (code < 200) return;
-          heardSomething();
-          status = code;
-          headers = answered as Received["headers"];
-          firstUs = headUs ?? clock.nowUs();
-          if (request.stream !== undefined && code === 200 && isEventStream(headers["content-type"])) {
-            reader = createStreamReader(request.stream, request.keepEvents === true);
-          } else {
-            clearTimeout(patience);
-          }
-          idle = after(timeouts.idleMs, always, () => giveUp("timeout", "idle-timeout"));
-          if (abort !== undefined && "afterMs" in abort) timers.add(setTimeout(leave, abort.afterMs));
-        },
-        onResponseData: (reading, chunk) => {
-          onChunk(chunk);
-          if (request.slowReadMs === undefined || settled) return;
-          reading.pause();
-          timers.add(setTimeout(() => reading.resume(), request.slowReadMs));
-        },
-        onResponseEnd: () => settle(request.stream !== undefined && reader === null ? "refused" : "eof"),
-        onResponseError: (_controller, error) => {
-          const code = codeOf(error);
-          if (code === LENGTH_MISMATCH && reader === null && Number(headers["content-length"]) === bytes) {
-            settle(request.stream === undefined ? "eof" : "refused");
-            return;
-          }
-          if (isOurs(code)) aborted = true;
-          settle(aborted ? "closed_by_client" : endOf(code, status !== null), code);
-        },
-      },
-    );
-  });
+): Promise<Received> => new Promise((resolve) => startRequest(dispatcher, request, clock, timeouts, resolve));

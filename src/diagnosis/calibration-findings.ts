@@ -11,13 +11,23 @@ const textOf = ({ truth, measured, unit }: Calibration): string => {
   return `${rounded(measured)}${of} measured, ${rounded(truth)}${of} true`;
 };
 
-/** `lacking`: drivers that could not be tried, with the reason. */
-export const calibrationSection = (checks: readonly Calibration[], lacking: readonly string[]): Section => ({
+const TODO_CEILING = "divide a schedule above this rate with --segments, or stop what else runs here";
+
+/** `lacking`: drivers that could not be tried, with the reason; `ceilings`: rates that were tried, and what came of them. */
+export const calibrationSection = (
+  checks: readonly Calibration[],
+  lacking: readonly string[],
+  ceilings: readonly Calibration[] = [],
+): Section => ({
   title: "What it measures of known truths",
   findings: [
     ...checks.map((check): Finding => {
       const { name, verdict } = check;
       return verdict === "pass" ? finding("ok", name, textOf(check)) : finding("warn", name, textOf(check), TODO);
+    }),
+    ...ceilings.map(({ name, truth, measured, verdict }): Finding => {
+      const text = `${rounded(measured)}/s of ${rounded(truth)}/s`;
+      return verdict === "pass" ? finding("ok", name, text) : finding("warn", name, text, TODO_CEILING);
     }),
     ...lacking.map((reason) => finding("skipped", "k6", reason)),
   ],

@@ -1,13 +1,13 @@
 /** The port of every driver that writes a history: a story under a load profile in; lines, doubts and spending out. */
 import type { ChildProcess } from "node:child_process";
-import type { CallLine } from "../history/line.ts";
+import type { CallLine, FoldLine } from "../history/line.ts";
 import type { HostFacts } from "../history/stage-host.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
 import type { OpenLoopJob, Problem } from "./open-loop/job.ts";
 
 /** What is played, and on whom. */
-type DriveJob = Omit<OpenLoopJob, "lease" | "stated" | "segment">;
+type DriveJob = Omit<OpenLoopJob, "lease" | "stated" | "segment" | "fold">;
 
 export type Drive = {
   job: DriveJob;
@@ -17,6 +17,8 @@ export type Drive = {
   /** How many processes share the schedule (default 1). */
   segments?: number;
   onLine(line: CallLine): void;
+  /** Where given, admitted calls come folded into seconds, and `onLine` hears of all others. */
+  onFold?(line: FoldLine): void;
   onProgress?(text: string): void;
   onSpawn?(child: ChildProcess): void;
   /** Of a folder that credentials are about to be put in. */

@@ -76,6 +76,18 @@ export class BatchedHistogram {
     while (this.#span() > BATCHES_MAX) this.#join();
   }
 
+  /** Durations that belong to one span of time: batches are no shorter than it from then on. */
+  merge(all: Histogram, fromUs: number, spanUs: number): void {
+    this.whole.merge(all);
+    while (this.#batchUs < spanUs) this.#join();
+    const at = Math.floor((fromUs + spanUs / 2) / this.#batchUs);
+    const batch = this.#batches.get(at);
+    // A copy where it is the first: what is handed in may be merged elsewhere as well.
+    if (batch !== undefined) batch.merge(all);
+    else this.#batches.set(at, new Histogram().merge(all));
+    while (this.#span() > BATCHES_MAX) this.#join();
+  }
+
   /**
    * The 95 % interval of a quantile, in microseconds: `low` and `high` are edges of buckets, so that rounding only widens it.
    * `null` when the calls are too few to bound it on both sides, counted as what they are worth.

@@ -4,7 +4,9 @@
  * at a second for 20 minutes.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
-import { type CallLine, classOf, type Line } from "./line.ts";
+import { durationOf } from "./fold-line.ts";
+import type { Histogram } from "./histogram.ts";
+import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import { LogBuckets } from "./log-buckets.ts";
 import type { Sample, SampleName } from "./sample.ts";
 import type { OrganizationSeries, Series, SeriesEvent, StageSeries } from "./series.ts";
@@ -23,6 +25,11 @@ const EVENTS_MOST = 500;
 const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 /** Streams whose answer came to an end of its own. */
 const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
+
+const recordAll = (into: LogBuckets, line: FoldLine, name: FoldedDuration): void => {
+  const all: Histogram | null = durationOf(line, name);
+  for (const { us, count } of all?.values() ?? []) into.record(us, count);
+};
 
 class StageFold {
   readonly #stage: string;
@@ -58,6 +65,22 @@ class StageFold {
       bin.durations.refusals.record(line.done_us - line.intended_us);
     }
     if (kind === "answered") this.#answered(line, bin);
+  }
+
+  /** Calls that were folded are known by the second, so no bin is shorter from then on. */
+  fold(line: FoldLine): void {
+    while (this.#level < SECOND_LEVEL) this.#coarsen();
+    const bin = this.#at(line.at_us);
+    bin.started += line.started;
+    bin.ended += line.ended;
+    for (const name of ["lag", "latency", "first_event", "gaps"] as const) recordAll(bin.durations[name], line, name);
+    recordAll(this.#fromSent, line, "latency_from_sent");
+    const { offered } = line;
+    if (offered === 0) return;
+    bin.offered += offered;
+    bin.addOutcome(line.outcome, offered);
+    const answered = classOf(line.outcome) === "answered" ? offered : 0;
+    bin.addOrganization(this.#rowOf(line.org), { offered, answered, shed: 0 });
   }
 
   #answered(line: CallLine, bin: SeriesBin): void {
@@ -176,7 +199,7 @@ class StageFold {
   }
 }
 
-const eventOf = (line: Exclude<Line, CallLine>): SeriesEvent => {
+const eventOf = (line: Exclude<Line, CallLine | FoldLine>): SeriesEvent => {
   const at_ms = line.at_us / 1000;
   if (line.type === "mark") return { at_ms, name: line.name };
   const { experiment, link, fault, took_effect } = line;
@@ -194,6 +217,7 @@ export class SeriesFold {
   see(line: Line | Sample): void {
     const stage = this.#of(line.stage);
     if (line.type === "call") stage.call(line);
+    else if (line.type === "fold") stage.fold(line);
     else if (line.type === "sample") stage.sample(line);
     else stage.event(eventOf(line));
   }

@@ -34,7 +34,7 @@ const edgesOf = (bucket: number): { low: number; high: number } => {
 };
 
 /** JSON form. `counts` lists `[bucket, count]` of the buckets that are not empty, ascending. */
-type HistogramJson = {
+export type HistogramJson = {
   schema: "floodgate/histogram@2";
   unit: "us";
   n: number;
@@ -133,6 +133,14 @@ export class Histogram {
     // 0.07 * 100 is 7.000000000000001 in doubles; without the allowance its rank would be 8.
     const rank = Math.max(1, Math.ceil(p * this.#n * (1 - 1e-12)));
     return this.atRank(rank)?.value ?? null;
+  }
+
+  /** Each bucket that is not empty by what stands for its values, in microseconds, and how many there are; in any order. */
+  *values(): Generator<{ us: number; count: number }> {
+    for (const [bucket, count] of this.#counts) {
+      const { low, high } = edgesOf(bucket);
+      yield { us: (Math.max(low, this.#min) + Math.min(high, this.#max)) / 2, count };
+    }
   }
 
   toJSON(): HistogramJson {

@@ -7,6 +7,7 @@ import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
 import type { RouteName } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
+import type { HistogramJson } from "./histogram.ts";
 
 export type CallLine = {
   type: "call";
@@ -99,10 +100,77 @@ export type FaultLine = {
  */
 export type MarkLine = { type: "mark"; stage: string; name: string; at_us: number; org?: string; detail?: string };
 
-export type Line = CallLine | FaultLine | MarkLine;
+/** What differs from call to call, and is in the histograms or left out. */
+type OwnOfCall =
+  | "intended_us"
+  | "started_us"
+  | "connect_us"
+  | "sent_us"
+  | "first_us"
+  | "first_event_us"
+  | "last_event_us"
+  | "gaps_us"
+  | "done_us"
+  | "events";
 
-/** The moment by which lines are put in order: a call stands where it was sent. */
-export const lineTimeUs = (line: Line): number => (line.type === "call" ? line.sent_us : line.at_us);
+/** What all calls of a kind have in common. Its `id` is the one of the first of them. */
+export type CallKind = Omit<CallLine, OwnOfCall>;
+
+export const FOLDED_DURATIONS = [
+  /** How late the generator was. */
+  "lag",
+  /** Whole answers, from the intended moment and from sending. */
+  "latency",
+  "latency_from_sent",
+  /** Of streams. */
+  "first_event",
+  "first_event_from_sent",
+  /** Between two events, in the second of the later one. */
+  "gaps",
+] as const;
+export type FoldedDuration = (typeof FOLDED_DURATIONS)[number];
+
+/** The moments of the calls that were due in the second, in microseconds of the run. */
+export type FoldedMoments = {
+  first_intended_us: number;
+  first_started_us: number;
+  last_started_us: number;
+  first_sent_us: number;
+  last_done_us: number;
+};
+
+/**
+ * Many admitted calls in one line: what one organization got in one second, with one outcome. A run at a high rate, or a long
+ * one, has more calls than anybody can keep; the admitted ones that are as they should be are counted, and everything else
+ * stays a line of its own (call-fold.ts).
+ */
+export type FoldLine = {
+  type: "fold";
+  stage: string;
+  driver: string;
+  org: string;
+  outcome: string;
+  /** The second, by its first microsecond; calls are in that in which they should have left. */
+  at_us: number;
+  /** Calls that were due in this second, and those that were handed to the transport, and ended, in it. */
+  offered: number;
+  started: number;
+  ended: number;
+  /** `null` where none was due. */
+  moments: FoldedMoments | null;
+  /** Their `n` add up to `offered`. */
+  kinds: { call: CallKind; n: number }[];
+  /** Only those that are not empty. */
+  durations: Partial<Record<FoldedDuration, HistogramJson>>;
+};
+
+export type Line = CallLine | FaultLine | MarkLine | FoldLine;
+
+/** The moment by which lines are put in order: a call stands where it was sent, a fold where the first of its calls was. */
+export const lineTimeUs = (line: Line): number => {
+  if (line.type === "fold") return line.moments?.first_sent_us ?? line.at_us;
+  return line.type === "call" ? line.sent_us : line.at_us;
+};
 
 /** One charge or refund as the store reports it (interface.md section 4, `GET /ledger`). */
 export type LedgerLine = {

@@ -27,8 +27,8 @@ export const bucketMiddleUs = (bucket: number): number => 2 ** ((bucket + 0.5) /
 export class LogBuckets {
   readonly #counts = new Map<number, number>();
 
-  record(us: number): void {
-    this.#add(bucketOf(us), 1);
+  record(us: number, count = 1): void {
+    this.#add(bucketOf(us), count);
   }
 
   merge(sparse: readonly number[]): this {

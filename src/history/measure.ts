@@ -4,8 +4,9 @@
  */
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { BatchedHistogram } from "./batched-histogram.ts";
+import { durationOf, FOLD_SPAN_US } from "./fold-line.ts";
 import type { Histogram } from "./histogram.ts";
-import { type CallLine, classOf, type Line } from "./line.ts";
+import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
 import { jainIndex } from "./statistics.ts";
 
@@ -69,26 +70,62 @@ export class StageMeasure {
   }
 
   see(line: Line): void {
-    if (line.type !== "call" || line.stage !== this.#stage) return;
-    const kind = classOf(line.outcome);
-    this.#calls.sent += 1;
-    this.#calls[kind] += 1;
-    this.#drivers.add(line.driver);
-    this.#outcomes.set(line.outcome, (this.#outcomes.get(line.outcome) ?? 0) + 1);
+    if (line.stage !== this.#stage) return;
+    if (line.type === "fold") this.#fold(line);
+    if (line.type === "call") this.#call(line);
+  }
+
+  /** What is counted of every call, whole or folded. */
+  #count({ driver, outcome, org }: Pick<CallLine, "driver" | "outcome" | "org">, n: number): void {
+    const kind = classOf(outcome);
+    this.#calls.sent += n;
+    this.#calls[kind] += n;
+    this.#drivers.add(driver);
+    this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + n);
     // An organization that got no answer counts as zero: leaving out the starved would make a stage look fair.
-    if (line.org !== "-") {
-      this.#answeredByOrg.set(line.org, (this.#answeredByOrg.get(line.org) ?? 0) + (kind === "answered" ? 1 : 0));
+    if (org !== "-") {
+      this.#answeredByOrg.set(org, (this.#answeredByOrg.get(org) ?? 0) + (kind === "answered" ? n : 0));
     }
+  }
+
+  #countMade({ unscheduled, attempt, ended }: Pick<CallLine, "unscheduled" | "attempt" | "ended">, n: number): void {
+    if (unscheduled === "mint") this.#made.mints += n;
+    else if (attempt > 0) this.#made.retries += n;
+    else if (unscheduled === undefined) this.#made.first += n;
+    if (ended !== undefined) this.#ends.set(ended, (this.#ends.get(ended) ?? 0) + n);
+  }
+
+  #fold(line: FoldLine): void {
+    const merge = (into: BatchedHistogram, name: FoldedDuration): void => {
+      const all = durationOf(line, name);
+      if (all !== null) into.merge(all, line.at_us, FOLD_SPAN_US);
+    };
+    merge(this.#lag, "lag");
+    merge(this.#latency, "latency");
+    merge(this.#fromSent.latency, "latency_from_sent");
+    merge(this.#firstEvent, "first_event");
+    merge(this.#fromSent.firstEvent, "first_event_from_sent");
+    merge(this.#gaps, "gaps");
+    const { moments } = line;
+    if (moments === null) return;
+    this.#count(line, line.offered);
+    for (const { call, n } of line.kinds) this.#countMade(call, n);
+    this.#firstIntendedUs = Math.min(this.#firstIntendedUs, moments.first_intended_us);
+    this.#firstStartedUs = Math.min(this.#firstStartedUs, moments.first_started_us);
+    this.#lastStartedUs = Math.max(this.#lastStartedUs, moments.last_started_us);
+    this.#lastDoneUs = Math.max(this.#lastDoneUs, moments.last_done_us);
+  }
+
+  #call(line: CallLine): void {
+    const kind = classOf(line.outcome);
+    this.#count(line, 1);
     this.#firstIntendedUs = Math.min(this.#firstIntendedUs, line.intended_us);
     this.#firstStartedUs = Math.min(this.#firstStartedUs, line.started_us);
     this.#lastStartedUs = Math.max(this.#lastStartedUs, line.started_us);
     this.#lastDoneUs = Math.max(this.#lastDoneUs, line.done_us);
     // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
     this.#lag.record(line.started_us - line.intended_us, line.intended_us);
-    if (line.unscheduled === "mint") this.#made.mints += 1;
-    else if (line.attempt > 0) this.#made.retries += 1;
-    else if (line.unscheduled === undefined) this.#made.first += 1;
-    if (line.ended !== undefined) this.#ends.set(line.ended, (this.#ends.get(line.ended) ?? 0) + 1);
+    this.#countMade(line, 1);
     if (kind === "answered") this.#answered(line);
     // `edge` answers were written by something before the API and say nothing about it.
     if (kind === "refused" && !line.outcome.startsWith("edge")) {

@@ -4,7 +4,8 @@
  * known otherwise: more calls would settle it. Too few calls are never a pass.
  */
 import { routeOf } from "../contract/routes.ts";
-import { type CallLine, classOf } from "./line.ts";
+import { durationOf } from "./fold-line.ts";
+import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Claim } from "./run-document.ts";
 import { callsToShow } from "./sequential-test.ts";
@@ -91,6 +92,16 @@ class Tally {
     if (!this.#keeps(waited)) this.#late += 1;
   }
 
+  /** Admitted calls; none of them is a refusal or an error. */
+  fold(line: FoldLine): void {
+    this.#calls += line.offered;
+    if (this.#objective.kind === "share") return;
+    const all = durationOf(line, this.#objective.of === "answer" ? "latency" : "first_event");
+    if (all === null) return;
+    this.#waits.merge(all);
+    for (const { us, count } of all.values()) if (!this.#keeps(us / 1000)) this.#late += count;
+  }
+
   verdict(): ObjectiveVerdict {
     const objective = this.#objective;
     if (objective.kind === "share") {
@@ -148,6 +159,12 @@ export class ObjectivesTally {
     this.calls += 1;
     if (isLeft(call)) return;
     for (const tally of this.#tallies) tally.see(call);
+  }
+
+  /** Every call of the line is meant. */
+  fold(line: FoldLine): void {
+    this.calls += line.offered;
+    for (const tally of this.#tallies) tally.fold(line);
   }
 
   /** One verdict for each objective, in their order; of times beside what the host did, where that is known. */

@@ -19,6 +19,13 @@ export class WaitedTimes {
     }
   }
 
+  /** All of a histogram of microseconds. */
+  merge(all: Histogram): void {
+    for (const ms of this.#exact?.splice(0) ?? []) this.#many.record(ms * 1000);
+    this.#exact = null;
+    this.#many.merge(all);
+  }
+
   get n(): number {
     return (this.#exact?.length ?? this.#many.n) + this.#never;
   }

@@ -51,6 +51,7 @@ const isCapable = (call: CallLine, ours: boolean): boolean | null => {
 export const admissionIsStoredAndTier: Invariant = {
   id: "admission-is-stored-and-tier",
   level: "must",
+  folded: true,
   spec: [13, 46, 74, 75, 76, 77, 156, 193],
   statement: EXPECTED,
   judge(facts) {

@@ -31,6 +31,7 @@ const entryFault = ({ charges, refunds }: Entry): string | null => {
 export const chargedOnce: Invariant = {
   id: "charged-once",
   level: "must",
+  folded: true,
   spec: [87, 222, 234],
   statement: EXPECTED,
   judge(facts) {
@@ -45,11 +46,13 @@ export const chargedOnce: Invariant = {
       (line.kind === "charge" ? entry.charges : entry.refunds).push(line);
     }
     const charges = new Charges(facts, true);
+    let folded = 0;
     const isOurs = ({ charges: lines, refunds }: Entry): boolean =>
       exclusive || [...lines, ...refunds].some(({ request_id }) => charges.isOfCall(request_id));
     return {
-      see(line) {
-        if (line.type === "call") charges.see(line);
+      see(line, alike) {
+        if (alike !== undefined) folded += alike;
+        else if (line.type === "call") charges.see(line);
       },
       end() {
         let judged = 0;
@@ -69,6 +72,12 @@ export const chargedOnce: Invariant = {
         }
         if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(EXPECTED, evidence);
         if (evidence.count > 0) return failed("something was charged or refunded more than once", EXPECTED, evidence);
+        if (folded > 0 && !exclusive) {
+          return skipped(
+            `every call whole; ${folded} calls were folded without their ids on a shared deployment`,
+            EXPECTED,
+          );
+        }
         if (judged === 0 && entries.size > 0) return skipped("a ledger that names the ids of our calls", EXPECTED);
         if (judged === 0) return unseen("nothing was charged in this stage", EXPECTED);
         return passed(`${judged} charges were made once, and refunded at most once`, EXPECTED);

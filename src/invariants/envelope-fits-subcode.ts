@@ -62,6 +62,7 @@ const formFault = (call: CallLine, ours: boolean): string | null => {
 export const envelopeFitsSubcode: Invariant = {
   id: "envelope-fits-subcode",
   level: "must",
+  folded: true,
   spec: [59, 182, 183, 184, 185, 188, 189, 190, 216, 227],
   statement: EXPECTED,
   judge(facts) {

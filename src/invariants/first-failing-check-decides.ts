@@ -23,6 +23,7 @@ const said = (call: CallLine, legal: ReadonlySet<string>): string => {
 export const firstFailingCheckDecides: Invariant = {
   id: "first-failing-check-decides",
   level: "must",
+  folded: true,
   spec: [68, 69, 70, 71, 72, 74, 75, 76, 77, 78, 79, 80, 81, 145, 147, 149, 150, 151, 153, 156, 158, 161, 162, 202],
   statement: EXPECTED,
   judge(facts) {
@@ -37,14 +38,14 @@ export const firstFailingCheckDecides: Invariant = {
       evidence.breach(call.id, said(call, legal));
     });
     return {
-      see(line) {
+      see(line, alike = 1) {
         suspects.reach(line);
         changes.see(line);
         if (line.type !== "call" || !isDefinite(line)) return;
         if (!ours && isOthersRefusal(line)) return;
         const legal = legalAnswers(line, { ours, stateUnsettled: false });
         if (legal === null) return;
-        judged += 1;
+        judged += alike;
         if (!legal.has(line.outcome)) suspects.add(line);
       },
       end() {

@@ -2,6 +2,7 @@
  * What every invariant is: a statement, and a fold over the time-ordered lines of one stage that ends in one of three
  * verdicts (or "skipped", naming what is missing). State is bounded by what is in flight, so a soak streams through.
  */
+import { callsOfFold } from "../history/fold-line.ts";
 import type { Line } from "../history/line.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -20,8 +21,11 @@ export type Finding = {
 };
 
 type Judge = {
-  /** Lines arrive in the order of `lineTimeUs`. */
-  see(line: Line): void;
+  /**
+   * Lines arrive in the order of `lineTimeUs`. `alike`: the line stands for so many calls that were folded, which differ from
+   * it in their times and ids alone; those lie between its own (history/fold-line.ts).
+   */
+  see(line: Line, alike?: number): void;
   end(): Finding;
 };
 
@@ -31,6 +35,11 @@ export type Invariant = {
   level: Level;
   /** It compares times, so a host that was busy may take its verdict away. Only a should may be about time. */
   time?: AboutTime;
+  /**
+   * It can judge calls that were folded: what it is about shows in every call by itself, or in sums. Where it is absent the
+   * judge has to see each admitted call with its times, and says so when it cannot.
+   */
+  folded?: true;
   /** Item numbers of spec-checklist.md that it defends. */
   spec: number[];
   /** What must hold, in one sentence. */
@@ -108,6 +117,14 @@ const onThisHost = (finding: Finding, { time }: Invariant, { host }: StageFacts)
     : { ...finding, verdict: "inconclusive", reason: inDoubt(doubts, `${finding.verdict}, ${finding.reason}`) };
 };
 
+/** What is missing of a history looks like a broken promise, so nothing fails for it; and nothing passes without it. */
+const notEachSeen = (finding: Finding, unread: number): Finding => {
+  const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
+  if (finding.verdict === "skipped") return finding;
+  if (finding.verdict !== "fail") return skipped(`every call whole; ${why}`, finding.expected);
+  return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
+};
+
 /** The judge of one stage, ready for its lines. One that throws is inconclusive, never a pass. */
 export const openJudge = (invariant: Invariant, facts: StageFacts): Judge => {
   let broken: Finding | null = null;
@@ -121,14 +138,21 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): Judge => {
     }
   };
   const judge = guarded(() => invariant.judge(facts));
+  let unread = 0;
+  const see = (line: Line): void => {
+    if (line.type !== "fold") judge?.see(line);
+    else if (invariant.folded !== true) unread += line.offered;
+    else for (const { call, n } of callsOfFold(line)) judge?.see(call, n);
+  };
   const end = (): Finding => {
-    const finding = onThisHost((judge as Judge).end(), invariant, facts);
+    const own = onThisHost((judge as Judge).end(), invariant, facts);
+    const finding = unread === 0 ? own : notEachSeen(own, unread);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
     return skipped(`not seen on this target: ${finding.reason}`, finding.expected);
   };
   return {
-    see: (line) => void guarded(() => judge?.see(line)),
+    see: (line) => void guarded(() => see(line)),
     end: () => guarded(end) ?? (broken as unknown as Finding),
   };
 };

@@ -10,6 +10,7 @@ const EXPECTED = "no text written during the run holds a credential that is not 
 export const secretsStaySecret: Invariant = {
   id: "secrets-stay-secret",
   level: "must",
+  folded: true,
   spec: [20, 27, 40, 41, 50],
   statement: EXPECTED,
   judge({ texts }) {

@@ -26,6 +26,7 @@ const foreignTo = (stream: Stream): ReadonlySet<string> => {
 export const streamVocabulariesDiffer: Invariant = {
   id: "stream-vocabularies-differ",
   level: "must",
+  folded: true,
   spec: [92, 93, 94, 95, 170, 176],
   statement: EXPECTED,
   judge(facts) {

@@ -22,6 +22,7 @@ type End = NonNullable<CallLine["ended"]>;
 export const streamsEndOnce: Invariant = {
   id: "streams-end-once",
   level: "must",
+  folded: true,
   spec: [168, 172, 173],
   statement: EXPECTED,
   judge(facts) {
@@ -33,10 +34,10 @@ export const streamsEndOnce: Invariant = {
     const cut = new Evidence();
     let judged = 0;
     return {
-      see(line) {
+      see(line, alike = 1) {
         if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
         if (!isAdmitted(line) || line.ended === undefined) return;
-        judged += 1;
+        judged += alike;
         if ((line.late ?? 0) > 0) {
           evidence.breach(line.id, `${line.late} events after the end (${line.ended}) on ${line.route}`);
         } else if (faulty.has(line.ended) && line.aborted !== true && (ours || line.slow_reader !== true)) {

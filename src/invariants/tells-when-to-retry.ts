@@ -56,6 +56,7 @@ const mayTakeToken = (call: CallLine): boolean =>
 export const tellsWhenToRetry: Invariant = {
   id: "tells-when-to-retry",
   level: "should",
+  folded: true,
   spec: [208, 214, 217, 218, 226],
   statement: EXPECTED,
   judge(facts) {
@@ -97,7 +98,7 @@ export const tellsWhenToRetry: Invariant = {
       if (seconds !== null && alone) promises.set(bucket, { fromUs: latestUs(call) + seconds * 1_000_000, seconds });
     };
     return {
-      see(line) {
+      see(line, alike = 1) {
         suspects.reach(line);
         if (line.type === "fault") for (const bucket of promises.keys()) forget(bucket);
         if (line.type !== "call") return;
@@ -108,7 +109,7 @@ export const tellsWhenToRetry: Invariant = {
         const fault = headerFault(line, strict);
         if (fault !== null) evidence.breach(line.id, fault);
         else if (line.outcome === RATE_LIMITED || line.outcome === TILE_RESTRICTED || line.retry_after !== undefined)
-          judged += 1;
+          judged += alike;
       },
       end() {
         suspects.finish();

@@ -4,7 +4,8 @@
  * Units are in the names alone: a store that follows the rules of Prometheus would put a unit behind them once more.
  * Form: opentelemetry-proto, `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
-import { type CallLine, classOf, type Line } from "../history/line.ts";
+import { durationOf } from "../history/fold-line.ts";
+import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
 
 type Attributes = Record<string, string>;
@@ -56,6 +57,14 @@ type DurationName = keyof typeof DURATIONS;
 /** Streams whose answer came to an end of its own. */
 const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
 
+/** Admitted calls are folded, so there are no refusals among them. */
+const FOLDED: readonly [DurationName, FoldedDuration][] = [
+  ["schedule_lag_ms", "lag"],
+  ["latency_ms", "latency"],
+  ["ttfe_ms", "first_event"],
+  ["event_gap_ms", "gaps"],
+];
+
 export class OtlpMetrics {
   readonly #resource: KeyValue[];
   readonly #startNs: string;
@@ -75,6 +84,7 @@ export class OtlpMetrics {
 
   see(line: Line | Sample): void {
     if (line.type === "call") this.#call(line);
+    else if (line.type === "fold") this.#fold(line);
     else if (line.type === "sample") {
       for (const [name, value] of Object.entries(line.values)) {
         const family = this.#gauges.get(name) ?? new Family<number>(() => 0);
@@ -99,14 +109,23 @@ export class OtlpMetrics {
     if (line.slow_reader === undefined) for (const gapUs of line.gaps_us ?? []) this.#record("event_gap_ms", of, gapUs);
   }
 
-  #record(name: DurationName, attributes: Attributes, us: number): void {
+  #fold(line: FoldLine): void {
+    const { stage, driver, outcome } = line;
+    if (line.offered > 0) this.#calls.at({ stage, driver, outcome }).value += line.offered;
+    for (const [name, folded] of FOLDED) {
+      const all = durationOf(line, folded);
+      for (const { us, count } of all?.values() ?? []) this.#record(name, { stage, driver }, us, count);
+    }
+  }
+
+  #record(name: DurationName, attributes: Attributes, us: number, count = 1): void {
     const ms = Math.max(0, us) / 1000;
     const { value } = this.#durations[name].at(attributes);
     const at = BOUNDS.findIndex((bound) => ms <= bound);
     const bucket = at < 0 ? BOUNDS.length : at;
-    value.counts[bucket] = (value.counts[bucket] ?? 0) + 1;
-    value.count += 1;
-    value.sum += ms;
+    value.counts[bucket] = (value.counts[bucket] ?? 0) + count;
+    value.count += count;
+    value.sum += ms * count;
   }
 
   /** The body of `POST /v1/metrics`. `nowMs`: milliseconds since 1970. */

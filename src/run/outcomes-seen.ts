@@ -7,6 +7,7 @@ const KNOWN: ReadonlySet<string> = new Set(OUTCOMES);
 
 /** One of the specification's outcomes, or `null`. */
 export const outcomeName = (line: Line): string | null => {
+  if (line.type === "fold") return line.offered > 0 && KNOWN.has(line.outcome) ? line.outcome : null;
   if (line.type !== "call") return null;
   const name = line.ended === "error_event" ? ERROR_IN_STREAM : line.outcome;
   return KNOWN.has(name) ? name : null;

@@ -2,7 +2,9 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Line } from "../history/line.ts";
+import { SeriesFold } from "../history/fold-series.ts";
+import { type Line, lineTimeUs } from "../history/line.ts";
+import { measureStage } from "../history/measure.ts";
 import { madeRun } from "../report/made-run.ts";
 import { createRecorder } from "./recorder.ts";
 import { makeRunFolder } from "./run-folder.ts";
@@ -48,5 +50,50 @@ test("the lines of a stage are read back in the order of their times, and none o
   recorder.line(mark("beside", 60));
   const lines = [...(await recording.lines())];
   expect(lines).toEqual([20, 30, 40, 50, 90].map((at) => mark("late", at)));
+  await recorder.close();
+});
+
+const answered = (stage: string, i: number, outcome = "200"): Line => ({
+  type: "call",
+  id: `r.${stage}.c-${i}`,
+  stage,
+  driver: "k6",
+  org: "org_a",
+  route: "design.styles",
+  intended_us: i * 10_000,
+  started_us: i * 10_000,
+  connect_us: 0,
+  sent_us: i * 10_000,
+  first_us: i * 10_000 + 900,
+  done_us: i * 10_000 + 1_000,
+  outcome,
+  attempt: 0,
+  clock_error_us: 0,
+});
+
+test.each([
+  ["a history that has grown large", 20_000, undefined],
+  ["a stage that asks for it", Number.POSITIVE_INFINITY, { fold: true }],
+])("%s has its admitted calls folded, and loses none", async (_, foldsFromBytes, wish) => {
+  const folder = makeRunFolder({ profile: "smoke", now: new Date(0), reports });
+  const recorder = createRecorder(folder, null, foldsFromBytes);
+  await recorder.begin(() => madeRun());
+  const recording = await recorder.record("late", wish);
+  const calls = Array.from({ length: 1_000 }, (_, i) => answered("late", i, i % 10 === 0 ? "429 rate_limited" : "200"));
+  for (const line of calls) recorder.line(line);
+  const lines = [...(await recording.lines())];
+  const wholes = lines.filter(({ type }) => type === "call");
+  const folded = lines.flatMap((line) => (line.type === "fold" ? [line.offered] : []));
+  expect(wholes.length + folded.reduce((sum, n) => sum + n, 0)).toBe(1_000);
+  expect(wholes.length).toBeLessThan(300);
+  expect(wholes.filter((line) => line.type === "call" && line.outcome === "429 rate_limited")).toHaveLength(100);
+  expect(lines.map(lineTimeUs)).toEqual(lines.map(lineTimeUs).toSorted((a, b) => a - b));
+  expect(measureStage(lines, { stage: "late" }).summary).toEqual(measureStage(calls, { stage: "late" }).summary);
+  // What a run says of itself, and what is read of its file afterwards, is the same.
+  const again = new SeriesFold();
+  for (const line of lines) again.see(line);
+  expect(recorder.series()).toEqual(again.end());
+  await recorder.addStage({ ...STAGE, summary: { ...STAGE.summary, name: "late" } });
+  expect(recorder.stages[0]?.notes.some((note) => note.includes("folded"))).toBe(wish === undefined);
   await recorder.close();
 });

@@ -1,13 +1,16 @@
 /**
  * Writes a run down as it happens: a line of the history when its call has ended, the ledger and the facts of a stage when
- * the stage has. What is killed leaves all of that, and a `run.json` that says that the run did not end.
+ * the stage has. What is killed leaves all of that, and a `run.json` that says that the run did not end. Once the history
+ * has grown large, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
+import { CallFold } from "../history/call-fold.ts";
 import { SeriesFold } from "../history/fold-series.ts";
-import type { Line } from "../history/line.ts";
+import type { CallLine, FoldLine, Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
+import { looksWrong } from "../invariants/looks-wrong.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
@@ -20,13 +23,20 @@ export type Recording = {
   lines(): Promise<Iterable<Line>>;
 };
 
+export type RecordingWish = {
+  /** Admitted calls are folded from the first one on. */
+  fold?: boolean;
+  /** The deployment is the reference platform, which is held to more. */
+  reference?: boolean;
+};
+
 export type Recorder = {
   /** Makes every file of the run. `draft`: the document of a run that is killed now, written again after each stage. */
   begin(draft: () => RunDocument): Promise<void>;
   line(line: Line): void;
   sample(sample: Sample): void;
   /** Begins a stage whose lines are to be read back when it is over. */
-  record(stage: string): Promise<Recording>;
+  record(stage: string, how?: RecordingWish): Promise<Recording>;
   addStage(outcome: StageOutcome): Promise<void>;
   readonly stages: readonly RecordedStage[];
   /** How many of the specification's outcomes were seen. */
@@ -37,13 +47,19 @@ export type Recorder = {
 };
 
 const HISTORY = "history.ndjson";
+/** From this size on, in bytes, admitted calls are folded (interface.md section 3). */
+const FOLDS_FROM_BYTES = 500_000_000;
 
 function* ofStage(stage: string, lines: Iterable<Line>): Generator<Line> {
   for (const line of lines) if (line.stage === stage) yield line;
 }
 
 /** `watcher`: is shown every line and sample as well, and closed at the end. */
-export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = null): Recorder => {
+export const createRecorder = (
+  folder: RunFolder,
+  watcher: OtlpExport | null = null,
+  foldsFromBytes = FOLDS_FROM_BYTES,
+): Recorder => {
   const history = folder.openLines(HISTORY);
   const ledger = folder.openLines("ledger.ndjson");
   const samples = folder.openLines("samples.ndjson");
@@ -63,11 +79,33 @@ export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = n
     writing.catch(() => undefined);
     return writing;
   };
-  const show = (line: Line | Sample): void => {
+  const wishes = new Map<string, RecordingWish>();
+  let historyChars = 0;
+  const keep = (line: Line): void => {
     if (isClosed) return;
+    for (const lateness of late) lateness.see(line);
     series.see(line);
-    watcher?.see(line);
+    const text = JSON.stringify(line);
+    historyChars += text.length;
+    void write(() => history.write(text));
   };
+  const fold = new CallFold({
+    emit: (line: CallLine | FoldLine) => keep(line),
+    looksWrong: (call) => looksWrong(call, wishes.get(call.stage)?.reference === true),
+  });
+  /** The stage in which the history had grown so large. */
+  let grownIn: string | null = null;
+  const isFolded = ({ stage }: Line): boolean => {
+    if (historyChars >= foldsFromBytes) grownIn ??= stage;
+    return grownIn !== null || wishes.get(stage)?.fold === true;
+  };
+  const notesOf = ({ summary, notes }: RecordedStage): string[] =>
+    summary.name === grownIn
+      ? [
+          ...notes,
+          `${grownIn}: the history has reached ${foldsFromBytes / 1e6} MB; admitted calls are folded from there on`,
+        ]
+      : notes;
   return {
     stages,
     begin: async (makeDraft) => {
@@ -76,23 +114,28 @@ export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = n
       await folder.writeJson("run.json", draft());
     },
     line: (line) => {
-      for (const lateness of late) lateness.see(line);
+      if (isClosed) return;
       const name = outcomeName(line);
       if (name !== null) seen.add(name);
-      show(line);
-      void write(() => history.write(JSON.stringify(line)));
+      watcher?.see(line);
+      if (line.type === "call" && isFolded(line)) fold.see(line);
+      else keep(line);
     },
     sample: (sample) => {
-      show(sample);
+      if (isClosed) return;
+      series.see(sample);
+      watcher?.see(sample);
       void write(() => samples.write(JSON.stringify(sample)));
     },
-    record: async (stage) => {
+    record: async (stage, how) => {
+      if (how !== undefined) wishes.set(stage, how);
       const lateness = new Lateness();
       late.add(lateness);
       await writing;
       const from = await history.flushed();
       return {
         lines: async () => {
+          fold.end();
           await writing;
           const to = await history.flushed();
           late.delete(lateness);
@@ -100,20 +143,26 @@ export const createRecorder = (folder: RunFolder, watcher: OtlpExport | null = n
         },
       };
     },
-    addStage: ({ facts, ...stage }) =>
-      write(async () => {
+    addStage: ({ facts, ...stage }) => {
+      fold.end();
+      return write(async () => {
         if (facts.totals_only === true) for (const name of outcomesCounted(stage.summary)) seen.add(name);
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
         series.limits(facts.stage, facts.limits);
         records.push({ facts: others, hasLedger: charges !== undefined });
         await folder.writeJson("stages.json", records);
-        stages.push(stage);
+        stages.push({ ...stage, notes: notesOf(stage) });
         if (draft !== null) await folder.writeJson("run.json", draft());
-      }),
+      });
+    },
     outcomesSeen: () => seen.size,
-    series: () => series.end(),
+    series: () => {
+      fold.end();
+      return series.end();
+    },
     close: async () => {
+      fold.end();
       isClosed = true;
       await writing;
       await history.close();

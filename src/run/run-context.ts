@@ -6,7 +6,7 @@ import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import type { Deployment } from "./deployments/deployment.ts";
-import type { Recording } from "./recorder.ts";
+import type { Recording, RecordingWish } from "./recorder.ts";
 import type { RunFolder } from "./run-folder.ts";
 import type { StageOutcome } from "./stages/stage-outcome.ts";
 
@@ -47,7 +47,7 @@ export type RunContext = {
   /** Writes a line of the history as it comes. */
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */
-  record(stage: string): Promise<Recording>;
+  record(stage: string, how?: RecordingWish): Promise<Recording>;
   /** Writes down what deployment and machine showed meanwhile. */
   sample(sample: Sample): void;
   /** Keeps a stage's result, and writes its facts and ledger. */

@@ -29,10 +29,12 @@ export const driveOpenLoop: Driver = async (drive, beside) => {
         ...job,
         lease: leaseShare(all, index, segments),
         stated: lease.stated,
+        ...(drive.onFold === undefined ? {} : { fold: true as const }),
         ...(segments === 1 ? {} : { segment: { index, of: segments } }),
       },
       secrets,
       onLine: drive.onLine,
+      ...(drive.onFold === undefined ? {} : { onFold: drive.onFold }),
       onProgress: (progress) => {
         Object.assign(counts, { done: progress.done, offered: progress.offered });
         const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);

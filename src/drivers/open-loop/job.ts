@@ -3,7 +3,7 @@
  * process over its stdin, credentials too; it has neither arguments nor environment of its own.
  */
 
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -31,6 +31,10 @@ export type OpenLoopJob = {
   segment?: { index: number; of: number };
   /** More calls at once than this are not sent but counted as dropped (default 4096). */
   maxOutstanding?: number;
+  /** Admitted calls are folded where they were made. */
+  fold?: true;
+  /** The deployment is the reference platform, by which a folding driver says which calls look wrong. */
+  reference?: true;
   /** How long calls may go on after the last arrival (default: the call time-out). */
   drainMs?: number;
   timeouts?: Partial<Timeouts>;
@@ -80,6 +84,7 @@ export type OpenLoopEnd = {
 
 export type FromProcess =
   | CallLine
+  | FoldLine
   | { type: "ping"; n: number }
   | { type: "secret?"; n: number; ref: string; what: string }
   | { type: "forget"; ref: string }

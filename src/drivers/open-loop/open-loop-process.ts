@@ -6,6 +6,9 @@
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
+import { CallFold } from "../../history/call-fold.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
+import { looksWrong } from "../../invariants/looks-wrong.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
@@ -13,6 +16,7 @@ import { lagDoubt } from "../schedule-lag.ts";
 import type { OpenLoopEnd, Problem } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
+import { warmUp } from "./warm-up.ts";
 
 const DRIVER = "open-loop";
 const PROGRESS_EVERY_MS = 1000;
@@ -49,7 +53,14 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { offsetUs, errorUs } = await measureClock();
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts } = job;
+  const ours = job.reference === true;
   const lease = createLease(job.lease ?? {}, job.stated);
+  const foldTo = (emit: (line: CallLine | FoldLine) => void): CallFold | null =>
+    job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, ours) }) : null;
+  const cold = foldTo(() => undefined);
+  await warmUp(job, story, clock, (line) => (cold === null ? void JSON.stringify(line) : cold.see(line)));
+  const fold = foldTo(tell);
+  const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const client = await openApiClient({
     lease,
     target,
@@ -59,7 +70,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     stage,
     driver: DRIVER,
     idPrefix,
-    onLine: tell,
+    onLine,
     ...(timeouts === undefined ? {} : { timeouts }),
   });
   await client.book.prepare([], story.sessions(view));
@@ -68,7 +79,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const { startUs } = await going;
 
   const told = watchHost();
-  const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, tell);
+  const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, onLine);
   stop = pressing.stop;
   if (stopped) stop();
   const progress = setInterval(() => {
@@ -76,6 +87,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
   }, PROGRESS_EVERY_MS);
   const { end, firstUnmade } = await pressing.finished;
+  fold?.end();
   clearInterval(progress);
   tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
   tell({ type: "host", ...told() });

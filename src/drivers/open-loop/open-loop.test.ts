@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { wallUs } from "../../client/clock.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -57,6 +57,31 @@ describe("the open-loop driver", () => {
       expect(line.clock_error_us).toBe(clockErrorUs);
     }
     expect(host).toMatchObject({ cpu_share: expect.any(Number), listen_overflows: expect.any(Number) });
+  });
+
+  test("folds admitted calls where it is asked to, and warms up beside the target for a high rate", async () => {
+    let n = 0;
+    stub.instead = (_, res) => {
+      n += 1;
+      if (n % 10 !== 0) return false;
+      res.writeHead(429, { "retry-after": "1", "content-type": "application/json" });
+      res.end('{"error":"rate_limited"}');
+      return true;
+    };
+    const lines: CallLine[] = [];
+    const folds: FoldLine[] = [];
+    const { end } = await runOpenLoop({
+      job: jobOf("catalog-reads", constant(1500, 0.2), { fold: true }),
+      secrets: createSecrets("."),
+      onLine: (line) => lines.push(line),
+      onFold: (line) => folds.push(line),
+    });
+    expect(end).toMatchObject({ offered: 300, started: 300 });
+    // The target has seen the calls of the schedule, and nothing of the warm-up.
+    expect(stub.asked).toHaveLength(300);
+    expect(lines.map(({ outcome }) => outcome)).toEqual(Array.from({ length: 30 }, () => "429 rate_limited"));
+    expect(folds.reduce((sum, { offered }) => sum + offered, 0)).toBe(270);
+    expect(new Set(folds.map(({ outcome, stage }) => `${stage} ${outcome}`))).toEqual(new Set(["catalog-reads 200"]));
   });
 
   test("a stalled server does not hold back the calls after it", async () => {

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { wallUs } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
 import type { HostNotes } from "../host-notes.ts";
@@ -28,6 +28,8 @@ type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
   onLine(line: CallLine): void;
+  /** Of a job that folds. */
+  onFold?(line: FoldLine): void;
   onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
   /** Given the child as soon as it runs, for supervision. */
   onSpawn?(child: ChildProcess): void;
@@ -90,6 +92,9 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
     switch (message.type) {
       case "call":
         options.onLine(message);
+        break;
+      case "fold":
+        options.onFold?.(message);
         break;
       case "ping":
         say({ type: "pong", n: message.n, atUs: wallUs() });

@@ -1,6 +1,7 @@
 /** Performs the tries of one call of a story, waiting in between as its client does. */
 
-import type { ApiClient } from "../../client/api-client.ts";
+import type { ApiClient, Sent } from "../../client/api-client.ts";
+import type { CallContext } from "../../client/call-line.ts";
 import type { CallLine } from "../../history/line.ts";
 import { callId } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
@@ -16,33 +17,47 @@ type Performance = {
   wait(ms: number): Promise<boolean>;
 };
 
-export const perform = async (
+/** `over` is called once, when nothing more comes of the call, with the error where it could not be made. */
+export const perform = (
   client: ApiClient,
   steps: readonly Step[],
   i: number,
   intendedUs: number,
   how: Performance,
-): Promise<void> => {
+  over: (error: unknown) => void,
+): void => {
   const { stage, driver, idPrefix, seed } = how;
   const tries = triesOf(steps, seed, i);
   let dueUs = intendedUs;
-  for (let next = tries.next(); !next.done; ) {
-    const { step, at, attempt, waitMs } = next.value;
-    if (waitMs !== null) {
-      if (!(await how.wait(waitMs))) return;
-      // When its wait was over, not when our timer came.
-      dueUs += Math.round(waitMs * 1000);
+  const go = (next: ReturnType<typeof tries.next>): void => {
+    if (next.done === true) {
+      over(null);
+      return;
     }
-    const { line } = await client.send(step, {
+    const { step, at, attempt, waitMs } = next.value;
+    const context: CallContext = {
       id: callId(idPrefix, i, at, attempt),
       stage,
       driver,
       intendedUs: dueUs,
       attempt,
-      ...(at === 0 ? {} : { unscheduled: "step" as const }),
-    });
+    };
+    if (at > 0) context.unscheduled = "step";
+    if (waitMs === null) {
+      client.begin(step, context, sent, over);
+      return;
+    }
+    // When its wait was over, not when our timer came.
+    context.intendedUs += Math.round(waitMs * 1000);
+    how
+      .wait(waitMs)
+      .then((isOver) => (isOver ? client.begin(step, context, sent, over) : over(null)))
+      .catch(over);
+  };
+  const sent = ({ line }: Sent): void => {
     how.onLine(line);
     dueUs = line.done_us;
-    next = tries.next({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() });
-  }
+    go(tries.next({ outcome: line.outcome, retryAfter: line.retry_after, nowMs: Date.now() }));
+  };
+  go(tries.next());
 };

@@ -64,7 +64,15 @@ export const startPressing = (
   const schedule = makeSchedule(job.profile, job.arrivals, job.seed);
   const waits = createWaits();
   const lag = createLagTable();
-  const under = new Set<Promise<void>>();
+  /** Calls under way; who waits until there are none. */
+  let under = 0;
+  let whenNone: () => void = () => undefined;
+  const noneUnder = (): Promise<void> =>
+    under === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => {
+          whenNone = resolve;
+        });
   const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
@@ -82,32 +90,38 @@ export const startPressing = (
     }
   };
   const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, onLine, wait: waits.wait };
+  const unmade = (error: unknown): void => {
+    if (error instanceof NotSentError) {
+      end.unsent += 1;
+      cutShort = true;
+      stop();
+      return;
+    }
+    end.unmade += 1;
+    if (firstUnmade === "") firstUnmade = error instanceof Error ? error.message : String(error);
+  };
+  const over = (error: unknown): void => {
+    under -= 1;
+    done += 1;
+    if (error !== null) unmade(error);
+    if (under === 0) whenNone();
+  };
   const fire = (dueUs: number): void => {
     end.offered += 1;
-    if (under.size >= bound) {
+    if (under >= bound) {
       end.dropped += 1;
       return;
     }
-    if (under.size >= client.connections) end.queued += 1;
+    if (under >= client.connections) end.queued += 1;
     const i = (job.firstCall ?? 0) + k;
     lag.add(clock.nowUs() - dueUs);
     end.started += 1;
-    const call = perform(client, story.plan(job.seed, i, job.view), i, dueUs, how)
-      .catch((error: unknown) => {
-        if (error instanceof NotSentError) {
-          end.unsent += 1;
-          cutShort = true;
-          stop();
-          return;
-        }
-        end.unmade += 1;
-        if (firstUnmade === "") firstUnmade = error instanceof Error ? error.message : String(error);
-      })
-      .finally(() => {
-        under.delete(call);
-        done += 1;
-      });
-    under.add(call);
+    under += 1;
+    try {
+      perform(client, story.plan(job.seed, i, job.view), i, dueUs, how, over);
+    } catch (error) {
+      over(error);
+    }
   };
   const pacer = startPacer(clock, next, fire);
   const stop = (): void => {
@@ -122,19 +136,19 @@ export const startPressing = (
     const late = new Promise((resolve) => {
       timer = setTimeout(resolve, drainMs);
     });
-    await Promise.race([Promise.all(under), late]);
+    await Promise.race([noneUnder(), late]);
     clearTimeout(timer);
-    end.cut = under.size;
-    if (under.size > 0) {
+    end.cut = under;
+    if (under > 0) {
       // Closing the connections ends what is left; each still writes its line, as cut short or without an answer.
       waits.cancel();
       await client.close();
-      await Promise.all(under);
+      await noneUnder();
     }
     return { end: { ...end, endUs: clock.nowUs(), lagMs: lag.figures() }, firstUnmade };
   };
   return {
-    now: () => ({ offered: end.offered, started: end.started, outstanding: under.size, done }),
+    now: () => ({ offered: end.offered, started: end.started, outstanding: under, done }),
     stop,
     finished: finish(),
   };

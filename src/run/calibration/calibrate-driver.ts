@@ -15,7 +15,7 @@ import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { createLease } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
-import type { DriverName } from "./calibration-plan.ts";
+import { type DriverName, ratesOf } from "./calibration-plan.ts";
 import type { CalibrationStub } from "./start-stub.ts";
 
 /** It has reads, calls that work and streams; played without a session, so that every call is one of the schedule. */
@@ -31,15 +31,7 @@ const STALL_AFTER_S = 0.2;
 const NULL_S = 0.5;
 const TENANTS = 12;
 
-/** Calls per second in the first two phases: enough to see something, and no more than the run plays itself. */
-const STEADY_PER_S = { least: 200, most: 500 } as const;
-
-export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: number } => {
-  const ratePerS = Math.min(STEADY_PER_S.most, Math.max(STEADY_PER_S.least, peakPerS));
-  return { ratePerS, ceilingPerS: Math.max(3 * peakPerS, ratePerS) };
-};
-
-const targetAt = (url: string): Target => ({
+export const targetAt = (url: string): Target => ({
   schema: "floodgate/target@1",
   name: "calibration",
   base_url: url,

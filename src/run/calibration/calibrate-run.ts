@@ -3,10 +3,14 @@ import { failedChecks } from "../../history/calibration-checks.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
 import type { RunContext } from "../run-context.ts";
 import { calibrate } from "./calibrate.ts";
-import type { CalibrationPlan } from "./calibration-plan.ts";
+import type { CalibrationPlan, Ceiling } from "./calibration-plan.ts";
 
 /** Of the drivers in the plan; nothing happens where it has none. */
-export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): Promise<void> => {
+export const calibrateRun = async (
+  context: RunContext,
+  plan: CalibrationPlan,
+  ceilings: readonly Ceiling[] = [],
+): Promise<void> => {
   if (plan.size === 0 || context.signal.aborted) return;
   const { supervisor, events, signal, seed } = context;
   const forgets: (() => void)[] = [];
@@ -14,6 +18,7 @@ export const calibrateRun = async (context: RunContext, plan: CalibrationPlan): 
   try {
     const checks = await calibrate({
       plan,
+      ceilings,
       seed,
       signal,
       k6Path: () => context.tool("k6"),

@@ -6,7 +6,9 @@ import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { REPOSITORY } from "../environment.ts";
 import { calibrate } from "./calibrate.ts";
-import { calibrateDriver, ratesOf } from "./calibrate-driver.ts";
+import { calibrateDriver } from "./calibrate-driver.ts";
+import { ratesOf } from "./calibration-plan.ts";
+import { heldRate } from "./held-rate.ts";
 import { type CalibrationStub, startCalibrationStub } from "./start-stub.ts";
 
 const k6 = process.env.FLOODGATE_K6 ?? join(REPOSITORY, ".tools", "k6");
@@ -50,6 +52,18 @@ describe("the calibration over real sockets", () => {
     expect(of(checks, "known stall, p99")?.measured).toBeGreaterThan(100);
     expect(of(checks, "null server, rate held")?.truth).toBe(ratesOf(100).ceilingPerS);
     expect(checks.filter(({ measured }) => !Number.isFinite(measured))).toEqual([]);
+  });
+
+  test.each(["a line each", "folded"] as const)("counts at a null server what a mode holds: %s", async (mode) => {
+    const ceiling = { name: "open-loop", driver: driveOpenLoop, mode, perS: 200, forS: 1, seed: 3, signal: never };
+    const held = await heldRate(stub, ceiling);
+    expect(held).toMatchObject({ name: `open-loop: null server, ${mode}, rate held`, truth: 200 });
+    expect(held.measured).toBeGreaterThan(20);
+    expect(held.measured).toBeLessThanOrEqual(200);
+    // What is not written down was not held.
+    const deaf: Driver = (drive) =>
+      driveOpenLoop({ ...drive, onLine: () => undefined, ...(drive.onFold && { onFold: () => undefined }) });
+    expect((await heldRate(stub, { ...ceiling, driver: deaf })).measured).toBe(0);
   });
 
   test("a driver that leaves out what a stall kept waiting fails", async () => {

@@ -10,12 +10,15 @@ import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { REPOSITORY } from "../environment.ts";
 import { calibrateDriver, calibrationVus, STORY } from "./calibrate-driver.ts";
-import type { CalibrationPlan, DriverName } from "./calibration-plan.ts";
+import type { CalibrationPlan, Ceiling, DriverName } from "./calibration-plan.ts";
+import { heldRate } from "./held-rate.ts";
 import { startCalibrationStub } from "./start-stub.ts";
 
 type CalibrateOptions = {
   plan: CalibrationPlan;
   seed: number;
+  /** Rates that the open-loop driver is to hold besides, each in its mode. */
+  ceilings?: readonly Ceiling[];
   /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
   k6Path(): Promise<string>;
   /** Of every process and of every folder that holds secrets, for supervision. */
@@ -62,8 +65,12 @@ export const calibrate = async ({ plan, seed, signal, ...options }: CalibrateOpt
           ...(onFolder === undefined ? {} : { onFolder }),
         };
         const checks = await calibrateDriver(stub, parts);
+        const held = [];
+        for (const ceiling of name === "open-loop" ? (options.ceilings ?? []) : []) {
+          held.push(await heldRate(stub, { ...parts, ...ceiling }));
+        }
         // One that was cut short shows nothing.
-        if (!signal.aborted) found.push(...checks);
+        if (!signal.aborted) found.push(...checks, ...held);
       } catch (error) {
         found.push(notMade(name, (error as Error).message));
       }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
-import { calibrationPlanOf } from "./calibration-plan.ts";
+import { calibrationPlanOf, ceilingsOf } from "./calibration-plan.ts";
 
 const DEPLOYMENT = {
   target: {
@@ -40,6 +40,14 @@ describe("what is calibrated", () => {
       ["open-loop", 20],
       ["k6", 5],
     ]);
+  });
+
+  test("is the folding mode as well, at three times the rate, where a stage folds", () => {
+    const folding = [stage("a", { ratePerS: 400, fold: true })];
+    const plan = calibrationPlanOf(DEPLOYMENT, folding);
+    expect(ceilingsOf(plan, folding)).toEqual([{ mode: "folded", perS: 1_200, forS: 0.5 }]);
+    expect(ceilingsOf(plan, [stage("a", { ratePerS: 400 })])).toEqual([]);
+    expect(ceilingsOf(plan, [stage("a", { driver: "k6", fold: true })])).toEqual([]);
   });
 
   test("is nothing where only links are broken and nobody asks how long things take", () => {

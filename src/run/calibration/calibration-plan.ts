@@ -22,6 +22,28 @@ const TIMED = new Set(INVARIANTS.flatMap(({ id, time }) => (time === undefined ?
 const isAboutTime = ({ disturbance, objectives, judges }: LoadStage): boolean =>
   !breaks(disturbance) || objectives === true || judges.some((id) => TIMED.has(id));
 
+export type Ceiling = {
+  mode: "a line each" | "folded";
+  /** Calls per second, and for how many seconds. */
+  perS: number;
+  forS: number;
+};
+
+/** Calls per second in the first two phases: enough to see something, and no more than the run plays itself. */
+const STEADY_PER_S = { least: 200, most: 500 } as const;
+
+export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: number } => {
+  const ratePerS = Math.min(STEADY_PER_S.most, Math.max(STEADY_PER_S.least, peakPerS));
+  return { ratePerS, ceilingPerS: Math.max(3 * peakPerS, ratePerS) };
+};
+
+/** Where a stage folds its calls, the driver is to hold three times the rate in that mode as well. */
+export const ceilingsOf = (plan: CalibrationPlan, plans: readonly StagePlan[]): Ceiling[] => {
+  const peakPerS = plan.get("open-loop");
+  const isFolded = plans.some((stage) => stage.kind === "load" && stage.driver === "open-loop" && stage.fold === true);
+  return isFolded && peakPerS !== undefined ? [{ mode: "folded", perS: ratesOf(peakPerS).ceilingPerS, forS: 0.5 }] : [];
+};
+
 export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
   const peaks = new Map<DriverName, number>();
   for (const plan of plans) {

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import type { FromStub, StubPhases, StubReport, ToStub } from "./stub-messages.ts";
+import type { FromStub, NullReport, StubPhases, StubReport, ToStub } from "./stub-messages.ts";
 
 const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
 const ANSWER_MS = 10_000;
@@ -13,6 +13,9 @@ export type CalibrationStub = {
   /** Forgets what it saw and waits for the first call of the next schedule. */
   begin(phases: StubPhases): Promise<void>;
   report(): Promise<StubReport>;
+  /** The address of the null server beside it, and what came to that since the last look. */
+  nullUrl: string;
+  look(): Promise<NullReport>;
   end(): Promise<void>;
 };
 
@@ -63,12 +66,18 @@ export const startCalibrationStub = async (onSpawn?: (child: ChildProcess) => vo
     clearTimeout(force);
   };
   try {
-    const { port } = await next("listening");
+    const { port, nullPort } = await next("listening");
     return {
       url: `http://127.0.0.1:${port}/v1`,
       begin: async (phases) => {
         tell({ type: "phases", phases });
         await next("ready");
+      },
+      nullUrl: `http://127.0.0.1:${nullPort}/v1`,
+      look: async () => {
+        tell({ type: "look" });
+        const { type: _type, ...seen } = await next("seen");
+        return seen;
       },
       report: async () => {
         tell({ type: "report" });

@@ -10,8 +10,15 @@ export type StubPhases = {
   nullFromUs: number;
 };
 
-export type ToStub = { type: "phases"; phases: StubPhases } | { type: "report" };
+export type ToStub = { type: "phases"; phases: StubPhases } | { type: "report" } | { type: "look" };
 
 export type StubReport = { stamps: Stamp[]; stoodStillUs: number };
 
-export type FromStub = { type: "listening"; port: number } | { type: "ready" } | ({ type: "report" } & StubReport);
+/** What came to the null server beside the stub since the last look: how many requests, and when the last of them. */
+export type NullReport = { calls: number; lastUs: number };
+
+export type FromStub =
+  | { type: "listening"; port: number; nullPort: number }
+  | { type: "ready" }
+  | ({ type: "report" } & StubReport)
+  | ({ type: "seen" } & NullReport);

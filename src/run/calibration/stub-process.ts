@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import { wallUs } from "../../client/clock.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
+import { startNullServer } from "../../drivers/open-loop/null-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-play.ts";
 import type { FromStub, StubPhases, ToStub } from "./stub-messages.ts";
 
@@ -102,7 +103,10 @@ const answer = (req: IncomingMessage, res: ServerResponse): void => {
 const server = createServer(answer);
 // Longer than a calibration: a connection that is closed while idle would look like a lost call.
 server.keepAliveTimeout = 60_000;
-server.listen(0, "127.0.0.1", 1024, () => say({ type: "listening", port: (server.address() as AddressInfo).port }));
+const nullServer = await startNullServer(wallUs);
+server.listen(0, "127.0.0.1", 1024, () =>
+  say({ type: "listening", port: (server.address() as AddressInfo).port, nullPort: nullServer.port }),
+);
 
 const input = createInterface({ input: process.stdin });
 input.on("line", (line) => {
@@ -113,6 +117,7 @@ input.on("line", (line) => {
     stamps = [];
     stoodStillUs = 0;
     say({ type: "ready" });
-  } else say({ type: "report", stamps, stoodStillUs });
+  } else if (message.type === "look") say({ type: "seen", ...nullServer.look() });
+  else say({ type: "report", stamps, stoodStillUs });
 });
 input.on("close", () => process.exit(0));

@@ -117,6 +117,7 @@ const play = async (
       recent.add(line);
       errors?.call(line);
     },
+    ...(plan.fold === true && plan.disturbance === undefined ? { onFold: keep } : {}),
     onProgress: (text) => context.events.progress(`${plan.name}: ${text}`),
     onSpawn: ({ pid }) => {
       // One that could not be spawned has no number; the driver reports it.
@@ -243,11 +244,12 @@ export const playLoadStage = async (
     target,
     view,
     epochUs,
+    ...(deployment.reference ? { reference: true as const } : {}),
   };
   const before = await observe(deployment);
   const startedMs = wallUs() / 1000;
   const began = performance.now();
-  const recording = await context.record(plan.name);
+  const recording = await context.record(plan.name, { fold: plan.fold === true, reference: deployment.reference });
   const measure = new StageMeasure(plan.name);
   const objectives = plan.objectives === true ? openObjectives(target, plan.name) : null;
   const machineUse = watchMachineUse(target.base_url);

@@ -46,20 +46,46 @@ type StageObjectives = {
   claims(replay: string, host?: StageHost): Claim[];
 };
 
+/** Folds are by organization and outcome; an objective about some routes needs a history of whole calls. */
+const notEachSeen = (of: { name: string; stage: string; replay: string }, expected: string, mixed: number): Claim => ({
+  id: `slo/${of.name}/${of.stage}`,
+  stage: of.stage,
+  level: "should",
+  verdict: "skipped",
+  reason: `skipped: every call whole; ${mixed} calls of this kind were folded together with others`,
+  expected,
+  got: "not judged",
+  spec: [],
+  evidence: [],
+  replay: of.replay,
+});
+
 export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string): StageObjectives => {
   const kinds = Object.entries(slo).map(([name, text]) => ({
     name,
     meant: isMeant(name),
     tally: new ObjectivesTally(parseObjectives(text)),
+    text,
+    /** Calls that are meant and were folded together with others, so that their times are not known. */
+    mixed: 0,
   }));
   return {
     see: (line) => {
-      if (line.type !== "call") return;
-      for (const { meant, tally } of kinds) if (meant(line.route)) tally.see(line);
+      for (const kind of kinds) {
+        if (line.type === "call" && kind.meant(line.route)) kind.tally.see(line);
+        if (line.type !== "fold") continue;
+        const meant = line.kinds.filter(({ call }) => kind.meant(call.route)).reduce((sum, { n }) => sum + n, 0);
+        if (meant === line.offered) kind.tally.fold(line);
+        else kind.mixed += meant;
+      }
     },
     claims: (replay, host) =>
       kinds
-        .filter(({ tally }) => tally.calls > 0)
-        .map(({ name, tally }) => sloClaim({ name, stage, replay }, tally.verdicts(host))),
+        .filter(({ tally, mixed }) => tally.calls + mixed > 0)
+        .map(({ name, text, tally, mixed }) =>
+          mixed === 0
+            ? sloClaim({ name, stage, replay }, tally.verdicts(host))
+            : notEachSeen({ name, stage, replay }, `${text}`, mixed),
+        ),
   };
 };

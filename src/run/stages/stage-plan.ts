@@ -22,6 +22,8 @@ export type LoadStage = {
   arrivals?: Arrivals;
   /** How many processes of the driver share the schedule. */
   segments?: number;
+  /** Admitted calls are not written one by one, but folded into seconds (history/call-fold.ts): for high rates. */
+  fold?: true;
   /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];
   disturbance?: Disturbance;

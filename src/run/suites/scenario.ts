@@ -36,7 +36,7 @@ const JUDGES: Readonly<Record<string, readonly string[]>> = {
 
 /** What a user may say of the stage. */
 export type ScenarioWish = Partial<
-  Pick<LoadStage, "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "segments">
+  Pick<LoadStage, "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "segments" | "fold">
 >;
 
 export const SCENARIOS: readonly Story[] = [...STORIES.values()];

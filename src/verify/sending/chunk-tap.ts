@@ -21,13 +21,21 @@ const utf8Breaks = (): ((chunk: Uint8Array) => boolean) => {
   };
 };
 
+const PASSED_ON = [
+  "onRequestStart",
+  "onResponseStarted",
+  "onResponseStart",
+  "onResponseEnd",
+  "onResponseError",
+] as const;
+
 /** The same dispatcher; what comes is added to `chunks`. */
 export const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[]): Dispatcher => {
   const decoder = new TextDecoder();
   const breaks = utf8Breaks();
   const dispatch: Dispatcher["dispatch"] = (options, handler) => {
     const seen: Dispatcher.DispatchHandler = Object.create(handler) as Dispatcher.DispatchHandler;
-    for (const name of ["onRequestStart", "onResponseStart", "onResponseEnd", "onResponseError"] as const) {
+    for (const name of PASSED_ON) {
       // biome-ignore lint/complexity/noBannedTypes: four signatures, passed through unchanged
       (seen as Record<string, Function | undefined>)[name] = (handler[name] as Function | undefined)?.bind(handler);
     }

@@ -1,0 +1,79 @@
+/**
+ * Makes the process ready for a high rate before its schedule begins. What has just been loaded runs many times slower for its
+ * first thousands of calls, and at a high rate those would be a backlog that makes all that follow late. So the story is
+ * played to a server of our own, with credentials of nobody, until that is over; nothing of it is written down.
+ */
+import { openApiClient } from "../../client/api-client.ts";
+import type { RunClock } from "../../client/clock.ts";
+import type { CallLine } from "../../history/line.ts";
+import type { Secrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { profilePeakPerS } from "../../workload/load-profiles.ts";
+import type { Story } from "../../workload/story.ts";
+import type { OpenLoopJob } from "./job.ts";
+import { startNullServer } from "./null-server.ts";
+import { perform } from "./perform.ts";
+
+/** Below this rate a cold call has time enough before the next. */
+const FROM_PER_S = 1_000;
+const CALLS = 8_000;
+const AT_ONCE = 32;
+const AT_MOST_MS = 3_000;
+
+const SECRETS: Secrets = { read: async () => "of-nobody", forget: () => undefined };
+
+/** The same target, somewhere else: only what a request looks like is taken over. */
+const elsewhere = (target: Target, port: number): Target => {
+  const { transport: _transport, key_management_url: _keys, tile_url: _tiles, ...own } = target;
+  return { ...own, base_url: `http://127.0.0.1:${port}/v1` };
+};
+
+/** `onLine`: what the driver does with its lines, on copies that go nowhere. */
+export const warmUp = async (
+  job: OpenLoopJob,
+  story: Story,
+  clock: RunClock,
+  onLine: (line: CallLine) => void,
+): Promise<void> => {
+  if (profilePeakPerS(job.profile) / (job.segment?.of ?? 1) < FROM_PER_S) return;
+  const server = await startNullServer(clock.nowUs);
+  const stage = "warm-up";
+  const client = await openApiClient({
+    target: elsewhere(job.target, server.port),
+    secrets: SECRETS,
+    view: job.view,
+    clock,
+    stage,
+    driver: stage,
+    idPrefix: stage,
+    onLine,
+  });
+  const untilMs = performance.now() + AT_MOST_MS;
+  const how = { stage, driver: stage, idPrefix: stage, seed: job.seed, onLine, wait: async () => true };
+  let begun = 0;
+  try {
+    await new Promise<void>((resolve) => {
+      let under = 0;
+      let isBeginning = false;
+      const over = (): void => {
+        under -= 1;
+        // One that fails at once comes back in the middle of the loop, which goes on by itself.
+        if (!isBeginning) next();
+      };
+      const next = (): void => {
+        isBeginning = true;
+        while (under < AT_ONCE && begun < CALLS && performance.now() < untilMs) {
+          under += 1;
+          const i = begun++;
+          perform(client, story.plan(job.seed, i, job.view), i, clock.nowUs(), how, over);
+        }
+        isBeginning = false;
+        if (under === 0) resolve();
+      };
+      next();
+    });
+  } finally {
+    await client.close();
+    server.close();
+  }
+};
