@@ -65,14 +65,14 @@ export const createWatchdogLease = ({
   const healAll = async (holds: readonly Held[]): Promise<void> => {
     await Promise.all(
       holds.map(async (held) => {
-        for (let told = ""; ; ) {
+        for (let said = ""; ; ) {
           try {
             say(`healed ${nameOf(held)}: ${await healOne(held)}`);
             return;
           } catch (error) {
             const { message } = error as Error;
-            if (message !== told) say(`${nameOf(held)} is not healed yet: ${message}`);
-            told = message;
+            if (message !== said) say(`${nameOf(held)} is not healed yet: ${message}`);
+            said = message;
             await pause(TRY_AGAIN_MS);
           }
         }

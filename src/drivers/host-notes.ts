@@ -37,7 +37,7 @@ export const parsePortsShare = (sockstat: string, range: string): number | null 
   return (Number(inUse) + Number(waiting)) / (Number(last) - Number(first) + 1);
 };
 
-/** How many files a process has open: told as the folder's size since Linux 6.2, before that counted one by one. */
+/** How many files a process has open: the folder's size since Linux 6.2, before that counted one by one. */
 const openFiles = (pid: number | "self"): number | null => {
   try {
     return statSync(`/proc/${pid}/fd`).size || readdirSync(`/proc/${pid}/fd`).length;

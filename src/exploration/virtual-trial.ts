@@ -1,4 +1,4 @@
-/** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as they are told. */
+/** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
 import type { buildConnector } from "undici";
 import { makeFault } from "../chaos/catalogue.ts";
 import { openApiClient } from "../client/api-client.ts";

@@ -25,7 +25,7 @@ describe.concurrent("a conforming deployment that is not ours, under load", () =
       });
       const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
       expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
-      const overload = claims.find(({ id }) => id === "verify/overload-is-told");
+      const overload = claims.find(({ id }) => id === "verify/overload-is-reported");
       if (variant === "few-connections")
         expect(overload?.reason).toMatch(/5 streams at once; transport.connections is 6/);
     } finally {
@@ -46,7 +46,7 @@ describe.concurrent("a conforming deployment that is not ours, under load", () =
       });
       expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
       expect(claims.find(({ id }) => id === "verify/overload-names-the-cap")?.verdict).toBe("pass");
-      expect(claims.find(({ id }) => id === "verify/overload-is-told")?.verdict).toBe("pass");
+      expect(claims.find(({ id }) => id === "verify/overload-is-reported")?.verdict).toBe("pass");
       expect(claims.find(({ id }) => id === "verify/slots-come-back")?.verdict).toBe("pass");
     } finally {
       await twin.close();

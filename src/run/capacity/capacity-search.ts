@@ -29,7 +29,7 @@ type CapacityWish = {
   objectives: readonly ShareObjective[];
   policy: SearchPolicy;
   demand: Demand | null;
-  /** Told of each probe when it has been played. */
+  /** Called with each probe when it has been played. */
   onProbe(probe: PlayedProbe): void;
 };
 

@@ -29,7 +29,7 @@ const EXPECTED = "whatever breaks when, and for how long: every invariant holds 
 const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
 
 /** A finding in one sentence. */
-const told = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
+const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
   const broken = failed.map(({ id }) => id.replace(/\/.*/, "")).join(", ");
   const often = `${replayed.failed} of ${replayed.of} replays`;
   return isFlaky
@@ -44,7 +44,7 @@ const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, repl
   const isFailed = findings.some(({ isFlaky }) => !isFlaky);
   const isDoubtful = findings.length > 0 || schedules === 0 || doubtful * 2 > schedules;
   const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
-  const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(told).join("; ");
+  const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(textOf).join("; ");
   const reason = `${tried}; ${found}`;
   return { ...about, verdict, reason, got: verdict === "pass" ? "as expected" : found, spec: [], evidence: [] };
 };

@@ -148,7 +148,7 @@ const failuresAre200: Rule = {
 
 /** Item 97 says "not 4xx"; item 108 leaves it to a deployment what it calls a failure, and what malformed. */
 const failuresAreTold: Rule = {
-  id: "route-failures-are-told",
+  id: "route-failures-are-reported",
   level: "should",
   spec: [97, 98, 106, 108, 202],
   title: "a route that cannot be found is neither called malformed nor answered with nothing",
