@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
+import type { CallLine } from "../history/line.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { createLease } from "../workload/lease.ts";
@@ -22,8 +23,11 @@ beforeAll(async () => {
 afterAll(() => twin.close());
 
 const secrets = createSecrets(".");
-const verify = (more: Partial<VerifyOptions> = {}): Promise<VerifyResult> =>
-  runVerify({ target: twin.target, secrets, seed: 5, ratePerS: 400, ...more });
+const verify = async (more: Partial<VerifyOptions> = {}): Promise<VerifyResult & { lines: CallLine[] }> => {
+  const lines: CallLine[] = [];
+  const onLine = (line: CallLine): void => void lines.push(line);
+  return { ...(await runVerify({ target: twin.target, secrets, seed: 5, ratePerS: 400, onLine, ...more })), lines };
+};
 
 describe("the catalogue", () => {
   test("has ids that are unique and kebab-case, a sentence and item numbers for each rule", () => {

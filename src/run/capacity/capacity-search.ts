@@ -6,7 +6,8 @@ import { firstLimit } from "../../capacity/first-limit.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
 import type { ShareObjective } from "../../capacity/share-objective.ts";
-import { measureStage } from "../../history/measure.ts";
+import type { Line } from "../../history/line.ts";
+import { StageMeasure } from "../../history/measure.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
 import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/judge-stage.ts";
@@ -102,14 +103,17 @@ export const playCapacity = async (
   wish: CapacityWish,
 ): Promise<{ found: Found; probes: PlayedProbe[] }> => {
   const began = performance.now();
-  const searched = await search(context, deployment, wish);
+  const measure = new StageMeasure(CAPACITY_STAGE);
+  // Measured as they come and on disk: of a probe only its figures are kept.
+  const line = (one: Line): void => {
+    measure.see(one);
+    context.line(one);
+  };
+  const searched = await search({ ...context, line }, deployment, wish);
   const { probes, cutOff } = searched;
   const found = foundOf(searched, deployment, wish);
   const { target } = deployment;
-  const { summary, measurements } = measureStage(
-    probes.flatMap((probe) => probe.lines),
-    { stage: CAPACITY_STAGE, durationMs: performance.now() - began },
-  );
+  const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
   const failed = context.failedChecks("open-loop");
   const claims = capacityClaims(found, CAPACITY_STAGE, context.replay)
     .map((claim) => asCalibrated(claim, wish.objectives, failed))
@@ -117,10 +121,7 @@ export const playCapacity = async (
       (claim): Claim =>
         cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` },
     );
-  await context.folder.writeJson("capacity.json", {
-    ...found,
-    probes: probes.map(({ lines: _, ...probe }) => probe),
-  });
+  await context.folder.writeJson("capacity.json", { ...found, probes });
   await context.addStage({
     summary: { ...summary, driver: "open-loop" },
     facts: {
