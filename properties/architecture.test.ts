@@ -37,7 +37,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     mutants: ["platform", "core", "contract"],
     mutation: [...deployment, ...judges, "core", "platform", "drivers", "chaos", "verify", "mutants"],
     run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify", "exploration"],
-    bench: [...deployment, "core", "platform", "drivers", "run"],
+    bench: [...deployment, "gate", "core", "platform", "tools", "chaos", "run"],
     cli: [
       ...[...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify"],
       ...["diagnosis", "mutants", "mutation", "run", "exploration"],

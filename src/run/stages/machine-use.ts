@@ -82,12 +82,12 @@ const sum = (pids: Iterable<number>, of: ReadonlyMap<number, Process>): number =
   return ticks;
 };
 
-/** `baseUrl`: of the deployment. The function that comes back says what was used since. */
-export const watchMachineUse = (baseUrl: string): (() => MachineUse) => {
+/** `baseUrl`: of the deployment, `null` where there is none. The function that comes back says what was used since. */
+export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
   const before = processes();
   const machineBefore = machineTime();
   const beganMs = performance.now();
-  const port = portHere(baseUrl);
+  const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
   return () => {
     const after = processes();
