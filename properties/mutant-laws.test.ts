@@ -21,7 +21,7 @@ const CONDEMNS: Readonly<Record<string, string>> = {
   slots: "keeps-the-slot-of-the-refused",
   charges: "charges-other-products",
   admission: "unites-instead-of-intersects",
-  "origin-tried": "leaks-acao",
+  "origin-named": "leaks-acao",
   envelopes: "wraps-the-flat-body",
   quota: "refunds-twice",
   "rate-window": "doubles-at-the-window-edge",
