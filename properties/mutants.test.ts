@@ -5,7 +5,7 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { GATE_CLAIM_IDS } from "../src/gate/gate-claims.ts";
+import { GATE_MEASUREMENTS } from "../src/gate/measurements.ts";
 import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
 import { SMALL_POLICY } from "../src/gate/small-stage-plan.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
@@ -15,12 +15,16 @@ import { CHEAPEST, COLUMNS, columnOf } from "../src/mutation/columns.ts";
 import { planTrials } from "../src/mutation/plan.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/mutation/stages.ts";
 import { type Trial, tryOn } from "../src/mutation/trials.ts";
-import { virtualPairs } from "../src/mutation/virtual-pairs.ts";
+import { virtualPairs } from "../src/mutation/virtual-pairs.fixture.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);
-const JUDGES = new Set([...IDS, ...RULES.map(({ id }) => `verify/${id}`), ...GATE_CLAIM_IDS]);
+const JUDGES = new Set([
+  ...IDS,
+  ...RULES.map(({ id }) => `verify/${id}`),
+  ...GATE_MEASUREMENTS.map((name) => `gate/${name}`),
+]);
 /** Tried here on real sockets. The gate takes too long for that, and `verify-load` is nobody's own stage. */
 const STAGES = MINI_STAGE_NAMES.filter((stage) => stage !== "gate" && stage !== "verify-load");
 

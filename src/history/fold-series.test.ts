@@ -4,7 +4,8 @@ import { SeriesFold } from "./fold-series.ts";
 import type { CallLine } from "./line.ts";
 import { countOf, mergeSparse, quantileMs } from "./log-buckets.ts";
 import { measureStage } from "./measure.ts";
-import { outcomesOf, type StageSeries, sumOf } from "./series.ts";
+import { outcomesOf } from "./outcomes-of.fixture.ts";
+import { type StageSeries, sumOf } from "./series.ts";
 
 const call = (i: number, atMs: number, over: Partial<CallLine> = {}): CallLine => ({
   type: "call",

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Line } from "../history/line.ts";
-import { madeRun } from "../report/made-run.ts";
+import { madeRun } from "../report/made-run.fixture.ts";
 import { createRecorder } from "./recorder.ts";
 import { makeRunFolder } from "./run-folder.ts";
 import type { StageOutcome } from "./stages/stage-outcome.ts";

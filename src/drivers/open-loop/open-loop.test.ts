@@ -7,7 +7,7 @@ import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { OpenLoopJob } from "./job.ts";
-import { runOpenLoop, startOpenLoop } from "./open-loop.ts";
+import { startOpenLoop } from "./open-loop.ts";
 
 let stub: StubApi;
 beforeEach(async () => {
@@ -36,8 +36,13 @@ const jobOf = (
 
 const run = async (job: OpenLoopJob) => {
   const lines: CallLine[] = [];
-  const result = await runOpenLoop({ job, secrets: createSecrets("."), onLine: (line) => lines.push(line) });
-  return { lines, ...result };
+  const loop = startOpenLoop({ job, secrets: createSecrets("."), onLine: (line) => lines.push(line) });
+  // Where it never is ready, its result says why.
+  await loop.ready.then(
+    () => loop.go(),
+    () => undefined,
+  );
+  return { lines, ...(await loop.result) };
 };
 
 describe("the open-loop driver", () => {
