@@ -5,17 +5,13 @@ import { StageMeasure } from "../../history/measure.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
+import { UsageError } from "../exit-codes.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { StageOutcome } from "../stages/stage-outcome.ts";
 import { statedCapacity } from "./base-capacity.ts";
 import { gateSideOf, stageOf } from "./play-block.ts";
 import { GATE_STAGE, GATE_STORIES, gateSpends, runGate, type SidePlayed } from "./run-gate.ts";
-
-/** A mistake of the user, for exit code 2. */
-class UsageError extends Error {
-  override name = "UsageError";
-}
 
 export type GateWishes = {
   baseFile: string;

@@ -4,10 +4,11 @@
  * to two places of the same shape. The comparison is made only where there is a doubt.
  */
 
+import { isObject } from "../../../contract/envelopes.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, inWords, isAdmitted, isObject } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wordingOf } from "../../wording.ts";
 
 const STATION = { name: "Station", lat: 52.52, lon: 13.36 };
