@@ -22,7 +22,9 @@ describe.skipIf(path === null)("over toxiproxy", { timeout: 60_000 }, () => {
     upstream = await startUpstream();
     server = await startForTests(path as string);
     ({ listen } = await server.toxiproxy.createProxy({
-      ...{ name: "limiter", listen: "127.0.0.1:0", upstream: upstream.address },
+      name: "limiter",
+      listen: "127.0.0.1:0",
+      upstream: upstream.address,
     }));
     await server.toxiproxy.createProxy({ name: "a-stranger", listen: "127.0.0.1:0", upstream: upstream.address });
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);

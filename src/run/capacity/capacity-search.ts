@@ -1,4 +1,5 @@
 /** Plays a capacity search to its end on a deployment, and writes down what was found as one stage of a run. */
+
 import type { Answer } from "../../capacity/answer.ts";
 import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
 import { advise, type Demand } from "../../capacity/demand.ts";
@@ -16,6 +17,7 @@ import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
+import { statedFacts } from "../stages/stated-facts.ts";
 import { readWitnesses } from "../stages/witnesses.ts";
 import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe.ts";
 
@@ -125,13 +127,8 @@ export const playCapacity = async (
   await context.addStage({
     summary: { ...summary, driver: "open-loop" },
     facts: {
-      stage: CAPACITY_STAGE,
+      ...statedFacts(CAPACITY_STAGE, { target, exclusive: deployment.exclusive }),
       started_at_ms: context.epochUs / 1000,
-      exclusive: deployment.exclusive,
-      limits: target.limits ?? {},
-      shedding: target.shedding ?? "unknown",
-      tenants: {},
-      faults: false,
       ...(await readWitnesses(deployment, `${context.run}.${CAPACITY_STAGE}`, context.signal)),
     },
     claims,

@@ -1,7 +1,9 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
+
 import { createRunClock } from "../../client/clock.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
+import { bareFacts } from "../../history/stage-facts.ts";
 import type { Journal } from "../../supervision/journal.ts";
 import type { EffectJournal } from "../../verify/effects.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/run-verify.ts";
@@ -59,15 +61,7 @@ export const playRules = async (
   );
   const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify" },
-    facts: {
-      stage,
-      limits: {},
-      shedding: "unknown",
-      exclusive: false,
-      tenants: {},
-      faults: false,
-      drained: false,
-    },
+    facts: bareFacts(stage),
     claims: [...left, ...result.claims],
     // A lattice of single calls says nothing about the deployment's speed.
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
