@@ -140,7 +140,6 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     86: "a quantile is the sample of its nearest rank, within the error",
     87: "number, least, most and mean are exact",
     88: "the parts joined in any order are the whole, and stay as they are",
-    89: "written and read again it is the same",
     90: "recording one value n times is recording it once with a count",
   },
   "invariants-order.test.ts": {

@@ -9,9 +9,6 @@
 const SUB = 512;
 /** SUB is 2 to this power. */
 const SUB_BITS = 9;
-/** Values up to 2^53 - 1 us (285 years) fall into this many buckets. */
-const BUCKETS_MAX = (54 - SUB_BITS) * SUB;
-
 /** Largest relative error of a value read back from the histogram. */
 export const HISTOGRAM_RELATIVE_ERROR = 1 / (2 * SUB);
 
@@ -31,17 +28,6 @@ const edgesOf = (bucket: number): { low: number; high: number } => {
   const width = 2 ** shift;
   const low = (bucket - shift * SUB) * width;
   return { low, high: low + width - 1 };
-};
-
-/** JSON form. `counts` lists `[bucket, count]` of the buckets that are not empty, ascending. */
-type HistogramJson = {
-  schema: "floodgate/histogram@2";
-  unit: "us";
-  n: number;
-  sum: number;
-  min: number | null;
-  max: number | null;
-  counts: [number, number][];
 };
 
 export class Histogram {
@@ -135,40 +121,9 @@ export class Histogram {
     return this.atRank(rank)?.value ?? null;
   }
 
-  toJSON(): HistogramJson {
-    const counts = this.#ascending();
-    return {
-      schema: "floodgate/histogram@2",
-      unit: "us",
-      n: this.#n,
-      sum: this.#sum,
-      min: this.min,
-      max: this.max,
-      counts,
-    };
-  }
-
-  /** Throws `RangeError` where the JSON is of another schema or contradicts itself. */
-  static fromJSON(json: HistogramJson): Histogram {
-    const histogram = new Histogram();
-    if (json.schema !== "floodgate/histogram@2") throw new RangeError("expected a histogram of floodgate/histogram@2");
-    for (const [bucket, count] of json.counts) {
-      const valid = Number.isSafeInteger(bucket) && bucket >= 0 && bucket < BUCKETS_MAX && Number.isSafeInteger(count);
-      if (!valid || count < 1) throw new RangeError(`bucket ${bucket} with count ${count} is not of a histogram`);
-      histogram.#add(bucket, count);
-      histogram.#n += count;
-    }
-    if (histogram.#n !== json.n) throw new RangeError(`the buckets hold ${histogram.#n} values, not ${json.n}`);
-    if (histogram.#n === 0) return histogram;
-    const buckets = histogram.#ascending();
-    const { min, max, sum } = json;
-    if (min === null || max === null || bucketOf(min) !== buckets[0]![0] || bucketOf(max) !== buckets.at(-1)![0]) {
-      throw new RangeError(`the buckets do not reach from ${min} to ${max}`);
-    }
-    histogram.#sum = sum;
-    histogram.#min = min;
-    histogram.#max = max;
-    return histogram;
+  /** All that it holds: `counts` lists `[bucket, count]` of the buckets that are not empty, ascending. */
+  toJSON(): { n: number; sum: number; min: number | null; max: number | null; counts: [number, number][] } {
+    return { n: this.#n, sum: this.#sum, min: this.min, max: this.max, counts: this.#ascending() };
   }
 
   #add(bucket: number, count: number): void {

@@ -45,9 +45,6 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   upstreams?: readonly string[];
   /** Port of the role's public listener, of the API in `all`; 0 lets the system choose. */
   port?: number;
-  /** Ports of the two services in `all`. */
-  keysPort?: number;
-  limiterPort?: number;
   /** The control plane; absent: none. */
   controlPort?: number;
   /** Where it listens, default 127.0.0.1; beyond loopback only with a token. */
@@ -221,11 +218,11 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
       () => memoryLimiterStore(limiterDecisions),
       (path) => sqliteLimiterStore(path, {}, limiterDecisions),
     );
-    const port = role === "limiter" ? options.port : options.limiterPort;
+    const port = role === "limiter" ? (options.port ?? 0) : 0;
     const service = await startLimiterService({
       store: parts.limiterStore(store),
       host: serviceHost,
-      port: port ?? 0,
+      port,
       clock,
       network,
     });
@@ -254,7 +251,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     const service = await startKeyService({
       store: parts.keyStore(store),
       host: serviceHost,
-      port: (role === "keys" ? options.port : options.keysPort) ?? 0,
+      port: role === "keys" ? (options.port ?? 0) : 0,
       clock,
       network,
       ...definedFields({ adminSecret, limiter: meters }),
