@@ -7,7 +7,7 @@ import { request } from "undici";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
-import { makeFault } from "./catalogue.ts";
+import { makeFault } from "./faults/catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
 import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "./watchdog-client.ts";

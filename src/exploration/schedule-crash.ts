@@ -1,6 +1,6 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
 import { readFile } from "node:fs/promises";
-import { FAULT_NAMES } from "../chaos/catalogue.ts";
+import { FAULT_NAMES } from "../chaos/faults/catalogue.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { Claim } from "../history/run-document.ts";
 import { STORIES } from "../workload/catalogue.ts";

@@ -1,6 +1,6 @@
 /** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
 import type { buildConnector } from "undici";
-import { makeFault } from "../chaos/catalogue.ts";
+import { makeFault } from "../chaos/faults/catalogue.ts";
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";

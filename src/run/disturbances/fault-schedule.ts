@@ -3,7 +3,7 @@
  * the random search; an experiment, which waits for what it sees, is `link-fault.ts`.
  */
 
-import { makeFault } from "../../chaos/catalogue.ts";
+import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { heal } from "../../chaos/healing.ts";
 import { httpProbe } from "../../chaos/link-probe.ts";
 import { undoOf } from "../../chaos/link-steps.ts";

@@ -4,7 +4,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeFault } from "../../chaos/catalogue.ts";
+import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../chaos/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../chaos/toxiproxy-server.ts";
 import { Journal } from "../../supervision/journal.ts";
