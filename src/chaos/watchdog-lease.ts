@@ -10,13 +10,13 @@ import { pause } from "../supervision/waiting.ts";
 /** A proxy, or a fault of the target file's `faults`. `disables`: the proxy has to be enabled again. */
 export type Held = { proxy: string; disables: boolean } | { fault: string };
 
-export type LeaseState = {
+type LeaseState = {
   holder: string;
   holds: readonly Held[];
   sinceBeatMs: number;
 };
 
-export type LeaseKeeping = {
+type LeaseKeeping = {
   /** Heals one thing; throws a sentence while it is not whole. */
   healOne(held: Held): Promise<string>;
   /** Why something cannot be held here; `null` where it can. */

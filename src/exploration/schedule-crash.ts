@@ -8,7 +8,7 @@ import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import type { Finding } from "./search-schedules.ts";
 import { REPLAYS } from "./trial.ts";
 
-export const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";
+const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";
 
 export type LinksKind = "virtual" | "real";
 

@@ -6,7 +6,7 @@ import { type Slope, theilSen } from "./theil-sen.ts";
 
 export type Reading = { atMs: number; value: number };
 
-export type GrowthVerdict = {
+type GrowthVerdict = {
   verdict: "pass" | "fail" | "inconclusive";
   reason: string;
   /** By the hour; `null` of too little. */

@@ -5,7 +5,7 @@ import { startVirtualPlayer } from "../../exploration/virtual-player.ts";
 import { type RunRequest, recordRun } from "../recorded-run.ts";
 import { openRealPlayer } from "./real-player.ts";
 
-export type ScheduleReplayed = {
+type ScheduleReplayed = {
   verdict: "fixed" | "failing" | "unclear";
   reason: string;
   expected: string;

@@ -21,7 +21,7 @@ export type ExploreWish = {
   mutant: string | null;
 };
 
-export type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & ExploreWish;
+type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & ExploreWish;
 
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
