@@ -8,6 +8,7 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { OpenLoopJob } from "./job.ts";
 import { startOpenLoop } from "./open-loop.ts";
+import { runOpenLoop } from "./run-open-loop.fixture.ts";
 
 let stub: StubApi;
 beforeEach(async () => {
@@ -36,13 +37,8 @@ const jobOf = (
 
 const run = async (job: OpenLoopJob) => {
   const lines: CallLine[] = [];
-  const loop = startOpenLoop({ job, secrets: createSecrets("."), onLine: (line) => lines.push(line) });
-  // Where it never is ready, its result says why.
-  await loop.ready.then(
-    () => loop.go(),
-    () => undefined,
-  );
-  return { lines, ...(await loop.result) };
+  const result = await runOpenLoop({ job, secrets: createSecrets("."), onLine: (line) => lines.push(line) });
+  return { lines, ...result };
 };
 
 describe("the open-loop driver", () => {
