@@ -24,6 +24,7 @@ import type { StageFacts } from "../../history/stage-facts.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
+import { doubt } from "../run-claims.ts";
 import { GATE_SCENARIO, perS, probeCapacity, statedCapacity } from "./base-capacity.ts";
 import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
 import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";
@@ -126,19 +127,8 @@ export const runGate = async (
     return block;
   };
   const open = (reason: string): GateResult => {
-    const claim: Claim = {
-      id: "gate/pairs",
-      stage: GATE_STAGE,
-      level: "must",
-      verdict: "inconclusive",
-      reason,
-      spec: [],
-      evidence: [],
-      expected: "a base that can be measured",
-      got: reason,
-      replay: room.replay,
-    };
-    return { claims: [claim], measurements: [], comparisons: [], table: [], sides, notes };
+    const claim = doubt("gate/pairs", reason, "a base that can be measured", room.replay);
+    return { claims: [{ ...claim, stage: GATE_STAGE }], measurements: [], comparisons: [], table: [], sides, notes };
   };
 
   const isOver = (): boolean =>
