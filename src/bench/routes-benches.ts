@@ -127,7 +127,14 @@ const unauthenticated: Bench = {
   run: (settings, room) =>
     withDeployment(room, {}, (deployment) => {
       const call = { ...STYLES, headers: bearer("garbage") };
-      return againstBare({ ...unauthenticated, target: TARGETS.unauthenticated }, settings, room, deployment, call, 401);
+      return againstBare(
+        { ...unauthenticated, target: TARGETS.unauthenticated },
+        settings,
+        room,
+        deployment,
+        call,
+        401,
+      );
     }),
 };
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
-import { startSecondApi, type SecondApiOptions } from "./second-api/start-second-api.ts";
+import { type SecondApiOptions, startSecondApi } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** Streams that outlast a wave of them, also on a machine that is slow to send it. */
@@ -79,7 +79,11 @@ describe.concurrent("a deployment that loses slots", () => {
 
 describe.concurrent("a deployment that many organizations fill together", () => {
   test("is caught when it blames one of them, each below its own cap", async () => {
-    const api = await startSecondApi({ defects: ["blames-an-organization"], variants: ["has-tenants"], streamMs: LONG_MS });
+    const api = await startSecondApi({
+      defects: ["blames-an-organization"],
+      variants: ["has-tenants"],
+      streamMs: LONG_MS,
+    });
     try {
       const { claims } = await runVerify({
         target: api.target,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
-import { startSecondApi, type SecondApiOptions } from "../../verify/second-api/start-second-api.ts";
+import { type SecondApiOptions, startSecondApi } from "../../verify/second-api/start-second-api.ts";
 import { runStages } from "../run-stages.ts";
 import { afterLoad } from "../suites/parts.ts";
 
