@@ -37,7 +37,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     mutants: ["platform", "core", "contract"],
     mutation: [...deployment, ...judges, "core", "platform", "drivers", "chaos", "verify", "mutants"],
     run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify", "exploration"],
-    bench: [...deployment, "core", "platform", "drivers", "run"],
+    bench: [...deployment, "gate", "core", "platform", "drivers", "tools", "chaos", "run"],
     cli: [
       ...[...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify"],
       ...["diagnosis", "mutants", "mutation", "run", "exploration"],
@@ -162,6 +162,23 @@ const wayOut = (circle: readonly string[]): string =>
   `${circle.join(" -> ")}: none of these can be read or changed alone. Move the type or function that both sides need into a ` +
   "file that imports neither, or hand it in as a parameter.";
 
+/** Files of src that nothing but tests imports, by another name than `.fixture.ts`: they look like the product and are none. */
+const testOnlyOf = (files: readonly Source[]): string[] => {
+  const importers = new Map<string, string[]>();
+  for (const { path, text } of files) {
+    for (const specifier of importsOf(text)) {
+      const to = join(dirname(path), specifier);
+      importers.set(to, [...(importers.get(to) ?? []), path]);
+    }
+  }
+  const isOfTests = (path: string): boolean =>
+    /\.test\.ts$/.test(path) || isForTests(path) || path.startsWith(`properties${sep}`);
+  return files
+    .map(({ path }) => path)
+    .filter((path) => !isOfTests(path) && (importers.get(path) ?? []).length > 0)
+    .filter((path) => importers.get(path)?.every(isOfTests));
+};
+
 const sources = (folder: string): Source[] =>
   readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.(ts|mjs)$/.test(entry.name) && !entry.name.endsWith(".d.ts"))
@@ -179,6 +196,18 @@ describe("the house", () => {
   test("no files import each other in a circle, types included", () => {
     const circles = circlesOf(all);
     expect(circles.map(wayOut)).toEqual([]);
+  });
+
+  test("what only tests import is called .fixture.ts, or is not there", () => {
+    expect(testOnlyOf([...all, ...sources("properties")])).toEqual([]);
+    const made = [
+      { path: "src/run/a.ts", text: "" },
+      { path: "src/run/b.ts", text: "" },
+      { path: "src/run/c.fixture.ts", text: `import { a } from "./a.ts";` },
+      { path: "src/run/d.test.ts", text: `import { a } from "./a.ts";\nimport { b } from "./b.ts";` },
+      { path: "src/cli/e.ts", text: `import { b } from "../run/b.ts";` },
+    ];
+    expect(testOnlyOf(made)).toEqual([join("src", "run", "a.ts")]);
   });
 
   test("every room of src is in the table", () => {

@@ -81,16 +81,6 @@ law(
 );
 
 law(
-  "written and read again it is the same",
-  () =>
-    fc.property(fc.array(durationArb, { maxLength: 100 }), (values) => {
-      const json = JSON.parse(JSON.stringify(Histogram.of(values)));
-      expect(Histogram.fromJSON(json).toJSON()).toEqual(json);
-    }),
-  RUNS,
-);
-
-law(
   "recording one value n times is recording it once with a count",
   () =>
     fc.property(durationArb, fc.integer({ min: 1, max: 50 }), (value, count) => {

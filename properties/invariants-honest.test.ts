@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
-import { judgeWith } from "../src/invariants/invariant.ts";
-import { type Foreign, play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.ts";
+import { judgeWith } from "../src/invariants/judge-with.fixture.ts";
+import { type Foreign, play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.fixture.ts";
 import { law } from "./laws/law.ts";
 
 const anyWorld: fc.Arbitrary<World> = fc

@@ -1,9 +1,10 @@
 /** No judge is believed before it has condemned: each is tried on histories written by hand. */
 import { describe, expect, test } from "vitest";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
-import { type Finding, type Invariant, judgeWith } from "../src/invariants/invariant.ts";
-import { SPECIMENS } from "../src/invariants/specimens/catalogue.ts";
-import { type Specimen, stageOf } from "../src/invariants/specimens/specimen.ts";
+import type { Finding, Invariant } from "../src/invariants/invariant.ts";
+import { judgeWith } from "../src/invariants/judge-with.fixture.ts";
+import { SPECIMENS } from "../src/invariants/specimens/catalogue.fixture.ts";
+import { type Specimen, stageOf } from "../src/invariants/specimens/specimen.fixture.ts";
 
 const tried = (invariant: Invariant, { facts, lines }: Specimen): Finding =>
   judgeWith(invariant, stageOf(facts), lines);

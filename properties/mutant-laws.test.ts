@@ -21,7 +21,7 @@ const CONDEMNS: Readonly<Record<string, string>> = {
   slots: "keeps-the-slot-of-the-refused",
   charges: "charges-other-products",
   admission: "unites-instead-of-intersects",
-  "origin-told": "leaks-acao",
+  "origin-named": "leaks-acao",
   envelopes: "wraps-the-flat-body",
   quota: "refunds-twice",
   "rate-window": "doubles-at-the-window-edge",
@@ -50,16 +50,16 @@ describe("the laws that take parts", () => {
   });
 
   test.each(Object.entries(CONDEMNS))("%s condemns %s", async (law, mutant) => {
-    const told = await tryLaw(lawCalled(law), mutantCalled(mutant), OPTIONS);
-    expect(told).toMatchObject({ law, mutant, verdict: "killed", path: expect.stringMatching(/^\d+$/) });
+    const tried = await tryLaw(lawCalled(law), mutantCalled(mutant), OPTIONS);
+    expect(tried).toMatchObject({ law, mutant, verdict: "killed", path: expect.stringMatching(/^\d+$/) });
   });
 
   test("are asked about one case again by the seed and the path of a line", async () => {
     const [law, mutant] = [lawCalled("order"), mutantCalled("swaps-two-checks")];
-    const told = await tryLaw(law, mutant, OPTIONS);
-    const replay = { seed: told.seed, path: told.path as string };
-    expect(await tryLaw(law, mutant, { ...OPTIONS, replay })).toEqual(told);
-    expect(await tryLaw(law, nobody, { ...OPTIONS, replay })).toMatchObject({ told: "held in this case" });
+    const tried = await tryLaw(law, mutant, OPTIONS);
+    const replay = { seed: tried.seed, path: tried.path as string };
+    expect(await tryLaw(law, mutant, { ...OPTIONS, replay })).toEqual(tried);
+    expect(await tryLaw(law, nobody, { ...OPTIONS, replay })).toMatchObject({ reason: "held in this case" });
   });
 
   test("are asked about a mutant only where they look at what it spoils", () => {
@@ -73,8 +73,11 @@ describe("the laws that take parts", () => {
       ...lawCalled("order"),
       open: async () => await lawCalled("order").open(mutantCalled("swaps-two-checks").spoil(HEALTHY)),
     };
-    const told = await tryLaw(broken, mutantCalled("swaps-kind-and-origin"), OPTIONS);
-    expect(told).toMatchObject({ verdict: "undecided", told: expect.stringContaining("the healthy platform fails") });
+    const tried = await tryLaw(broken, mutantCalled("swaps-kind-and-origin"), OPTIONS);
+    expect(tried).toMatchObject({
+      verdict: "undecided",
+      reason: expect.stringContaining("the healthy platform fails"),
+    });
   });
 
   test("call a law that condemns the healthy platform by its name", async () => {
@@ -107,7 +110,7 @@ describe("the command", { concurrent: true }, () => {
         mutant: "nobody",
         law: "exchange",
         verdict: "survived",
-        told: "held in all of 20 cases",
+        reason: "held in all of 20 cases",
         seed: 20_261_023,
         path: null,
       },
@@ -115,7 +118,7 @@ describe("the command", { concurrent: true }, () => {
         mutant: "mints-for-an-hour",
         law: "exchange",
         verdict: "killed",
-        told: expect.stringContaining("expected 3600 to be 900"),
+        reason: expect.stringContaining("expected 3600 to be 900"),
         seed: 20_261_023,
         path: expect.stringMatching(/^\d+$/),
       },

@@ -3,7 +3,7 @@
  * parts in place of the healthy ones; without names every mutant, and `nobody`, the healthy platform. One line of JSON on
  * stdout for each mutant and law that looks at what it spoils, as it goes:
  *
- *   {"mutant":"…","law":"…","verdict":"killed"|"survived"|"undecided","told":"…","seed":N,"path":"…"|null}
+ *   {"mutant":"…","law":"…","verdict":"killed"|"survived"|"undecided","reason":"…","seed":N,"path":"…"|null}
  *
  * `--seed` is a base as for `npm run properties`; `--seed N --path P MUTANT`, from such a line, tries that one case again. Exit codes: 0 everything was
  * tried (whatever the verdicts), 2 the options lead nowhere.
@@ -12,7 +12,7 @@ import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
 import { lawOfSeed, readBudget } from "./laws/seed.ts";
-import type { Told, TrialOptions } from "./rigs/mutant-trial.ts";
+import type { LawTrial, TrialOptions } from "./rigs/mutant-trial.ts";
 
 /** Deployments at once: they mostly wait for a lost answer. */
 const AT_ONCE = 4;
@@ -72,7 +72,7 @@ const main = async (): Promise<void> => {
     runs: integer("runs"),
     replay: path === undefined ? undefined : { seed: seed as number, path },
   };
-  const say = (told: Told): void => void process.stdout.write(`${JSON.stringify(told)}\n`);
+  const say = (line: LawTrial): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
   const trials = mutants.flatMap((mutant) => lawsFor(mutant, laws).map((law) => ({ mutant, law })));
   // Those that count come first and alone: they would hold up the timers of those that wait.
   for (const { mutant, law } of trials.filter((trial) => trial.law.waits !== true))

@@ -5,7 +5,7 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { GATE_CLAIM_IDS } from "../src/gate/gate-claims.ts";
+import { GATE_MEASUREMENTS } from "../src/gate/measurements.ts";
 import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
 import { SMALL_POLICY } from "../src/gate/small-stage-plan.ts";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
@@ -15,17 +15,21 @@ import { CHEAPEST, COLUMNS, columnOf } from "../src/mutation/columns.ts";
 import { planTrials } from "../src/mutation/plan.ts";
 import { MINI_STAGE_NAMES, MINI_STAGES } from "../src/mutation/stages.ts";
 import { type Trial, tryOn } from "../src/mutation/trials.ts";
-import { virtualPairs } from "../src/mutation/virtual-pairs.ts";
+import { virtualPairs } from "../src/mutation/virtual-pairs.fixture.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { RULES } from "../src/verify/catalogue.ts";
 
 const IDS = INVARIANTS.map(({ id }) => id);
-const JUDGES = new Set([...IDS, ...RULES.map(({ id }) => `verify/${id}`), ...GATE_CLAIM_IDS]);
+const JUDGES = new Set([
+  ...IDS,
+  ...RULES.map(({ id }) => `verify/${id}`),
+  ...GATE_MEASUREMENTS.map((name) => `gate/${name}`),
+]);
 /** Tried here on real sockets. The gate takes too long for that, and `verify-load` is nobody's own stage. */
 const STAGES = MINI_STAGE_NAMES.filter((stage) => stage !== "gate" && stage !== "verify-load");
 
-const told = ({ mutant, stage, verdict, intended, told }: Trial): string =>
-  `${mutant} on ${stage}: ${verdict}. Meant to judge: ${intended.join(", ")}.\n${told.join("\n")}`;
+const textOf = ({ mutant, stage, verdict, intended, reasons }: Trial): string =>
+  `${mutant} on ${stage}: ${verdict}. Meant to judge: ${intended.join(", ")}.\n${reasons.join("\n")}`;
 
 describe("the catalogue of mutants", () => {
   test("names each mutant once, after its file", () => {
@@ -79,7 +83,7 @@ describe("a trial", () => {
     };
     const trial = await tryOn(harmless, "month-edge");
     expect(trial.verdict).toBe("survived");
-    expect(told(trial)).toMatch(/^spoils-nothing on month-edge: survived.*admits-what-is-allowed/);
+    expect(textOf(trial)).toMatch(/^spoils-nothing on month-edge: survived.*admits-what-is-allowed/);
   });
 
   test("does not take one judge's word for another's", async () => {
@@ -105,7 +109,7 @@ describe("a trial", () => {
 describe("the healthy platform", { concurrent: true }, () => {
   test.each(STAGES)("is condemned by nobody on %s, and acquitted by those who judge it there", async (stage) => {
     const trial = await tryOn(nobody, stage);
-    if (trial.verdict !== "acquitted") throw new Error(told(trial));
+    if (trial.verdict !== "acquitted") throw new Error(textOf(trial));
   });
 });
 
@@ -115,7 +119,7 @@ describe("a mutant is killed by every judge that was meant to", { concurrent: tr
   );
   test.each(tried)("%s, on %s", async (_, stage, mutant) => {
     const trial = await tryOn(mutant, stage);
-    if (trial.verdict !== "killed") throw new Error(told(trial));
+    if (trial.verdict !== "killed") throw new Error(textOf(trial));
   });
 });
 

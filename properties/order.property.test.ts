@@ -41,7 +41,7 @@ law(
 );
 
 law(
-  "a browser is told its origin exactly when the key's list has it",
+  "an answer names the origin exactly when the key's list has it",
   () => originIsToldOnlyWhenListed(HEALTHY_ORDERS, HEALTHY.cors),
   RUNS,
 );

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
-import { outcomesOf } from "../src/history/series.ts";
+import { outcomesOf } from "../src/history/outcomes-of.fixture.ts";
 import { judgeAgain } from "../src/run/judge-again.ts";
 
 const FOLDER = join(import.meta.dirname, "../reports/sample");

@@ -123,7 +123,7 @@ law(
 );
 
 law(
-  "P10 what comes after the terminal event is told apart, and never ends the stream a second time",
+  "P10 what comes after the terminal event is reported apart, and never ends the stream a second time",
   () =>
     fc.property(
       scriptArb.filter(({ end }) => end !== null),

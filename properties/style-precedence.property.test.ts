@@ -1,8 +1,8 @@
 /** P9: the choice of a style is total (some style always comes out) and left-biased (a later source never overrules). */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { chooseStyle, DEFAULT_STYLE, type StyleChoice } from "../src/contract/style-precedence.ts";
 import { law } from "./laws/law.ts";
+import { chooseStyle, DEFAULT_STYLE, type StyleChoice } from "./model/style-precedence.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };
 const givenArb = fc.string({ minLength: 1 });

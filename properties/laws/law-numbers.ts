@@ -15,7 +15,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     3: "P1 a call holds the slots that it passed and gives back each once",
     4: "P7 used and limit are integers, and only the flat quota refusal carries them",
     94: "P6 a call is charged to the meter of its route, by its tier's cap, and to no other",
-    97: "a browser is told its origin exactly when the key's list has it",
+    97: "an answer names the origin exactly when the key's list has it",
   },
   "order-repair.property.test.ts": {
     5: "P2 removing the cause of the reported refusal never reveals an earlier one",
@@ -58,7 +58,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     28: "P10 comments, unknown events and foreign fields change nothing",
     29: "P10 line ends are a matter of taste: LF, CR LF and CR read the same",
     30: "P10 a stream that is cut short of its last event has not ended",
-    31: "P10 what comes after the terminal event is told apart, and never ends the stream a second time",
+    31: "P10 what comes after the terminal event is reported apart, and never ends the stream a second time",
     32: "P10 the end of another stream's vocabulary is not the end of this one",
     96: "P10 every stream that the server speaks has its own words, one end, and nothing after it",
   },
@@ -140,7 +140,6 @@ const LAWS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
     86: "a quantile is the sample of its nearest rank, within the error",
     87: "number, least, most and mean are exact",
     88: "the parts joined in any order are the whole, and stay as they are",
-    89: "written and read again it is the same",
     90: "recording one value n times is recording it once with a count",
   },
   "invariants-order.test.ts": {

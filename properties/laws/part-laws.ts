@@ -130,7 +130,7 @@ export const PART_LAWS: readonly PartLaw[] = [
     open: pure(({ orders }) => mintsStoredAndTier(orders)),
   },
   {
-    name: "origin-told",
+    name: "origin-named",
     number: 97,
     looksAt: ["cors"],
     runs: 2_000,

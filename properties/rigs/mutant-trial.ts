@@ -11,12 +11,12 @@ import type { PartLaw } from "../laws/part-laws.ts";
 import { seedOfLaw } from "../laws/seed.ts";
 import { FORGETFUL } from "./real-api.ts";
 
-export type Told = {
+export type LawTrial = {
   mutant: string;
   law: string;
   verdict: "killed" | "survived" | "undecided";
   /** One line: what was expected and what came. */
-  told: string;
+  reason: string;
   /** The law's seed, and the path of the case that broke it. */
   seed: number;
   path: string | null;
@@ -50,7 +50,7 @@ const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Find
   }
 };
 
-/** `path`: only the case that a line told of, from the seed that stands in it. */
+/** `path`: only the case that a line reported, from the seed that stands in it. */
 export type TrialOptions = {
   baseSeed: number;
   runs: number | null;
@@ -81,13 +81,13 @@ const breaksAgain = async (
     : { doubt: `${why}; but the healthy platform fails the same case: ${healthy.why}` };
 };
 
-export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<Told> => {
+export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<LawTrial> => {
   const { replay } = options;
   const seed = replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
   const runs = replay === undefined ? (options.runs ?? law.runs) : 1;
   const about = { mutant: mutant.name, law: law.name };
-  const undecided = (why: string, path: string | null): Told => {
-    return { ...about, verdict: "undecided", told: oneLine(why), seed, path };
+  const undecided = (why: string, path: string | null): LawTrial => {
+    return { ...about, verdict: "undecided", reason: oneLine(why), seed, path };
   };
   let doubt = "";
   let path: string | null = null;
@@ -101,15 +101,15 @@ export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions
       });
       if (found === null) {
         const held = runs === 1 ? "held in this case" : `held in all of ${runs} cases`;
-        const told = attempt === 1 ? held : `${held} at attempt ${attempt}; before that, ${doubt}`;
-        return { ...about, verdict: "survived", told: oneLine(told), seed, path: null };
+        const reason = attempt === 1 ? held : `${held} at attempt ${attempt}; before that, ${doubt}`;
+        return { ...about, verdict: "survived", reason: oneLine(reason), seed, path: null };
       }
       path = found.path;
       const again = await breaksAgain(law, mutant, found, replay !== undefined).catch((error: unknown): Again => {
         if (error instanceof NotJudged) return { doubt: `${found.why}; but ${error.message}` };
         throw error;
       });
-      if ("killed" in again) return { ...about, verdict: "killed", told: oneLine(again.killed), seed, path };
+      if ("killed" in again) return { ...about, verdict: "killed", reason: oneLine(again.killed), seed, path };
       doubt = again.doubt;
     }
     return undecided(doubt, path);

@@ -1,4 +1,5 @@
 /** What a benchmark is: a name, what it holds against what, and how it is run. */
+import type { Supervisor } from "../supervision/supervisor.ts";
 import type { Row } from "./comparison.ts";
 
 export type Settings = {
@@ -12,11 +13,18 @@ export type Settings = {
   soakCalls: number;
 };
 
+export type BenchRoom = {
+  /** Has every process of the benchmarks in hand. */
+  supervisor: Supervisor;
+  /** For stores; gone at the end. */
+  folder: string;
+};
+
 export type Bench = {
   name: string;
   what: string;
   /** Only when asked for by name or by `--soak`. */
   isLong?: boolean;
   /** A text: why it could not be run here. */
-  run(settings: Settings): Promise<Row[] | string>;
+  run(settings: Settings, room: BenchRoom): Promise<Row[] | string>;
 };

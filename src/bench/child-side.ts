@@ -1,6 +1,14 @@
-/** The child's side of `child-process.ts`: starts what it is asked to, answers, ends with its parent. */
+/** The child's side of `child-process.ts`: starts what it is asked to, answers a line for a line, ends with its parent. */
+import { createInterface } from "node:readline";
+
 export type ToChild = { n: number; kind: "start" | "ask" | "usage"; body?: unknown };
-export type FromChild = { n: number; answer: unknown } | { n: number; error: string };
+export type FromChild = { n: number; answer?: unknown } | { n: number; error: string };
+
+export type Usage = {
+  /** CPU time since the process began, in microseconds. */
+  cpuUs: number;
+  rssBytes: number;
+};
 
 export type Started = {
   /** Given to the parent when it is ready. */
@@ -14,7 +22,7 @@ export const serveParent = <Options>(start: (options: Options) => Started | Prom
   const handle = async ({ kind, body }: ToChild): Promise<unknown> => {
     if (kind === "usage") {
       const { user, system } = process.cpuUsage();
-      return { cpuUs: user + system, rssBytes: process.memoryUsage.rss() };
+      return { cpuUs: user + system, rssBytes: process.memoryUsage.rss() } satisfies Usage;
     }
     if (kind === "start") {
       started = await start(body as Options);
@@ -23,17 +31,20 @@ export const serveParent = <Options>(start: (options: Options) => Started | Prom
     if (started?.answer === undefined) throw new Error("it answers no questions");
     return started.answer(body as never);
   };
-  process.on("message", async (message: ToChild) => {
+  const say = (message: FromChild): void => void process.stdout.write(`${JSON.stringify(message)}\n`);
+  const input = createInterface({ input: process.stdin });
+  input.on("line", async (line) => {
+    const message = JSON.parse(line) as ToChild;
     try {
-      process.send?.({ n: message.n, answer: await handle(message) } satisfies FromChild);
+      say({ n: message.n, answer: await handle(message) });
     } catch (error) {
-      process.send?.({ n: message.n, error: error instanceof Error ? error.message : String(error) });
+      say({ n: message.n, error: error instanceof Error ? error.message : String(error) });
     }
   });
-  process.once("disconnect", async () => {
+  const end = async (): Promise<void> => {
     await started?.close?.();
     process.exit(0);
-  });
-  // The parent ends us; a Ctrl-C meant for it must not cut its measurement's clean-up short.
-  process.on("SIGINT", () => {});
+  };
+  process.once("SIGTERM", end);
+  input.once("close", end);
 };

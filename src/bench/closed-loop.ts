@@ -1,12 +1,12 @@
 /** A route of the platform against a bare Fastify route, under the same closed loop. */
-import type { Settings } from "./bench.ts";
-import { type Child, startChild } from "./child-process.ts";
+import type { BenchRoom, Settings } from "./bench.ts";
+import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, CLIENT_SATURATED, inTurn, type Pair } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import type { Load, LoadResult } from "./load-process.ts";
 
 export type LoadSide = {
-  server: Child;
+  server: BenchChild;
   call: Omit<Load, "connections" | "durationS">;
   /** The status that every answer must have. */
   expected: number;
@@ -16,19 +16,18 @@ export type LoadSide = {
 const SATURATED = 0.93;
 
 const runBlock = async (
-  loader: Child,
+  loader: BenchChild,
   { server, call, expected }: LoadSide,
   connections: number,
   durationS: number,
-  alsoOurs?: number,
 ): Promise<Block> => {
-  const disturbed = await watchHost(alsoOurs);
+  const disturbed = watchHost();
   const before = await server.usage();
   const beganMs = performance.now();
   const result = (await loader.ask({ ...call, connections, durationS } satisfies Load)) as LoadResult;
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
-  const disturbances = await disturbed();
+  const disturbances = disturbed();
   const doubts: string[] = [];
   const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
@@ -40,16 +39,16 @@ const runBlock = async (
 /** Ends the load's process; the servers are the caller's. */
 export const compareLoads = async (
   settings: Settings,
+  { supervisor }: BenchRoom,
   ours: LoadSide,
   bare: LoadSide,
-  alsoOurs?: number,
 ): Promise<Pair[]> => {
-  const loader = await startChild("load-process.ts", null);
+  const loader = await startBenchChild(supervisor, "load-process.ts", null);
   try {
     return await inTurn(
       settings,
-      (durationS) => runBlock(loader, ours, settings.connections, durationS, alsoOurs),
-      (durationS) => runBlock(loader, bare, settings.connections, durationS, alsoOurs),
+      (durationS) => runBlock(loader, ours, settings.connections, durationS),
+      (durationS) => runBlock(loader, bare, settings.connections, durationS),
     );
   } finally {
     await loader.end();

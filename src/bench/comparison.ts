@@ -1,7 +1,9 @@
 /**
- * Two sides measured in turn, A B A B …, in short blocks: what the machine does meanwhile meets both alike, so each pair
- * gives a ratio, and the median of the ratios is the figure. Absolute figures of a shared machine decide nothing.
+ * Two sides measured in pairs of short blocks, as the gate does: what the machine does meanwhile meets both alike, so each
+ * pair gives a ratio, and the typical one is the figure. Absolute figures of a shared machine decide nothing.
  */
+import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
+import { typicalDifference } from "../gate/signed-rank.ts";
 import { median } from "../history/statistics.ts";
 
 /** One block. Higher is better, unless the row says otherwise. */
@@ -25,6 +27,7 @@ export type Row = {
   unit: string;
   /** `null`: reported, not judged. */
   target: Target | null;
+  /** Ours over the other, typically, and the extremes. */
   ratio: number;
   ratioMin: number;
   ratioMax: number;
@@ -36,7 +39,7 @@ export type Row = {
   against: number;
   /** Block by block, in the order of measuring. */
   pairs: readonly Pair[];
-  /** `too-wide`: the median reaches the target, but the rounds differ by too much for it to mean that. */
+  /** `too-wide`: the typical ratio reaches the target, but the rounds differ by too much for it to mean that. */
   verdict: "reached" | "missed" | "too-wide" | "reported";
   /** The row could not be trusted, for these reasons. */
   doubts: string[];
@@ -48,10 +51,10 @@ const typical = (values: readonly number[]): number => median(values) ?? Number.
 const reaches = (target: Target, ratio: number): boolean =>
   "atLeast" in target ? ratio >= target.atLeast : ratio <= target.atMost;
 
-/** How far rounds may lie apart, as a share of their median, for a target to count as reached. */
+/** How far rounds may lie apart, as a share of the typical one, for a target to count as reached. */
 const SPREAD_MAX = 0.2;
 
-/** From the lowest ratio of the rounds to the highest, as a share of their median. */
+/** From the lowest ratio of the rounds to the highest, as a share of the typical one. */
 export const spreadOf = ({ ratio, ratioMin, ratioMax }: Pick<Row, "ratio" | "ratioMin" | "ratioMax">): number =>
   (ratioMax - ratioMin) / ratio;
 
@@ -78,7 +81,8 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
   const clean = measured.filter(isClean);
   const pairs = clean.length >= Math.min(CLEAN_MIN, measured.length) ? clean : measured;
   const ratios = pairs.map(({ ours, against }) => ours.value / against.value);
-  const figures = { ratio: typical(ratios), ratioMin: Math.min(...ratios), ratioMax: Math.max(...ratios) };
+  const ratio = Math.exp(typicalDifference(ratios.map(Math.log)) ?? Number.NaN);
+  const figures = { ratio, ratioMin: Math.min(...ratios), ratioMax: Math.max(...ratios) };
   return {
     ...about,
     ...figures,
@@ -118,18 +122,21 @@ const WARM_S = 2;
 /** On a busy machine, up to so many times the rounds are run to find as many undisturbed ones. */
 const PATIENCE = 3;
 
-/** One uncounted block each, then the rounds. */
+const SEED = 1;
+
+/** One uncounted block each (`warmS`: none where 0), then the rounds; which side goes first changes as in the gate. */
 export const inTurn = async (
-  { rounds, blockS }: { rounds: number; blockS: number },
+  { rounds, blockS, warmS = WARM_S }: { rounds: number; blockS: number; warmS?: number },
   ours: (durationS: number) => Promise<Block>,
   against: (durationS: number) => Promise<Block>,
 ): Promise<Pair[]> => {
+  const play = { base: against, head: ours };
   const pairs: Pair[] = [];
-  await against(WARM_S);
-  await ours(WARM_S);
+  for (const side of warmS === 0 ? [] : SIDES) await play[side](warmS);
   while (pairs.filter(isClean).length < rounds && pairs.length < rounds * PATIENCE) {
-    const bare = await against(blockS);
-    pairs.push({ ours: await ours(blockS), against: bare });
+    const blocks: Partial<Record<Side, Block>> = {};
+    for (const side of orderOf(SEED, pairs.length)) blocks[side] = await play[side](blockS);
+    pairs.push({ ours: blocks.head as Block, against: blocks.base as Block });
   }
   return pairs;
 };

@@ -1,8 +1,9 @@
 /** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way. */
 import { randomBytes } from "node:crypto";
-import { request } from "undici";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
-import { type Child, startChild } from "./child-process.ts";
+import type { Supervisor } from "../supervision/supervisor.ts";
+import { controlSend } from "../target/control-planes.ts";
+import { type BenchChild, startBenchChild } from "./child-process.ts";
 
 export const ORIGIN = "https://app.example";
 
@@ -12,10 +13,10 @@ export type Deployment = {
   /** Secrets of a full-scope server key and a full-scope publishable key of one Pro organization. */
   serverKey: string;
   publishableKey: string;
-  api: Child;
+  api: BenchChild;
   /** `undefined` when the limiter is Redis. */
-  limiter: Child | undefined;
-  keys: Child;
+  limiter: BenchChild | undefined;
+  keys: BenchChild;
   patch(body: Record<string, unknown>): Promise<void>;
   end(): Promise<void>;
 };
@@ -24,32 +25,27 @@ export type Deployment = {
 const RATE = { perS: 1e9, burst: 1e9 };
 const CAP = 1_000_000;
 
-const post = async (url: string, method: "POST" | "PATCH", body: unknown): Promise<Record<string, unknown>> => {
-  const answer = await request(url, { method, body: JSON.stringify(body) });
-  const text = await answer.body.text();
-  if (answer.statusCode > 299) throw new Error(`${method} ${url} was answered ${answer.statusCode}: ${text}`);
-  return JSON.parse(text);
-};
-
 export const startDeployment = async (
+  supervisor: Supervisor,
   options: {
     /** Store of the limiter service, or `redis://…`; default `memory`. */
     limiter?: string;
     api?: RoleOptions;
-    nodeArguments?: string[];
+    nodeArguments?: readonly string[];
   } = {},
 ): Promise<Deployment> => {
-  const children: Child[] = [];
+  const children: BenchChild[] = [];
   const end = async (): Promise<void> => {
     for (const child of children.reverse()) await child.end();
   };
   const secrets = { sessionSecret: randomBytes(32).toString("hex"), adminSecret: randomBytes(32).toString("hex") };
-  const start = async (role: string, roleOptions: RoleOptions, nodeArguments: string[] = []): Promise<Child> => {
-    const child = await startChild(
-      "role-process.ts",
-      { role, options: { controlPort: 0, ...secrets, ...roleOptions } },
-      { nodeArguments },
-    );
+  const start = async (
+    role: string,
+    roleOptions: RoleOptions,
+    nodeArguments?: readonly string[],
+  ): Promise<BenchChild> => {
+    const asked = { role, options: { controlPort: 0, ...secrets, ...roleOptions } };
+    const child = await startBenchChild(supervisor, "role-process.ts", asked, nodeArguments);
     children.push(child);
     return child;
   };
@@ -72,10 +68,14 @@ export const startDeployment = async (
     );
     const urls = api.made as Urls;
     const operator = (keys.made as Urls).control?.keys as string;
-    const { id } = await post(`${operator}/orgs`, "POST", { tier: "Pro", map_load_allowance: 1_000_000_000 });
-    const key = async (fields: Record<string, unknown>): Promise<string> =>
-      (await post(`${operator}/keys`, "POST", { org_id: id, scopes: ["ai", "design", "maps"], ...fields }))
-        .key as string;
+    const { id } = await controlSend<{ id: string }>("POST", `${operator}/orgs`, {
+      tier: "Pro",
+      map_load_allowance: 1_000_000_000,
+    });
+    const key = async (fields: Record<string, unknown>): Promise<string> => {
+      const record = { org_id: id, scopes: ["ai", "design", "maps"], ...fields };
+      return (await controlSend<{ key: string }>("POST", `${operator}/keys`, record)).key;
+    };
     return {
       url: urls.api as string,
       serverKey: await key({ kind: "server" }),
@@ -84,7 +84,7 @@ export const startDeployment = async (
       limiter,
       keys,
       patch: async (body) => {
-        await post(`${urls.control?.api}/deployment`, "PATCH", body);
+        await controlSend("PATCH", `${urls.control?.api}/deployment`, body);
       },
       end,
     };

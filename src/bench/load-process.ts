@@ -15,7 +15,6 @@ export type LoadResult = {
   ratePerS: number;
   /** Answers by status; `error` for calls without one. */
   byStatus: Record<string, number>;
-  latencyMsP99: number;
   /** Share of one core that the client used: near 1, it was the client that was measured. */
   clientCpu: number;
 };
@@ -47,7 +46,6 @@ serveParent(() => ({
     return {
       ratePerS: answers / ran.duration,
       byStatus,
-      latencyMsP99: ran.latency.p99,
       clientCpu: (user + system) / 1e6 / ran.duration,
     };
   },

@@ -1,11 +1,15 @@
 /** `npm run bench`: the benchmarks side by side; the table on stderr, the figures as JSON in a file or on stdout. */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { cpus } from "node:os";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
+import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { commitOf, REPOSITORY } from "../run/environment.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
-import type { Settings } from "./bench.ts";
+import { Journal } from "../supervision/journal.ts";
+import { listenForStop } from "../supervision/stop-signals.ts";
+import { Supervisor } from "../supervision/supervisor.ts";
+import type { BenchRoom, Settings } from "./bench.ts";
 import { BENCHES } from "./catalogue.ts";
 import type { Row } from "./comparison.ts";
 import { tableOf } from "./table.ts";
@@ -30,7 +34,7 @@ const positive = (text: string): number => {
   return value;
 };
 
-const measure = async (options: Options) => {
+const measure = async (options: Options, room: BenchRoom) => {
   const names = BENCHES.map(({ name }) => name);
   const unknown = (options.only ?? []).filter((name) => !names.includes(name));
   if (unknown.length > 0) throw new InvalidArgumentError(`expected one of ${names.join(", ")}, got ${unknown.join()}.`);
@@ -45,7 +49,7 @@ const measure = async (options: Options) => {
   const startedAt = new Date();
   for (const bench of wanted) {
     process.stderr.write(`${bench.name}: ${bench.what}\n`);
-    const came = await bench.run(settings);
+    const came = await bench.run(settings, room);
     if (typeof came === "string") skipped.push({ name: bench.name, reason: came });
     else rows.push(...came);
   }
@@ -62,8 +66,23 @@ const measure = async (options: Options) => {
   };
 };
 
+/** Whatever ends it, also a signal or kill -9: its processes end and the stores go. */
+const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> => {
+  const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
+  const journal = new Journal(join(folder, "journal.ndjson"));
+  const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
+  const unlisten = supervisor.onSignal(() => undefined);
+  try {
+    return await supervisor.within(() => body({ supervisor, folder }));
+  } finally {
+    unlisten();
+    journal.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
+
 const run = async (options: Options): Promise<void> => {
-  const result = await measure(options);
+  const result = await supervised((room) => measure(options, room));
   const stamp = result.started_at.replace(/[-:]|\.\d+/g, "");
   const file = options.out ?? join(REPOSITORY, "reports/runs", `bench-${stamp}.json`);
   mkdirSync(dirname(file), { recursive: true });
@@ -86,13 +105,14 @@ const program = new Command("bench")
   .option("--out <file>", "where the JSON goes (default: reports/runs/bench-<time>.json)")
   .option("--json", "the JSON on stdout too");
 
-// Exiting closes the pipes of our children, who end by that, and Redis, which is ended by signal.
-for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL)) process.once(signal, () => process.exit(code));
+const stop = listenForStop(() => undefined);
 
 try {
   program.parse();
   await run(program.opts<Options>());
 } catch (error) {
+  const by = stop.stoppedBy();
+  if (by !== null) process.exit(EXIT_OF_SIGNAL[by]);
   process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = error instanceof InvalidArgumentError ? EXIT.usage : EXIT.fail;
 }

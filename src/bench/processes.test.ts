@@ -1,7 +1,12 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { request } from "undici";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Journal } from "../supervision/journal.ts";
+import { Supervisor } from "../supervision/supervisor.ts";
 import type { BareOptions } from "./bare-process.ts";
-import { startChild } from "./child-process.ts";
+import { startBenchChild } from "./child-process.ts";
 import type { Load, LoadResult } from "./load-process.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
 
@@ -14,12 +19,22 @@ const streams: BareOptions = {
   durationMs: 50,
 };
 
+const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
+let supervisor: Supervisor;
+beforeAll(async () => {
+  supervisor = await Supervisor.open({ journal: new Journal(join(folder, "journal.ndjson")), watchdog: null });
+});
+afterAll(async () => {
+  expect(await supervisor.close()).toEqual([]);
+  rmSync(folder, { recursive: true, force: true });
+});
+
 const urlOf = (made: unknown): string => (made as { url: string }).url;
 
 describe("the processes of a benchmark", () => {
   test("the bare route answers the status and the bytes that it was given, and the load counts them by status", async () => {
-    const server = await startChild("bare-process.ts", fastify);
-    const loader = await startChild("load-process.ts", null);
+    const server = await startBenchChild(supervisor, "bare-process.ts", fastify);
+    const loader = await startBenchChild(supervisor, "load-process.ts", null);
     try {
       const answer = await request(`${urlOf(server.made)}/x`);
       expect([answer.statusCode, await answer.body.text()]).toEqual([429, '{"subcode":"shed"}']);
@@ -34,8 +49,8 @@ describe("the processes of a benchmark", () => {
   });
 
   test("the bare stream says every frame, and the client counts events and streams that ended", async () => {
-    const server = await startChild("bare-process.ts", streams);
-    const client = await startChild("stream-client-process.ts", null);
+    const server = await startBenchChild(supervisor, "bare-process.ts", streams);
+    const client = await startBenchChild(supervisor, "stream-client-process.ts", null);
     const ask = (question: StreamQuestion) => client.ask(question);
     try {
       const url = `${urlOf(server.made)}/y`;
@@ -54,7 +69,7 @@ describe("the processes of a benchmark", () => {
   });
 
   test("what goes wrong in a child comes back as its sentence", async () => {
-    const child = await startChild("decisions-process.ts", null);
+    const child = await startBenchChild(supervisor, "decisions-process.ts", null);
     try {
       await expect(child.ask({ decision: "nonsense", durationMs: 1 })).rejects.toThrow(/decisions-process\.ts: /);
     } finally {

@@ -1,12 +1,15 @@
 /** Calls with one answer: a read, what is refused early, a session mint. Each against a bare Fastify route. */
+import { join } from "node:path";
 import { request } from "undici";
+import { startRedisPart } from "../run/deployments/redis-part.ts";
+import { findRedis } from "../tools/find-redis.ts";
+import { ToolError } from "../tools/tool-recipe.ts";
 import type { BareOptions } from "./bare-process.ts";
-import type { Bench, Settings } from "./bench.ts";
-import { type Child, startChild } from "./child-process.ts";
+import type { Bench, BenchRoom, Settings } from "./bench.ts";
+import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { compareLoads, type LoadSide } from "./closed-loop.ts";
 import { compare, perCpuSecond, type Row, type Target } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
-import { startRedis } from "./redis-process.ts";
 
 type RouteCall = { method: "GET" | "POST"; path: string; headers: Record<string, string>; body?: string };
 
@@ -14,10 +17,10 @@ type RouteCall = { method: "GET" | "POST"; path: string; headers: Record<string,
 const againstBare = async (
   about: Pick<Row, "name" | "what"> & { target: Target | null },
   settings: Settings,
+  room: BenchRoom,
   deployment: Deployment,
   call: RouteCall,
   expected: number,
-  alsoOurs?: number,
 ): Promise<Row[]> => {
   const { method, path, headers } = call;
   const body = call.body === undefined ? {} : { body: call.body };
@@ -25,18 +28,18 @@ const againstBare = async (
   const text = await answer.body.text();
   if (answer.statusCode !== expected) throw new Error(`expected ${expected}, got ${answer.statusCode}: ${text}`);
   const options: BareOptions = { kind: "fastify", method, path, status: expected, body: text };
-  const bare = await startChild("bare-process.ts", options);
+  const bare = await startBenchChild(room.supervisor, "bare-process.ts", options);
   try {
-    const side = (server: Child, base: string): LoadSide => ({
+    const side = (server: BenchChild, base: string): LoadSide => ({
       server,
       call: { url: base + path, method, headers, ...body },
       expected,
     });
     const pairs = await compareLoads(
       settings,
+      room,
       side(deployment.api, deployment.url),
       side(bare, (bare.made as { url: string }).url),
-      alsoOurs,
     );
     return [
       compare({ ...about, unit: "calls/s" }, pairs),
@@ -58,10 +61,11 @@ const TARGETS = {
 } as const;
 
 const withDeployment = async (
-  options: Parameters<typeof startDeployment>[0],
+  { supervisor }: BenchRoom,
+  options: Parameters<typeof startDeployment>[1],
   run: (deployment: Deployment) => Promise<Row[]>,
 ): Promise<Row[]> => {
-  const deployment = await startDeployment(options);
+  const deployment = await startDeployment(supervisor, options);
   try {
     return await run(deployment);
   } finally {
@@ -72,26 +76,36 @@ const withDeployment = async (
 const read: Bench = {
   name: "read",
   what: "GET /design/styles, key cached, limiter service asked, against bare Fastify",
-  run: (settings) =>
-    withDeployment({}, (deployment) => {
+  run: (settings, room) =>
+    withDeployment(room, {}, (deployment) => {
       const call = { ...STYLES, headers: bearer(deployment.serverKey) };
-      return againstBare({ ...read, target: TARGETS.read }, settings, deployment, call, 200);
+      return againstBare({ ...read, target: TARGETS.read }, settings, room, deployment, call, 200);
     }),
 };
 
 const readRedis: Bench = {
   name: "read-redis",
   what: "the same with the limiter in Redis",
-  run: async (settings) => {
-    const redis = await startRedis();
-    if (redis === null) return "there is no redis-server here";
+  run: async (settings, room) => {
+    const { supervisor, folder } = room;
+    const found = await findRedis().catch((error: unknown) => {
+      if (error instanceof ToolError) return error.message;
+      throw error;
+    });
+    if (typeof found === "string") return found;
+    const redis = await startRedisPart({
+      supervisor,
+      path: found.path,
+      folder: join(folder, "redis"),
+      log: join(folder, "redis.log"),
+    });
     try {
-      return await withDeployment({ limiter: redis.url }, (deployment) => {
+      return await withDeployment(room, { limiter: redis.url }, (deployment) => {
         const call = { ...STYLES, headers: bearer(deployment.serverKey) };
-        return againstBare({ ...readRedis, target: TARGETS.readRedis }, settings, deployment, call, 200, redis.pid);
+        return againstBare({ ...readRedis, target: TARGETS.readRedis }, settings, room, deployment, call, 200);
       });
     } finally {
-      await redis.end();
+      await redis.part.kill();
     }
   },
 };
@@ -99,36 +113,43 @@ const readRedis: Bench = {
 const shed: Bench = {
   name: "shed",
   what: "a call over the global cap (b2b_overloaded) against bare Fastify",
-  run: (settings) =>
-    withDeployment({}, async (deployment) => {
+  run: (settings, room) =>
+    withDeployment(room, {}, async (deployment) => {
       await deployment.patch({ global_in_flight: 0 });
       const call = { ...STYLES, headers: bearer(deployment.serverKey) };
-      return againstBare({ ...shed, target: TARGETS.shed }, settings, deployment, call, 429);
+      return againstBare({ ...shed, target: TARGETS.shed }, settings, room, deployment, call, 429);
     }),
 };
 
 const unauthenticated: Bench = {
   name: "unauthenticated",
   what: "a credential that is none (401) against bare Fastify",
-  run: (settings) =>
-    withDeployment({}, (deployment) => {
+  run: (settings, room) =>
+    withDeployment(room, {}, (deployment) => {
       const call = { ...STYLES, headers: bearer("garbage") };
-      return againstBare({ ...unauthenticated, target: TARGETS.unauthenticated }, settings, deployment, call, 401);
+      return againstBare(
+        { ...unauthenticated, target: TARGETS.unauthenticated },
+        settings,
+        room,
+        deployment,
+        call,
+        401,
+      );
     }),
 };
 
 const mint: Bench = {
   name: "mint",
   what: "POST /sdk/sessions (chat, limiter asked) against bare Fastify with the same JSON in and out",
-  run: (settings) =>
-    withDeployment({}, (deployment) => {
+  run: (settings, room) =>
+    withDeployment(room, {}, (deployment) => {
       const headers = {
         ...bearer(deployment.publishableKey),
         origin: ORIGIN,
         "content-type": "application/json",
       };
       const call: RouteCall = { method: "POST", path: "/sdk/sessions", headers, body: '{"product":"chat"}' };
-      return againstBare({ ...mint, target: null }, settings, deployment, call, 200);
+      return againstBare({ ...mint, target: null }, settings, room, deployment, call, 200);
     }),
 };
 

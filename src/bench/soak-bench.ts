@@ -2,12 +2,10 @@
  * Memory over many calls: a process that forgets what it need not keep stops growing. Charges go to SQLite, so what the
  * ledger keeps by design (this month and the last) lies on disk and not in the limiter's memory.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { median } from "../history/statistics.ts";
-import type { Bench, Settings } from "./bench.ts";
-import { type Child, startChild } from "./child-process.ts";
+import type { Bench, BenchRoom, Settings } from "./bench.ts";
+import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, compare, type Row } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
 import type { Load, LoadResult } from "./load-process.ts";
@@ -36,10 +34,11 @@ const callsOf = (deployment: Deployment): Omit<Load, "connections" | "durationS"
 /** Every kind of call in turn, until there were enough; a sample of every process after each round. */
 const sampleMemory = async (
   deployment: Deployment,
-  processes: Record<string, Child>,
+  processes: Record<string, BenchChild>,
+  { supervisor }: BenchRoom,
   { soakCalls, connections, blockS }: Settings,
 ): Promise<{ samples: Sample[]; doubts: string[] }> => {
-  const loader = await startChild("load-process.ts", null);
+  const loader = await startBenchChild(supervisor, "load-process.ts", null);
   const samples: Sample[] = [];
   let failed = 0;
   try {
@@ -66,13 +65,13 @@ export const soak: Bench = {
   name: "soak",
   what: "resident memory at the end of the calls against that at their middle, half of them charged",
   isLong: true,
-  run: async (settings) => {
-    const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
-    const deployment = await startDeployment({ limiter: `sqlite:${join(folder, "limiter.db")}` });
+  run: async (settings, room) => {
+    const store = `sqlite:${join(room.folder, "limiter.db")}`;
+    const deployment = await startDeployment(room.supervisor, { limiter: store });
     const { api, keys, limiter } = deployment;
     const processes = { api, keys, ...(limiter === undefined ? {} : { limiter }) };
     try {
-      const { samples, doubts } = await sampleMemory(deployment, processes, settings);
+      const { samples, doubts } = await sampleMemory(deployment, processes, room, settings);
       const last = samples.at(-1)?.calls ?? 0;
       const within = (from: number, to: number, name: string): number =>
         median(
@@ -89,7 +88,6 @@ export const soak: Bench = {
       });
     } finally {
       await deployment.end();
-      rmSync(folder, { recursive: true, force: true });
     }
   },
 };

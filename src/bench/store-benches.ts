@@ -1,6 +1,6 @@
 /** What runs without a network: ledger appends, and the decisions of the core alone. */
 import type { Bench } from "./bench.ts";
-import { type Child, startChild } from "./child-process.ts";
+import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, compare, inTurn, type Row } from "./comparison.ts";
 import type { DecisionQuestion } from "./decisions-process.ts";
 import { watchHost } from "./host-watch.ts";
@@ -12,18 +12,18 @@ const BATCH = 64;
 const DECISIONS_PER_S = 1_000_000;
 const DECISION_NAMES = ["runtime-server", "runtime-session", "exchange-chat", "exchange-tile", "shed"] as const;
 
-const rateOf = async (child: Child, question: unknown): Promise<Block> => {
-  const disturbed = await watchHost();
+const rateOf = async (child: BenchChild, question: unknown): Promise<Block> => {
+  const disturbed = watchHost();
   const value = (await child.ask(question)) as number;
-  return { value, cpuUsEach: null, doubts: [], disturbances: await disturbed() };
+  return { value, cpuUsEach: null, doubts: [], disturbances: disturbed() };
 };
 
 const ledger: Bench = {
   name: "ledger",
   what: `charges a second in batches of ${BATCH}: the limiter's SQLite store against plain inserts of the same rows`,
-  run: async (settings) => {
-    const store = await startChild("ledger-process.ts", "store");
-    const bare = await startChild("ledger-process.ts", "bare");
+  run: async (settings, { supervisor }) => {
+    const store = await startBenchChild(supervisor, "ledger-process.ts", "store");
+    const bare = await startBenchChild(supervisor, "ledger-process.ts", "bare");
     try {
       const question = (durationS: number): LedgerQuestion => ({ durationMs: durationS * 1_000, batch: BATCH });
       const pairs = await inTurn(
@@ -41,8 +41,8 @@ const ledger: Bench = {
 const core: Bench = {
   name: "core",
   what: `decisions a second of the core alone, over ${DECISIONS_PER_S}`,
-  run: async ({ rounds, blockS }) => {
-    const child = await startChild("decisions-process.ts", null);
+  run: async ({ rounds, blockS }, { supervisor }) => {
+    const child = await startBenchChild(supervisor, "decisions-process.ts", null);
     const wanted: Block = { value: DECISIONS_PER_S, cpuUsEach: null, doubts: [], disturbances: [] };
     try {
       const blocks = new Map<string, Block[]>(DECISION_NAMES.map((name) => [name, []]));

@@ -3,9 +3,9 @@ import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
 import type { RoleOptions } from "../platform/start-role.ts";
 import type { BareOptions } from "./bare-process.ts";
-import type { Bench, Settings } from "./bench.ts";
-import { type Child, startChild } from "./child-process.ts";
-import { type Block, CLIENT_SATURATED, compare, inTurn, type Pair, perCpuSecond, type Row } from "./comparison.ts";
+import type { Bench, BenchRoom, Settings } from "./bench.ts";
+import { type BenchChild, startBenchChild } from "./child-process.ts";
+import { type Block, CLIENT_SATURATED, compare, inTurn, perCpuSecond, type Row } from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
 import { watchHost } from "./host-watch.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
@@ -22,15 +22,19 @@ const SETTLE_MS = 1_500;
 const PACE = { flowing: { tokens: 100, serviceMs: 2_000 }, held: { tokens: 20, serviceMs: 300_000 } };
 
 type Pace = { tokens: number; serviceMs: number };
-type Side = { server: Child; url: string; headers: Record<string, string>; end(): Promise<void> };
+type Side = { server: BenchChild; url: string; headers: Record<string, string>; end(): Promise<void> };
 
 const apiOptions = ({ tokens, serviceMs }: Pace): RoleOptions => ({
   inference: { slots: 1_000_000, tokens, serviceMs },
   streamLimits: { keepAliveMs: 600_000 },
 });
 
-const startOurs = async (pace: Pace, nodeArguments: string[] = []): Promise<Side> => {
-  const deployment = await startDeployment({ api: apiOptions(pace), nodeArguments });
+const startOurs = async (
+  { supervisor }: BenchRoom,
+  pace: Pace,
+  nodeArguments: readonly string[] = [],
+): Promise<Side> => {
+  const deployment = await startDeployment(supervisor, { api: apiOptions(pace), nodeArguments });
   return {
     server: deployment.api,
     url: deployment.url + PATH,
@@ -40,8 +44,8 @@ const startOurs = async (pace: Pace, nodeArguments: string[] = []): Promise<Side
 };
 
 /** The frames that the platform says, taken from one quick stream of it. */
-const framesOf = async (tokens: number): Promise<string[]> => {
-  const { url, headers, end } = await startOurs({ tokens, serviceMs: 10 });
+const framesOf = async (room: BenchRoom, tokens: number): Promise<string[]> => {
+  const { url, headers, end } = await startOurs(room, { tokens, serviceMs: 10 });
   try {
     const answer = await request(url, { method: "POST", headers, body: BODY });
     const frames = (await answer.body.text()).split(/(?<=\n\n)/);
@@ -52,10 +56,15 @@ const framesOf = async (tokens: number): Promise<string[]> => {
   }
 };
 
-const startBare = async (frames: string[], durationMs: number, nodeArguments: string[] = []): Promise<Side> => {
+const startBare = async (
+  { supervisor }: BenchRoom,
+  frames: string[],
+  durationMs: number,
+  nodeArguments: readonly string[] = [],
+): Promise<Side> => {
   const headers = ["Content-Type", "text/event-stream", "Cache-Control", "no-store", "X-Accel-Buffering", "no"];
   const options: BareOptions = { kind: "streams", headers, frames, durationMs };
-  const server = await startChild("bare-process.ts", options, { nodeArguments });
+  const server = await startBenchChild(supervisor, "bare-process.ts", options, nodeArguments);
   const { url } = server.made as { url: string };
   return { server, url: url + PATH, headers: { "content-type": "application/json" }, end: server.end };
 };
@@ -69,15 +78,15 @@ const opening = ({ url, headers }: Side, streams: number, rampMs: number): Strea
   rampMs,
 });
 
-const countEvents = async (client: Child, side: Side, durationMs: number): Promise<Block> => {
+const countEvents = async (client: BenchChild, side: Side, durationMs: number): Promise<Block> => {
   const opened = (await client.ask(opening(side, STREAMS, RAMP_MS))) as StreamsOpened;
-  const disturbed = await watchHost();
+  const disturbed = watchHost();
   const before = await side.server.usage();
   const beganMs = performance.now();
   const counted = (await client.ask({ do: "count", durationMs } satisfies StreamQuestion)) as StreamCount;
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await side.server.usage()).cpuUs - before.cpuUs;
-  const disturbances = await disturbed();
+  const disturbances = disturbed();
   const doubts: string[] = [];
   await client.ask({ do: "close" } satisfies StreamQuestion);
   if (opened.begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
@@ -90,11 +99,11 @@ const countEvents = async (client: Child, side: Side, durationMs: number): Promi
   };
 };
 
-const eventsPerSecond = async (settings: Settings): Promise<Row[]> => {
-  const frames = await framesOf(PACE.flowing.tokens);
-  const ours = await startOurs(PACE.flowing);
-  const bare = await startBare(frames, PACE.flowing.serviceMs);
-  const client = await startChild("stream-client-process.ts", null);
+const eventsPerSecond = async (settings: Settings, room: BenchRoom): Promise<Row[]> => {
+  const frames = await framesOf(room, PACE.flowing.tokens);
+  const ours = await startOurs(room, PACE.flowing);
+  const bare = await startBare(room, frames, PACE.flowing.serviceMs);
+  const client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
   try {
     const pairs = await inTurn(
       settings,
@@ -112,7 +121,7 @@ const eventsPerSecond = async (settings: Settings): Promise<Row[]> => {
 };
 
 /** Bytes of resident memory that each open stream adds, in a server of its own that has seen streams before. */
-const weighStream = async (client: Child, start: () => Promise<Side>): Promise<Block> => {
+const weighStream = async (client: BenchChild, start: () => Promise<Side>): Promise<Block> => {
   const side = await start();
   try {
     const weigh = async (): Promise<number> => {
@@ -132,17 +141,17 @@ const weighStream = async (client: Child, start: () => Promise<Side>): Promise<B
   }
 };
 
-const memoryPerStream = async ({ rounds }: Settings): Promise<Row[]> => {
+const memoryPerStream = async ({ rounds, blockS }: Settings, room: BenchRoom): Promise<Row[]> => {
   const { tokens, serviceMs } = PACE.held;
-  const frames = await framesOf(tokens);
-  const client = await startChild("stream-client-process.ts", null);
+  const frames = await framesOf(room, tokens);
+  const client = await startBenchChild(room.supervisor, "stream-client-process.ts", null);
   const withGc = ["--expose-gc"];
   try {
-    const pairs: Pair[] = [];
-    for (let round = 0; round < Math.ceil(rounds / 3); round += 1) {
-      const against = await weighStream(client, () => startBare(frames, serviceMs, withGc));
-      pairs.push({ against, ours: await weighStream(client, () => startOurs(PACE.held, withGc)) });
-    }
+    const pairs = await inTurn(
+      { rounds: Math.ceil(rounds / 3), blockS, warmS: 0 },
+      () => weighStream(client, () => startOurs(room, PACE.held, withGc)),
+      () => weighStream(client, () => startBare(room, frames, serviceMs, withGc)),
+    );
     return [compare({ ...memory, unit: "KiB/stream", target: { atMost: 1.3 } }, pairs)];
   } finally {
     await client.end();

@@ -20,8 +20,8 @@ test("a row whose rounds lie too far apart says so, and by how much", () => {
   const about = { name: "read", what: "", unit: "calls/s", target: { atLeast: 0.5 } };
   const pairs = [80, 100, 140].map((value) => ({ ours: block(value), against: block(100) }));
   const lines = tableOf([compare(about, pairs)], []).split("\n");
-  expect(lines[1]).toMatch(/1\.00 +0\.80 +1\.40 .* WIDE$/);
-  expect(lines[2]).toBe("  spread too wide: the rounds lie 60 % of the ratio apart, more than a fifth");
+  expect(lines[1]).toMatch(/1\.03 +0\.80 +1\.40 .* WIDE$/);
+  expect(lines[2]).toBe("  spread too wide: the rounds lie 58 % of the ratio apart, more than a fifth");
 });
 
 test("figures keep three digits that mean something", () => {

@@ -43,6 +43,6 @@ export const tableOf = (rows: readonly Row[], skipped: readonly { name: string; 
     line(HEAD),
     ...rows.flatMap(rowText),
     ...skipped.map(({ name, reason }) => `${name.padEnd(COLUMNS[0])} SKIPPED: ${reason}`),
-    "ratio: ours over against, median of the rounds. by CPU: for a second of the",
+    "ratio: ours over against, typical of the rounds. by CPU: for a second of the",
     "server's CPU time, which stands also where the client was the bottleneck.",
   ].join("\n");

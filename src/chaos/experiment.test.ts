@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { SideEffects } from "../supervision/undo.ts";
-import { makeFault } from "./catalogue.ts";
 import { type ExperimentPlan, type ExperimentSteps, runExperiment } from "./experiment.ts";
+import { makeFault } from "./faults/catalogue.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import { linkSteps, undoOf } from "./link-steps.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";

@@ -45,7 +45,7 @@ type Surroundings = {
   /** The run's clock, microseconds. */
   nowUs: () => number;
   journal: SideEffects;
-  /** Told to stop: the fault is healed at once, and recovery is not waited for. */
+  /** Asked to stop: the fault is healed at once, and recovery is not waited for. */
   signal?: AbortSignal;
   /** Has the heal run at the end of the run should it not be reached here. Returns the function that forgets it. */
   keepUndo?: (name: string, undo: () => Promise<void>) => () => void;

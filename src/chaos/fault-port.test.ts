@@ -2,9 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { makeFault } from "./catalogue.ts";
 import { commandSteps, type FaultCommands } from "./command-steps.ts";
 import { faultPortSuite, type PortUnderTest } from "./fault-port.fixture.ts";
+import { makeFault } from "./faults/catalogue.ts";
 import { httpProbe } from "./link-probe.ts";
 import { linkSteps } from "./link-steps.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
@@ -22,7 +22,9 @@ describe.skipIf(path === null)("over toxiproxy", { timeout: 60_000 }, () => {
     upstream = await startUpstream();
     server = await startForTests(path as string);
     ({ listen } = await server.toxiproxy.createProxy({
-      ...{ name: "limiter", listen: "127.0.0.1:0", upstream: upstream.address },
+      name: "limiter",
+      listen: "127.0.0.1:0",
+      upstream: upstream.address,
     }));
     await server.toxiproxy.createProxy({ name: "a-stranger", listen: "127.0.0.1:0", upstream: upstream.address });
     await server.toxiproxy.proxy("a-stranger").setEnabled(false);

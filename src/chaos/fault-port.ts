@@ -4,7 +4,7 @@
  */
 
 /** `unknown`: there is nobody to ask. */
-export type FaultStatus = "in" | "out" | "unknown";
+type FaultStatus = "in" | "out" | "unknown";
 
 export type FaultPort = {
   /** Throws when it could not be put in, also when something else is in already. */

@@ -1,7 +1,7 @@
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
-import { FAULTS, makeFault } from "./catalogue.ts";
+import { FAULTS, makeFault } from "./faults/catalogue.ts";
 import { httpProbe, type LinkSeen, observeLink } from "./link-probe.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { makeFault } from "./catalogue.ts";
+import { makeFault } from "./faults/catalogue.ts";
 import { watchLink } from "./link-watch.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
 

@@ -1,6 +1,6 @@
 /** Healing on a toxiproxy that others use too: what we did is taken back, what they did stays. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeFault } from "./catalogue.ts";
+import { makeFault } from "./faults/catalogue.ts";
 import { heal } from "./healing.ts";
 import { takeBackProxy } from "./take-back-proxy.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";

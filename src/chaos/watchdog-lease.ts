@@ -10,13 +10,13 @@ import { pause } from "../supervision/waiting.ts";
 /** A proxy, or a fault of the target file's `faults`. `disables`: the proxy has to be enabled again. */
 export type Held = { proxy: string; disables: boolean } | { fault: string };
 
-export type LeaseState = {
+type LeaseState = {
   holder: string;
   holds: readonly Held[];
   sinceBeatMs: number;
 };
 
-export type LeaseKeeping = {
+type LeaseKeeping = {
   /** Heals one thing; throws a sentence while it is not whole. */
   healOne(held: Held): Promise<string>;
   /** Why something cannot be held here; `null` where it can. */
@@ -65,14 +65,14 @@ export const createWatchdogLease = ({
   const healAll = async (holds: readonly Held[]): Promise<void> => {
     await Promise.all(
       holds.map(async (held) => {
-        for (let told = ""; ; ) {
+        for (let said = ""; ; ) {
           try {
             say(`healed ${nameOf(held)}: ${await healOne(held)}`);
             return;
           } catch (error) {
             const { message } = error as Error;
-            if (message !== told) say(`${nameOf(held)} is not healed yet: ${message}`);
-            told = message;
+            if (message !== said) say(`${nameOf(held)} is not healed yet: ${message}`);
+            said = message;
             await pause(TRY_AGAIN_MS);
           }
         }

@@ -7,7 +7,7 @@ import { request } from "undici";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
-import { makeFault } from "./catalogue.ts";
+import { makeFault } from "./faults/catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
 import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "./watchdog-client.ts";
@@ -42,7 +42,8 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
   beforeEach(async () => {
     said = [];
     const target: Target = {
-      ...{ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1" },
+      schema: "floodgate/target@1",
+      base_url: "http://127.0.0.1:1/v1",
       toxiproxy: { api_url: server.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       faults: { "limiter.stopped": { inject: ["false"], heal: [`echo healed >> ${join(folder, "log")}`] } },
     };
@@ -107,7 +108,8 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     const { met } = await waitUntil(isWhole, { forMs: HEALED_MS, pollMs: 50 });
     expect(met, said.join("\n")).toBe(true);
     await waitUntil(async () => said.some((text) => text.includes("healed faults.limiter.stopped")), {
-      ...{ forMs: HEALED_MS, pollMs: 50 },
+      forMs: HEALED_MS,
+      pollMs: 50,
     });
     expect(readFileSync(join(folder, "log"), "utf8")).toBe("healed\n");
     await waitUntil(async () => watch.lost() !== null, { forMs: HEALED_MS, pollMs: 50 });

@@ -1,21 +1,13 @@
 /** `dev mutants` as a user runs it: a process, its output, its exit code. */
-import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { runCommand } from "./command.fixture.ts";
 
-const ENTRY = fileURLToPath(new URL("./floodgate.mjs", import.meta.url));
-
-const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
-  new Promise((resolve) => {
-    execFile(process.execPath, [ENTRY, "dev", "mutants", ...args], (error, stdout, stderr) =>
-      resolve({ code: error === null ? 0 : (error.code as number), stdout, stderr }),
-    );
-  });
+const run = (...args: string[]) => runCommand(["dev", "mutants", ...args]);
 
 describe("dev mutants", () => {
   test("tells as JSON who must kill, who did, and that the healthy platform was acquitted, and exits 0", async () => {
-    const { code, stdout } = await run("forgets-the-new-month", "slows-the-tail", "--columns", "load", "--json");
-    const { exit_code, columns, rows, trials } = JSON.parse(stdout);
+    const { code, out } = await run("forgets-the-new-month", "slows-the-tail", "--columns", "load", "--json");
+    const { exit_code, columns, rows, trials } = JSON.parse(out);
     expect({ code, exit_code, columns }).toEqual({ code: 0, exit_code: 0, columns: ["load"] });
     expect(trials.map(({ mutant, stage, verdict }: Record<string, string>) => [mutant, stage, verdict])).toEqual([
       ["nobody", "answers", "acquitted"],
@@ -35,17 +27,17 @@ describe("dev mutants", () => {
   });
 
   test("prints the matrix of mutant and judge, and below it who must kill and who did", async () => {
-    const { code, stdout, stderr } = await run("forgets-the-new-month", "--columns", "verify", "load");
-    expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/^MUTANT +verify +load\nnobody +clean +clean\nforgets-the-new-month +(seen|no) +KILLED\n/);
-    expect(stdout).toContain("  must: load/month-edge: admits-what-is-allowed\n");
-    expect(stdout).toContain("  did:  load/month-edge: admits-what-is-allowed*\n");
-    expect(stderr).toContain("1 of 1 mutants killed by everybody who must; 0 missed");
+    const { code, out, err } = await run("forgets-the-new-month", "--columns", "verify", "load");
+    expect(code, err).toBe(0);
+    expect(out).toMatch(/^MUTANT +verify +load\nnobody +clean +clean\nforgets-the-new-month +(seen|no) +KILLED\n/);
+    expect(out).toContain("  must: load/month-edge: admits-what-is-allowed\n");
+    expect(out).toContain("  did:  load/month-edge: admits-what-is-allowed*\n");
+    expect(err).toContain("1 of 1 mutants killed by everybody who must; 0 missed");
   });
 
   test("says of every mutant what it does and who must catch it", async () => {
-    const { stdout } = await run("--list");
-    expect(stdout).toMatch(/admits-one-too-many {2}on edge-of-quota, by admits-at-most-the-allowance\n {4}\S/);
+    const { out } = await run("--list");
+    expect(out).toMatch(/admits-one-too-many {2}on edge-of-quota, by admits-at-most-the-allowance\n {4}\S/);
   });
 
   test.each([
@@ -53,8 +45,8 @@ describe("dev mutants", () => {
     [["--stage", "opera"], "no stage is called opera"],
     [["--columns", "opera"], "no column is called opera"],
   ])("%s is a mistake of the user: a sentence and exit 2", async (args, sentence) => {
-    const { code, stderr } = await run(...args);
-    expect(stderr).toContain(sentence);
+    const { code, err } = await run(...args);
+    expect(err).toContain(sentence);
     expect(code).toBe(2);
   });
 });

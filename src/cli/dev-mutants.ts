@@ -77,7 +77,7 @@ const narrate = (of: number, quiet: boolean): Narration => {
       if (trial.column === "properties") lawful.add(trial.mutant);
       now = `, last ${trial.mutant} on ${trial.stage}`;
       if (!isRight(trial)) {
-        say(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.told.join("\n    ")}\n`);
+        say(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.reasons.join("\n    ")}\n`);
       }
       if (isTerminal) say(`  … ${done} of about ${of}${now}`.slice(0, 79));
     },

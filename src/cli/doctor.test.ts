@@ -1,14 +1,13 @@
 /** `init` and `doctor` as a user types them: a process each, against a stub on a real socket. */
-import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { checkTarget } from "../target/target-file.ts";
+import { runCommand } from "./command.fixture.ts";
 import { findingsText, wrapped } from "./findings-text.ts";
 
-const ENTRY = new URL("./floodgate.mjs", import.meta.url).pathname;
 const SERVER_KEY = "svc_sk_live_0123456789abcdefghij";
 
 let folder: string;
@@ -34,8 +33,6 @@ beforeAll(async () => {
 });
 afterAll(() => stub.close());
 
-type Ran = { code: number | null; out: string; err: string };
-
 const tools: Record<string, string> = {};
 const toolFolder = mkdtempSync(join(tmpdir(), "floodgate-doctor-tools-"));
 beforeAll(() => {
@@ -48,19 +45,11 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(toolFolder, { recursive: true }));
 
-const run = (args: string[], env: Record<string, string> = {}): Promise<Ran> =>
-  new Promise((resolve) => {
-    // Tools are looked for by tools-here.test.ts; here they are always there, built or not.
-    const unset = { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "", ...tools };
-    const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, ...unset, ...env }, cwd: folder });
-    let [out, err] = ["", ""];
-    child.stdout.on("data", (text) => {
-      out += text;
-    });
-    child.stderr.on("data", (text) => {
-      err += text;
-    });
-    child.on("close", (code) => resolve({ code, out, err }));
+/** Tools are looked for by tools-here.test.ts; here they are always there, built or not. */
+const run = (args: string[], env: Record<string, string> = {}) =>
+  runCommand(args, {
+    env: { FLOODGATE_SERVER_KEY: "", FLOODGATE_PUBLISHABLE_KEY: "", ...tools, ...env },
+    cwd: folder,
   });
 
 const tooLong = (text: string): string[] =>

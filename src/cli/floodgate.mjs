@@ -22,7 +22,7 @@ if (major > 22 || (major === 22 && minor >= 18)) {
     );
     process.exit(2);
   }
-  // The channel tells the child when this process is gone, even by kill -9.
+  // The channel shows the child when this process is gone, even by kill -9.
   const child = spawn(pinned, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: ["inherit", "inherit", "inherit", "ipc"],
   });

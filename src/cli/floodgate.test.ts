@@ -1,28 +1,13 @@
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { runCommand } from "./command.fixture.ts";
 
-const ENTRY = new URL("./floodgate.mjs", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "floodgate-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const run = (
-  args: string[],
-  env: Record<string, string> = {},
-): Promise<{ code: number | null; out: string; err: string }> =>
-  new Promise((resolve) => {
-    const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, ...env }, stdio: "pipe" });
-    let [out, err] = ["", ""];
-    child.stdout.on("data", (text) => {
-      out += text;
-    });
-    child.stderr.on("data", (text) => {
-      err += text;
-    });
-    child.on("close", (code) => resolve({ code, out, err }));
-  });
+const run = (args: string[], env: Record<string, string> = {}) => runCommand(args, { env });
 
 describe("the command line", () => {
   test.each<[string, string[], number, RegExp]>([

@@ -1,12 +1,10 @@
 /** What `gate` says to a user's mistakes and to a dry run, as a child process: nothing is sent in any of them. */
-import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
+import { runCommand } from "./command.fixture.ts";
 
-const ENTRY = fileURLToPath(new URL("./floodgate.mjs", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -23,33 +21,24 @@ const LIMITS = { limits: { slots: 16, service_ms: 200, global_in_flight: 16, org
 const base = target("base", 1, LIMITS);
 const head = target("head", 2);
 
-const gate = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
-  new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      ["--disable-warning=ExperimentalWarning", ENTRY, "gate", ...args],
-      (error, stdout, stderr) => {
-        resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr });
-      },
-    );
-  });
+const gate = (...args: string[]) => runCommand(["gate", ...args]);
 
 describe("gate", { concurrent: true }, () => {
   test("shows what it would send, and sends nothing", async () => {
-    const { code, stdout } = await gate("--base", base, "--head", head, "--dry-run");
+    const { code, out } = await gate("--base", base, "--head", head, "--dry-run");
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^Nothing was sent to http:\/\/127\.0\.0\.1:1\/v1 or http:\/\/127\.0\.0\.1:2\/v1\./);
-    expect(stdout).toMatch(/Blocks at 56\.0 and 160\.0 calls\/s: the base's capacity is 80\.0 calls\/s/);
-    for (const line of stdout.trim().split("\n").slice(1)) expect(line.length).toBeLessThanOrEqual(80);
-    const probed = JSON.parse((await gate("--base", head, "--head", base, "--dry-run", "--json")).stdout);
+    expect(out).toMatch(/^Nothing was sent to http:\/\/127\.0\.0\.1:1\/v1 or http:\/\/127\.0\.0\.1:2\/v1\./);
+    expect(out).toMatch(/Blocks at 56\.0 and 160\.0 calls\/s: the base's capacity is 80\.0 calls\/s/);
+    for (const line of out.trim().split("\n").slice(1)) expect(line.length).toBeLessThanOrEqual(80);
+    const probed = JSON.parse((await gate("--base", head, "--head", base, "--dry-run", "--json")).out);
     expect(probed).toMatchObject({ capacity_per_s: null, load: null, pairs: 12, pairs_at_most: 30, lacks: [] });
   });
 
   test("refuses a host that is not loopback and not owned", async () => {
     const foreign = target("foreign", 1, { base_url: "https://maps.example/v1" });
-    const { code, stderr } = await gate("--base", base, "--head", foreign);
+    const { code, err } = await gate("--base", base, "--head", foreign);
     expect(code).toBe(5);
-    expect(stderr).toContain("head: base_url is on maps.example, which is not loopback");
+    expect(err).toContain("head: base_url is on maps.example, which is not loopback");
   });
 
   test.each([
@@ -63,9 +52,9 @@ describe("gate", { concurrent: true }, () => {
     [["--save-baseline", "x", "--run", folder], /needs --run DIR… and --reason TEXT/],
     [["--base", base, "--head", head, "--before", folder], /not both/],
   ])("answers the mistake %j with a sentence", async (args, sentence) => {
-    const { code, stderr } = await gate(...args);
-    expect(stderr).toMatch(sentence);
-    expect(stderr).not.toMatch(/\n\s+at /);
+    const { code, err } = await gate(...args);
+    expect(err).toMatch(sentence);
+    expect(err).not.toMatch(/\n\s+at /);
     expect(code).toBe(2);
   });
 });

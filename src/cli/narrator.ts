@@ -1,5 +1,5 @@
 /**
- * Tells people what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of
+ * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of
  * life in between: on a terminal a line that is written over, elsewhere a line every 30 s.
  */
 import type { RunEvents } from "../run/run-context.ts";

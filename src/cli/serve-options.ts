@@ -1,6 +1,8 @@
 /** The options of `floodgate serve`, and what they mean for a role of the platform. */
+
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { definedFields } from "../platform/defined-fields.ts";
 import { ROLES, type Role, type RoleOptions } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { CommandError } from "./command-error.ts";
@@ -169,10 +171,6 @@ const tlsOf = ({ tlsCert, tlsKey }: ServeOptions): Pick<RoleOptions, "tls"> => {
 
 const DEFAULT_SLOTS = 64;
 
-/** What is absent is left to the platform. */
-const given = <T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
-
 /** What adapts needs room to find its limit in: a queue that nobody may join shows nothing. */
 const ADAPTIVE_ROOM = 8;
 
@@ -202,7 +200,7 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
       seed: options.seed,
       changes: options.capacityChange ?? [],
     },
-    ...given({
+    ...definedFields({
       controlPort,
       controlHost,
       controlToken,
@@ -215,7 +213,7 @@ export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
       adminSecret,
       upstreams: options.upstream,
     }),
-    ...given({
+    ...definedFields({
       rateLimit: options.rateLimit === "off" ? null : options.rateLimit,
       designCap: options.designCap,
       sessionLifetimeS: options.sessionLifetime,

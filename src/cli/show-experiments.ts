@@ -1,5 +1,5 @@
 /** `chaos --list`: what there is to break, and what must hold. Nothing is sent. */
-import { makeFault } from "../chaos/catalogue.ts";
+
 import {
   type Breakage,
   type BrokenPart,
@@ -8,6 +8,7 @@ import {
   type ProcessFaultName,
   type StoreErrorName,
 } from "../chaos/experiments/experiment-entry.ts";
+import { makeFault } from "../chaos/faults/catalogue.ts";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { linkBudgetMs } from "../run/disturbances/link-breaker.ts";
 import { experimentsFor } from "../run/experiments/chosen.ts";

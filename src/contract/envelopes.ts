@@ -44,9 +44,10 @@ for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS
 }
 
 // A map and not the object itself, which would also know `constructor` and `toString`.
-const LEGACY = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
+export const SUBCODE_OF_OLDER_NAME = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 
-const parse = (text: string): unknown => {
+/** `undefined` for what is no JSON. */
+export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch {
@@ -54,10 +55,10 @@ const parse = (text: string): unknown => {
   }
 };
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
+export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
+export const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
   if (text.trim() === "") return "none";
   if (!isObject(body)) return "other";
   const detail = "detail" in body;
@@ -71,7 +72,7 @@ const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
  * wrong envelope); an answer that no part of the contract could have written becomes `edge NNN`.
  */
 export const readAnswer = (status: number, text: string): AnswerRead => {
-  const body = parse(text);
+  const body = parseJson(text);
   const envelope = envelopeSeen(body, text);
   const fields = isObject(body) ? body : {};
   const said =
@@ -87,7 +88,7 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     return "error" in fields ? read(ERROR_IN_BODY, null) : read(`${status}`, null);
   }
   if (said !== null) {
-    const subcode = LEGACY.get(said) ?? said;
+    const subcode = SUBCODE_OF_OLDER_NAME.get(said) ?? said;
     if (KNOWN.has(`${status} ${subcode}`)) return read(`${status} ${subcode}`, subcode);
     // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
     if (status === 422) return read("422 malformed_body", "malformed_body");

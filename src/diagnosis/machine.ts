@@ -2,10 +2,10 @@
  * What this machine can measure, read and not tried out: no load is made here. A figure that the system does not give is
  * said to be unknown.
  */
-import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { availableParallelism, cpus, loadavg, tmpdir } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import { readProc } from "../supervision/proc-files.ts";
 import { type Finding, finding, type Section } from "./finding.ts";
 
 const WATCH_MS = 1_000;
@@ -18,14 +18,6 @@ const DESCRIPTORS_MIN = 8_192;
 /** What Node asks for when it listens; the kernel cuts it to somaxconn. */
 const BACKLOG = 511;
 const DISK_FREE_MIN_BYTES = 2 * 2 ** 30;
-
-const read = (path: string): string | null => {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return null;
-  }
-};
 
 const unknown = (name: string): Finding => finding("info", name, "unknown: this system does not say it");
 
@@ -70,9 +62,9 @@ export const readMachine = async (folders: readonly string[]): Promise<MachineRe
     cpu: cpus()[0]?.model ?? "unknown",
     load1,
     lagMs: await idleLag(),
-    portRange: read("/proc/sys/net/ipv4/ip_local_port_range"),
-    limits: read("/proc/self/limits"),
-    somaxconn: read("/proc/sys/net/core/somaxconn"),
+    portRange: readProc("/proc/sys/net/ipv4/ip_local_port_range"),
+    limits: readProc("/proc/self/limits"),
+    somaxconn: readProc("/proc/sys/net/core/somaxconn"),
     disk: await Promise.all(folders.map(async (folder) => ({ folder, freeBytes: await freeBytes(folder) }))),
   };
 };

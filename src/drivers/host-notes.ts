@@ -2,21 +2,14 @@
  * What the machine did while we measured. It taints claims about time, and only those: they become inconclusive, with
  * these figures as the reason (design.md section 2, "Open loop, intended time"; the rules: history/time-doubts.ts).
  */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
 import { cpuTimeMs, machineTime } from "../supervision/cpu-time.ts";
+import { readProc } from "../supervision/proc-files.ts";
 
 export type HostNotes = HostFacts;
-
-const read = (path: string): string | null => {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return null;
-  }
-};
 
 /** Counters of `TcpExt` by name, from the two-line table of /proc/net/netstat. */
 export const parseNetstat = (text: string): Record<string, number> => {
@@ -37,7 +30,7 @@ export const parsePortsShare = (sockstat: string, range: string): number | null 
   return (Number(inUse) + Number(waiting)) / (Number(last) - Number(first) + 1);
 };
 
-/** How many files a process has open: told as the folder's size since Linux 6.2, before that counted one by one. */
+/** How many files a process has open: the folder's size since Linux 6.2, before that counted one by one. */
 const openFiles = (pid: number | "self"): number | null => {
   try {
     return statSync(`/proc/${pid}/fd`).size || readdirSync(`/proc/${pid}/fd`).length;
@@ -48,13 +41,13 @@ const openFiles = (pid: number | "self"): number | null => {
 
 /** Share of the files that a process has open, of those that it may. */
 const descriptorsShare = (pid: number | "self"): number | null => {
-  const [, soft] = /^Max open files\s+(\d+)/m.exec(read(`/proc/${pid}/limits`) ?? "") ?? [];
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(readProc(`/proc/${pid}/limits`) ?? "") ?? [];
   const open = openFiles(pid);
   return soft === undefined || open === null ? null : open / Number(soft);
 };
 
 const portsShare = (): number | null =>
-  parsePortsShare(read("/proc/net/sockstat") ?? "", read("/proc/sys/net/ipv4/ip_local_port_range") ?? "");
+  parsePortsShare(readProc("/proc/net/sockstat") ?? "", readProc("/proc/sys/net/ipv4/ip_local_port_range") ?? "");
 
 const larger = (a: number | null, b: number | null): number | null =>
   a === null ? b : b === null ? a : Math.max(a, b);
@@ -97,8 +90,8 @@ export const parseThrottledUs = (text: string): number | null => {
 };
 
 const snapshot = () => ({
-  throttledUs: parseThrottledUs(read("/sys/fs/cgroup/cpu.stat") ?? ""),
-  net: parseNetstat(read("/proc/net/netstat") ?? ""),
+  throttledUs: parseThrottledUs(readProc("/sys/fs/cgroup/cpu.stat") ?? ""),
+  net: parseNetstat(readProc("/proc/net/netstat") ?? ""),
   machine: machineTime(),
   cpu: process.cpuUsage(),
   atMs: performance.now(),

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, type TestContext, test } from "vitest";
 import { wallUs } from "../client/clock.ts";
 import type { CallLine } from "../history/line.ts";
-import { measureStage } from "../history/measure.ts";
+import { measureStage } from "../history/measure-stage.fixture.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { arrivalTimesUs } from "../workload/arrivals.ts";
@@ -17,7 +17,7 @@ import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
 import { runK6 } from "./k6/k6.ts";
-import { runOpenLoop } from "./open-loop/open-loop.ts";
+import { runOpenLoop } from "./open-loop/run-open-loop.fixture.ts";
 import { EVENTS, type Noted, startTimingStub, type TimingOptions } from "./timing-stub.fixture.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));

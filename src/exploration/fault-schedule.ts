@@ -2,14 +2,14 @@
  * A schedule of faults beside a load, as data: which links, which faults, when, how long, overlapping, under which load.
  * Drawn from a seed, so that number n of a seed is the same schedule wherever it is played.
  */
-import { FAULT_NAMES } from "../chaos/catalogue.ts";
+import { FAULT_NAMES } from "../chaos/faults/catalogue.ts";
 import { pick, saltOf, uniform, whole } from "../workload/random.ts";
 
 export type ExploredLink = "limiter" | "keys";
 
 export type FaultEvent = {
   link: ExploredLink;
-  /** A name of chaos/catalogue.ts. */
+  /** A name of chaos/faults/catalogue.ts. */
   fault: string;
   /** From the first arrival of the load. */
   atMs: number;

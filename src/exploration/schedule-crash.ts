@@ -1,6 +1,6 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
 import { readFile } from "node:fs/promises";
-import { FAULT_NAMES } from "../chaos/catalogue.ts";
+import { FAULT_NAMES } from "../chaos/faults/catalogue.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { Claim } from "../history/run-document.ts";
 import { STORIES } from "../workload/catalogue.ts";
@@ -8,7 +8,7 @@ import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import type { Finding } from "./search-schedules.ts";
 import { REPLAYS } from "./trial.ts";
 
-export const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";
+const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";
 
 export type LinksKind = "virtual" | "real";
 
@@ -59,8 +59,12 @@ export const scheduleCrashOf = (
 ): ScheduleCrash => ({
   schema: SCHEDULE_CRASH_SCHEMA,
   title: `${finding.failed.map(({ id }) => id).join(", ")}: ${describeSchedule(finding.schedule)}`,
-  ...{ seed: run.seed, number: finding.number, links: run.links, mutant: run.mutant },
-  ...{ schedule: finding.schedule, drawn: finding.drawn },
+  seed: run.seed,
+  number: finding.number,
+  links: run.links,
+  mutant: run.mutant,
+  schedule: finding.schedule,
+  drawn: finding.drawn,
   replays: { failed: finding.replayed.failed, of: finding.replayed.of },
   flaky: finding.isFlaky,
   failed: finding.failed.map(({ id, reason, expected, got, evidence }) => ({ id, reason, expected, got, evidence })),

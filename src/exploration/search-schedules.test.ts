@@ -5,20 +5,43 @@ import { type Finding, searchSchedules } from "./search-schedules.ts";
 import type { PlaySchedule, Trial } from "./trial.ts";
 
 const claim = (id: string): Claim => ({
-  ...{ id, stage: "explore", level: "must", verdict: "fail", reason: "broken", expected: "whole", got: "broken" },
-  ...{ spec: [], evidence: [], replay: "" },
+  id,
+  stage: "explore",
+  level: "must",
+  verdict: "fail",
+  reason: "broken",
+  expected: "whole",
+  got: "broken",
+  spec: [],
+  evidence: [],
+  replay: "",
 });
 const trial = (ids: string[]): Trial => ({
-  ...{ failed: ids.map(claim), judged: 3, byOutcome: { "200": 10 }, stage: "explore", lines: [], doubt: null },
+  failed: ids.map(claim),
+  judged: 3,
+  byOutcome: { "200": 10 },
+  stage: "explore",
+  lines: [],
+  doubt: null,
   facts: {
-    ...{ stage: "explore", limits: {}, shedding: "fixed", exclusive: true, tenants: {}, faults: true, drained: true },
+    stage: "explore",
+    limits: {},
+    shedding: "fixed",
+    exclusive: true,
+    tenants: {},
+    faults: true,
+    drained: true,
   },
 });
 
 const search = async (play: PlaySchedule, most = 40) => {
   const found: Finding[] = [];
   const searched = await searchSchedules({
-    ...{ seed: 1, play, shrinkTrials: 100, progress: () => undefined, goesOn: (n) => n < most },
+    seed: 1,
+    play,
+    shrinkTrials: 100,
+    progress: () => undefined,
+    goesOn: (n) => n < most,
     found: async (finding) => void found.push(finding),
   });
   return { searched, found };

@@ -32,7 +32,7 @@ export type Searched = {
   findings: Finding[];
 };
 
-export type SearchOptions = {
+type SearchOptions = {
   seed: number;
   play: PlaySchedule;
   /** Asked before each schedule. */

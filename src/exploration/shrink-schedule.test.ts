@@ -4,7 +4,9 @@ import { shrinkSchedule } from "./shrink-schedule.ts";
 
 const event = (fault: string, atMs: number, forMs = 1_600): FaultEvent => ({ link: "limiter", fault, atMs, forMs });
 const FIVE: FaultSchedule = {
-  ...{ seed: 1, story: "broken-dependency", ratePerS: 60 },
+  seed: 1,
+  story: "broken-dependency",
+  ratePerS: 60,
   events: ["refused", "reset", "trickle", "reply-lost", "request-lost"].map((fault, at) => event(fault, 1_000 + at)),
 };
 const has = ({ events }: FaultSchedule, ...faults: string[]): boolean =>

@@ -1,5 +1,5 @@
 /**
- * The thread that trials in virtual time are played in, because its clock is not the process's. It is told schedules one by
+ * The thread that trials in virtual time are played in, because its clock is not the process's. It is given schedules one by
  * one and reports what came of each.
  */
 import { parentPort, workerData } from "node:worker_threads";

@@ -167,7 +167,9 @@ export const createVirtualLink = (name: string, time: VirtualTime): VirtualLink 
         passed: new Map(),
       });
       const connection: Connection = {
-        ...{ client, server, under: new Set(toxics.map((toxic) => toxic.name)) },
+        client,
+        server,
+        under: new Set(toxics.map((toxic) => toxic.name)),
         flows: { upstream: flow(server), downstream: flow(client) },
       };
       connections.add(connection);

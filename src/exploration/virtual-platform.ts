@@ -13,8 +13,16 @@ import { createVirtualNetwork, type VirtualNetwork } from "./virtual-network.ts"
 import type { VirtualTime } from "./virtual-time.ts";
 
 export const VIRTUAL_LIMITS = {
-  ...{ replicas: 1, slots: 24, service_ms: 300, global_in_flight: 24, org_in_flight: 8, rate_per_s: 60, burst: 120 },
-  ...{ limiter_budget_ms: 250, key_service_budget_ms: 1_000, revocation_budget_ms: 1_000 },
+  replicas: 1,
+  slots: 24,
+  service_ms: 300,
+  global_in_flight: 24,
+  org_in_flight: 8,
+  rate_per_s: 60,
+  burst: 120,
+  limiter_budget_ms: 250,
+  key_service_budget_ms: 1_000,
+  revocation_budget_ms: 1_000,
 } as const satisfies Limits;
 
 /** In the middle of a month. */
@@ -72,7 +80,8 @@ export const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed
     "all",
     {
       network,
-      ...{ sessionSecret: "virtual-session".padEnd(32, "s"), adminSecret: "virtual-admin".padEnd(32, "a") },
+      sessionSecret: "virtual-session".padEnd(32, "s"),
+      adminSecret: "virtual-admin".padEnd(32, "a"),
       globalInFlight: limits.global_in_flight,
       orgInFlight: limits.org_in_flight,
       rateLimit: { perS: limits.rate_per_s, burst: limits.burst },
@@ -106,12 +115,19 @@ export const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed
     return (route.handle({ params: {}, query, body: undefined }) as { body: unknown }).body;
   };
   return {
-    ...{ network, running, lookupsMs: kept.lookupsMs, links: links as Record<ExploredLink, VirtualLink> },
+    network,
+    running,
+    lookupsMs: kept.lookupsMs,
+    links: links as Record<ExploredLink, VirtualLink>,
     target: {
       schema: "floodgate/target@1",
-      ...{ name: "virtual", base_url: base, key_management_url: base },
+      name: "virtual",
+      base_url: base,
+      key_management_url: base,
       tile_url: `${base}/maps/tiles/{z}/{x}/{y}`,
-      ...{ shedding: "fixed", exclusive: true, limits },
+      shedding: "fixed",
+      exclusive: true,
+      limits,
       permits: { writes: true, quota_burn: true, chaos: true },
       tenants: planned.target.tenants,
       credentials: planned.target.credentials as NonNullable<Target["credentials"]>,

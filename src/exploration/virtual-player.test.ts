@@ -20,7 +20,9 @@ describe("the healthy platform", { timeout: 60_000 }, () => {
   test.each(onLinks)("$name: refuses as the experiment says, and every invariant holds", async (one) => {
     const { link, fault, refuses } = one;
     const schedule: FaultSchedule = {
-      ...{ seed: 3, story: "broken-dependency", ratePerS: 12 },
+      seed: 3,
+      story: "broken-dependency",
+      ratePerS: 12,
       events: [{ link, fault, atMs: 1_000, forMs: 2_500 }],
     };
     const { failed, byOutcome, doubt } = await player.play(schedule);
@@ -34,7 +36,9 @@ describe("the healthy platform", { timeout: 60_000 }, () => {
 
   test("a fault that is taken away beside another one does not let out what the other holds back", async () => {
     const schedule: FaultSchedule = {
-      ...{ seed: 63, story: "broken-dependency", ratePerS: 60 },
+      seed: 63,
+      story: "broken-dependency",
+      ratePerS: 60,
       events: [
         { link: "keys", fault: "slow-beyond-budget", atMs: 2_920, forMs: 1_666 },
         { link: "keys", fault: "truncated-reply", atMs: 3_576, forMs: 846 },
@@ -60,7 +64,10 @@ test.each(["refunds-twice", "fails-open", "stays-broken-after-healing"])(
     const found: Finding[] = [];
     try {
       await searchSchedules({
-        ...{ seed: 1, play: player.play, shrinkTrials: 12, progress: () => undefined },
+        seed: 1,
+        play: player.play,
+        shrinkTrials: 12,
+        progress: () => undefined,
         goesOn: (schedules) => schedules < 20 && found.length === 0,
         found: async (finding) => void found.push(finding),
       });

@@ -1,6 +1,6 @@
-/** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as they are told. */
+/** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
 import type { buildConnector } from "undici";
-import { makeFault } from "../chaos/catalogue.ts";
+import { makeFault } from "../chaos/faults/catalogue.ts";
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
@@ -52,8 +52,15 @@ const breakLinks = (
       const fault = makeFault(name, { budgetMs });
       const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
         onLine({
-          ...{ type: "fault", stage: STAGE, experiment: `${link}-${name}`, link, fault: name, stream: fault.stream },
-          ...{ phase, at_us: Math.round(time.nowMs() * 1000), ...more },
+          type: "fault",
+          stage: STAGE,
+          experiment: `${link}-${name}`,
+          link,
+          fault: name,
+          stream: fault.stream,
+          phase,
+          at_us: Math.round(time.nowMs() * 1000),
+          ...more,
         });
       await time.pause(beginMs + atMs - time.nowMs());
       say("injecting");
@@ -89,7 +96,13 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   const onLine = (line: Line): void => void lines.push(line);
   const idRun = `explore.${number}`;
   const client = await openApiClient({
-    ...{ target, view, clock, stage: STAGE, driver: DRIVER, idPrefix: `${idRun}.c`, onLine },
+    target,
+    view,
+    clock,
+    stage: STAGE,
+    driver: DRIVER,
+    idPrefix: `${idRun}.c`,
+    onLine,
     secrets: createSecrets("."),
     connect: connectorOf(platform.network),
   });
@@ -98,8 +111,15 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   const startUs = clock.nowUs() + LEAD_US;
   const pressing = startPressing(
     {
-      ...{ stage: STAGE, idPrefix: `${idRun}.c`, story: story.name, seed: schedule.seed, target, view, epochUs: 0 },
-      ...{ profile: constant(schedule.ratePerS, durationS(schedule)), arrivals: "poisson" },
+      stage: STAGE,
+      idPrefix: `${idRun}.c`,
+      story: story.name,
+      seed: schedule.seed,
+      target,
+      view,
+      epochUs: 0,
+      profile: constant(schedule.ratePerS, durationS(schedule)),
+      arrivals: "poisson",
     },
     ...([story, client, clock, startUs, DRIVER, onLine] as const),
   );
@@ -113,9 +133,18 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   };
   while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
   const facts: StageFacts = {
-    ...{ stage: STAGE, reference: true, exclusive: true, incidental: true, shedding: "fixed", limits: VIRTUAL_LIMITS },
-    ...{ started_at_ms: VIRTUAL_START_MS, tenants: platform.tenants, faults: schedule.events.length > 0 },
-    ...{ drained: isDrained(), recovery_deadline_ms: RECOVERY_MS, ...platform.witnesses(idRun) },
+    stage: STAGE,
+    reference: true,
+    exclusive: true,
+    incidental: true,
+    shedding: "fixed",
+    limits: VIRTUAL_LIMITS,
+    started_at_ms: VIRTUAL_START_MS,
+    tenants: platform.tenants,
+    faults: schedule.events.length > 0,
+    drained: isDrained(),
+    recovery_deadline_ms: RECOVERY_MS,
+    ...platform.witnesses(idRun),
     texts: [{ name: "the platform's log", text: platform.log() }],
     key_lookups: lookupsAfter(lines, platform.lookupsMs, endMs) ?? [],
   };
@@ -127,7 +156,10 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
   return {
     failed: claims.filter(({ verdict, level }) => verdict === "fail" && level === "must"),
     judged: claims.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
-    ...{ byOutcome, stage: STAGE, lines: ordered, facts },
+    byOutcome,
+    stage: STAGE,
+    lines: ordered,
+    facts,
     doubt: end.unmade === 0 ? null : `${end.unmade} of ${end.offered} calls could not be made: ${firstUnmade}`,
   };
 };

@@ -1,10 +1,8 @@
 /** What the gate found, as claims `gate/<measurement>` of a report. */
 import type { Claim, Measurement } from "../history/run-document.ts";
-import { GATE_MEASUREMENTS, MEASUREMENT_FACTS } from "./measurements.ts";
+import { MEASUREMENT_FACTS } from "./measurements.ts";
 import { type Comparison, type GateVerdict, smallestSeen } from "./paired-comparison.ts";
 import type { Sinking } from "./sinking.ts";
-
-export const GATE_CLAIM_IDS: readonly string[] = GATE_MEASUREMENTS.map((measurement) => `gate/${measurement}`);
 
 const VERDICTS: Record<GateVerdict, Claim["verdict"]> = {
   regression: "fail",

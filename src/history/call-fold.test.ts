@@ -2,8 +2,9 @@ import { describe, expect, test } from "vitest";
 import { CallFold, NEIGHBOURS } from "./call-fold.ts";
 import { SeriesFold } from "./fold-series.ts";
 import type { CallLine, FoldLine, Line } from "./line.ts";
-import { measureStage } from "./measure.ts";
-import { outcomesOf, sumOf } from "./series.ts";
+import { measureStage } from "./measure-stage.fixture.ts";
+import { outcomesOf } from "./outcomes-of.fixture.ts";
+import { sumOf } from "./series.ts";
 
 const OUTCOMES = ["200", "200", "201", "200", "429 rate_limited", "200", "indeterminate"] as const;
 

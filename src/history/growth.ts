@@ -6,7 +6,7 @@ import { type Slope, theilSen } from "./theil-sen.ts";
 
 export type Reading = { atMs: number; value: number };
 
-export type GrowthVerdict = {
+type GrowthVerdict = {
   verdict: "pass" | "fail" | "inconclusive";
   reason: string;
   /** By the hour; `null` of too little. */
@@ -31,8 +31,12 @@ export const judgeGrowth = (readings: readonly Reading[], perHour: number, unit:
   }
   const slope = theilSen(readings.map(({ atMs, value }) => ({ x: (atMs - first) / HOUR_MS, y: value })));
   if (slope === null) return { verdict: "inconclusive", reason: "all readings are of one moment", slope };
-  const told = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}, ${slope.n} readings over ${Math.round(spanMs / 1000)} s)`;
-  if (slope.high <= perHour) return { verdict: "pass", reason: `it grows by ${told}`, slope };
-  if (slope.low > perHour) return { verdict: "fail", reason: `it grows by ${told}`, slope };
-  return { verdict: "inconclusive", reason: `whether it grows by more than is allowed is not certain: ${told}`, slope };
+  const figures = `${round(slope.slope)} ${unit} an hour (95 %: ${round(slope.low)} to ${round(slope.high)}, ${slope.n} readings over ${Math.round(spanMs / 1000)} s)`;
+  if (slope.high <= perHour) return { verdict: "pass", reason: `it grows by ${figures}`, slope };
+  if (slope.low > perHour) return { verdict: "fail", reason: `it grows by ${figures}`, slope };
+  return {
+    verdict: "inconclusive",
+    reason: `whether it grows by more than is allowed is not certain: ${figures}`,
+    slope,
+  };
 };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine, Line } from "./line.ts";
-import { measureStage } from "./measure.ts";
+import { measureStage } from "./measure-stage.fixture.ts";
 
 const call = (i: number, over: Partial<CallLine> = {}): CallLine => ({
   type: "call",

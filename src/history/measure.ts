@@ -244,13 +244,3 @@ export class StageMeasure {
     return { name, stage: this.#stage, value, unit, low: null, high: null, n };
   }
 }
-
-/** `StageMeasure` over lines that are at hand. */
-export const measureStage = (
-  lines: Iterable<Line>,
-  { stage, ...options }: StageMeasureOptions & { stage: string },
-): StageMeasured => {
-  const measure = new StageMeasure(stage);
-  for (const line of lines) measure.see(line);
-  return measure.end(options);
-};

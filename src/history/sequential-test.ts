@@ -4,7 +4,7 @@
  */
 import { shareBelow } from "./binomial.ts";
 
-export type SequentialPlan = {
+type SequentialPlan = {
   /** The share that is still good, and the share that is bad; nothing is promised between the two. */
   good: number;
   bad: number;
@@ -14,7 +14,7 @@ export type SequentialPlan = {
 };
 
 /** After `n` calls: good up to `slope * n - accept` bad ones, bad from `slope * n + reject` on, else go on. */
-export type SequentialLines = { slope: number; accept: number; reject: number };
+type SequentialLines = { slope: number; accept: number; reject: number };
 
 /**
  * Wald, "Sequential Analysis" (1947), chapter 5: the sequential probability ratio test of a share. The published example of

@@ -58,7 +58,3 @@ export type Series = { schema: "floodgate/series@1"; stages: StageSeries[] };
 
 /** A sum over the bins of a stage. */
 export const sumOf = (bins: readonly number[]): number => bins.reduce((sum, n) => sum + n, 0);
-
-/** `by_outcome` of a stage, added up from its bins. */
-export const outcomesOf = ({ by_outcome }: StageSeries): Record<string, number> =>
-  Object.fromEntries(Object.entries(by_outcome).map(([outcome, bins]) => [outcome, sumOf(bins)]));

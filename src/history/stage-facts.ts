@@ -90,3 +90,14 @@ export type StageFacts = {
   /** Deadline for recovery after a heal, in milliseconds. */
   recovery_deadline_ms?: number;
 };
+
+/** Of a stage of which nothing is known. */
+export const bareFacts = (stage: string): StageFacts => ({
+  stage,
+  limits: {},
+  shedding: "unknown",
+  exclusive: false,
+  tenants: {},
+  faults: false,
+  drained: false,
+});

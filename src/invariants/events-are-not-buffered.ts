@@ -1,6 +1,6 @@
 /**
  * A stream that a middleman collects and delivers in one piece is a slow answer with extra steps: the person sees nothing
- * until the end (items 8, 178). Told by how far apart the first and the last event came, over many streams. A should: the
+ * until the end (items 8, 178). Judged by how far apart the first and the last event came, over many streams. A should: the
  * specification promises a stream, not a pace.
  */
 import { routeOf } from "../contract/routes.ts";

@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { CallFold } from "../history/call-fold.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { INVARIANTS } from "./catalogue.ts";
-import { judgeWith } from "./invariant.ts";
 import { inOrder } from "./judge-stage.ts";
+import { judgeWith } from "./judge-with.fixture.ts";
 import { looksWrong } from "./looks-wrong.ts";
-import { SPECIMENS } from "./specimens/catalogue.ts";
-import { charge, load, many, SERVER, stageOf } from "./specimens/specimen.ts";
+import { SPECIMENS } from "./specimens/catalogue.fixture.ts";
+import { charge, load, many, SERVER, stageOf } from "./specimens/specimen.fixture.ts";
 
 /** The history as it would have been written, had its admitted calls been folded. */
 const folded = (lines: readonly Line[], wrong: (call: CallLine) => boolean): Line[] => {

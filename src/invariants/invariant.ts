@@ -156,10 +156,3 @@ export const openJudge = (invariant: Invariant, facts: StageFacts): Judge => {
     end: () => guarded(end) ?? (broken as unknown as Finding),
   };
 };
-
-/** Runs one invariant over the lines of one stage. */
-export const judgeWith = (invariant: Invariant, facts: StageFacts, lines: Iterable<Line>): Finding => {
-  const judge = openJudge(invariant, facts);
-  for (const line of lines) judge.see(line);
-  return judge.end();
-};

@@ -1,5 +1,5 @@
 /**
- * In which month of the meters a call was charged, as far as it can be told: numbered from the stage's start, with a doubt
+ * In which month of the meters a call was charged, as far as that is known: numbered from the stage's start, with a doubt
  * around each edge. Edges come from the calendar (UTC, item 229), where the run's start is known, and from `new-month`
  * marks, where a deployment's clock was moved.
  */

@@ -1,6 +1,7 @@
 /** A judge of a known verdict, about time or not, so that what becomes of it on a host can be seen. */
 import type { StageFacts } from "../history/stage-facts.ts";
-import { type Finding, judgeWith, knownBeforehand } from "./invariant.ts";
+import { type Finding, knownBeforehand } from "./invariant.ts";
+import { judgeWith } from "./judge-with.fixture.ts";
 
 export type ClaimedVerdict = "pass" | "fail";
 

@@ -57,6 +57,7 @@ import { printsTheToken } from "./prints-the-token.ts";
 import { quotaNumbersAsStrings } from "./quota-numbers-as-strings.ts";
 import { refundsTwice } from "./refunds-twice.ts";
 import { remembersTheOldTier } from "./remembers-the-old-tier.ts";
+import { reportsTheWrongLimit } from "./reports-the-wrong-limit.ts";
 import { retryAfterTooEarly } from "./retry-after-too-early.ts";
 import { sendsANullStyle } from "./sends-a-null-style.ts";
 import { servesServerKeysOnFree } from "./serves-server-keys-on-free.ts";
@@ -80,7 +81,6 @@ import { swapsScopeAndOrigin } from "./swaps-scope-and-origin.ts";
 import { swapsTheTwoOverloads } from "./swaps-the-two-overloads.ts";
 import { swapsTwoChecks } from "./swaps-two-checks.ts";
 import { talksAfterError } from "./talks-after-error.ts";
-import { tellsTheWrongLimit } from "./tells-the-wrong-limit.ts";
 import { tileRestrictionAs403 } from "./tile-restriction-as-403.ts";
 import { trustsAStaleKey } from "./trusts-a-stale-key.ts";
 import { trustsTheClientId } from "./trusts-the-client-id.ts";
@@ -143,7 +143,7 @@ export const MUTANTS: readonly Mutant[] = [
   trustsTheClientId,
   neverHardStops,
   stopsAtTheSoftBand,
-  tellsTheWrongLimit,
+  reportsTheWrongLimit,
   forgetsTheNewMonth,
   countsLoadsOnTheWrongOrganization,
   doublesAtTheWindowEdge,

@@ -3,7 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 export const dropsTheLastEvent: Mutant = {
   name: "drops-the-last-event",
-  harm: "the person reads half an answer, and the client cannot tell",
+  harm: "the person reads half an answer, and the client does not notice",
   kills: ["streams-end-once"],
   stage: "streams",
   spoil: (healthy) => ({

@@ -3,7 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 export const endsWithoutDone: Mutant = {
   name: "ends-without-done",
-  harm: "on a bad line nobody can tell an answer that is complete from one that was cut",
+  harm: "on a bad line nobody can distinguish an answer that is complete from one that was cut",
   kills: ["streams-end-once"],
   stage: "streams",
   spoil: (healthy) => ({

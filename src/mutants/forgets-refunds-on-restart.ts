@@ -1,4 +1,4 @@
-/** What was to be refunded is known to the process alone, and it does not wait for it when it is told to end. */
+/** What was to be refunded is known to the process alone, and it does not wait for it when it is asked to end. */
 import type { Mutant } from "./mutant.ts";
 
 export const forgetsRefundsOnRestart: Mutant = {

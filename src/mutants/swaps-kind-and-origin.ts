@@ -5,7 +5,7 @@ import { movedAfter } from "./order-surgery.ts";
 
 export const swapsKindAndOrigin: Mutant = {
   name: "swaps-kind-and-origin",
-  harm: "whoever mints with a server key is told about a missing origin and adds one, instead of using the right key",
+  harm: "whoever mints with a server key reads of a missing origin and adds one, instead of using the right key",
   kills: ["first-failing-check-decides"],
   stage: "answers",
   spoil: (healthy) => ({

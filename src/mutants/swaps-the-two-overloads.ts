@@ -3,7 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 export const swapsTheTwoOverloads: Mutant = {
   name: "swaps-the-two-overloads",
-  harm: "a customer is told to slow down because somebody else was loud",
+  harm: "a customer is asked to slow down because somebody else was loud",
   kills: ["sheds-only-over-the-cap"],
   stage: "overload",
   spoil: (healthy) => ({

@@ -30,9 +30,9 @@ describe("the column of the laws", () => {
        const law = "real-server";
        for (const mutant of process.argv.slice(3)) {
          const verdict = mutant === "spoilt" ? "killed" : "survived";
-         console.log(JSON.stringify({ mutant, law, verdict, told: "it differed", seed: 7, path: "1:2" }));
+         console.log(JSON.stringify({ mutant, law, verdict, reason: "it differed", seed: 7, path: "1:2" }));
        }
-       console.log(JSON.stringify({ mutant: "a-stranger", law, verdict: "killed", told: "" }));`,
+       console.log(JSON.stringify({ mutant: "a-stranger", law, verdict: "killed", reason: "" }));`,
     );
     const trials = await tryLaws({ mutants: ["nobody", "spoilt", "harmless"], program: says });
     expect(brief(trials)).toEqual([
@@ -40,13 +40,13 @@ describe("the column of the laws", () => {
       { mutant: "spoilt", stage: "real-server", verdict: "seen", own: false, by: ["real-server"] },
       { mutant: "harmless", stage: "real-server", verdict: "not-seen", own: false, by: [] },
     ]);
-    expect(trials[1]?.told).toEqual(["real-server: killed: it differed (seed 7, path 1:2)"]);
+    expect(trials[1]?.reasons).toEqual(["real-server: killed: it differed (seed 7, path 1:2)"]);
   });
 
   test("takes a healthy platform that a law condemns for a false positive", async () => {
     const says = await program(
       "condemns.mjs",
-      `console.log(JSON.stringify({ mutant: "nobody", law: "l", verdict: "killed", told: "x", seed: 1, path: "" }))`,
+      `console.log(JSON.stringify({ mutant: "nobody", law: "l", verdict: "killed", reason: "x", seed: 1, path: "" }))`,
     );
     expect(brief(await tryLaws({ mutants: ["nobody"], program: says }))).toMatchObject([{ verdict: "false-positive" }]);
   });
@@ -55,7 +55,7 @@ describe("the column of the laws", () => {
     const dies = await program("dies.mjs", `console.error("out of memory"); process.exit(3);`);
     const [trial] = await tryLaws({ mutants: ["spoilt"], program: dies });
     expect(trial).toMatchObject({ verdict: "undecided", own: false });
-    expect(trial?.told[0]).toMatch(/ended \(3\) and said nothing of it; its last words: out of memory$/);
+    expect(trial?.reasons[0]).toMatch(/ended \(3\) and said nothing of it; its last words: out of memory$/);
   });
 
   test("leaves out what no law looks at, but not the healthy platform", async () => {
@@ -68,7 +68,7 @@ describe("the column of the laws", () => {
   test("says that there is no such program", async () => {
     const [trial] = await tryLaws({ mutants: ["nobody"], program: "properties/not-there.ts" });
     expect(trial).toMatchObject({ verdict: "undecided", own: true });
-    expect(trial?.told[0]).toContain("properties/not-there.ts is not there");
+    expect(trial?.reasons[0]).toContain("properties/not-there.ts is not there");
   });
 
   test("ends the program when it is told to stop", async () => {
@@ -76,6 +76,6 @@ describe("the column of the laws", () => {
     const stop = new AbortController();
     const tried = tryLaws({ mutants: ["spoilt"], program: waits, signal: stop.signal });
     stop.abort();
-    expect((await tried)[0]?.told[0]).toContain("ended (SIGKILL)");
+    expect((await tried)[0]?.reasons[0]).toContain("ended (SIGKILL)");
   });
 });

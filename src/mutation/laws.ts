@@ -13,7 +13,7 @@ type LawLine = {
   mutant: string;
   law: string;
   verdict: "killed" | "survived" | "undecided";
-  told: string;
+  reason: string;
   seed?: number;
   path?: string | null;
 };
@@ -37,7 +37,7 @@ const VERDICTS: Record<LawLine["verdict"], { healthy: TrialVerdict; spoilt: Tria
   undecided: { healthy: "undecided", spoilt: "undecided" },
 };
 
-const trialOf = ({ mutant, law, verdict, told, seed, path }: LawLine, durationMs: number): Trial => {
+const trialOf = ({ mutant, law, verdict, reason, seed, path }: LawLine, durationMs: number): Trial => {
   const healthy = mutant === nobody.name;
   const replay = seed === undefined ? "" : ` (seed ${seed}${path ? `, path ${path}` : ""})`;
   return {
@@ -48,7 +48,7 @@ const trialOf = ({ mutant, law, verdict, told, seed, path }: LawLine, durationMs
     intended: healthy && law !== NO_LAW ? [law] : [],
     by: verdict === "killed" ? [law] : [],
     verdict: VERDICTS[verdict][healthy ? "healthy" : "spoilt"],
-    told: verdict === "survived" ? [] : [`${law}: ${verdict}: ${told}${replay}`],
+    reasons: verdict === "survived" ? [] : [`${law}: ${verdict}: ${reason}${replay}`],
     attempts: 1,
     durationMs,
   };
@@ -87,7 +87,7 @@ export const tryLaws = async (options: LawsOptions): Promise<Trial[]> => {
     : { well: false, how: `${program} is not there` };
   for (const mutant of mutants) {
     if (trials.some((trial) => trial.mutant === mutant) || (ended.well && mutant !== nobody.name)) continue;
-    add({ mutant, law: NO_LAW, verdict: "undecided", told: ended.how });
+    add({ mutant, law: NO_LAW, verdict: "undecided", reason: ended.how });
   }
   return trials;
 };

@@ -102,7 +102,7 @@ const benchOf = (
   const { apis, targets, limits, tenants, links } = deployment;
   const controls = apis.map(({ urls }) => urls.control?.api as string);
   const control = controls[0] as string;
-  const told: Partial<StageFacts> = {};
+  const stated: Partial<StageFacts> = {};
   const claims: Claim[] = [];
   let silent = false;
   let sent = 0;
@@ -165,7 +165,7 @@ const benchOf = (
     add: (line) => void lines.push(line),
     mark: (name, more = {}) => void lines.push({ type: "mark", stage, name, at_us: clock.nowUs(), ...more }),
     claim: (more) => void claims.push(...more),
-    tell: (facts) => void Object.assign(told, facts),
+    tell: (facts) => void Object.assign(stated, facts),
     silence: () => {
       silent = true;
     },
@@ -185,7 +185,7 @@ const benchOf = (
         recovery_deadline_ms: RECOVERY_DEADLINE_MS,
         texts: [{ name: "the platform's log", text: deployment.log() }],
         ...witnesses,
-        ...told,
+        ...stated,
       };
       return { facts, lines };
     },

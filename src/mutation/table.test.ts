@@ -16,7 +16,7 @@ const trial = (more: Partial<Trial>): Trial => ({
   intended: ["gate/latency_ms_p99"],
   by: [],
   verdict: "survived",
-  told: [],
+  reasons: [],
   attempts: 1,
   durationMs: 1,
   ...more,
@@ -36,7 +36,13 @@ describe("the matrix of mutants", () => {
         killed,
         trial({ column: "verify", stage: "verify", ...elsewhere, verdict: "seen", by: ["verify/x"] }),
         trial({ column: "load", stage: "answers", ...elsewhere, verdict: "not-seen" }),
-        trial({ column: "properties", stage: "real-server", ...elsewhere, verdict: "undecided", told: ["too slow"] }),
+        trial({
+          column: "properties",
+          stage: "real-server",
+          ...elsewhere,
+          verdict: "undecided",
+          reasons: ["too slow"],
+        }),
         trial({ mutant: nobody.name, verdict: "acquitted" }),
         trial({ mutant: nobody.name, column: "load", stage: "answers", verdict: "false-positive", by: ["x"] }),
       ),
@@ -47,8 +53,8 @@ describe("the matrix of mutants", () => {
     ["survived", "MISSED", true],
     ["wrong-judge", "WRONG", true],
     ["undecided", "OPEN", false],
-  ] as const)("a mutant that must be caught and is %s is told as %s, with the reason", (verdict, word, wrong) => {
-    const one = trial({ verdict, told: ["gate/latency_ms_p99: pass: as fast as before"] });
+  ] as const)("a mutant that must be caught and is %s is shown as %s, with the reason", (verdict, word, wrong) => {
+    const one = trial({ verdict, reasons: ["gate/latency_ms_p99: pass: as fast as before"] });
     expect(cells(one)[1]).toBe(`slows-the-tail - - - - ${word}`);
     expect(mutantsTable(matrixOf(TAIL, [one]))).toContain(`${verdict.toUpperCase()}: gate: gate/latency_ms_p99: pass`);
     expect([isRight(one), isWrong(one)]).toEqual([false, wrong]);
@@ -76,10 +82,10 @@ describe("the matrix of mutants", () => {
   });
 
   test("fits a terminal of 80 columns, whatever was said", () => {
-    const told = [`real-server: undecided: ${"a long explanation of it ".repeat(20)}`];
+    const reasons = [`real-server: undecided: ${"a long explanation of it ".repeat(20)}`];
     const trials = MUTANTS.flatMap(({ name }) => [
-      trial({ mutant: name, verdict: "survived", told }),
-      trial({ mutant: name, column: "properties", own: false, verdict: "undecided", told }),
+      trial({ mutant: name, verdict: "survived", reasons }),
+      trial({ mutant: name, column: "properties", own: false, verdict: "undecided", reasons }),
     ]);
     const lines = mutantsTable(matrixOf(MUTANTS, trials), COLUMNS).split("\n");
     expect(lines.filter((line) => line.length > 80)).toEqual([]);
@@ -87,7 +93,7 @@ describe("the matrix of mutants", () => {
 
   test("tells a reason that holds for many once", () => {
     const trials = MUTANTS.map(({ name }) =>
-      trial({ mutant: name, column: "properties", own: false, verdict: "undecided", told: ["it is not there"] }),
+      trial({ mutant: name, column: "properties", own: false, verdict: "undecided", reasons: ["it is not there"] }),
     );
     const text = mutantsTable(matrixOf(MUTANTS, trials));
     expect(text.match(/it is not there/g)).toHaveLength(1);

@@ -84,8 +84,8 @@ const listOf = ({ mutant, must, trials }: Row): string[] => {
   const seen = places(trials.filter(({ by }) => by.length > 0));
   const did = seen.flatMap((trial, at) => wrapped(at === 0 ? "  did:  " : "        ", placeOf(trial) + judges(trial)));
   const wrong = trials.filter((trial) => trial.own && !isRight(trial));
-  const why = wrong.flatMap(({ verdict, told, ...trial }) =>
-    wrapped(`  ${verdict.toUpperCase()}: `, `${placeOf(trial)}: ${told.join("; ")}`),
+  const why = wrong.flatMap(({ verdict, reasons, ...trial }) =>
+    wrapped(`  ${verdict.toUpperCase()}: `, `${placeOf(trial)}: ${reasons.join("; ")}`),
   );
   const musts = must === null ? "nobody may" : `${placeOf(must)}: ${must.by.join(", ")}`;
   return [mutant, ...wrapped("  must: ", musts), ...(did.length > 0 ? did : ["  did:  nobody"]), ...why];
@@ -96,7 +96,7 @@ const leftOpen = (rows: readonly Row[]): string[] => {
   const byReason = new Map<string, string[]>();
   for (const trial of rows.flatMap(({ trials }) => trials)) {
     if (trial.verdict !== "undecided" || trial.own) continue;
-    const reason = `${trial.column}: ${trial.told[0] ?? "no reason was given"}`;
+    const reason = `${trial.column}: ${trial.reasons[0] ?? "no reason was given"}`;
     byReason.set(reason, [...(byReason.get(reason) ?? []), trial.mutant]);
   }
   return [...byReason].flatMap(([reason, of]) =>

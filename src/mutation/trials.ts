@@ -38,12 +38,12 @@ export type Trial = {
   by: string[];
   verdict: TrialVerdict;
   /** What the judges said that decided it, a line each. */
-  told: string[];
+  reasons: string[];
   attempts: number;
   durationMs: number;
 };
 
-type Judged = Pick<Trial, "verdict" | "by" | "told">;
+type Judged = Pick<Trial, "verdict" | "by" | "reasons">;
 
 const ATTEMPTS = 3;
 /** The gate measures on by itself where it cannot decide. */
@@ -60,26 +60,30 @@ const said = (claim: Claim): string => `${judgeOf(claim)}: ${claim.verdict}: ${c
 const judgeHealthy = (claims: readonly Claim[], proves: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
   const by = condemned.map(judgeOf);
-  if (condemned.length > 0) return { verdict: "false-positive", by, told: condemned.map(said) };
+  if (condemned.length > 0) return { verdict: "false-positive", by, reasons: condemned.map(said) };
   const open = claims.filter((claim) => proves.includes(judgeOf(claim)) && claim.verdict !== "pass");
   const missing = proves.filter((id) => !claims.some((claim) => judgeOf(claim) === id));
-  const told = [...open.map(said), ...missing.map((id) => `${id}: was not asked`)];
-  return { verdict: told.length > 0 ? "undecided" : "acquitted", by, told };
+  const reasons = [...open.map(said), ...missing.map((id) => `${id}: was not asked`)];
+  return { verdict: reasons.length > 0 ? "undecided" : "acquitted", by, reasons };
 };
 
 const judgeSpoilt = (claims: readonly Claim[], intended: readonly string[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
   const by = condemned.map(judgeOf);
-  if (intended.every((id) => by.includes(id))) return { verdict: "killed", by, told: condemned.map(said) };
+  if (intended.every((id) => by.includes(id))) return { verdict: "killed", by, reasons: condemned.map(said) };
   const due = claims.filter((claim) => intended.includes(judgeOf(claim)) && claim.verdict !== "fail");
   const open = due.some(({ verdict }) => verdict === "inconclusive");
   const missed = by.length > 0 ? "wrong-judge" : "survived";
-  return { verdict: open ? "undecided" : missed, by, told: [...due, ...condemned].map(said) };
+  return { verdict: open ? "undecided" : missed, by, reasons: [...due, ...condemned].map(said) };
 };
 
 const judgeElsewhere = (claims: readonly Claim[]): Judged => {
   const condemned = claims.filter(({ verdict }) => verdict === "fail");
-  return { verdict: condemned.length > 0 ? "seen" : "not-seen", by: condemned.map(judgeOf), told: condemned.map(said) };
+  return {
+    verdict: condemned.length > 0 ? "seen" : "not-seen",
+    by: condemned.map(judgeOf),
+    reasons: condemned.map(said),
+  };
 };
 
 /** `own` as in `Trial`; elsewhere it is only looked who else sees it, once. */
@@ -95,8 +99,8 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
     const judged = await runMiniStage(stage, mutant.spoil(base()), base(), intended).then(
       judge,
       (error: unknown): Judged => {
-        const told = [error instanceof Error ? error.message : String(error)];
-        return { verdict: "undecided", by: [], told };
+        const reasons = [error instanceof Error ? error.message : String(error)];
+        return { verdict: "undecided", by: [], reasons };
       },
     );
     if (judged.verdict === "undecided" && attempts < attemptsOn(stage, own)) continue;

@@ -1,13 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  blockedShare,
-  DEFAULT_INFERENCE,
-  drawServiceMs,
-  erlangB,
-  Inference,
-  type InferenceOptions,
-  type Job,
-} from "./inference.ts";
+import { blockedShare, erlangB } from "./erlang.fixture.ts";
+import { DEFAULT_INFERENCE, drawServiceMs, Inference, type InferenceOptions, type Job } from "./inference.ts";
 
 const options = (fields: Partial<InferenceOptions>): InferenceOptions => ({ ...DEFAULT_INFERENCE, ...fields });
 const draws = (fields: Partial<InferenceOptions>, n = 50_000): number[] =>

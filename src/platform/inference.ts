@@ -67,24 +67,6 @@ export const drawServiceMs = (options: InferenceOptions, n: number): number => {
   return serviceMs * Math.exp(sigma * normal - (sigma * sigma) / 2);
 };
 
-/** Erlang's B formula: the share of calls refused with `slots` servers, no queue, and `offered` = λS erlangs. */
-export const erlangB = (slots: number, offered: number): number => {
-  let blocked = 1;
-  for (let c = 1; c <= slots; c += 1) blocked = (offered * blocked) / (c + offered * blocked);
-  return blocked;
-};
-
-/** The share of calls refused in M/M/C/K: `slots` servers, at most `room` calls in the system, `offered` erlangs. */
-export const blockedShare = (slots: number, room: number, offered: number): number => {
-  let term = 1;
-  let sum = 1;
-  for (let n = 1; n <= room; n += 1) {
-    term *= offered / Math.min(n, slots);
-    sum += term;
-  }
-  return term / sum;
-};
-
 /** Work for the inference; whoever hands it in hears when a slot is theirs and gives it back with `release`. */
 export type Job = {
   /** Content events, which may make the service longer. */

@@ -3,6 +3,7 @@
  * in one process the links are real HTTP over real TCP, so that a proxy can stand between on a laptop too
  * (interface.md section 4, `serve`).
  */
+
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { isBlock } from "../core/origin.ts";
@@ -11,6 +12,7 @@ import type { Gauges } from "./api/gauges.ts";
 import { shiftableClock } from "./clock.ts";
 import { type ControlPart, startControlPlane } from "./control-plane.ts";
 import { isUsableToken } from "./control-token.ts";
+import { definedFields } from "./defined-fields.ts";
 import { startFront } from "./front.ts";
 import type { HttpService } from "./http-service.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
@@ -43,9 +45,6 @@ export type RoleOptions = Omit<ApiOptions, "sessionSecret" | "adminSecret" | "cl
   upstreams?: readonly string[];
   /** Port of the role's public listener, of the API in `all`; 0 lets the system choose. */
   port?: number;
-  /** Ports of the two services in `all`. */
-  keysPort?: number;
-  limiterPort?: number;
   /** The control plane; absent: none. */
   controlPort?: number;
   /** Where it listens, default 127.0.0.1; beyond loopback only with a token. */
@@ -171,10 +170,6 @@ const secretOf = (role: Role, name: "session" | "admin", given: string | undefin
   );
 };
 
-/** Only the fields that are set: absent and `undefined` are not the same. */
-const defined = <T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
-
 export const startRole = async (role: Role, options: RoleOptions, parts: Parts = HEALTHY): Promise<Running> => {
   const closers = new Closers();
   try {
@@ -223,11 +218,11 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
       () => memoryLimiterStore(limiterDecisions),
       (path) => sqliteLimiterStore(path, {}, limiterDecisions),
     );
-    const port = role === "limiter" ? options.port : options.limiterPort;
+    const port = role === "limiter" ? (options.port ?? 0) : 0;
     const service = await startLimiterService({
       store: parts.limiterStore(store),
       host: serviceHost,
-      port: port ?? 0,
+      port,
       clock,
       network,
     });
@@ -256,10 +251,10 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
     const service = await startKeyService({
       store: parts.keyStore(store),
       host: serviceHost,
-      port: (role === "keys" ? options.port : options.keysPort) ?? 0,
+      port: role === "keys" ? (options.port ?? 0) : 0,
       clock,
       network,
-      ...defined({ adminSecret, limiter: meters }),
+      ...definedFields({ adminSecret, limiter: meters }),
     });
     closers.add(service.close);
     controls.push(service.control);
@@ -293,12 +288,12 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
 
   if (options.controlPort !== undefined) {
     const plane: HttpService = await startControlPlane({
-      ...defined({ host: options.controlHost, token: options.controlToken }),
+      ...definedFields({ host: options.controlHost, token: options.controlToken }),
       port: options.controlPort,
       parts: controls,
     });
     closers.add(() => plane.close());
-    urls.control = defined({
+    urls.control = definedFields({
       api: urls.api && plane.url,
       keys: urls.keys && plane.url,
       front: urls.front && plane.url,

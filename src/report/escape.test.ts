@@ -10,7 +10,7 @@ import {
   oneLine,
   utf8Bytes,
 } from "./escape.ts";
-import { HOSTILE } from "./hostile-text.ts";
+import { HOSTILE } from "./hostile-text.fixture.ts";
 
 describe("escaping", () => {
   test("what XML forbids and a terminal obeys is replaced, line breaks stay", () => {

@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 import { courseOf } from "./charts/course.ts";
 import { overlayCharts, type Sides } from "./charts/overlay-charts.ts";
 import { PAGE_SCRIPT } from "./charts/page-script.ts";
-import { HOSTILE } from "./hostile-text.ts";
+import { HOSTILE } from "./hostile-text.fixture.ts";
 import { htmlOverlay } from "./html-overlay.ts";
-import { madeRun } from "./made-run.ts";
-import { madeSeries } from "./made-series.ts";
+import { madeRun } from "./made-run.fixture.ts";
+import { madeSeries } from "./made-series.fixture.ts";
 
 const recorded = (calls: number, over = {}) => ({ document: madeRun(over), series: madeSeries({ calls }) });
 

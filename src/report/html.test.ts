@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { HOSTILE } from "./hostile-text.ts";
+import { HOSTILE } from "./hostile-text.fixture.ts";
 import { htmlReport } from "./html.ts";
-import { madeClaim, madeRun } from "./made-run.ts";
+import { madeClaim, madeRun } from "./made-run.fixture.ts";
 
 const VOID = new Set(["meta", "br", "wbr", "!doctype"]);
 

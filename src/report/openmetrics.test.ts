@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { HOSTILE } from "./hostile-text.ts";
-import { madeRun } from "./made-run.ts";
+import { HOSTILE } from "./hostile-text.fixture.ts";
+import { madeRun } from "./made-run.fixture.ts";
 import { openMetrics } from "./openmetrics.ts";
 
 const SAMPLE = /^([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/;

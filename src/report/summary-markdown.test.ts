@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { HOSTILE } from "./hostile-text.ts";
-import { madeClaim, madeRun } from "./made-run.ts";
+import { HOSTILE } from "./hostile-text.fixture.ts";
+import { madeClaim, madeRun } from "./made-run.fixture.ts";
 import { SUMMARY_BYTES_MAX, summaryMarkdown } from "./summary-markdown.ts";
 
 const bytes = (text: string): number => new TextEncoder().encode(text).length;

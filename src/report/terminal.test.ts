@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { HOSTILE } from "./hostile-text.ts";
-import { madeClaim, madeRun } from "./made-run.ts";
+import { HOSTILE } from "./hostile-text.fixture.ts";
+import { madeClaim, madeRun } from "./made-run.fixture.ts";
 import { terminalText } from "./terminal.ts";
 
 const folder = `reports/runs/${"a-long-name-".repeat(8)}`;

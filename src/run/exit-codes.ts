@@ -29,6 +29,11 @@ const EXIT_OF_ERROR: Readonly<Record<string, number>> = {
   CrashFileError: EXIT.usage,
 };
 
+/** What a user has to mend in what was asked for. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
 /** `null` for an error of ours; within a run the claims decide then, and one says that it did not come to its end. */
 export const exitCodeOf = (error: unknown): number | null =>
   error instanceof Error ? (EXIT_OF_ERROR[error.name] ?? null) : null;

@@ -2,6 +2,7 @@
  * The body of `load --script`: a user's own k6 script against a deployment. Its calls are not ours, so there are no history
  * lines; what k6's summary says of them is reported, and crossed thresholds fail the run.
  */
+
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -9,6 +10,7 @@ import { runK6Script } from "../drivers/k6/own-script.ts";
 import { type K6Summary, measurementsOf, readSummary } from "../drivers/k6/script-summary.ts";
 import type { Problem } from "../drivers/open-loop/job.ts";
 import type { Claim } from "../history/run-document.ts";
+import { bareFacts } from "../history/stage-facts.ts";
 import { NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { openDeployment } from "./deployments/open-deployment.ts";
@@ -70,15 +72,7 @@ const outcomeOf = (
       // k6's summary has no statuses: what its http_req_failed calls failed stands in one row.
       by_outcome: { "not failed": sent - failed, ...(failed > 0 ? { http_req_failed: failed } : {}) },
     },
-    facts: {
-      stage: STAGE,
-      limits: {},
-      shedding: "unknown",
-      exclusive: false,
-      tenants: {},
-      faults: false,
-      drained: false,
-    },
+    facts: bareFacts(STAGE),
     claims: [claimOf(problems, summary, replay)],
     measurements: summary === null ? [] : measurementsOf(summary, STAGE),
     faults: [],

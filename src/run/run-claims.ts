@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Claim } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { textBlocks } from "./read-lines.ts";
@@ -34,16 +34,7 @@ export const judgeSecrets = (folder: string, replay: string): Claim[] => {
     existsSync(join(folder, name)) ? readdirSync(join(folder, name)).map((file) => `${name}/${file}`) : [],
   );
   const names = [...CAPTURED, ...below.sort()].filter((name) => existsSync(join(folder, name)));
-  const facts: StageFacts = {
-    stage: "run",
-    limits: {},
-    shedding: "unknown",
-    exclusive: false,
-    tenants: {},
-    faults: true,
-    drained: false,
-    texts: textsOf(folder, names),
-  };
+  const facts: StageFacts = { ...bareFacts("run"), faults: true, texts: textsOf(folder, names) };
   const secrets = INVARIANTS.filter(({ id }) => id === "secrets-stay-secret");
   return judgeStage(secrets, facts, [], replay);
 };

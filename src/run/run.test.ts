@@ -2,12 +2,13 @@
  * A whole run that is ended in the middle, as a user would: by Ctrl-C and by kill -9. What is asked is what is left:
  * nothing, and after a Ctrl-C a report. Real deployment, real faults, real k6.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { ENTRY, type RunningCommand, startCommand } from "../cli/command.fixture.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../supervision/journal.ts";
 import { isAlive, type ProcessId, parentOf, signalProcess, startTimeOf } from "../supervision/processes.ts";
@@ -15,7 +16,6 @@ import { waitUntil } from "../supervision/waiting.ts";
 import { REPOSITORY } from "./environment.ts";
 
 const PART = join(import.meta.dirname, "smoke-part.fixture.ts");
-const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 const isBuilt = ["k6", "toxiproxy"].every((name) => existsSync(join(REPOSITORY, ".tools", name)));
 const canRun = isBuilt && process.platform === "linux";
 if (!canRun) {
@@ -24,23 +24,9 @@ if (!canRun) {
   );
 }
 
-type Runner = { child: ChildProcess; said: () => string; code: Promise<number | null> };
+const start = (entry: string, ...args: string[]) => startCommand(args, { entry });
 
-const start = (...args: string[]): Runner => {
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let said = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on("data", (chunk: Buffer) => {
-      said += chunk.toString();
-    });
-  }
-  const code = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { child, said: () => said, code };
-};
-
-const until = async (runner: Runner, what: () => boolean): Promise<void> => {
+const until = async (runner: RunningCommand, what: () => boolean): Promise<void> => {
   const { met } = await waitUntil(async () => what() || runner.child.exitCode !== null, { forMs: 60_000, pollMs: 20 });
   if (!met || !what()) throw new Error(`it did not come so far; it said: ${runner.said()}`);
 };
@@ -78,7 +64,7 @@ const runIn = (out: string) => {
     out,
     journal,
     folders,
-    family: (runner: Runner): ProcessId[] => {
+    family: (runner: RunningCommand): ProcessId[] => {
       seen = familyOf(runner.child.pid as number);
       return seen;
     },
@@ -115,7 +101,7 @@ describe.skipIf(!canRun)("a run", { concurrent: true }, () => {
       const runner = start(ENTRY, "run", "smoke", "--out", out);
       await until(runner, () => runner.said().includes("run folder: "));
       runner.child.kill("SIGINT");
-      expect(await runner.code).toBe(130);
+      expect(await runner.exited).toBe(130);
       expect(report()).toMatchObject({ verdict: "inconclusive", exit_code: 130 });
       expect(readFileSync(join(out, "report.html"), "utf8")).toContain("stopped by SIGINT");
       expect(openEffects(journal())).toEqual([]);
@@ -127,7 +113,7 @@ describe.skipIf(!canRun)("a run", { concurrent: true }, () => {
       await until(runner, isFaultIn);
       expect(family(runner).length).toBeGreaterThan(5);
       runner.child.kill("SIGINT");
-      expect(await runner.code).toBe(130);
+      expect(await runner.exited).toBe(130);
       expect(report()).toMatchObject({ verdict: "inconclusive", exit_code: 130 });
       const faults = journal().filter(({ kind }) => kind === "fault");
       expect(faults.at(-1)).toMatchObject({ phase: "undone" });
@@ -141,7 +127,7 @@ describe.skipIf(!canRun)("a run", { concurrent: true }, () => {
       await until(runner, () => runner.said().includes("stage 1") && folders().length > 1);
       family(runner);
       runner.child.kill("SIGTERM");
-      expect(await runner.code).toBe(143);
+      expect(await runner.exited).toBe(143);
       expect(report().claims.filter(({ verdict }) => verdict === "fail")).toEqual([]);
       expect(report()).toMatchObject({ verdict: "inconclusive", exit_code: 143 });
       await expectNothingLeft();

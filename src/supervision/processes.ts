@@ -5,7 +5,7 @@
  * On Linux from /proc. Elsewhere `ps` gives the start time, and a group is known only by whether it takes signals.
  */
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { type ProcessStat, pidsHere, readProc, statOf } from "./proc-files.ts";
 import { pause } from "./waiting.ts";
 
 /** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or what `ps -o lstart=` says. */
@@ -14,20 +14,7 @@ export type GroupId = ProcessId & { pgid: number };
 
 const isLinux = process.platform === "linux";
 
-type Stat = { state: string; parent: number; pgid: number; start: string };
-
-const statOf = (pid: number): Stat | null => {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The name of the command is in parentheses and may hold blanks and parentheses itself.
-    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    return { state: fields[0] ?? "", parent: Number(fields[1]), pgid: Number(fields[2]), start: fields[19] ?? "" };
-  } catch {
-    return null;
-  }
-};
-
-const isZombie = ({ state }: Stat): boolean => state === "Z" || state === "X";
+const isZombie = ({ state }: ProcessStat): boolean => state === "Z" || state === "X";
 
 /** `null` when there is no such process, or when it has ended and only waits for its parent to notice. */
 export const startTimeOf = (pid: number): string | null => {
@@ -60,11 +47,6 @@ export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolea
   }
 };
 
-const pids = (): number[] =>
-  readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number);
-
 /**
  * Whether anybody of the group still runs. When the leader's number belongs to a later process, the group is gone: the
  * kernel does not give a number away while a group carries it.
@@ -73,7 +55,7 @@ export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
   if (isLinux) {
     const leader = statOf(pid);
     if (leader !== null && leader.start !== start) return false;
-    return pids().some((one) => {
+    return pidsHere().some((one) => {
       const stat = statOf(one);
       return stat !== null && stat.pgid === pgid && !isZombie(stat);
     });
@@ -126,13 +108,8 @@ export const RUN_MARK = "FLOODGATE_RUN_MARK";
 export const markedProcesses = (mark: string): ProcessId[] => {
   if (!isLinux) return [];
   const wanted = `${RUN_MARK}=${mark}`;
-  return pids().flatMap((pid) => {
-    try {
-      if (pid === process.pid || !readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(wanted))
-        return [];
-    } catch {
-      return [];
-    }
+  return pidsHere().flatMap((pid) => {
+    if (pid === process.pid || !readProc(`/proc/${pid}/environ`)?.split("\0").includes(wanted)) return [];
     const start = startTimeOf(pid);
     return start === null ? [] : [{ pid, start }];
   });

@@ -18,7 +18,7 @@ export class SecretError extends Error {
 export type Secrets = {
   /** The value behind a reference; `what` names the role or field for a message, e.g. `credentials.server.key`. */
   read(ref: string, what: string): Promise<string>;
-  /** Tells that a value was refused, so that the next `read` looks again. */
+  /** Says that a value was refused, so that the next `read` looks again. */
   forget(ref: string): void;
 };
 

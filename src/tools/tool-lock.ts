@@ -10,7 +10,7 @@ const TOUCH_MS = 10_000;
 const POLL_MS = 200;
 
 interface LockWait {
-  /** Told the holder's process id (0 when it is not known yet) when waiting begins and every `reminderMs`. */
+  /** Called with the holder's process id (0 when it is not known yet) when waiting begins and every `reminderMs`. */
   waiting: (pid: number) => void;
   reminderMs: number;
   signal: AbortSignal | undefined;

@@ -21,11 +21,11 @@ export interface ToolOptions {
   env?: NodeJS.ProcessEnv;
   /** The clone: the folder with src/native, and with .tools. Default: this one. */
   root?: string;
-  /** Told when a build begins, at least every 30 s, and when it ends. */
+  /** Called when a build begins, at least every 30 s, and when it ends. */
   progress?: (line: string) => void;
   /** Stops a build that is under way. */
   signal?: AbortSignal;
-  /** Told of the compiler, which leads a group of its own; the returned function is called when it has ended. */
+  /** Called with the compiler, which leads a group of its own; the returned function is called when it has ended. */
   onSpawn?: (pid: number) => () => void;
   /** How often a long build says so; default 30 000. */
   reminderMs?: number;

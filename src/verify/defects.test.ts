@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
-import { startTwin } from "./second-api/start-second-api.ts";
+import { startSecondApi } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** A defect, and the rule that names it. */
@@ -45,9 +45,9 @@ const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: st
   ["token-without-env", "session-token-format"],
   ["echoes-chat", "session-product"],
   ["null-style", "session-basemap-style-absent"],
-  ["forgets-the-style", "session-basemap-style-is-told"],
-  ["renames-the-style", "session-basemap-style-is-told"],
-  ["tells-the-style-to-chat-alone", "session-basemap-style-is-told"],
+  ["forgets-the-style", "session-basemap-style-is-returned"],
+  ["renames-the-style", "session-basemap-style-is-returned"],
+  ["tells-the-style-to-chat-alone", "session-basemap-style-is-returned"],
   ["has-a-style-for-everybody", "session-basemap-style-is-no-default"],
   ["tells-another-style", "session-basemap-style"],
   ["refuses-chat-of-others", "organizations-are-served-alike"],
@@ -169,15 +169,18 @@ describe.concurrent("a deployment whose caps are below its allowances", () => {
 describe.concurrent("a deployment with sessions that end soon", () => {
   test("is caught when they do not end", async () => {
     for (const defects of [[], ["never-ends-sessions"]] as const) {
-      const twin = await startTwin({ variants: ["short-sessions", "clock-leeway", "ended-session-detail"], defects });
+      const api = await startSecondApi({
+        variants: ["short-sessions", "clock-leeway", "ended-session-detail"],
+        defects,
+      });
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         leewayMs: 2_000,
         only: ["session-ends"],
       });
-      await twin.close();
+      await api.close();
       expect(claims[0]?.verdict).toBe(defects.length === 0 ? "pass" : "fail");
     }
   });
@@ -189,10 +192,10 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
     ["fail", { defects: ["reuses-with-a-full-life"] }],
     ["pass", { variants: ["reuses-sessions"] }],
   ] as const)("%ss by the lifetime that it reports then", async (verdict, parts) => {
-    const twin = await startTwin(parts);
+    const api = await startSecondApi(parts);
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         // Slow enough that seconds pass between the first time and the last.
@@ -201,7 +204,7 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
       });
       expect(claims.map((claim) => claim.verdict)).toEqual(["pass", "pass", "pass", verdict]);
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 });

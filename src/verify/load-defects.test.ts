@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
-import { startTwin, type TwinOptions } from "./second-api/start-second-api.ts";
+import { type SecondApiOptions, startSecondApi } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 
 /** Streams that outlast a wave of them, also on a machine that is slow to send it. */
@@ -13,13 +13,13 @@ const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rul
   ["keeps-the-slot-of-a-gone-client", "slots-come-back"],
   ["keeps-the-slot-of-the-limited", "slots-come-back"],
   ["never-recovers", "slots-come-back"],
-  ["hides-retry-after", "rate-limit-is-told"],
-  ["limits-with-503", "rate-limit-is-told"],
-  ["limits-as-unavailable", "rate-limit-is-told"],
-  ["sheds-with-503", "overload-is-told"],
-  ["sheds-with-detail", "overload-is-told"],
+  ["hides-retry-after", "rate-limit-is-reported"],
+  ["limits-with-503", "rate-limit-is-reported"],
+  ["limits-as-unavailable", "rate-limit-is-reported"],
+  ["sheds-with-503", "overload-is-reported"],
+  ["sheds-with-detail", "overload-is-reported"],
   ["swaps-the-two-overloads", "overload-names-the-cap"],
-  ["drops-over-the-cap", "overload-is-told"],
+  ["drops-over-the-cap", "overload-is-reported"],
   ["forgets-the-cap", "overload-keeps-the-caps"],
   ["sheds-at-a-quarter", "overload-keeps-the-caps"],
   ["sheds-at-half", "overload-keeps-the-caps"],
@@ -31,29 +31,29 @@ describe.concurrent("a deployment whose Retry-After is a date that has passed", 
     ["fail", { defects: ["tells-a-date-that-has-passed"] }],
     ["pass", { variants: ["retry-after-date"] }],
   ] as const)("%ss a should, and no must, where that is so", async (verdict, parts) => {
-    const twin = await startTwin(parts);
+    const api = await startSecondApi(parts);
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
         allowLoad: true,
-        only: ["rate-limit-is-told", "retry-after-is-readable"],
+        only: ["rate-limit-is-reported", "retry-after-is-readable"],
       });
       expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 });
 
 describe.concurrent("a deployment that loses slots", () => {
-  const judge = async (parts: Parameters<typeof startTwin>[0]): Promise<string> => {
-    const twin = await startTwin(parts);
+  const judge = async (parts: Parameters<typeof startSecondApi>[0]): Promise<string> => {
+    const api = await startSecondApi(parts);
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -62,14 +62,14 @@ describe.concurrent("a deployment that loses slots", () => {
       });
       return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
     } finally {
-      await twin.close();
+      await api.close();
     }
   };
   test("is caught by a run whose single calls are all shed, from one on to its end", async () => {
     expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
   });
   test("is not meant when others fill it for a while, or when it does not state fixed caps", async () => {
-    const states: TwinOptions[] = [
+    const states: SecondApiOptions[] = [
       { variants: ["is-full-for-a-while"] },
       { defects: ["keeps-a-slot-for-nobody"], variants: ["states-no-caps"] },
     ];
@@ -79,10 +79,14 @@ describe.concurrent("a deployment that loses slots", () => {
 
 describe.concurrent("a deployment that many organizations fill together", () => {
   test("is caught when it blames one of them, each below its own cap", async () => {
-    const twin = await startTwin({ defects: ["blames-an-organization"], variants: ["has-tenants"], streamMs: LONG_MS });
+    const api = await startSecondApi({
+      defects: ["blames-an-organization"],
+      variants: ["has-tenants"],
+      streamMs: LONG_MS,
+    });
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -91,17 +95,17 @@ describe.concurrent("a deployment that many organizations fill together", () => 
       });
       expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 });
 
 describe.concurrent("a deployment whose caps are not what it states", () => {
-  const judge = async (parts: Parameters<typeof startTwin>[0], only: string[]): Promise<string> => {
-    const twin = await startTwin(parts);
+  const judge = async (parts: Parameters<typeof startSecondApi>[0], only: string[]): Promise<string> => {
+    const api = await startSecondApi(parts);
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -110,7 +114,7 @@ describe.concurrent("a deployment whose caps are not what it states", () => {
       });
       return claims.map(({ verdict }) => verdict).join();
     } finally {
-      await twin.close();
+      await api.close();
     }
   };
   test("is caught by one refusal below a cap of four, time and again", async () => {
@@ -144,10 +148,10 @@ describe.concurrent("a deployment that limits a key", () => {
     ["fail", ["limits-for-ever"]],
     ["pass", []],
   ] as const)("%ss by whether it admits it again: %s", async (verdict, defects) => {
-    const twin = await startTwin({ defects });
+    const api = await startSecondApi({ defects });
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -157,7 +161,7 @@ describe.concurrent("a deployment that limits a key", () => {
       });
       expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 });

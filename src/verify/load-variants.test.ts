@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
-import { startTwin } from "./second-api/start-second-api.ts";
+import { startSecondApi } from "./second-api/start-second-api.ts";
 
 // Most of it is waiting: each has a server of its own.
 describe.concurrent("a conforming deployment that is not ours, under load", () => {
@@ -13,10 +13,10 @@ describe.concurrent("a conforming deployment that is not ours, under load", () =
     "has-small-caps",
     "few-connections",
   ] as const)("is not blamed for what no limit has to do with: %s", async (variant) => {
-    const twin = await startTwin({ variants: [variant, "no-rate-limit"] });
+    const api = await startSecondApi({ variants: [variant, "no-rate-limit"] });
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -25,19 +25,19 @@ describe.concurrent("a conforming deployment that is not ours, under load", () =
       });
       const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
       expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
-      const overload = claims.find(({ id }) => id === "verify/overload-is-told");
+      const overload = claims.find(({ id }) => id === "verify/overload-is-reported");
       if (variant === "few-connections")
         expect(overload?.reason).toMatch(/5 streams at once; transport.connections is 6/);
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 
   test("passes also where others fill the deployment now and then", async () => {
-    const twin = await startTwin({ variants: ["strays"] });
+    const api = await startSecondApi({ variants: ["strays"] });
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -46,10 +46,10 @@ describe.concurrent("a conforming deployment that is not ours, under load", () =
       });
       expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
       expect(claims.find(({ id }) => id === "verify/overload-names-the-cap")?.verdict).toBe("pass");
-      expect(claims.find(({ id }) => id === "verify/overload-is-told")?.verdict).toBe("pass");
+      expect(claims.find(({ id }) => id === "verify/overload-is-reported")?.verdict).toBe("pass");
       expect(claims.find(({ id }) => id === "verify/slots-come-back")?.verdict).toBe("pass");
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 });

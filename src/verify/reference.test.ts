@@ -80,7 +80,7 @@ describe.concurrent("the reference platform", () => {
   });
 
   test("is caught by a burst when its global cap is reported as an outage", async () => {
-    const spoilt = await startReference({}, shedsWithA503.spoil(HEALTHY));
+    const spoilt = await startReference(shedsWithA503.spoil(HEALTHY));
     try {
       const { claims } = await verify({ target: spoilt.target, only: ["overload-is-no-outage"], allowLoad: true });
       expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);

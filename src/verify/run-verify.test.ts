@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findSecrets } from "../contract/credentials.ts";
+import type { CallLine } from "../history/line.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { createLease } from "../workload/lease.ts";
@@ -13,17 +14,20 @@ import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
-import { startTwin, type Twin } from "./second-api/start-second-api.ts";
+import { type SecondApi, startSecondApi } from "./second-api/start-second-api.ts";
 
-let twin: Twin;
+let api: SecondApi;
 beforeAll(async () => {
-  twin = await startTwin();
+  api = await startSecondApi();
 });
-afterAll(() => twin.close());
+afterAll(() => api.close());
 
 const secrets = createSecrets(".");
-const verify = (more: Partial<VerifyOptions> = {}): Promise<VerifyResult> =>
-  runVerify({ target: twin.target, secrets, seed: 5, ratePerS: 400, ...more });
+const verify = async (more: Partial<VerifyOptions> = {}): Promise<VerifyResult & { lines: CallLine[] }> => {
+  const lines: CallLine[] = [];
+  const onLine = (line: CallLine): void => void lines.push(line);
+  return { ...(await runVerify({ target: api.target, secrets, seed: 5, ratePerS: 400, onLine, ...more })), lines };
+};
 
 describe("the catalogue", () => {
   test("has ids that are unique and kebab-case, a sentence and item numbers for each rule", () => {
@@ -57,8 +61,8 @@ describe("the catalogue", () => {
 
 describe("a run of verify", () => {
   test("skips by the name of the role, the option or the budget that is missing", async () => {
-    const { publishable_no_ai: _, ...credentials } = twin.target.credentials ?? {};
-    const target = { ...twin.target, credentials, budget: { map_loads: 0 }, permits: { writes: false } };
+    const { publishable_no_ai: _, ...credentials } = api.target.credentials ?? {};
+    const target = { ...api.target, credentials, budget: { map_loads: 0 }, permits: { writes: false } };
     const only = ["exchange-insufficient-scope", "tile-foreign-origin", "keys-plan-required", "allowance-is-exact"];
     const { claims } = await verify({ target, only, allowWrites: true });
     const reasons = Object.fromEntries(claims.map(({ id, verdict, reason }) => [id.slice(7), `${verdict} ${reason}`]));
@@ -69,7 +73,7 @@ describe("a run of verify", () => {
   });
 
   test("never sends more than the budget allows", async () => {
-    const target = { ...twin.target, budget: { requests: 25 } };
+    const target = { ...api.target, budget: { requests: 25 } };
     const { lines, claims, spent } = await verify({ target, only: ["lattice"] });
     expect(lines.length).toBeLessThanOrEqual(25);
     expect(spent.requests).toBe(25);
@@ -83,7 +87,7 @@ describe("a run of verify", () => {
   });
 
   test("is open where a stated budget ran out, also where only a should was left untried", async () => {
-    const target = { ...twin.target, budget: { map_loads: 1 } };
+    const target = { ...api.target, budget: { map_loads: 1 } };
     const only = ["exchange-mints", "exchange-restricted-key-mints-tile", "answers-are-json"];
     const { claims } = await verify({ target, only });
     const said = Object.fromEntries(claims.map(({ id, verdict, reason }) => [id, `${verdict} ${reason}`]));
@@ -94,7 +98,7 @@ describe("a run of verify", () => {
     expect(said["verify/budget"]).toMatch(/^inconclusive budget.map_loads .* \(1\) is spent, so 1 rule/);
     const { requests } = (await verify({ only: ["either-header-at-the-exchange"] })).spent;
     const short = await verify({
-      target: { ...twin.target, budget: { requests } },
+      target: { ...api.target, budget: { requests } },
       only: ["either-header-at-the-exchange", "gap-unknown-path"],
     });
     expect(short.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "pass", "inconclusive"]);
@@ -105,19 +109,19 @@ describe("a run of verify", () => {
     const budget = { map_loads: 0, requests: 200 };
     const lease = createLease(budget);
     const only = ["exchange-order-origin-before-quota", "quota-exceeded", "exchange-mints"];
-    const { claims } = await verify({ target: { ...twin.target, budget }, only, lease });
+    const { claims } = await verify({ target: { ...api.target, budget }, only, lease });
     expect(claims.map(({ verdict }) => verdict)).toEqual(["pass", "pass", "pass"]);
     expect(lease.stopped).toBeNull();
     const one = createLease({ map_loads: 1 });
     const spent = await verify({
-      target: { ...twin.target, budget: { map_loads: 5 } },
+      target: { ...api.target, budget: { map_loads: 5 } },
       only: ["exchange-mints"],
       lease: one,
     });
     expect(spent.claims.map(({ verdict }) => verdict)).toEqual(["pass"]);
     expect(one.left().map_loads).toBe(0);
     const more = await verify({
-      target: { ...twin.target, budget: { map_loads: 5 } },
+      target: { ...api.target, budget: { map_loads: 5 } },
       only: ["exchange-restricted-key-mints-tile"],
       lease: one,
     });
@@ -128,10 +132,10 @@ describe("a run of verify", () => {
 
   test("judges what one analysis shows within a budget of one, and names the routes that a budget of none leaves out", async () => {
     const only = ["analysis-needs-a-dataset", "runtime-admits", "answers-are-json", "analysis-prompt-is-optional"];
-    const one = await verify({ target: { ...twin.target, budget: { analyses: 1 } }, only });
+    const one = await verify({ target: { ...api.target, budget: { analyses: 1 } }, only });
     expect(one.claims.map(({ verdict }) => verdict)).toEqual(["pass", "pass", "pass", "pass"]);
     expect(one.spent.analyses).toBe(1);
-    const none = await verify({ target: { ...twin.target, budget: { analyses: 0 } }, only });
+    const none = await verify({ target: { ...api.target, budget: { analyses: 0 } }, only });
     expect(none.claims.map(({ verdict }) => verdict)).toEqual(["skipped", "pass", "pass", "skipped"]);
     expect(none.claims[1]?.reason).toMatch(/design.analyze: not tried, budget.analyses of the target file \(0\)/);
     expect(none.spent.analyses).toBe(0);
@@ -141,7 +145,7 @@ describe("a run of verify", () => {
     ["restart", "forged-session"],
     ["loseTheKeys", "deleted-key-is-dead"],
   ] as const)("survives a deployment that is away for seconds: %s in the midst of %s", async (disturb, during) => {
-    const away = await startTwin();
+    const away = await startSecondApi();
     let gone: unknown = null;
     const again: string[] = [];
     try {
@@ -170,7 +174,7 @@ describe("a run of verify", () => {
   });
 
   test("writes a line for every call, with the facts that judges read, and no secret in lines, claims or crash files", async () => {
-    const broken = await startTwin({ defects: ["any-origin", "detail-on-401", "any-signature"] });
+    const broken = await startSecondApi({ defects: ["any-origin", "detail-on-401", "any-signature"] });
     try {
       const { lines, claims, crashes, spent } = await verify({
         target: broken.target,
@@ -197,14 +201,14 @@ describe("a run of verify", () => {
   test("takes back the keys it made when it is stopped in the middle, and journals them first", async () => {
     const stop = new AbortController();
     const journal: string[] = [];
-    const live = twin.liveKeys();
+    const live = api.liveKeys();
     const result = await verify({
       only: ["key-is-created", "key-is-narrowed-and-widened"],
       allowWrites: true,
       signal: stop.signal,
       journal: {
         about: ({ kind, name }) => {
-          journal.push(`about ${kind} ${name} with ${twin.liveKeys() - live} keys made`);
+          journal.push(`about ${kind} ${name} with ${api.liveKeys() - live} keys made`);
           return String(journal.length);
         },
         done: (_id, detail) => {
@@ -220,7 +224,7 @@ describe("a run of verify", () => {
       "done id …",
       "undone taken back",
     ]);
-    expect(twin.liveKeys()).toBe(live);
+    expect(api.liveKeys()).toBe(live);
     expect(result.stopped).toBe(true);
     expect(result.leftOver).toEqual([]);
     expect(result.claims.map(({ verdict }) => verdict)).toEqual(["inconclusive", "inconclusive"]);
@@ -250,7 +254,7 @@ describe("a run of verify", () => {
   });
 
   test("waits for no stream when it is stopped, and makes claims even if nothing was reached yet", async () => {
-    const slow = await startTwin({ streamMs: 60_000 });
+    const slow = await startSecondApi({ streamMs: 60_000 });
     try {
       for (const afterMs of [0, 400]) {
         const stop = new AbortController();
@@ -273,13 +277,13 @@ describe("a run of verify", () => {
       idPrefix: "abc123.verify.c",
     });
     expect(new Set(lines.map(({ id }) => id)).size).toBe(lines.length);
-    const own = twin.requestIds();
+    const own = api.requestIds();
     expect(own.filter((id) => id.startsWith("abc123.verify.c-twins"))).toHaveLength(2);
     expect(lines.every(({ id }) => id.startsWith("abc123.verify.c-"))).toBe(true);
   });
 
   test("says that a target is not there, and that a rule is not known", async () => {
-    const target = { ...twin.target, base_url: "http://127.0.0.1:9/v1" };
+    const target = { ...api.target, base_url: "http://127.0.0.1:9/v1" };
     await expect(verify({ target })).rejects.toThrow(TargetUnreachableError);
     await expect(verify({ only: ["no-such-rule"] })).rejects.toThrow(UnknownRuleError);
   });
@@ -288,7 +292,7 @@ describe("a run of verify", () => {
 describe("a target file that is wrong", () => {
   type Roles = NonNullable<VerifyOptions["target"]["credentials"]>;
   const withRoles = (change: (roles: Roles) => Roles): Partial<VerifyOptions> => ({
-    target: { ...twin.target, credentials: { ...twin.target.credentials, ...change(twin.target.credentials ?? {}) } },
+    target: { ...api.target, credentials: { ...api.target.credentials, ...change(api.target.credentials ?? {}) } },
   });
   const reasonOf = async (id: string, more: Partial<VerifyOptions>): Promise<string> => {
     const { claims } = await verify({ only: [id], ...more });
@@ -296,7 +300,7 @@ describe("a target file that is wrong", () => {
   };
 
   test("is reported as such, before any call, when keys of two roles are exchanged", async () => {
-    const before = twin.requestIds().length;
+    const before = api.requestIds().length;
     const swapped = withRoles(({ publishable, server }) => ({
       publishable: { ...publishable, key: server?.key ?? "" },
       server: { key: publishable?.key ?? "" },
@@ -304,7 +308,7 @@ describe("a target file that is wrong", () => {
     await expect(verify({ ...swapped, only: ["exchange-mints"] })).rejects.toThrow(
       /^credentials\.publishable: expected a publishable key .* but it is a server key \(svc_sk_/,
     );
-    expect(twin.requestIds().length).toBe(before);
+    expect(api.requestIds().length).toBe(before);
     const session = withRoles(() => ({ revoked: { key: "svc_sess_live_a.b.c" } }));
     await expect(verify({ ...session, only: ["revoked-key"] })).rejects.toThrow(/session token/);
   });
@@ -329,19 +333,19 @@ describe("a target file that is wrong", () => {
   });
 
   test("has a base_url at which nothing of the API is: it says so, and not where only nobody is answered 404", async () => {
-    const target = { ...twin.target, base_url: `${twin.target.base_url}/nothing` };
+    const target = { ...api.target, base_url: `${api.target.base_url}/nothing` };
     await expect(verify({ target })).rejects.toThrow(/nothing of the API is at .*version segment/);
     const page = (status: number, headers: Record<string, string>) =>
       createServer((_req, res) => res.writeHead(status, headers).end("<html></html>"));
     for (const server of [page(200, { "content-type": "text/html" }), page(301, { location: "/login" })]) {
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       const { port } = server.address() as AddressInfo;
-      const elsewhere = { ...twin.target, base_url: `http://127.0.0.1:${port}/v1` };
+      const elsewhere = { ...api.target, base_url: `http://127.0.0.1:${port}/v1` };
       await expect(verify({ target: elsewhere })).rejects.toThrow(/nothing of the API is at/);
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     }
-    const shy = await startTwin({ variants: ["404-for-nobody"] });
+    const shy = await startSecondApi({ variants: ["404-for-nobody"] });
     expect(await reasonOf("runtime-admits", { target: shy.target })).toMatch(/^pass/);
     await shy.close();
   });
@@ -349,7 +353,7 @@ describe("a target file that is wrong", () => {
 
 describe("the replay of a crash file", () => {
   test("says failing while the defect is there, fixed when it is gone, unclear when it cannot be tried", async () => {
-    const broken = await startTwin({ defects: ["any-origin"] });
+    const broken = await startSecondApi({ defects: ["any-origin"] });
     const folder = await mkdtemp(join(tmpdir(), "floodgate-crash-"));
     try {
       const { crashes } = await verify({ target: broken.target, only: ["exchange-origin-mismatch"] });
@@ -357,8 +361,8 @@ describe("the replay of a crash file", () => {
       await writeFile(file, JSON.stringify(crashes[0]));
       const crash = await readCrash(file);
       expect((await replayCrash(crash, broken.target, secrets)).verdict).toBe("failing");
-      expect((await replayCrash(crash, twin.target, secrets)).verdict).toBe("fixed");
-      const { credentials: _, ...without } = twin.target;
+      expect((await replayCrash(crash, api.target, secrets)).verdict).toBe("fixed");
+      const { credentials: _, ...without } = api.target;
       expect((await replayCrash(crash, without, secrets)).verdict).toBe("unclear");
       await writeFile(file, "{}");
       await expect(readCrash(file)).rejects.toThrow(CrashFileError);

@@ -63,7 +63,6 @@ export type VerifyOptions = Asked & {
 
 export type VerifyResult = {
   claims: Claim[];
-  lines: CallLine[];
   /** Failing cases, one for each failed rule that a call shows. */
   crashes: Crash[];
   spent: Spending;
@@ -129,13 +128,11 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const clock = options.clock ?? createRunClock(wallUs());
   const permits = permitsOf(target, options);
   const { allowed } = permits;
-  const lines: CallLine[] = [];
   const budget = withinLease(createBudget(target, allowed.has("quota-burn")), options.lease);
   const transport = await openTransport(target.transport ?? {}, secrets);
   const view = viewOf(target);
   const result: VerifyResult = {
     claims: [],
-    lines,
     crashes: [],
     spent: budget.spent,
     leftOver: [],
@@ -171,10 +168,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         budget,
         ...(options.lease === undefined ? {} : { lease: options.lease }),
         ...(signal === undefined ? {} : { signal }),
-        onLine: (line) => {
-          lines.push(line);
-          options.onLine?.(line);
-        },
+        onLine: options.onLine ?? (() => undefined),
       }),
   });
   const chosen = withAnswers(rules);

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
-import { startTwin } from "./second-api/start-second-api.ts";
+import { startSecondApi } from "./second-api/start-second-api.ts";
 import type { Variant } from "./second-api/variants.ts";
 
 // Most of a pass is waiting: each has a server of its own, and more of them wait at once than usual.
@@ -44,11 +44,11 @@ describe.concurrent("a conforming deployment that is not ours", () => {
   test.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
     "passes every must that can be judged: %s",
     async (_name, variants) => {
-      const twin = await startTwin({ variants });
+      const api = await startSecondApi({ variants });
       const isSlow = variants.includes("busy") || variants.includes("strict-rate");
       try {
         const { claims, leftOver } = await runVerify({
-          target: twin.target,
+          target: api.target,
           secrets: createSecrets("."),
           seed: 7,
           ratePerS: 400,
@@ -63,7 +63,7 @@ describe.concurrent("a conforming deployment that is not ours", () => {
         const judged = claims.filter(({ verdict }) => verdict === "pass").length;
         expect(judged).toBeGreaterThan(isSlow ? 10 : variants.includes("sessions-disabled") ? 25 : 90);
       } finally {
-        await twin.close();
+        await api.close();
       }
     },
   );
@@ -71,10 +71,10 @@ describe.concurrent("a conforming deployment that is not ours", () => {
   test.each(["comes-spent", "others-load"] as const)(
     "is not blamed for loads of which verify knows nothing: %s",
     async (variant) => {
-      const twin = await startTwin({ variants: [variant] });
+      const api = await startSecondApi({ variants: [variant] });
       try {
         const { claims } = await runVerify({
-          target: twin.target,
+          target: api.target,
           secrets: createSecrets("."),
           seed: 7,
           ratePerS: 400,
@@ -84,7 +84,7 @@ describe.concurrent("a conforming deployment that is not ours", () => {
         expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
         expect(claims.map(({ reason }) => reason).join()).toMatch(/seem to be spent|may have been used before/);
       } finally {
-        await twin.close();
+        await api.close();
       }
     },
   );
@@ -93,10 +93,10 @@ describe.concurrent("a conforming deployment that is not ours", () => {
   test.each([["quota-burn"], ["meters"]])(
     "passes, or is left open, when a month begins in the midst of %s",
     async (phase) => {
-      const twin = await startTwin({ variants: ["new-month-after-a-stop"] });
+      const api = await startSecondApi({ variants: ["new-month-after-a-stop"] });
       const verify = (wallMs: () => number): Promise<VerifyResult> =>
         runVerify({
-          target: twin.target,
+          target: api.target,
           secrets: createSecrets("."),
           seed: 7,
           ratePerS: 400,
@@ -105,21 +105,21 @@ describe.concurrent("a conforming deployment that is not ours", () => {
           allowQuotaBurn: true,
         });
       try {
-        const { claims } = await verify(() => EDGE_MS + (twin.inNewMonth() ? 60_000 : -60_000));
+        const { claims } = await verify(() => EDGE_MS + (api.inNewMonth() ? 60_000 : -60_000));
         expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
-        expect(twin.inNewMonth()).toBe(true);
+        expect(api.inNewMonth()).toBe(true);
         expect(claims.map(({ reason }) => reason).join()).toMatch(/a month (may have begun meanwhile|has just begun)/);
       } finally {
-        await twin.close();
+        await api.close();
       }
     },
   );
 
   test("is held to its allowance when no month began", async () => {
-    const twin = await startTwin({ variants: ["new-month-after-a-stop"] });
+    const api = await startSecondApi({ variants: ["new-month-after-a-stop"] });
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -128,15 +128,15 @@ describe.concurrent("a conforming deployment that is not ours", () => {
       });
       expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id)).toContain("verify/quota-exceeded");
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 
   test("is waited for when it is away for some seconds, and every call is judged", async () => {
-    const twin = await startTwin({ variants: ["is-away-for-a-while"] });
+    const api = await startSecondApi({ variants: ["is-away-for-a-while"] });
     try {
       const { claims } = await runVerify({
-        target: twin.target,
+        target: api.target,
         secrets: createSecrets("."),
         seed: 7,
         ratePerS: 400,
@@ -146,7 +146,7 @@ describe.concurrent("a conforming deployment that is not ours", () => {
         [],
       );
     } finally {
-      await twin.close();
+      await api.close();
     }
   });
 });

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
-import { startTwin } from "./second-api/start-second-api.ts";
+import { startSecondApi } from "./second-api/start-second-api.ts";
 import type { Variant } from "./second-api/variants.ts";
 
 /** Keys stay there whatever we do. */
@@ -16,11 +16,11 @@ export const verdictOf = async (
 ): Promise<string> => {
   const defects = typeof names === "string" ? [names] : names;
   const streamMs = rule === "stream-is-not-buffered" ? 400 : 40;
-  const twin = await startTwin({ defects, variants, streamMs });
-  const live = twin.liveKeys();
+  const api = await startSecondApi({ defects, variants, streamMs });
+  const live = api.liveKeys();
   try {
     const { claims, crashes } = await runVerify({
-      target: twin.target,
+      target: api.target,
       secrets: createSecrets("."),
       seed: 7,
       ratePerS: 400,
@@ -33,9 +33,9 @@ export const verdictOf = async (
     const claim = claims[0];
     if (claim?.verdict === "fail") expect(crashes.map((crash) => crash.rule)).toEqual([rule]);
     // A key that a broken deployment made against the rules is gone again as well.
-    if (!defects.some((defect) => UNDELETED.includes(defect))) expect(twin.liveKeys()).toBe(live);
+    if (!defects.some((defect) => UNDELETED.includes(defect))) expect(api.liveKeys()).toBe(live);
     return `${claim?.verdict} ${claim?.verdict === "fail" ? "" : claim?.reason}`.trim();
   } finally {
-    await twin.close();
+    await api.close();
   }
 };

@@ -9,7 +9,7 @@ export type ProcessFaultName = "killed" | "stopped" | "restarted";
 export type StoreErrorName = "oom" | "readonly" | "loading" | "noscript" | "aof-slow" | "locked" | "disk-full";
 
 export type Breakage =
-  /** A name of chaos/catalogue.ts, on the way to the part. */
+  /** A name of chaos/faults/catalogue.ts, on the way to the part. */
   | { by: "link"; link: "limiter" | "keys" | "edge"; fault: string }
   | { by: "process"; link: "limiter" | "keys" | "api"; fault: ProcessFaultName }
   | { by: "store"; link: "limiter"; fault: StoreErrorName }

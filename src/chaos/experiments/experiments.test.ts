@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FAULT_NAMES } from "../catalogue.ts";
+import { FAULT_NAMES } from "../faults/catalogue.ts";
 import { EXPERIMENTS } from "./catalogue.ts";
 import { PAST_THE_CAP } from "./past-the-cap.ts";
 

@@ -32,7 +32,7 @@ export const flapping: FaultMaker = {
             if (!signal.aborted) await proxy.setEnabled(down, each);
           }
         })();
-        // Told by `take`; without this the process would end by an unhandled rejection in between.
+        // Reported by `take`; without this the process would end by an unhandled rejection in between.
         loop.catch(() => {});
       },
       take: async (proxy, options) => {

@@ -1,4 +1,4 @@
-/** What a user tells k6 about where to send its own metrics besides: `K6_OUT` and the settings of its outputs. */
+/** What a user says to k6 about where to send its own metrics besides: `K6_OUT` and the settings of its outputs. */
 import { redactor } from "../../supervision/redaction.ts";
 
 const NAMES = /^(?:K6_OUT|OTEL_.+|K6_(?:OTEL|PROMETHEUS_RW|INFLUXDB|STATSD|WEB_DASHBOARD|CLOUD)_.+)$/;

@@ -164,15 +164,3 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
     result: finished.promise,
   };
 };
-
-/** Starts, waits until it is ready, runs the whole schedule. */
-export const runOpenLoop = async (options: OpenLoopOptions): Promise<OpenLoopResult> => {
-  const loop = startOpenLoop(options);
-  try {
-    await loop.ready;
-    loop.go();
-  } catch {
-    // `result` says why.
-  }
-  return loop.result;
-};

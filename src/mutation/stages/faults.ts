@@ -90,7 +90,7 @@ export const limiterReplyLost: MiniStage = {
 const FORGETFUL_ENDS_MS = 1_200;
 
 export const restartUnsettled: MiniStage = {
-  about: "replies of the limiter are lost, then it is away, and the API is told to end before it can refund",
+  about: "replies of the limiter are lost, then it is away, and the API is asked to end before it can refund",
   proves: ["refused-is-not-charged", "charged-once"],
   options: FAULT_STAGE,
   play: async (bench) => {

@@ -49,7 +49,7 @@ const LOAD_MAX_RPS = 150;
 
 export const verifyLoad: MiniStage = {
   about: "the rules of `verify` about the request rate and the caps, which need load",
-  proves: ["verify/rate-limit-is-told", "verify/overload-is-told", "verify/overload-names-the-cap"],
+  proves: ["verify/rate-limit-is-reported", "verify/overload-is-reported", "verify/overload-names-the-cap"],
   rulesAlone: true,
   options: {
     tenants: paid(2),

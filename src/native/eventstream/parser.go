@@ -17,7 +17,7 @@ var ErrEventTooLarge = errors.New("event too large")
 type Event struct {
 	// ID is the last event id of the stream: it stays until another id line comes, as the standard has it.
 	ID []byte
-	// OwnID tells whether an id line stood in this very event.
+	// OwnID says whether an id line stood in this very event.
 	OwnID bool
 	// Name is what the event line said, empty when there was none (the standard's "message").
 	Name []byte

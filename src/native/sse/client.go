@@ -71,7 +71,7 @@ func (c *client) emitError(err error) {
 	c.emit("error", c.rt.ToValue(err))
 }
 
-// stopped tells that the script wants no more of the stream.
+// stopped says that the script wants no more of the stream.
 func (c *client) stopped() bool {
 	return c.closed || c.thrown != nil
 }

@@ -38,7 +38,7 @@ func (e *timeoutError) Error() string {
 var errGraceOver = errors.New("grace over")
 
 // classify says what a failed round trip or read means. The context comes first: when we cut the connection, what the read says is only
-// the echo. What is neither a time-out nor an early end is a broken connection; the text tells which way.
+// the echo. What is neither a time-out nor an early end is a broken connection; the text says which way.
 func classify(ctx context.Context, err error) (end, error) {
 	cause := context.Cause(ctx)
 	var timeout *timeoutError

@@ -23,7 +23,7 @@ import (
 // defaultTimeout is that of k6/http: a stream without any bound would hang its VU for the rest of the test.
 const defaultTimeout = 60 * time.Second
 
-// request is what the script asked for, checked. Whatever is wrong in it is told before a byte is sent: a misspelt time-out that was
+// request is what the script asked for, checked. Whatever is wrong in it is reported before a byte is sent: a misspelt time-out that was
 // silently no time-out would cost a whole run.
 type request struct {
 	url               httpext.URL
@@ -220,7 +220,7 @@ func (r *request) ending(name []byte) end {
 	return r.terminal[string(name)]
 }
 
-// isStream tells whether an event stream is asked for.
+// isStream says whether an event stream is asked for.
 func (r *request) isStream() bool {
 	return strings.Contains(r.header.Get("Accept"), "text/event-stream")
 }

@@ -38,7 +38,8 @@ export const readProcessGauges = (collectsFirst: boolean): ProcessGauges => {
   if (collectsFirst) collectGarbage();
   const { rss, heapUsed } = process.memoryUsage();
   return {
-    ...{ rss_bytes: rss, heap_bytes: heapUsed },
+    rss_bytes: rss,
+    heap_bytes: heapUsed,
     timers: process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length,
     open_files: openFiles(),
   };

@@ -12,7 +12,7 @@ import { REQUESTS } from "../schemas.ts";
 
 export const BODY_MAX_BYTES = 1_048_576;
 
-/** Telling every fault of a large body would cost more than the body did. */
+/** Naming every fault of a large body would cost more than the body did. */
 const EXPLAINED_MAX_BYTES = 65_536;
 
 const malformed = (loc: BodyError["loc"], msg: string, type: string): BodyRead => ({

@@ -18,7 +18,9 @@ const OPERATOR_BUDGET_MS = 5_000;
 /** `controlUrl` is needed for organizations and for keys outside key management only. */
 export const createHttpKeys = (options: { url: string; controlUrl?: string; network?: Network | undefined }): Keys => {
   const client = createJsonClient(options.url, {
-    ...{ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS, network: options.network },
+    connections: CONNECTIONS,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    network: options.network,
   });
   const controlClient =
     options.controlUrl === undefined

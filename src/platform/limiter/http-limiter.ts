@@ -29,7 +29,9 @@ export const createHttpLimiter = (options: {
   network?: Network | undefined;
 }): Limiter => {
   const client = createJsonClient(options.url, {
-    ...{ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS, network: options.network },
+    connections: CONNECTIONS,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    network: options.network,
   });
   const controlClient =
     options.controlUrl === undefined

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { outcomesOf } from "../../history/outcomes-of.fixture.ts";
 import type { Series } from "../../history/series.ts";
-import { outcomesOf, sumOf } from "../../history/series.ts";
+import { sumOf } from "../../history/series.ts";
 import { utf8Bytes } from "../escape.ts";
-import { HOSTILE } from "../hostile-text.ts";
+import { HOSTILE } from "../hostile-text.fixture.ts";
 import { htmlReport } from "../html.ts";
-import { madeClaim, madeRun } from "../made-run.ts";
-import { madeSeries } from "../made-series.ts";
+import { madeClaim, madeRun } from "../made-run.fixture.ts";
+import { madeSeries } from "../made-series.fixture.ts";
 import { courseOf } from "./course.ts";
 import { courseOfFault } from "./fault-course.ts";
 import { inFlightByCallers } from "./in-flight-chart.ts";

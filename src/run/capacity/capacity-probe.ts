@@ -23,7 +23,6 @@ export type PlayedProbe = ProbeResult & {
   /** Each objective's value, to be read. */
   shown: string[];
   organizations: number;
-  lines: CallLine[];
   /** Why the driver could not play it at all; `null` when it did. */
   failure: string | null;
 };
@@ -120,7 +119,6 @@ export const playProbe = async (
     return {
       ...tallied,
       plan,
-      lines,
       playedS: Math.max(0, (toUs - fromUs) / 1e6),
       generator: generatorFacts(result, stage),
       failure: result.end === null ? (result.problems[0]?.reason ?? "the driver did not end its schedule") : null,

@@ -1,4 +1,5 @@
 /** Plays a capacity search to its end on a deployment, and writes down what was found as one stage of a run. */
+
 import type { Answer } from "../../capacity/answer.ts";
 import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
 import { advise, type Demand } from "../../capacity/demand.ts";
@@ -6,7 +7,8 @@ import { firstLimit } from "../../capacity/first-limit.ts";
 import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
 import type { ShareObjective } from "../../capacity/share-objective.ts";
-import { measureStage } from "../../history/measure.ts";
+import type { Line } from "../../history/line.ts";
+import { StageMeasure } from "../../history/measure.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
 import { calibrationDoubts, inDoubt } from "../../history/time-doubts.ts";
 import { ofCutOffStage } from "../../invariants/judge-stage.ts";
@@ -15,6 +17,7 @@ import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
+import { statedFacts } from "../stages/stated-facts.ts";
 import { readWitnesses } from "../stages/witnesses.ts";
 import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe.ts";
 
@@ -29,7 +32,7 @@ type CapacityWish = {
   objectives: readonly ShareObjective[];
   policy: SearchPolicy;
   demand: Demand | null;
-  /** Told of each probe when it has been played. */
+  /** Called with each probe when it has been played. */
   onProbe(probe: PlayedProbe): void;
 };
 
@@ -102,14 +105,17 @@ export const playCapacity = async (
   wish: CapacityWish,
 ): Promise<{ found: Found; probes: PlayedProbe[] }> => {
   const began = performance.now();
-  const searched = await search(context, deployment, wish);
+  const measure = new StageMeasure(CAPACITY_STAGE);
+  // Measured as they come and on disk: of a probe only its figures are kept.
+  const line = (one: Line): void => {
+    measure.see(one);
+    context.line(one);
+  };
+  const searched = await search({ ...context, line }, deployment, wish);
   const { probes, cutOff } = searched;
   const found = foundOf(searched, deployment, wish);
   const { target } = deployment;
-  const { summary, measurements } = measureStage(
-    probes.flatMap((probe) => probe.lines),
-    { stage: CAPACITY_STAGE, durationMs: performance.now() - began },
-  );
+  const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
   const failed = context.failedChecks("open-loop");
   const claims = capacityClaims(found, CAPACITY_STAGE, context.replay)
     .map((claim) => asCalibrated(claim, wish.objectives, failed))
@@ -117,20 +123,12 @@ export const playCapacity = async (
       (claim): Claim =>
         cutOff === null ? claim : { ...ofCutOffStage(claim), reason: `${cutOff}; so far: ${claim.reason}` },
     );
-  await context.folder.writeJson("capacity.json", {
-    ...found,
-    probes: probes.map(({ lines: _, ...probe }) => probe),
-  });
+  await context.folder.writeJson("capacity.json", { ...found, probes });
   await context.addStage({
     summary: { ...summary, driver: "open-loop" },
     facts: {
-      stage: CAPACITY_STAGE,
+      ...statedFacts(CAPACITY_STAGE, { target, exclusive: deployment.exclusive }),
       started_at_ms: context.epochUs / 1000,
-      exclusive: deployment.exclusive,
-      limits: target.limits ?? {},
-      shedding: target.shedding ?? "unknown",
-      tenants: {},
-      faults: false,
       ...(await readWitnesses(deployment, `${context.run}.${CAPACITY_STAGE}`, context.signal)),
     },
     claims,

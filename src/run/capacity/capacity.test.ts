@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
-import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity, UsageError } from "./capacity.ts";
+import { UsageError } from "../exit-codes.ts";
+import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity } from "./capacity.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 
 const SLOTS = 4;

@@ -10,15 +10,11 @@ import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { calibrateRun } from "../calibration/calibrate-run.ts";
+import { UsageError } from "../exit-codes.ts";
 import { prepareTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 import { playCapacity } from "./capacity-search.ts";
-
-/** What a user has to mend in what was asked for. */
-export class UsageError extends Error {
-  override name = "UsageError";
-}
 
 export type CapacityWishes = {
   targetFile: string;

@@ -1,4 +1,4 @@
-/** A role of the reference platform as a process of its own: `floodgate serve`, told its addresses and nothing else. */
+/** A role of the reference platform as a process of its own: `floodgate serve`, given its addresses and nothing else. */
 import { join } from "node:path";
 import { httpProbe } from "../../chaos/link-probe.ts";
 import type { Supervisor } from "../../supervision/supervisor.ts";

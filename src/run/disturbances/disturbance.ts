@@ -22,7 +22,7 @@ type Breaking = {
 export type LinkFault = Breaking & {
   kind: "link-fault";
   link: LinkName;
-  /** A name of chaos/catalogue.ts. */
+  /** A name of chaos/faults/catalogue.ts. */
   fault: string;
 };
 

@@ -3,7 +3,7 @@
  * the random search; an experiment, which waits for what it sees, is `link-fault.ts`.
  */
 
-import { makeFault } from "../../chaos/catalogue.ts";
+import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { heal } from "../../chaos/healing.ts";
 import { httpProbe } from "../../chaos/link-probe.ts";
 import { undoOf } from "../../chaos/link-steps.ts";
@@ -34,8 +34,15 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   const undo = undoOf({ toxiproxy: faults.toxiproxy, proxy: way.proxy, fault, probe, mayReset: false });
   const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
     onLine({
-      ...{ type: "fault", stage, experiment: `${link}-${name}`, link, fault: name, stream: fault.stream },
-      ...{ phase, at_us: context.nowUs(), ...more },
+      type: "fault",
+      stage,
+      experiment: `${link}-${name}`,
+      link,
+      fault: name,
+      stream: fault.stream,
+      phase,
+      at_us: context.nowUs(),
+      ...more,
     });
   await pause(startMs + atMs - performance.now(), signal);
   if (signal.aborted) return;
@@ -70,7 +77,10 @@ const leaveWhole = async (events: readonly FaultEvent[], { deployment }: Disturb
     const mayEnable = events.some((event) => event.link === link && disables(event.fault));
     const signal = AbortSignal.timeout(HEAL_MS);
     const { healed, trouble } = await heal(faults.toxiproxy, way.proxy, {
-      ...{ signal, callMs: CALL_MS, mayReset: false, mayEnable },
+      signal,
+      callMs: CALL_MS,
+      mayReset: false,
+      mayEnable,
     });
     if (!healed) left.push(`the fault could not be healed: proxy "${way.proxy}": ${trouble.join("; ")}`);
   }

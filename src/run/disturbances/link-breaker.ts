@@ -1,5 +1,5 @@
 /** Breaks a link of a deployment through its fault proxy. */
-import { makeFault } from "../../chaos/catalogue.ts";
+import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { httpProbe, observeLink } from "../../chaos/link-probe.ts";
 import { linkSteps, undoOf } from "../../chaos/link-steps.ts";
 import { watchLink } from "../../chaos/link-watch.ts";

@@ -6,6 +6,8 @@ import type { Part } from "../deployments/part.ts";
 import type { RedisPart } from "../deployments/redis-part.ts";
 import type { Breaker } from "./breaker.ts";
 
+/** What is done by commands to Redis: it ends with Redis itself. */
+const BY_COMMAND = { stream: "both", undo: { how: "nothing" }, notes: [] } as const;
 const TIMES = { injectMs: 10_000, effectMs: 8_000, healMs: 25_000 };
 const CALL_MS = 3_000;
 const AGAIN_MS = 50;
@@ -48,9 +50,7 @@ export const redisSetting = (url: string, error: keyof typeof SETTINGS): Breaker
   let before = 0;
   return {
     ...TIMES,
-    stream: "both",
-    undo: { how: "nothing" },
-    notes: [],
+    ...BY_COMMAND,
     inject: async () => {
       before = await errorsOf(url, error);
       await ask(url, put);
@@ -70,9 +70,7 @@ const WRITE_MS = 300;
 /** Writes wait, as behind a disk that does not come back; what reads is answered. */
 export const redisPaused = (url: string): Breaker => ({
   ...TIMES,
-  stream: "both",
-  undo: { how: "nothing" },
-  notes: [],
+  ...BY_COMMAND,
   inject: async () => void (await ask(url, ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"])),
   showsAtPart: async () => {
     const wrote = ask(url, ["SET", "floodgate:written", 1]).then(
@@ -94,9 +92,7 @@ export const redisNoScript = (url: string): Breaker => {
   let flushing: Promise<void> = Promise.resolve();
   return {
     ...TIMES,
-    stream: "both",
-    undo: { how: "nothing" },
-    notes: [],
+    ...BY_COMMAND,
     inject: async () => {
       before = await errorsOf(url, "NOSCRIPT");
       await ask(url, ["SCRIPT", "FLUSH"]);

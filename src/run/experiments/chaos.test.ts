@@ -2,7 +2,7 @@
  * `chaos` on a deployment that is not ours, as a user types it: what is broken is mended, also after kill -9, and what is
  * not ours stays as it was. Real processes, real faults.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,31 +10,16 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toxiproxyOrSkip } from "../../chaos/toxiproxy.fixture.ts";
 import type { ProxyState } from "../../chaos/toxiproxy.ts";
+import { type RunningCommand, startCommand } from "../../cli/command.fixture.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../../supervision/journal.ts";
 import { parentOf } from "../../supervision/processes.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
-import { REPOSITORY } from "../environment.ts";
 import { type ForeignDeployment, startForeign } from "./foreign-deployment.fixture.ts";
 
 const toxiproxyPath = toxiproxyOrSkip();
-const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 
-type Runner = { child: ChildProcess; said: () => string; code: Promise<number | null> };
-
-const chaos = (...args: string[]): Runner => {
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ENTRY, "chaos", ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let said = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on("data", (chunk: Buffer) => {
-      said += chunk.toString();
-    });
-  }
-  const code = new Promise<number | null>((resolve) => child.once("close", resolve));
-  return { child, said: () => said, code };
-};
+const chaos = (...args: string[]) => startCommand(["chaos", ...args]);
 
 const journalIn = (out: string): JournalEntry[] => {
   const path = join(out, "journal.ndjson");
@@ -42,14 +27,14 @@ const journalIn = (out: string): JournalEntry[] => {
 };
 const documentIn = (out: string): RunDocument => JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
 
-const untilFault = async (runner: Runner, out: string): Promise<void> => {
+const untilFault = async (runner: RunningCommand, out: string): Promise<void> => {
   const isIn = (): boolean => journalIn(out).some(({ kind, phase }) => kind === "fault" && phase === "done");
   await waitUntil(async () => isIn() || runner.child.exitCode !== null, { forMs: 60_000, pollMs: 20 });
   if (!isIn()) throw new Error(`no fault was put in; it said: ${runner.said()}`);
 };
 
 /** The watchdog: the child of the runner that was started first and is no driver. */
-const watchdogOf = (runner: Runner): number => {
+const watchdogOf = (runner: RunningCommand): number => {
   for (const pid of (
     readFileSync(`/proc/${runner.child.pid}/task/${runner.child.pid}/children`, "utf8").match(/\d+/g) ?? []
   ).map(Number)) {
@@ -119,11 +104,11 @@ describe("chaos on somebody's deployment, killed", part, () => {
       await untilFault(runner, out);
       process.kill(watchdogOf(runner), "SIGKILL");
       runner.child.kill("SIGKILL");
-      await runner.code;
+      await runner.ended;
       expect((await theirs.toxiproxy.proxy("limiter").read()).toxics).toHaveLength(1);
 
       const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
-      expect(await refused.code).toBe(5);
+      expect((await refused.ended).code).toBe(5);
       expect(refused.said()).toContain("chaos --heal --out DIR");
       expect(existsSync(join(folder, "refused"))).toBe(false);
 
@@ -136,17 +121,17 @@ describe("chaos on somebody's deployment, killed", part, () => {
         attributes: { latency: 1, jitter: 0 },
       });
       const healing = chaos("--heal", "--out", out);
-      expect(await healing.code).toBe(0);
+      expect((await healing.ended).code).toBe(0);
       expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
       expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
       await expectStranger();
 
       const again = chaos("--heal", "--out", out);
-      expect(await again.code).toBe(0);
+      expect((await again.ended).code).toBe(0);
       expect(again.said()).toContain("Nothing to heal");
 
       const theirsNow = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
-      expect(await theirsNow.code).toBe(5);
+      expect((await theirsNow.ended).code).toBe(5);
       expect(theirsNow.said()).toContain("somebody else did that, so it is not touched");
       await limiter.removeToxic("a-colleague");
       await expectWhole("limiter");
@@ -175,7 +160,7 @@ describe("chaos on somebody's deployment, by its own commands", part, () => {
       },
     });
     const runner = chaos("keys-refused", "limiter-stopped", "--target", file, "--out", out, "--quiet");
-    expect(await runner.code, runner.said()).toBe(0);
+    expect((await runner.ended).code, runner.said()).toBe(0);
     expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n");
     const { faults, stages } = documentIn(out);
     expect(faults.map(({ experiment, took_effect }) => [experiment, took_effect])).toEqual([
@@ -197,7 +182,7 @@ describe("chaos on somebody's deployment, by its own commands", part, () => {
       faults: { "limiter.stopped": { inject: [`touch ${injected}`], heal: ["echo not here >&2; exit 3"] } },
     });
     const runner = chaos("--target", file, "--out", out, "--quiet");
-    expect(await runner.code).toBe(4);
+    expect((await runner.ended).code).toBe(4);
     expect(existsSync(injected)).toBe(false);
     expect(documentIn(out).claims.find(({ id }) => id === "reached/limiter-stopped")?.reason).toContain("not here");
   });
@@ -205,10 +190,10 @@ describe("chaos on somebody's deployment, by its own commands", part, () => {
   test("without the permit, or with a toxiproxy elsewhere, nothing begins", alone, async () => {
     const { theirs } = on();
     const unpermitted = chaos("--target", theirs.targetFile("no.json", { permits: { load_max_rps: 100 } }));
-    expect(await unpermitted.code).toBe(5);
+    expect((await unpermitted.ended).code).toBe(5);
     const remote = { api_url: "http://proxy.example:8474", proxies: { limiter: "limiter" } };
     const away = chaos("--target", theirs.targetFile("away.json", { toxiproxy: remote }), "--i-own", "proxy.example");
-    expect(await away.code).toBe(5);
+    expect((await away.ended).code).toBe(5);
     expect(away.said()).toContain("--watchdog");
   });
 });

@@ -2,11 +2,7 @@
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import type { Breakage, BrokenPart, ExperimentEntry } from "../../chaos/experiments/experiment-entry.ts";
 import type { Target } from "../../target/target.ts";
-
-/** A user's mistake. */
-export class UsageError extends Error {
-  override name = "UsageError";
-}
+import { UsageError } from "../exit-codes.ts";
 
 /** With `--short`, as in the main job: the dependency is gone, or silent after it has done what it was asked. */
 const SHORT = ["limiter-refused", "limiter-reply-lost", "keys-refused", "keys-reply-lost"];

@@ -58,7 +58,7 @@ export const healLeftOpen = async (reports: string, out?: string): Promise<Heale
   return { looked: journals.length, runs, isWhole };
 };
 
-/** For a run that was told to heal first: reports each fault that was taken back, or could not be. */
+/** For a run that is to heal first: reports each fault that was taken back, or could not be. */
 export const healBeforehand = async (reports: string, say: (text: string) => void): Promise<void> => {
   const { runs } = await healLeftOpen(reports);
   for (const { taken } of runs) {

@@ -4,7 +4,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeFault } from "../../chaos/catalogue.ts";
+import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../chaos/toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "../../chaos/toxiproxy-server.ts";
 import { Journal } from "../../supervision/journal.ts";
@@ -22,7 +22,8 @@ const killedRun = (reports: string, name: string, undo: Undo): void => {
   journal.close();
 };
 const target = (more: Partial<Target>): Target => ({
-  ...{ schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1" },
+  schema: "floodgate/target@1",
+  base_url: "http://127.0.0.1:1/v1",
   ...more,
 });
 
@@ -100,7 +101,11 @@ describe.skipIf(path === null)("faults on a proxy", { timeout: 30_000 }, () => {
     const fault = makeFault("reply-lost", { budgetMs: 100 });
     await fault.put(proxy);
     const undo: Undo = {
-      ...{ how: "heal-proxy", api_url: server.apiUrl, proxy: "theirs", may_reset: false, disables: false },
+      how: "heal-proxy",
+      api_url: server.apiUrl,
+      proxy: "theirs",
+      may_reset: false,
+      disables: false,
     };
     killedRun(reports, "one", undo);
     expect(await look(reports)).toEqual([expect.stringContaining("limiter.stopped was left broken by the run of")]);

@@ -2,18 +2,17 @@
  * `chaos` on the embedded deployment, as a user types it: a process is really killed and the books are exact afterwards, with
  * the counts in SQLite and in a Redis of the run's own. Real processes, real faults.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toxiproxyOrSkip } from "../../chaos/toxiproxy.fixture.ts";
+import { runCommand } from "../../cli/command.fixture.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { openEffects, readJournal } from "../../supervision/journal.ts";
-import { REPOSITORY } from "../environment.ts";
 
-const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
 const stores = ["sqlite", ...(hasRedis ? ["redis"] : [])];
 if (!hasRedis) console.warn("SKIPPED: chaos --limiter redis: redis-server is not installed");
@@ -24,16 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
 
-const chaos = (env: Record<string, string>, ...args: string[]): Promise<{ code: number | null; said: string }> =>
-  new Promise((resolve) => {
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ENTRY, "chaos", ...args], {
-      stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, ...env },
-    });
-    let said = "";
-    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    child.once("close", (code) => resolve({ code, said }));
-  });
+const chaos = (env: Record<string, string>, ...args: string[]) => runCommand(["chaos", ...args], { env });
 
 // Each starts a deployment of its own, and most of an experiment is waiting.
 const how = { timeout: 300_000, concurrent: true };

@@ -56,8 +56,7 @@ export const createPooledRefusals = (): PooledRefusals => {
         const isOpen = sorted.length < ENOUGH || p99 === null || within === null;
         const isSlow = !isOpen && within.low > allowedMs;
         const isFast = !isOpen && within.high <= allowedMs;
-        const enough =
-          sorted.length < ENOUGH ? `${sorted.length} refusals; ${ENOUGH} are needed` : "it could not be told";
+        const enough = sorted.length < ENOUGH ? `${sorted.length} refusals; ${ENOUGH} are needed` : "it is not certain";
         return [
           {
             id: `refusals-in-budget/${link}`,

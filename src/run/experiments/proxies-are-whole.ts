@@ -2,14 +2,15 @@
  * Before anything is broken on somebody's toxiproxy: the proxies of the target file have to be whole. A fault on top of
  * another one would be judged for both, and healing would have to choose.
  */
+
 import { dirname } from "node:path";
 import { TOXIC_PREFIX } from "../../chaos/fault.ts";
 import { openToxiproxy, type ProxyState } from "../../chaos/toxiproxy.ts";
 import { ToxiproxyError } from "../../chaos/toxiproxy-transport.ts";
 import type { Target } from "../../target/target.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
+import { UsageError } from "../exit-codes.ts";
 import { GuardError } from "../prepare-target.ts";
-import { UsageError } from "./chosen.ts";
 import { journalsIn, leftOpenIn } from "./left-open.ts";
 
 const CALL_MS = 3_000;

@@ -1,32 +1,21 @@
 /** The random search as a user types it: a planted mutant is found, made short, written down and played again. */
-import { spawn } from "node:child_process";
+
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { runCommand } from "../../cli/command.fixture.ts";
 import type { ScheduleCrash } from "../../exploration/schedule-crash.ts";
 import type { RunDocument } from "../../history/run-document.ts";
-import { REPOSITORY } from "../environment.ts";
 
-const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "floodgate-explore-"));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
 
-const floodgate = (...args: string[]): Promise<{ code: number | null; said: string }> =>
-  new Promise((resolve) => {
-    const stdio = ["ignore", "pipe", "pipe"] as const;
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ENTRY, ...args], {
-      stdio: [...stdio],
-    });
-    let said = "";
-    for (const stream of [child.stdout, child.stderr])
-      stream?.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    child.once("close", (code) => resolve({ code, said }));
-  });
+const floodgate = (...args: string[]) => runCommand(args);
 
 test("a mutant: exit 1, a crash file that fails again, and holds on the healthy platform", {
   timeout: 120_000,

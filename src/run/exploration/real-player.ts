@@ -16,12 +16,19 @@ const SPARE_S = 30;
 const ABOUT_THE_STAGE = /^reached\//;
 
 const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
-  ...{ kind: "load", name: `explore-${number}`, driver: "open-loop", story: schedule.story, arrivals: "poisson" },
-  ...{ ratePerS: schedule.ratePerS, durationS: durationS(schedule) + SPARE_S },
+  kind: "load",
+  name: `explore-${number}`,
+  driver: "open-loop",
+  story: schedule.story,
+  arrivals: "poisson",
+  ratePerS: schedule.ratePerS,
+  durationS: durationS(schedule) + SPARE_S,
   judges: INVARIANTS.map(({ id }) => id),
   disturbance: {
-    ...{ kind: "fault-schedule", events: schedule.events },
-    ...{ recoveryMs: RECOVERY_MS, restMs: RECOVERY_MS + AFTER_MS },
+    kind: "fault-schedule",
+    events: schedule.events,
+    recoveryMs: RECOVERY_MS,
+    restMs: RECOVERY_MS + AFTER_MS,
   },
 });
 
@@ -44,7 +51,9 @@ export const openRealPlayer = async (context: RunContext): Promise<Player> => {
           .map((claim) => ({ ...claim, id: claim.id.replace(/\/explore-\d+$/, "/explore"), stage: "explore" })),
         judged: judged.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
         byOutcome: summary.by_outcome,
-        ...{ stage: summary.name, lines: inOrder(lines), facts },
+        stage: summary.name,
+        lines: inOrder(lines),
+        facts,
         doubt: doubts.length === 0 ? null : doubts.map(({ reason }) => reason).join("; "),
       };
     },

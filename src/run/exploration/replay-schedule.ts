@@ -5,7 +5,7 @@ import { startVirtualPlayer } from "../../exploration/virtual-player.ts";
 import { type RunRequest, recordRun } from "../recorded-run.ts";
 import { openRealPlayer } from "./real-player.ts";
 
-export type ScheduleReplayed = {
+type ScheduleReplayed = {
   verdict: "fixed" | "failing" | "unclear";
   reason: string;
   expected: string;
@@ -16,13 +16,13 @@ const verdictOf = (crash: ScheduleCrash, { failed, of, last }: Replayed): Schedu
   const [first] = crash.failed;
   const often = `failed in ${failed} of ${of} replays`;
   const [claim] = last?.failed ?? [];
-  const told = {
+  const came = {
     reason: often,
     expected: claim?.expected ?? first?.expected ?? "",
     got: claim === undefined ? "as expected" : `${claim.reason}: ${claim.got}`,
   };
-  if (isCertain({ failed, of, last })) return { verdict: "failing", ...told };
-  return { verdict: failed === 0 ? "fixed" : "unclear", ...told };
+  if (isCertain({ failed, of, last })) return { verdict: "failing", ...came };
+  return { verdict: failed === 0 ? "fixed" : "unclear", ...came };
 };
 
 /** `record`: how a run on real links is recorded; on virtual ones nothing is written. */

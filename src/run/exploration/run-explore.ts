@@ -21,7 +21,7 @@ export type ExploreWish = {
   mutant: string | null;
 };
 
-export type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & ExploreWish;
+type ExploreRun = Omit<RunRequest, "targets" | "profile" | "required"> & ExploreWish;
 
 const STAGE = "explore";
 const EXPECTED = "whatever breaks when, and for how long: every invariant holds during it and after the heal";
@@ -29,7 +29,7 @@ const EXPECTED = "whatever breaks when, and for how long: every invariant holds 
 const SHRINK_TRIALS: Readonly<Record<LinksKind, number>> = { virtual: 200, real: 12 };
 
 /** A finding in one sentence. */
-const told = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
+const textOf = ({ failed, schedule, replayed, isFlaky, number }: Finding): string => {
   const broken = failed.map(({ id }) => id.replace(/\/.*/, "")).join(", ");
   const often = `${replayed.failed} of ${replayed.of} replays`;
   return isFlaky
@@ -44,7 +44,7 @@ const searchedClaim = ({ schedules, doubtful, events, findings }: Searched, repl
   const isFailed = findings.some(({ isFlaky }) => !isFlaky);
   const isDoubtful = findings.length > 0 || schedules === 0 || doubtful * 2 > schedules;
   const verdict = isFailed ? "fail" : isDoubtful ? "inconclusive" : "pass";
-  const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(told).join("; ");
+  const found = findings.length === 0 ? "nothing failed in any of them" : findings.map(textOf).join("; ");
   const reason = `${tried}; ${found}`;
   return { ...about, verdict, reason, got: verdict === "pass" ? "as expected" : found, spec: [], evidence: [] };
 };
@@ -66,9 +66,18 @@ const summaryOf = (
 /** All trials together: what was called, and what was found. */
 const wholeSearch = (searched: Searched, driver: string, durationMs: number, replay: string): StageOutcome => ({
   summary: summaryOf(STAGE, searched.byOutcome, driver, durationMs),
-  ...{ claims: [searchedClaim(searched, replay)], measurements: [], notes: [], faults: [] },
+  claims: [searchedClaim(searched, replay)],
+  measurements: [],
+  notes: [],
+  faults: [],
   facts: {
-    ...{ stage: STAGE, exclusive: true, limits: {}, shedding: "fixed", tenants: {}, faults: true, drained: true },
+    stage: STAGE,
+    exclusive: true,
+    limits: {},
+    shedding: "fixed",
+    tenants: {},
+    faults: true,
+    drained: true,
   },
 });
 
@@ -83,12 +92,14 @@ const stageOfFinding = (
   const { texts: _, ...facts } = trial.facts;
   const spanUs = (lines.at(-1) ? lineTimeUs(lines.at(-1) as Line) : 0) - (lines[0] ? lineTimeUs(lines[0]) : 0);
   const outcome: StageOutcome = {
-    ...{ summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000), facts: { ...facts, stage: name } },
+    summary: summaryOf(name, trial.byOutcome, driver, spanUs / 1000),
+    facts: { ...facts, stage: name },
     claims: trial.failed.map((claim) => {
       return { ...claim, id: claim.id.replace(/\/.*/, `/${name}`), stage: name, replay };
     }),
     faults: faultRecords(lines.flatMap((line) => (line.type === "fault" ? [line] : []))),
-    ...{ measurements: [], notes: [] },
+    measurements: [],
+    notes: [],
   };
   return { outcome, lines };
 };
@@ -101,7 +112,10 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
   const untilMs = began + request.forMs;
   let files = 0;
   const searched = await searchSchedules({
-    ...{ seed, play: player.play, shrinkTrials: SHRINK_TRIALS[links], progress: events.progress },
+    seed,
+    play: player.play,
+    shrinkTrials: SHRINK_TRIALS[links],
+    progress: events.progress,
     goesOn: (schedules) => !context.signal.aborted && schedules < most && performance.now() < untilMs,
     found: async (finding) => {
       files += 1;

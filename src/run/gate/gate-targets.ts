@@ -1,20 +1,17 @@
 /** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
 import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
-import { measureStage } from "../../history/measure.ts";
+import type { Line } from "../../history/line.ts";
+import { StageMeasure } from "../../history/measure.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
+import { UsageError } from "../exit-codes.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { StageOutcome } from "../stages/stage-outcome.ts";
 import { statedCapacity } from "./base-capacity.ts";
-import { gateSideOf, type PlayedBlock, stageOf } from "./play-block.ts";
-import { GATE_STAGE, GATE_STORIES, gateSpends, runGate } from "./run-gate.ts";
-
-/** A mistake of the user, for exit code 2. */
-class UsageError extends Error {
-  override name = "UsageError";
-}
+import { gateSideOf, stageOf } from "./play-block.ts";
+import { GATE_STAGE, GATE_STORIES, gateSpends, runGate, type SidePlayed } from "./run-gate.ts";
 
 export type GateWishes = {
   baseFile: string;
@@ -97,23 +94,18 @@ const prepare = async (wishes: GateWishes): Promise<Prepared> => {
 export const planGate = async (wishes: GateWishes): Promise<GateDryRun> => (await prepare(wishes)).plan;
 
 /** What the host did meanwhile, said once for a side: how many blocks it befell, and the first of it. */
-const hostNotes = (side: Side, blocks: readonly PlayedBlock[]): string[] => {
-  const disturbed = blocks.filter(({ notes }) => notes.length > 0);
-  const first = disturbed[0]?.notes[0];
+const hostNotes = (side: Side, { notes: blocks }: SidePlayed): string[] => {
+  const disturbed = blocks.filter((notes) => notes.length > 0);
+  const first = disturbed[0]?.[0];
   return first === undefined ? [] : [`${side}: in ${disturbed.length} of ${blocks.length} blocks, first: ${first}`];
 };
 
 /** All blocks of a side as one stage of the run. */
-const outcomeOf = (side: Side, blocks: readonly PlayedBlock[], notes: readonly string[]): StageOutcome | null => {
-  const last = blocks.at(-1);
-  if (last === undefined) return null;
-  const { summary } = measureStage(
-    blocks.flatMap((block) => block.lines),
-    { stage: stageOf(side) },
-  );
+const outcomeOf = (measure: StageMeasure, { lastFacts }: SidePlayed, notes: readonly string[]): StageOutcome | null => {
+  if (lastFacts === null) return null;
   // Counts and charges were read block by block, so they stand beside no stage as a whole.
-  const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = last.facts;
-  return { summary, facts, claims: [], measurements: [], faults: [], notes: [...notes] };
+  const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
+  return { summary: measure.end().summary, facts, claims: [], measurements: [], faults: [], notes: [...notes] };
 };
 
 /** Throws what a user has to mend (target file, guard, lock, scenario); for everything else there is a document. */
@@ -135,6 +127,12 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
       if (base === undefined || head === undefined) throw new Error("two deployments were not opened");
       const sides = { base: await gateSideOf("base", base, story), head: await gateSideOf("head", head, story) };
       const { events } = context;
+      const measures = { base: new StageMeasure(stageOf("base")), head: new StageMeasure(stageOf("head")) };
+      // Measured as they come and on disk: of a block only its figures are kept.
+      const line = (one: Line): void => {
+        for (const side of SIDES) measures[side].see(one);
+        context.line(one);
+      };
       const wish = {
         scenario,
         story,
@@ -142,14 +140,19 @@ export const gateTargets = async (request: GateRequest): Promise<RunResult & { t
         pairs: plan.pairs,
         ...(ratePerS === undefined ? {} : { ratePerS }),
       };
-      const result = await runGate(wish, sides, context, {
-        step: events.step,
-        progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
-        note: (text) => events.result(`  ${text}`),
-      });
+      const result = await runGate(
+        wish,
+        sides,
+        { ...context, line },
+        {
+          step: events.step,
+          progress: (text) => events.progress(`${GATE_STAGE}: ${text}`),
+          note: (text) => events.result(`  ${text}`),
+        },
+      );
       for (const side of SIDES) {
-        const notes = [...(side === "base" ? result.notes : []), ...hostNotes(side, result.blocks[side])];
-        const outcome = outcomeOf(side, result.blocks[side], notes);
+        const notes = [...(side === "base" ? result.notes : []), ...hostNotes(side, result.sides[side])];
+        const outcome = outcomeOf(measures[side], result.sides[side], notes);
         if (outcome !== null) await context.addStage(outcome);
       }
       context.addClaims(result.claims);

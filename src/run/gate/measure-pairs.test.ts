@@ -4,7 +4,7 @@ import { loadFor, looksFrom, PAIRS_DEFAULT, profileOfBlock, type Side } from "..
 import { verdictOf } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
 import type { CallLine } from "../../history/line.ts";
-import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.ts";
+import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { exponential, saltOf } from "../../workload/random.ts";
 import { type GateMeasured, measurePairs, type Played } from "./measure-pairs.ts";

@@ -2,6 +2,7 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
+
 import { hostDoubts } from "../../drivers/host-doubts.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";
@@ -17,6 +18,7 @@ import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
+import { statedFacts } from "../stages/stated-facts.ts";
 import { readTenants, readWitnesses } from "../stages/witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
@@ -110,14 +112,9 @@ export const playBlock = async (
     });
     await pause(REST_MS);
     const facts: StageFacts = {
-      stage,
+      ...statedFacts(stage, deployment),
       started_at_ms: epochUs / 1000,
-      limits: target.limits ?? {},
       tenants,
-      faults: false,
-      shedding: target.shedding ?? "unknown",
-      ...(deployment.reference ? { reference: true as const } : {}),
-      exclusive: deployment.exclusive,
       ...(await readWitnesses(deployment, idRun, room.signal)),
     };
     const judges = INVARIANTS.filter(({ id }) => JUDGES.has(id));

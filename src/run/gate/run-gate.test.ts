@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { Side } from "../../gate/block-plan.ts";
 import type { Claim } from "../../history/run-document.ts";
-import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.ts";
+import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import { keeperOfTarget } from "../../target/lease-of-target.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";

@@ -20,9 +20,11 @@ import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
 import type { Claim, Measurement } from "../../history/run-document.ts";
+import type { StageFacts } from "../../history/stage-facts.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
+import { doubt } from "../run-claims.ts";
 import { GATE_SCENARIO, perS, probeCapacity, statedCapacity } from "./base-capacity.ts";
 import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
 import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";
@@ -47,13 +49,15 @@ const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
 
 type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
+/** What is kept of a side's blocks: what the host did in each, and the facts of the last. */
+export type SidePlayed = { notes: string[][]; lastFacts: StageFacts | null };
+
 type GateResult = {
   claims: Claim[];
   measurements: Measurement[];
   comparisons: readonly Comparison[];
   table: string[];
-  /** Of each side, in time order. */
-  blocks: Readonly<Record<Side, PlayedBlock[]>>;
+  sides: Readonly<Record<Side, SidePlayed>>;
   notes: string[];
 };
 
@@ -106,7 +110,10 @@ export const runGate = async (
   events: GateEvents,
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
-  const blocks: Record<Side, PlayedBlock[]> = { base: [], head: [] };
+  const sides: Record<Side, SidePlayed> = {
+    base: { notes: [], lastFacts: null },
+    head: { notes: [], lastFacts: null },
+  };
   const notes: string[] = [];
   const note = (text: string): void => {
     notes.push(`gate: ${text}`);
@@ -114,24 +121,14 @@ export const runGate = async (
   };
   const play = async (side: Side, profile: Profile, name: string): Promise<PlayedBlock> => {
     const block = await playOn(targets[side], plan.story.name, profile, name, room);
-    blocks[side].push(block);
-    if (blocks[side].length === 1) assertReachable(side, block, targets[side]);
+    if (sides[side].lastFacts === null) assertReachable(side, block, targets[side]);
+    sides[side].notes.push(block.notes);
+    sides[side].lastFacts = block.facts;
     return block;
   };
   const open = (reason: string): GateResult => {
-    const claim: Claim = {
-      id: "gate/pairs",
-      stage: GATE_STAGE,
-      level: "must",
-      verdict: "inconclusive",
-      reason,
-      spec: [],
-      evidence: [],
-      expected: "a base that can be measured",
-      got: reason,
-      replay: room.replay,
-    };
-    return { claims: [claim], measurements: [], comparisons: [], table: [], blocks, notes };
+    const claim = doubt("gate/pairs", reason, "a base that can be measured", room.replay);
+    return { claims: [{ ...claim, stage: GATE_STAGE }], measurements: [], comparisons: [], table: [], sides, notes };
   };
 
   const isOver = (): boolean =>
@@ -189,5 +186,5 @@ export const runGate = async (
     sinkingClaim(sinking, GATE_STAGE, room.replay),
   ];
   const measurements = gateMeasurements(comparisons, GATE_STAGE);
-  return { claims, measurements, comparisons, table: gateTable(comparisons, claims), blocks, notes };
+  return { claims, measurements, comparisons, table: gateTable(comparisons, claims), sides, notes };
 };

@@ -2,6 +2,7 @@
  * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
  * nothing. No credential stands in any file: the runners get them from a Secret that the user makes.
  */
+
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,6 +14,7 @@ import { findTool } from "../../tools/find-tool.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/stated-lease.ts";
 import { REPOSITORY } from "../environment.ts";
+import { UsageError } from "../exit-codes.ts";
 import { prepareTarget } from "../prepare-target.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { intentOf } from "../stages/stages-for.ts";
@@ -27,10 +29,6 @@ import {
   testRunYaml,
 } from "./manifests.ts";
 import { cannotBeHanded, withoutSecrets } from "./target-without-secrets.ts";
-
-class OperatorError extends Error {
-  override name = "UsageError";
-}
 
 type OperatorWish = {
   stage: LoadStage;
@@ -53,8 +51,7 @@ const CONFIG_MAP_BYTES = 1_000_000;
 const emptyFolder = async (folder: string): Promise<string> => {
   const path = resolve(folder);
   await mkdir(path, { recursive: true });
-  if ((await readdir(path)).length > 0)
-    throw new OperatorError(`expected an empty folder, but ${path} has files in it`);
+  if ((await readdir(path)).length > 0) throw new UsageError(`expected an empty folder, but ${path} has files in it`);
   return path;
 };
 
@@ -80,7 +77,7 @@ const archiveBy = async (k6: string, script: string, out: string, variables: Rec
       env: { HOME: home, K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" },
     });
   } catch (error) {
-    throw new OperatorError(`k6 archive failed: ${sentenceOf((error as { stderr?: string }).stderr ?? String(error))}`);
+    throw new UsageError(`k6 archive failed: ${sentenceOf((error as { stderr?: string }).stderr ?? String(error))}`);
   } finally {
     await rm(home, { recursive: true, force: true });
   }
@@ -100,15 +97,15 @@ const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number):
   ];
 };
 
-/** Throws `OperatorError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */
+/** Throws `UsageError`, `TargetFileError`, `GuardError` and `ToolError`, each with what to do. */
 export const writeOperator = async (wish: OperatorWish): Promise<OperatorWritten> => {
   const { stage, targetFile, owned, parallelism } = wish;
   const story = STORIES.get(stage.story);
-  if (story === undefined) throw new OperatorError(`there is no scenario "${stage.story}"`);
+  if (story === undefined) throw new UsageError(`there is no scenario "${stage.story}"`);
   const { target } = await prepareTarget(targetFile, owned, intentOf({ stages: () => [stage], short: false }));
   const unable = cannotBeHanded(target);
   if (unable.length > 0) {
-    throw new OperatorError(
+    throw new UsageError(
       `${unable.join(", ")}: a runner takes these from its own image or environment, which --operator does not set up; leave them out and add them to testrun.yaml`,
     );
   }

@@ -2,6 +2,7 @@
  * One stage under autocannon: a closed loop, which has no schedule and leaves no line of each call. Its totals stand in the
  * report; what has to see each call, or latency from a moment at which a call was due, is skipped with that reason.
  */
+
 import { cannotReach, runAutocannon } from "../../drivers/autocannon/autocannon.ts";
 import { notPlain } from "../../drivers/autocannon/plain-story.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";
@@ -20,6 +21,7 @@ import { wishOf } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
+import { statedFacts } from "./stated-facts.ts";
 
 /** Where neither the stage nor the target file says: autocannon's own number of connections. */
 const CONNECTIONS = 10;
@@ -153,16 +155,8 @@ export const playClosedLoop = async (
     ...reachedClaims(plan, { summary, problems, notes: [], reach }, replay),
     ...notJudged(plan, target, got, replay),
   ];
-  const facts: StageFacts = {
-    stage: plan.name,
-    limits: target.limits ?? {},
-    shedding: target.shedding ?? "unknown",
-    tenants: {},
-    exclusive: deployment.exclusive,
-    faults: false,
-    drained: false,
-    totals_only: true as const,
-  };
+  const { exclusive } = deployment;
+  const facts: StageFacts = { ...statedFacts(plan.name, { target, exclusive }), totals_only: true };
   const isCutOff = signal.aborted || stoppedBy(context) !== null;
   return {
     summary,

@@ -32,7 +32,7 @@ export const WATCHED: readonly Watched[] = [
   { name: "open_files", unit: "files", size: 1, perHour: 200, of: ({ open_files }) => open_files },
 ];
 
-export const GROWTH_EVERY_MS = 5_000;
+const GROWTH_EVERY_MS = 5_000;
 /** Caches fill and code is compiled: at least so long, and a fifth of all. */
 const WARM_UP_MS = 60_000;
 const WARM_UP_SHARE = 0.2;

@@ -3,6 +3,7 @@
  * drained, the witnesses are read and the invariants are folded over its lines. Those are measured as they come and read
  * back from disk to be judged, so that a soak needs no more memory than a short stage.
  */
+
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../../client/clock.ts";
@@ -42,6 +43,7 @@ import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
+import { statedFacts } from "./stated-facts.ts";
 import { changesSeen, foreignCharges } from "./taints.ts";
 import { readAllWitnesses, readTenants } from "./witnesses.ts";
 
@@ -270,12 +272,8 @@ export const playLoadStage = async (
   const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal);
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const facts: StageFacts = {
-    stage: plan.name,
+    ...statedFacts(plan.name, deployment),
     started_at_ms: epochUs / 1000,
-    limits: target.limits ?? {},
-    shedding: target.shedding ?? "unknown",
-    ...(deployment.reference ? { reference: true as const } : {}),
-    exclusive: deployment.exclusive,
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
     host,

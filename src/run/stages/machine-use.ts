@@ -2,39 +2,18 @@
  * Who used the cores of this machine while a stage ran: the run itself, the deployment where it is here too, and everybody
  * else, from /proc (Linux; elsewhere nothing is known). Others on the cores make every time longer, ours among them.
  */
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
 import { machineTime } from "../../supervision/cpu-time.ts";
-
-/** Clock ticks of the kernel's accounts (supervision/cpu-time.ts). */
-const TICKS_PER_S = 100;
+import { pidsHere, readProc, statOf, TICKS_PER_S } from "../../supervision/proc-files.ts";
 
 type Process = { parent: number; ticks: number };
-
-const read = (path: string): string => {
-  try {
-    return readFileSync(path, "latin1");
-  } catch {
-    return "";
-  }
-};
 
 /** Parent and CPU time of every process, with that of its children that have ended and were waited for. */
 const processes = (): Map<number, Process> => {
   const found = new Map<number, Process>();
-  let names: string[] = [];
-  try {
-    names = readdirSync("/proc");
-  } catch {
-    return found;
-  }
-  for (const name of names) {
-    if (!/^\d+$/.test(name)) continue;
-    const text = read(`/proc/${name}/stat`);
-    // The name of the command is in parentheses and may hold blanks and parentheses itself.
-    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    if (fields.length < 15) continue;
-    const ticks = [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0);
-    found.set(Number(name), { parent: Number(fields[1]), ticks });
+  for (const pid of pidsHere()) {
+    const stat = statOf(pid);
+    if (stat !== null) found.set(pid, { parent: stat.parent, ticks: stat.ticks + stat.childTicks });
   }
   return found;
 };
@@ -53,7 +32,8 @@ const treeOf = (root: number, all: ReadonlyMap<number, Process>): Set<number> =>
 const listenerOn = (port: number, all: ReadonlyMap<number, Process>): number | null => {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const listening = new RegExp(`^\\s*\\d+: \\w+:${hex} \\w+:0000 0A (?:\\S+ +){5}(\\d+)`, "m");
-  const inode = (listening.exec(read("/proc/net/tcp")) ?? listening.exec(read("/proc/net/tcp6")))?.[1];
+  const inode = (listening.exec(readProc("/proc/net/tcp") ?? "") ??
+    listening.exec(readProc("/proc/net/tcp6") ?? ""))?.[1];
   if (inode === undefined) return null;
   for (const pid of all.keys()) {
     try {
@@ -82,12 +62,12 @@ const sum = (pids: Iterable<number>, of: ReadonlyMap<number, Process>): number =
   return ticks;
 };
 
-/** `baseUrl`: of the deployment. The function that comes back says what was used since. */
-export const watchMachineUse = (baseUrl: string): (() => MachineUse) => {
+/** `baseUrl`: of the deployment, `null` where there is none. The function that comes back says what was used since. */
+export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
   const before = processes();
   const machineBefore = machineTime();
   const beganMs = performance.now();
-  const port = portHere(baseUrl);
+  const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
   return () => {
     const after = processes();

@@ -1,10 +1,12 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
+
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import type { Reach } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
+import { statedFacts } from "./stated-facts.ts";
 
 const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reason" | "expected" | "got"> => ({
   id: `reached/${plan.name}`,
@@ -83,15 +85,7 @@ export const skippedStage = (
     by_outcome: {},
     calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
   },
-  facts: {
-    stage: plan.name,
-    limits: target.limits ?? {},
-    shedding: target.shedding ?? "unknown",
-    exclusive: false,
-    tenants: {},
-    faults: false,
-    drained: false,
-  },
+  facts: statedFacts(plan.name, { target, exclusive: false }),
   claims: [
     {
       ...claimOf(plan, replay),

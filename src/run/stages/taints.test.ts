@@ -3,7 +3,15 @@ import type { LedgerLine } from "../../history/line.ts";
 import { changesSeen, foreignCharges } from "./taints.ts";
 
 const charge = (org: string, kind: LedgerLine["kind"] = "charge"): LedgerLine => ({
-  ...{ charge_id: "c", request_id: "r", org, key: "k", meter: "map_loads", kind, amount: 1, window: "2026-05", at: 0 },
+  charge_id: "c",
+  request_id: "r",
+  org,
+  key: "k",
+  meter: "map_loads",
+  kind,
+  amount: 1,
+  window: "2026-05",
+  at: 0,
 });
 const tenants = (used: number) => ({ org_a: { tier: "Pro" as const, used_at_start: used } });
 const link = (fault: string) => ({

@@ -4,16 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
-import { startTwin, type TwinOptions } from "../../verify/second-api/start-second-api.ts";
+import { type SecondApiOptions, startSecondApi } from "../../verify/second-api/start-second-api.ts";
 import { runStages } from "../run-stages.ts";
 import { afterLoad } from "../suites/parts.ts";
 
 /** What the stage says of a deployment that has answered so many calls of nobody. */
-const afterCalls = async (calls: number, options: TwinOptions, patienceMs = 60_000): Promise<RunDocument> => {
+const afterCalls = async (calls: number, options: SecondApiOptions, patienceMs = 60_000): Promise<RunDocument> => {
   const folder = await mkdtemp(join(tmpdir(), "floodgate-after-load-"));
-  const twin = await startTwin(options);
+  const api = await startSecondApi(options);
   try {
-    const { target } = twin;
+    const { target } = api;
     await Promise.all(
       Array.from({ length: calls }, async () => (await fetch(`${target.base_url}/design/styles`)).arrayBuffer()),
     );
@@ -44,7 +44,7 @@ const afterCalls = async (calls: number, options: TwinOptions, patienceMs = 60_0
     });
     return document;
   } finally {
-    await twin.close();
+    await api.close();
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
 };
@@ -53,7 +53,7 @@ const claimOf = ({ claims }: RunDocument, rule: string): Claim | undefined =>
 
 // Most of it is waiting: each has a deployment and a run of its own.
 describe.concurrent("rules after load", () => {
-  // The twin has 40 slots.
+  // The second API has 40 slots.
   test.each([
     ["some", 34, "overload-keeps-the-caps", 60_000],
     // What never ends need not be waited for as long as a user would.

@@ -1,7 +1,9 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
+
 import { createRunClock } from "../../client/clock.ts";
 import type { Line } from "../../history/line.ts";
-import { measureStage } from "../../history/measure.ts";
+import { StageMeasure } from "../../history/measure.ts";
+import { bareFacts } from "../../history/stage-facts.ts";
 import type { Journal } from "../../supervision/journal.ts";
 import type { EffectJournal } from "../../verify/effects.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/run-verify.ts";
@@ -33,6 +35,7 @@ export const playRules = async (
   const { target, secrets, lease } = deployment;
   const { stage = "verify" } = wish;
   const began = performance.now();
+  const measure = new StageMeasure(stage);
   const result = await runVerify({
     target,
     secrets,
@@ -43,27 +46,22 @@ export const playRules = async (
     journal: effectJournal(journal),
     idPrefix: `${run}.${stage}.c`,
     ...wish,
-    onLine: context.line,
+    onLine: (line) => {
+      measure.see(line);
+      context.line(line);
+    },
   });
   for (const crash of result.crashes) {
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
   }
   const durationMs = performance.now() - began;
-  const { summary, measurements } = measureStage(result.lines, { stage, durationMs });
+  const { summary, measurements } = measure.end({ durationMs });
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
   const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify" },
-    facts: {
-      stage,
-      limits: {},
-      shedding: "unknown",
-      exclusive: false,
-      tenants: {},
-      faults: false,
-      drained: false,
-    },
+    facts: bareFacts(stage),
     claims: [...left, ...result.claims],
     // A lattice of single calls says nothing about the deployment's speed.
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),

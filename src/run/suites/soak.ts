@@ -25,12 +25,15 @@ const underFaults = (given: SuiteFor, plan: LoadStage, seconds: number, number: 
   const links = breakable(given);
   if (links.length === 0) return { ...plan, durationS: seconds, growth: true };
   return {
-    ...{ ...plan, durationS: seconds + SPARE_S, growth: true },
+    ...plan,
+    durationS: seconds + SPARE_S,
+    growth: true,
     judges: [...plan.judges, "fails-closed", "recovers"],
     disturbance: {
       kind: "fault-schedule",
       events: { drawn: number, forMs: seconds * 1_000, links },
-      ...{ recoveryMs: RECOVERY_MS, restMs: RECOVERY_MS + AFTER_MS },
+      recoveryMs: RECOVERY_MS,
+      restMs: RECOVERY_MS + AFTER_MS,
     },
   };
 };

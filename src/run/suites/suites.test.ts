@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FAULT_NAMES } from "../../chaos/catalogue.ts";
+import { FAULT_NAMES } from "../../chaos/faults/catalogue.ts";
 import { OUTCOMES } from "../../contract/refusals.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { STORIES } from "../../workload/catalogue.ts";

@@ -2,10 +2,12 @@
  * What a deployment has shown of the bodies of key management, which the specification does not show: whether it reads them
  * as they are written here. Where it does not, nothing is held against it.
  */
+
+import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import type { Context } from "../context.ts";
-import { type Answer, isAdmitted, isObject, parseJson } from "../sending/answer.ts";
+import { type Answer, isAdmitted } from "../sending/answer.ts";
 import { exchangeWith, KEY_ORIGIN, type KeyBody, type MadeKey } from "./key-calls.ts";
 import { tellsList, tellsText } from "./made-record.ts";
 import { createKey, keysWithoutId } from "./managed-keys.ts";

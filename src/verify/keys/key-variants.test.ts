@@ -1,19 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { createSecrets } from "../../target/secrets.ts";
 import { runVerify, type VerifyResult } from "../run-verify.ts";
-import { startTwin } from "../second-api/start-second-api.ts";
+import { startSecondApi } from "../second-api/start-second-api.ts";
 import type { Variant } from "../second-api/variants.ts";
 
 const manage = async (
   variants: readonly Variant[],
   only: string[],
 ): Promise<VerifyResult & { liveBefore: number; liveAfter: number; journal: string[] }> => {
-  const twin = await startTwin({ variants });
+  const api = await startSecondApi({ variants });
   const journal: string[] = [];
-  const liveBefore = twin.liveKeys();
+  const liveBefore = api.liveKeys();
   try {
     const result = await runVerify({
-      target: twin.target,
+      target: api.target,
       secrets: createSecrets("."),
       seed: 7,
       ratePerS: 400,
@@ -25,9 +25,9 @@ const manage = async (
         undone: (_id, detail) => void journal.push(`undone ${detail}`),
       },
     });
-    return { ...result, liveBefore, liveAfter: twin.liveKeys(), journal };
+    return { ...result, liveBefore, liveAfter: api.liveKeys(), journal };
   } finally {
-    await twin.close();
+    await api.close();
   }
 };
 

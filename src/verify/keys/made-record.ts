@@ -2,7 +2,8 @@
  * Where the answer to a creation has the new key's id and secret. Its shape is not shown in the specification (items 50,
  * 126, 141): names in any style, at any depth, in a list, or the id in an address alone.
  */
-import { type Answer, isObject } from "../sending/answer.ts";
+import { isObject } from "../../contract/envelopes.ts";
+import type { Answer } from "../sending/answer.ts";
 
 const everyText = (value: unknown): string[] => {
   if (typeof value === "string") return [value];

@@ -14,10 +14,10 @@ import { load } from "./map-loads.ts";
 import { NEEDS } from "./offer.ts";
 import { HANGS_UP, type Reply } from "./replies.ts";
 import { runtime } from "./runtime.ts";
-import type { TwinState } from "./state.ts";
+import type { ApiState } from "./state.ts";
 import { oddInputReply } from "./stumbles.ts";
 
-const typeOf = ({ is, has }: TwinState, reply: Reply): string => {
+const typeOf = ({ is, has }: ApiState, reply: Reply): string => {
   if (reply.text !== undefined || has("refuses-as-text")) return "text/plain";
   return is("charset") ? "application/json; charset=utf-8" : "application/json";
 };
@@ -25,22 +25,22 @@ const typeOf = ({ is, has }: TwinState, reply: Reply): string => {
 /** Whether any coding will do. */
 const isFree = ({ req }: ServerResponse): boolean => req.headers["accept-encoding"] !== "identity";
 
-const write = (twin: TwinState, res: ServerResponse, reply: Reply): void => {
+const write = (api: ApiState, res: ServerResponse, reply: Reply): void => {
   if (reply === HANGS_UP) return void res.destroy();
   const text = reply.text ?? (reply.body === undefined ? "" : JSON.stringify(reply.body));
   const headers: Record<string, string> = {
-    ...(text === "" ? {} : { "content-type": typeOf(twin, reply) }),
+    ...(text === "" ? {} : { "content-type": typeOf(api, reply) }),
     ...reply.headers,
   };
   const named = Object.entries(headers).map(([name, value]) => [
-    twin.is("upper-headers") ? name.toUpperCase() : name,
+    api.is("upper-headers") ? name.toUpperCase() : name,
     value,
   ]);
-  const { is, has } = twin;
+  const { is, has } = api;
   const codes =
     text !== "" && (has("compresses-unasked") || is("compresses-unasked") || (is("compresses") && isFree(res)));
   if (codes) named.push(["content-encoding", "gzip"]);
-  afterReply(twin, reply.status);
+  afterReply(api, reply.status);
   res.writeHead(reply.status, Object.fromEntries(named) as Record<string, string>);
   res.end(codes ? gzipSync(text) : text);
 };
@@ -48,37 +48,32 @@ const write = (twin: TwinState, res: ServerResponse, reply: Reply): void => {
 type Call = { req: IncomingMessage; res: ServerResponse; text: string; path: string; route: string };
 
 /** `null`: it streams. */
-const routeAnswer = async (twin: TwinState, call: Call): Promise<Reply | null> => {
-  const { is, has, detail, unauthenticated } = twin;
+const routeAnswer = async (api: ApiState, call: Call): Promise<Reply | null> => {
+  const { is, has, detail, unauthenticated } = api;
   const { req, text, path, route } = call;
-  if (route === "POST /sdk/sessions") return exchange(twin, req, text);
+  if (route === "POST /sdk/sessions") return exchange(api, req, text);
   const tile = /^\/tiles\/\d+\/\d+\/\d+$/.test(path);
-  if (route in NEEDS || tile) return runtime(twin, { ...call, tile });
+  if (route in NEEDS || tile) return runtime(api, { ...call, tile });
   if (route === "POST /maps/loads" && (is("offers-map-loads") || has("never-stops-loads")))
-    return load(twin, req, route);
+    return load(api, req, route);
   const managed = /^\/shared-api\/api-keys(?:\/([^/]+))?$/.exec(path);
-  if (managed !== null && !is("keys-live-elsewhere")) return manage(twin, req, managed[1], text);
+  if (managed !== null && !is("keys-live-elsewhere")) return manage(api, req, managed[1], text);
   if (is("unknown-is-403") && path.startsWith("/shared-api")) return detail(403, "forbidden");
   return is("unknown-is-401") ? unauthenticated() : { status: 404, body: { detail: "Not Found" } };
 };
 
-export const answer = async (
-  twin: TwinState,
-  req: IncomingMessage,
-  res: ServerResponse,
-  text: string,
-): Promise<void> => {
-  twin.requestIds.push(String(req.headers["x-request-id"]));
-  if (twin.has("mixes-up-callers")) {
-    twin.latest = ownCredentialIn(twin, req);
+export const answer = async (api: ApiState, req: IncomingMessage, res: ServerResponse, text: string): Promise<void> => {
+  api.requestIds.push(String(req.headers["x-request-id"]));
+  if (api.has("mixes-up-callers")) {
+    api.latest = ownCredentialIn(api, req);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
-  const preflight = preflightReply(twin, req);
-  if (preflight !== null) return write(twin, res, preflight);
-  setCorsHeads(twin, req, res);
+  const preflight = preflightReply(api, req);
+  if (preflight !== null) return write(api, res, preflight);
+  setCorsHeads(api, req, res);
   const path = (req.url ?? "").replace(/^\/v1/, "").replace(/\?.*$/, "");
   const route = `${req.method} ${path}`;
-  const early = oddInputReply(twin, req, route, text) ?? disturbance(twin, path) ?? globalShed(twin);
-  const reply = early ?? (await routeAnswer(twin, { req, res, text, path, route }));
-  if (reply !== null) write(twin, res, reply);
+  const early = oddInputReply(api, req, route, text) ?? disturbance(api, path) ?? globalShed(api);
+  const reply = early ?? (await routeAnswer(api, { req, res, text, path, route }));
+  if (reply !== null) write(api, res, reply);
 };

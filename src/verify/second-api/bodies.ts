@@ -73,7 +73,7 @@ const controlRefusal = (body: Fields, { is, has }: Names): Reply | null => {
 /** A body or query that is refused although its JSON is right. */
 export const fieldRefusal = (route: string, url: string, body: Fields, names: Names): Reply | null => {
   if (route === "POST /chat/control/stream") return controlRefusal(body, names);
-  if (route === "GET /retrieval/poi/enrich") return poiRefusal(new URL(url, "http://twin").searchParams, names);
+  if (route === "GET /retrieval/poi/enrich") return poiRefusal(new URL(url, "http://api").searchParams, names);
   return route === "POST /chat/summary/stream" ? summaryRefusal(body, names) : null;
 };
 

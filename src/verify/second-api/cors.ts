@@ -4,10 +4,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { credentialIn, isListed, keyBySecret, readToken } from "./credentials.ts";
 import type { Reply } from "./replies.ts";
-import type { TwinState } from "./state.ts";
+import type { ApiState } from "./state.ts";
 
 /** `null`: no preflight, or one that is taken for any other call. */
-export const preflightReply = ({ is, has }: TwinState, req: IncomingMessage): Reply | null => {
+export const preflightReply = ({ is, has }: ApiState, req: IncomingMessage): Reply | null => {
   if (req.method !== "OPTIONS" || !(is("answers-preflights") || has("preflights-without-a-key"))) return null;
   const allowed = has("preflights-without-a-key") ? "Content-Type" : "Content-Type, X-Api-Key";
   return {
@@ -19,14 +19,14 @@ export const preflightReply = ({ is, has }: TwinState, req: IncomingMessage): Re
   };
 };
 
-export const setCorsHeads = (twin: TwinState, req: IncomingMessage, res: ServerResponse): void => {
-  const { is, has } = twin;
+export const setCorsHeads = (api: ApiState, req: IncomingMessage, res: ServerResponse): void => {
+  const { is, has } = api;
   const page = req.headers.origin;
-  const credential = credentialIn(twin, req) ?? "";
+  const credential = credentialIn(api, req) ?? "";
   if (has("echoes-the-credential")) res.setHeader("X-Debug-Key", credential);
-  const caller = readToken(twin, credential)?.key ?? keyBySecret(twin, credential);
+  const caller = readToken(api, credential)?.key ?? keyBySecret(api, credential);
   const silent = has("cors-for-json-alone") && (req.url ?? "").endsWith("/stream");
-  if (page !== undefined && caller?.kind === "pk" && isListed(twin, caller, page) && !is("no-cors") && !silent) {
+  if (page !== undefined && caller?.kind === "pk" && isListed(api, caller, page) && !is("no-cors") && !silent) {
     res.setHeader("Access-Control-Allow-Origin", has("cors-for-another") ? `${page}.example` : page);
   }
 };

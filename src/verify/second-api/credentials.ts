@@ -4,58 +4,58 @@
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { Key, TwinState } from "./state.ts";
+import type { ApiState, Key } from "./state.ts";
 
 export const b64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-export const ownCredentialIn = ({ has }: TwinState, req: IncomingMessage): string | null => {
+export const ownCredentialIn = ({ has }: ApiState, req: IncomingMessage): string | null => {
   const bearer = /^Bearer\s+(\S+)$/i.exec(String(req.headers.authorization ?? ""))?.[1];
   const api = has("ignores-x-api-key") ? undefined : (req.headers["x-api-key"] as string | undefined);
   return bearer ?? api ?? null;
 };
-export const credentialIn = (twin: TwinState, req: IncomingMessage): string | null =>
-  twin.has("mixes-up-callers") ? twin.latest : ownCredentialIn(twin, req);
+export const credentialIn = (api: ApiState, req: IncomingMessage): string | null =>
+  api.has("mixes-up-callers") ? api.latest : ownCredentialIn(api, req);
 
-const isSecretOf = ({ is, has }: TwinState, key: Key, text: string): boolean =>
+const isSecretOf = ({ is, has }: ApiState, key: Key, text: string): boolean =>
   key.secret === text ||
   ((has("forgets-the-case") || is("hex-keys")) &&
     key.secret === key.secret.slice(0, 7) + text.slice(7).toLowerCase()) ||
   (has("forgets-the-case") && key.secret.toLowerCase() === text.toLowerCase()) ||
   (has("strips-keys") && key.secret === text.replace(/\W/g, ""));
 
-export const keyBySecret = (twin: TwinState, text: string): Key | undefined =>
-  [...twin.keys.values()].find(
-    (key) => isSecretOf(twin, key, text) && (twin.arrivesAtMs.get(key) ?? 0) <= performance.now(),
+export const keyBySecret = (api: ApiState, text: string): Key | undefined =>
+  [...api.keys.values()].find(
+    (key) => isSecretOf(api, key, text) && (api.arrivesAtMs.get(key) ?? 0) <= performance.now(),
   );
 
 /** Calls go to two replicas in turn, of which one never hears of a deletion. */
-export const isOnOtherReplica = (twin: TwinState, key: Key): boolean =>
-  twin.lingering.has(key.id) && twin.turns++ % 2 === 1;
+export const isOnOtherReplica = (api: ApiState, key: Key): boolean =>
+  api.lingering.has(key.id) && api.turns++ % 2 === 1;
 
-const sign = ({ secret }: TwinState, text: string): string =>
+const sign = ({ secret }: ApiState, text: string): string =>
   createHmac("sha256", secret).update(text).digest("base64url");
 
-export const mintToken = (twin: TwinState, key: Key, product: string): string => {
-  const { is, has } = twin;
+export const mintToken = (api: ApiState, key: Key, product: string): string => {
+  const { is, has } = api;
   const nowS = Date.now() / 1000;
   const lifeS = has("mints-for-an-hour") ? 3600 : is("short-sessions") ? 3 : 900;
   const claims = is("opaque-token") ? { h: randomBytes(8).toString("hex") } : { exp: nowS + lifeS };
-  const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: twin.ids++ })}`;
-  const token = `svc_sess_live_${body}.${sign(twin, body)}`;
-  twin.issued.add(token);
+  const body = `${b64({ alg: "HS256", typ: "JWT" })}.${b64({ ...claims, k: key.id, p: product, n: api.ids++ })}`;
+  const token = `svc_sess_live_${body}.${sign(api, body)}`;
+  api.issued.add(token);
   return token;
 };
 
 const partsOf = (token: string): string[] => token.replace(/^svc_sess_[^_]*_/, "").split(".");
 
-export const readToken = (twin: TwinState, token: string): { key: Key; product: string } | null => {
-  const { is, has, keys } = twin;
+export const readToken = (api: ApiState, token: string): { key: Key; product: string } | null => {
+  const { is, has, keys } = api;
   // Others keep a list of what they issued, and parse nothing else.
-  if (is("looks-sessions-up") && !twin.issued.has(token)) return null;
+  if (is("looks-sessions-up") && !api.issued.has(token)) return null;
   const [head = "", payload = "", signature = ""] = partsOf(token);
   try {
     const { alg } = JSON.parse(Buffer.from(head, "base64url").toString()) as { alg: string };
-    const own = sign(twin, `${head}.${payload}`);
+    const own = sign(api, `${head}.${payload}`);
     const good =
       signature === own ||
       has("any-signature") ||
@@ -67,7 +67,7 @@ export const readToken = (twin: TwinState, token: string): { key: Key; product: 
       p: string;
       exp?: number;
     };
-    if (has("ends-sessions-early") && p === "editor" && twin.editorReads++ >= 3) return null;
+    if (has("ends-sessions-early") && p === "editor" && api.editorReads++ >= 3) return null;
     const leewayMs = is("clock-leeway") ? 3_000 : 0;
     if (exp !== undefined && exp * 1000 < Date.now() - leewayMs && !has("never-ends-sessions")) return null;
     const key = keys.get(k);
@@ -78,16 +78,16 @@ export const readToken = (twin: TwinState, token: string): { key: Key; product: 
 };
 
 /** `null`: no session of ours that lasts. */
-export const sessionIn = (twin: TwinState, credential: string): { key: Key; product: string } | null =>
-  credential.startsWith("svc_sess_") ? readToken(twin, credential) : null;
+export const sessionIn = (api: ApiState, credential: string): { key: Key; product: string } | null =>
+  credential.startsWith("svc_sess_") ? readToken(api, credential) : null;
 
 /** A session of ours that cannot be read any more: it is over. */
-export const isOurs = (twin: TwinState, token: string): boolean => {
+export const isOurs = (api: ApiState, token: string): boolean => {
   const [head = "", payload = "", signature = ""] = partsOf(token);
-  return token.startsWith("svc_sess_") && signature === sign(twin, `${head}.${payload}`);
+  return token.startsWith("svc_sess_") && signature === sign(api, `${head}.${payload}`);
 };
 
-export const isListed = ({ has }: TwinState, key: Key, origin: string): boolean =>
+export const isListed = ({ has }: ApiState, key: Key, origin: string): boolean =>
   key.origins.some((listed) =>
     has("matches-by-prefix")
       ? origin.startsWith(listed)

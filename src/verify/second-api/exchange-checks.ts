@@ -9,7 +9,7 @@ import { isRateLimited, rateReply } from "./limits.ts";
 import { charge } from "./map-loads.ts";
 import { FREE_PRODUCTS, SCOPE_OF } from "./offer.ts";
 import type { Reply } from "./replies.ts";
-import type { Key, Org, TwinState } from "./state.ts";
+import type { ApiState, Key, Org } from "./state.ts";
 
 /** The body of an exchange as it was read. */
 export type Wish = { members: Readonly<Record<string, unknown>>; isBroken: boolean; product: unknown };
@@ -17,9 +17,9 @@ export type Caller = { key: Key; of: Org; bySession: boolean };
 /** `reused`: the session that is given out again, if one is. */
 type Attempt = Caller & { req: IncomingMessage; wish: Wish; reused: string | undefined };
 
-type Check = (twin: TwinState, attempt: Attempt) => Reply | null | Promise<Reply | null>;
+type Check = (api: ApiState, attempt: Attempt) => Reply | null | Promise<Reply | null>;
 
-export const wishIn = (twin: TwinState, text: string): Wish => {
+export const wishIn = (api: ApiState, text: string): Wish => {
   let body: unknown = {};
   let isBroken = false;
   try {
@@ -29,7 +29,7 @@ export const wishIn = (twin: TwinState, text: string): Wish => {
   }
   const known = typeof body === "object" && body !== null && !Array.isArray(body);
   const members = body as Wish["members"];
-  return { members, isBroken, product: known ? productRead(members.product, twin) : undefined };
+  return { members, isBroken, product: known ? productRead(members.product, api) : undefined };
 };
 
 const isProduct = (product: unknown): product is string => typeof product === "string" && product in SCOPE_OF;
@@ -43,22 +43,22 @@ const kind: Check = ({ is, has, detail, unauthenticated }, { key, bySession, req
   return has("wrong-kind-is-401") ? unauthenticated() : detail(403, "publishable_key_required");
 };
 
-const from: Check = (twin, { key, req }) => {
-  const { is, has, detail } = twin;
+const from: Check = (api, { key, req }) => {
+  const { is, has, detail } = api;
   const { origin } = req.headers;
   const missing = origin === undefined || (is("null-is-missing") && origin === "null");
   const named = has("takes-the-referer") && req.headers.referer !== undefined;
   if (origin === "" && has("takes-an-empty-origin")) return null;
   if (has("takes-its-own-origin") && origin === `http://${req.headers.host}`) return null;
   if (missing) return has("no-origin-is-fine") || named ? null : detail(403, "origin_required");
-  if (isListed(twin, key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
+  if (isListed(api, key, origin) || has("any-origin") || (has("takes-null-origin") && origin === "null")) return null;
   if (has("invents-a-subcode")) return detail(403, "origin_mismatch");
   return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
 };
 
-const shape: Check = (twin, { wish: { members, isBroken, product } }) => {
-  if (!isBroken && isProduct(product)) return memberRefusal(members, twin);
-  return twin.has("mints-anything") && !isBroken ? null : twin.malformed();
+const shape: Check = (api, { wish: { members, isBroken, product } }) => {
+  if (!isBroken && isProduct(product)) return memberRefusal(members, api);
+  return api.has("mints-anything") && !isBroken ? null : api.malformed();
 };
 
 const may: Check = ({ is, has, detail }, { key, of, wish: { product } }) => {
@@ -79,14 +79,14 @@ const may: Check = ({ is, has, detail }, { key, of, wish: { product } }) => {
   return detail(403, has("scope-for-tier") ? "insufficient_scope" : "tier_capability_not_allowed");
 };
 
-const rate: Check = (twin, { key }) => (isRateLimited(twin, key) ? rateReply(twin) : null);
+const rate: Check = (api, { key }) => (isRateLimited(api, key) ? rateReply(api) : null);
 
-const meter: Check = (twin, { of, req, reused, wish: { product } }) =>
-  (product === "tile" && reused === undefined) || twin.has("charges-every-mint")
-    ? charge(twin, of, String(req.headers["x-request-id"]))
+const meter: Check = (api, { of, req, reused, wish: { product } }) =>
+  (product === "tile" && reused === undefined) || api.has("charges-every-mint")
+    ? charge(api, of, String(req.headers["x-request-id"]))
     : null;
 
-const orderOf = ({ is, has }: TwinState): readonly Check[] => {
+const orderOf = ({ is, has }: ApiState): readonly Check[] => {
   if (has("origin-before-kind")) return [from, kind, shape, may, rate, meter];
   if (has("product-before-origin")) return [kind, shape, may, from, rate, meter];
   if (has("quota-before-origin")) return [kind, meter, from, shape, may, rate];
@@ -94,9 +94,9 @@ const orderOf = ({ is, has }: TwinState): readonly Check[] => {
 };
 
 /** `null`: a session is minted. */
-export const mintRefusal = async (twin: TwinState, attempt: Attempt): Promise<Reply | null> => {
-  for (const check of orderOf(twin)) {
-    const refusal = await check(twin, attempt);
+export const mintRefusal = async (api: ApiState, attempt: Attempt): Promise<Reply | null> => {
+  for (const check of orderOf(api)) {
+    const refusal = await check(api, attempt);
     if (refusal !== null) return refusal;
   }
   return null;

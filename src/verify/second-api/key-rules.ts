@@ -4,7 +4,7 @@
  */
 import { FREE_PRODUCTS, FREE_SCOPES, KNOWN_SCOPES, SCOPE_OF } from "./offer.ts";
 import type { Reply } from "./replies.ts";
-import type { Key, Org, TwinState } from "./state.ts";
+import type { ApiState, Key, Org } from "./state.ts";
 
 export type KeyBody = Partial<{
   kind: string;
@@ -26,7 +26,7 @@ export type Wanted = {
   body: KeyBody;
 };
 
-export const wantedOf = ({ is }: TwinState, body: KeyBody, key: Key | undefined): Wanted => ({
+export const wantedOf = ({ is }: ApiState, body: KeyBody, key: Key | undefined): Wanted => ({
   scopes: body.scopes ?? key?.scopes ?? [],
   products: body.products ?? key?.products ?? [],
   origins: body.allowed_origins ?? key?.origins ?? [],
@@ -35,7 +35,7 @@ export const wantedOf = ({ is }: TwinState, body: KeyBody, key: Key | undefined)
   body,
 });
 
-const nameRefusal = ({ has, detail }: TwinState, { scopes, products }: Wanted): Reply | null => {
+const nameRefusal = ({ has, detail }: ApiState, { scopes, products }: Wanted): Reply | null => {
   const alienScope = [...scopes].some((scope) => !KNOWN_SCOPES.includes(scope));
   const alienProduct = products.some((product) => !(product in SCOPE_OF));
   if (has("tier-before-names") && (alienScope || alienProduct)) return detail(403, "tier_capability_not_allowed");
@@ -43,7 +43,7 @@ const nameRefusal = ({ has, detail }: TwinState, { scopes, products }: Wanted): 
   return alienProduct && !has("any-product-name") ? detail(422, "unknown_product") : null;
 };
 
-const kindRefusal = ({ is, has, detail, malformed }: TwinState, of: Org, wanted: Wanted): Reply | null => {
+const kindRefusal = ({ is, has, detail, malformed }: ApiState, of: Org, wanted: Wanted): Reply | null => {
   const { origins, publishable, isTest, body } = wanted;
   const unasked = has("no-origins-member-needed") && body.allowed_origins === undefined;
   if (publishable && origins.length === 0 && !has("no-origins-needed") && !unasked && !isTest)
@@ -60,8 +60,8 @@ const kindRefusal = ({ is, has, detail, malformed }: TwinState, of: Org, wanted:
   return body.allowed_ips?.every(isAddress) === false ? malformed() : null;
 };
 
-const vendorRefusal = (twin: TwinState, of: Org, { scopes, body }: Wanted): Reply | null => {
-  const { has, detail, acknowledged } = twin;
+const vendorRefusal = (api: ApiState, of: Org, { scopes, body }: Wanted): Reply | null => {
+  const { has, detail, acknowledged } = api;
   if (body.acknowledge_vendor === true) acknowledged.add(of.id);
   const onceForAll = has("acknowledges-for-ever") && acknowledged.has(of.id);
   const anyWord = onceForAll || (has("any-word-acknowledges") && body.acknowledge_vendor !== undefined);
@@ -70,7 +70,7 @@ const vendorRefusal = (twin: TwinState, of: Org, { scopes, body }: Wanted): Repl
     : null;
 };
 
-const tierRefusal = ({ has, detail }: TwinState, of: Org, wanted: Wanted, key: Key | undefined): Reply | null => {
+const tierRefusal = ({ has, detail }: ApiState, of: Org, wanted: Wanted, key: Key | undefined): Reply | null => {
   const { scopes, products } = wanted;
   // A key without restrictions has every product stored.
   const isStored = (product: string): boolean => key?.products.length === 0 && product in SCOPE_OF;
@@ -82,8 +82,8 @@ const tierRefusal = ({ has, detail }: TwinState, of: Org, wanted: Wanted, key: K
 };
 
 /** `null`: such a key may be made. */
-export const keyRefusal = (twin: TwinState, of: Org, wanted: Wanted, key: Key | undefined): Reply | null =>
-  nameRefusal(twin, wanted) ??
-  kindRefusal(twin, of, wanted) ??
-  vendorRefusal(twin, of, wanted) ??
-  tierRefusal(twin, of, wanted, key);
+export const keyRefusal = (api: ApiState, of: Org, wanted: Wanted, key: Key | undefined): Reply | null =>
+  nameRefusal(api, wanted) ??
+  kindRefusal(api, of, wanted) ??
+  vendorRefusal(api, of, wanted) ??
+  tierRefusal(api, of, wanted, key);

@@ -4,25 +4,25 @@
  */
 import { capsOf, rateOf } from "./offer.ts";
 import { HANGS_UP, type Reply } from "./replies.ts";
-import type { Key, TwinState } from "./state.ts";
+import type { ApiState, Key } from "./state.ts";
 
-export const isRateLimited = (twin: TwinState, key: Key): boolean => {
-  if (twin.is("no-rate-limit")) return false;
-  const { perS, burst } = rateOf(twin);
+export const isRateLimited = (api: ApiState, key: Key): boolean => {
+  if (api.is("no-rate-limit")) return false;
+  const { perS, burst } = rateOf(api);
   const nowMs = performance.now();
-  const bucket = twin.buckets.get(key.id) ?? { tokens: burst, atMs: nowMs };
+  const bucket = api.buckets.get(key.id) ?? { tokens: burst, atMs: nowMs };
   bucket.tokens = Math.min(burst, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * perS);
   bucket.atMs = nowMs;
-  twin.buckets.set(key.id, bucket);
+  api.buckets.set(key.id, bucket);
   if (bucket.tokens < 1) {
-    if (twin.has("limits-for-ever")) bucket.tokens = Number.NEGATIVE_INFINITY;
+    if (api.has("limits-for-ever")) bucket.tokens = Number.NEGATIVE_INFINITY;
     return true;
   }
   bucket.tokens -= 1;
   return false;
 };
 
-export const rateReply = ({ is, has, detail, flat }: TwinState): Reply => {
+export const rateReply = ({ is, has, detail, flat }: ApiState): Reply => {
   const headers: Record<string, string> = has("hides-retry-after") ? {} : { "Retry-After": "1" };
   if (has("limits-with-503")) return { status: 503, body: {}, headers };
   if (has("limits-as-unavailable")) return detail(429, "limiter_unavailable", headers);
@@ -31,21 +31,21 @@ export const rateReply = ({ is, has, detail, flat }: TwinState): Reply => {
   return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
 };
 
-export const inFlightOf = ({ inFlight }: TwinState, org: string): number => inFlight.get(org) ?? 0;
+export const inFlightOf = ({ inFlight }: ApiState, org: string): number => inFlight.get(org) ?? 0;
 
 /** Whose calls are counted together. */
-export const countedAs = ({ has }: TwinState, key: Key): string => (has("caps-each-key") ? key.id : key.org);
+export const countedAs = ({ has }: ApiState, key: Key): string => (has("caps-each-key") ? key.id : key.org);
 
 /** `null`: there is a slot. */
-export const organizationShed = (twin: TwinState, org: string): Reply | null => {
-  const { has, detail, flat } = twin;
-  const others = inFlightOf(twin, org);
-  const cap = capsOf(twin).own;
+export const organizationShed = (api: ApiState, org: string): Reply | null => {
+  const { has, detail, flat } = api;
+  const others = inFlightOf(api, org);
+  const cap = capsOf(api).own;
   const part = has("sheds-at-a-quarter") ? 4 : has("sheds-at-half") ? 2 : 1;
-  if (twin.shedForEver) return flat("org_overloaded", {}, { "Retry-After": "1" });
+  if (api.shedForEver) return flat("org_overloaded", {}, { "Retry-After": "1" });
   if (has("drops-over-the-cap") && others >= cap) return HANGS_UP;
   if (others < (has("forgets-the-cap") ? 1_000 : cap / part)) return null;
-  twin.shedForEver = has("never-recovers");
+  api.shedForEver = has("never-recovers");
   if (has("sheds-with-503")) return { status: 503, body: { detail: "overloaded" } };
   if (has("swaps-the-two-overloads")) return flat("b2b_overloaded", {}, { "Retry-After": "1" });
   if (has("sheds-with-detail")) return detail(429, "org_overloaded");
@@ -53,30 +53,30 @@ export const organizationShed = (twin: TwinState, org: string): Reply | null => 
 };
 
 /** `null`: there is a slot. */
-export const globalShed = (twin: TwinState): Reply | null => {
-  const { has, flat, total, lost } = twin;
-  if (total + lost < capsOf(twin).all / (has("sheds-everybody-early") ? 4 : 1)) return null;
+export const globalShed = (api: ApiState): Reply | null => {
+  const { has, flat, total, lost } = api;
+  if (total + lost < capsOf(api).all / (has("sheds-everybody-early") ? 4 : 1)) return null;
   return flat(has("blames-an-organization") ? "org_overloaded" : "b2b_overloaded");
 };
 
 /** Holds a slot until what is returned is called. */
-export const takeSlot = (twin: TwinState, org: string): (() => void) => {
-  twin.inFlight.set(org, inFlightOf(twin, org) + 1);
-  twin.total += 1;
+export const takeSlot = (api: ApiState, org: string): (() => void) => {
+  api.inFlight.set(org, inFlightOf(api, org) + 1);
+  api.total += 1;
   return () => {
-    twin.inFlight.set(org, (twin.inFlight.get(org) ?? 1) - 1);
-    twin.total -= 1;
+    api.inFlight.set(org, (api.inFlight.get(org) ?? 1) - 1);
+    api.total -= 1;
   };
 };
 
 /** What an answer to nobody does to the slots. */
-export const afterReply = (twin: TwinState, status: number): void => {
-  if (status === 401 && twin.has("keeps-a-slot-for-nobody")) twin.lost += 1;
+export const afterReply = (api: ApiState, status: number): void => {
+  if (status === 401 && api.has("keeps-a-slot-for-nobody")) api.lost += 1;
   // Others come, fill it up for a while and go.
-  if (status === 401 && twin.is("is-full-for-a-while") && twin.lost === 0) {
-    twin.lost = capsOf(twin).all;
+  if (status === 401 && api.is("is-full-for-a-while") && api.lost === 0) {
+    api.lost = capsOf(api).all;
     setTimeout(() => {
-      twin.lost = 0.5;
+      api.lost = 0.5;
     }, 3_000);
   }
 };

@@ -5,15 +5,15 @@
 import type { IncomingMessage } from "node:http";
 import type { Reply } from "./replies.ts";
 import { admitRuntime } from "./runtime-checks.ts";
-import { type Org, orgOf, type TwinState } from "./state.ts";
+import { type ApiState, type Org, orgOf } from "./state.ts";
 
-const quotaBody = ({ has }: TwinState, of: Org): object => ({
+const quotaBody = ({ has }: ApiState, of: Org): object => ({
   meter: has("wrong-meter") ? "tiles" : "map_loads",
   limit: of.limit,
   used: has("used-as-text") ? String(of.used) : of.used,
 });
 
-const capOf = ({ is, has }: TwinState, of: Org): number => {
+const capOf = ({ is, has }: ApiState, of: Org): number => {
   if (of.tier === "Free" || is("stops-paid-at-allowance") || has("no-band-at-all")) return of.limit;
   if (has("stops-hard-at-twice")) return of.limit * 2;
   if (has("stops-hard-at-four-times")) return of.limit * 4;
@@ -21,30 +21,30 @@ const capOf = ({ is, has }: TwinState, of: Org): number => {
   return of.limit * 5 + (is("over-means-over") ? 1 : 0);
 };
 
-const stop = (twin: TwinState, of: Org): Reply => {
-  const { is, has, detail, flat } = twin;
+const stop = (api: ApiState, of: Org): Reply => {
+  const { is, has, detail, flat } = api;
   const quota = is("stops-paid-at-allowance") || has("no-band-at-all") || has("quota-code-at-hard-stop");
   if (of.tier === "Free" || quota) {
     return has("quota-as-403")
       ? detail(403, "map_load_quota_exceeded")
-      : flat("map_load_quota_exceeded", quotaBody(twin, of));
+      : flat("map_load_quota_exceeded", quotaBody(api, of));
   }
   return has("flat-hard-stop") ? flat("map_load_hard_stop") : detail(429, "map_load_hard_stop");
 };
 
 /** `null`: admitted and charged. */
-export const charge = async (twin: TwinState, from: Org, id: string): Promise<Reply | null> => {
-  const { is, has, flat, loads } = twin;
+export const charge = async (api: ApiState, from: Org, id: string): Promise<Reply | null> => {
+  const { is, has, flat, loads } = api;
   let of = from;
   if (has("charges-whoever-comes-last")) {
-    twin.charged = from;
+    api.charged = from;
     await new Promise((resolve) => setTimeout(resolve, 3));
-    of = twin.charged;
+    of = api.charged;
   }
-  if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(twin, of));
+  if (has("one-stop-for-all") && of.id === "acme") return flat("map_load_quota_exceeded", quotaBody(api, of));
   // One count for each of two replicas.
   const replicas = has("counts-by-replica") ? 2 : 1;
-  const cap = replicas * capOf(twin, of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
+  const cap = replicas * capOf(api, of) + (has("admits-one-too-many") ? 1 : 0) - (has("stops-one-early") ? 1 : 0);
   if (has("loses-counts") && of.used < cap) {
     const read = of.used;
     await new Promise((resolve) => setTimeout(resolve, 15));
@@ -60,26 +60,26 @@ export const charge = async (twin: TwinState, from: Org, id: string): Promise<Re
     return null;
   }
   if (has("charges-the-refused")) of.used += 1;
-  if (is("new-month-after-a-stop") && !twin.monthHasTurned) {
-    twin.monthHasTurned = true;
+  if (is("new-month-after-a-stop") && !api.monthHasTurned) {
+    api.monthHasTurned = true;
     // What this call is answered is still the old month's.
     setImmediate(() => {
-      for (const each of twin.orgs.values()) each.used = 0;
+      for (const each of api.orgs.values()) each.used = 0;
     });
   }
-  return stop(twin, of);
+  return stop(api, of);
 };
 
 /** `POST /maps/loads`, where it is offered. */
-export const load = async (twin: TwinState, req: IncomingMessage, route: string): Promise<Reply> => {
-  const { is, has } = twin;
-  const admitted = admitRuntime(twin, req, route, true);
+export const load = async (api: ApiState, req: IncomingMessage, route: string): Promise<Reply> => {
+  const { is, has } = api;
+  const admitted = admitRuntime(api, req, route, true);
   if (!("key" in admitted)) return admitted;
-  const of = orgOf(twin, admitted.key);
+  const of = orgOf(api, admitted.key);
   // A8, the other reading: the band is for sessions that are there already.
   const inBand = is("stops-paid-at-allowance") && of.tier === "Pro" && of.used < of.limit * 5;
   if (!is("loads-count-nothing") && !has("never-stops-loads") && !inBand) {
-    return (await charge(twin, of, `load-${twin.ids++}`)) ?? { status: 200, body: {} };
+    return (await charge(api, of, `load-${api.ids++}`)) ?? { status: 200, body: {} };
   }
   if (has("never-stops-loads") || inBand) of.used += 1;
   return { status: 200, body: {} };

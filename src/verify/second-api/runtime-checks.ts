@@ -6,17 +6,17 @@ import type { IncomingMessage } from "node:http";
 import { credentialIn, isListed, isOnOtherReplica, isOurs, keyBySecret, sessionIn } from "./credentials.ts";
 import { FREE_SCOPES, NEEDS, SCOPE_OF } from "./offer.ts";
 import type { Reply } from "./replies.ts";
-import { type Key, orgOf, type TwinState } from "./state.ts";
+import { type ApiState, type Key, orgOf } from "./state.ts";
 
 type Session = { product: string } | null;
 
-const unknownReply = ({ is, has, unauthenticated }: TwinState, isOver: boolean): Reply => {
+const unknownReply = ({ is, has, unauthenticated }: ApiState, isOver: boolean): Reply => {
   if (isOver && is("ended-session-detail")) return { status: 401, body: { detail: "session_expired" } };
   return has("503-for-unknown") ? { status: 503, body: {} } : unauthenticated();
 };
 
 /** A key where a session is asked for, or a server key in a browser. */
-const keyRefusal = ({ is, has, detail }: TwinState, key: Key, origin: string | undefined): Reply | null => {
+const keyRefusal = ({ is, has, detail }: ApiState, key: Key, origin: string | undefined): Reply | null => {
   if (key.kind === "pk") {
     if (is("origin-required-at-runtime") && origin === undefined) return detail(403, "origin_required");
     return detail(has("publishable-as-403") ? 403 : 401, "publishable_requires_session");
@@ -27,7 +27,7 @@ const keyRefusal = ({ is, has, detail }: TwinState, key: Key, origin: string | u
 };
 
 /** A session from an Origin that is not listed. */
-const elsewhereReply = ({ is, has, detail, flat }: TwinState, tile: boolean): Reply => {
+const elsewhereReply = ({ is, has, detail, flat }: ApiState, tile: boolean): Reply => {
   if (!tile || is("tile-as-403"))
     return detail(403, is("legacy-origin-name") ? "origin_not_allowed" : "session_origin_mismatch");
   const headers: Record<string, string> = has("tile-without-retry-after") ? {} : { "Retry-After": "3600" };
@@ -36,10 +36,10 @@ const elsewhereReply = ({ is, has, detail, flat }: TwinState, tile: boolean): Re
 };
 
 const capabilityRefusal = (
-  twin: TwinState,
+  api: ApiState,
   ...[key, session, route, tile, frozen]: [key: Key, session: Session, route: string, tile: boolean, frozen: boolean]
 ): Reply | null => {
-  const { is, has, detail } = twin;
+  const { is, has, detail } = api;
   const needed = tile ? "maps" : (NEEDS[route] as string);
   const unscoped = has("forgets-a-scope") && route === "GET /design/samples";
   if (!key.scopes.includes(needed) && !unscoped) {
@@ -49,42 +49,42 @@ const capabilityRefusal = (
     return detail(403, is("product-for-session") ? "product_not_allowed" : "insufficient_scope");
   }
   const lax = is("server-keys-on-free") && key.kind === "sk";
-  const free = orgOf(twin, key).tier !== "Pro";
+  const free = orgOf(api, key).tier !== "Pro";
   return free && !lax && !frozen && (key.kind === "sk" || !FREE_SCOPES.includes(needed))
     ? detail(403, "tier_capability_not_allowed")
     : null;
 };
 
 export const admitRuntime = (
-  twin: TwinState,
+  api: ApiState,
   req: IncomingMessage,
   route: string,
   tile: boolean,
 ): Reply | { key: Key } => {
-  const { is, has, detail, unauthenticated, keys, remembered } = twin;
-  const credential = credentialIn(twin, req);
+  const { is, has, detail, unauthenticated, keys, remembered } = api;
+  const credential = credentialIn(api, req);
   const { origin } = req.headers;
   if (credential === null && has("open-catalogs") && route === "GET /design/themes")
     return { key: [...keys.values()][0] as Key };
   if (credential === null) return unauthenticated();
   if (is("prefix-first") && credential.startsWith("svc_pk_")) return detail(401, "publishable_requires_session");
-  const session = sessionIn(twin, credential);
-  const key = session?.key ?? remembered.get(credential) ?? keyBySecret(twin, credential);
+  const session = sessionIn(api, credential);
+  const key = session?.key ?? remembered.get(credential) ?? keyBySecret(api, credential);
   if (has("remembers-server-keys") && key?.kind === "sk" && key.state === "valid")
     remembered.set(credential, { ...key });
-  if (key === undefined) return unknownReply(twin, isOurs(twin, credential));
+  if (key === undefined) return unknownReply(api, isOurs(api, credential));
   const frozen = session !== null && is("frozen-tokens");
-  if (key.state !== "valid" && !frozen && !isOnOtherReplica(twin, key) && !has(`serves-${key.state}`))
+  if (key.state !== "valid" && !frozen && !isOnOtherReplica(api, key) && !has(`serves-${key.state}`))
     return unauthenticated();
   if (session === null && key.kind === "pk" && has("serves-publishable-keys")) return { key };
-  const misplaced = session === null ? keyRefusal(twin, key, origin) : null;
+  const misplaced = session === null ? keyRefusal(api, key, origin) : null;
   if (misplaced !== null) return misplaced;
   if (!key.ipOk && !has("any-address")) return detail(403, "ip_not_allowed");
   const needsOrigin = is("sessions-need-origin") || has("takes-null-for-enough");
   if (session !== null && origin === undefined && needsOrigin) return detail(403, "origin_required");
   if (session !== null && origin === "null" && (is("null-counts-as-none") || has("takes-null-for-enough")))
     return { key };
-  if (session !== null && origin !== undefined && !isListed(twin, key, origin) && !has("session-from-anywhere"))
-    return elsewhereReply(twin, tile);
-  return capabilityRefusal(twin, key, session, route, tile, frozen) ?? { key };
+  if (session !== null && origin !== undefined && !isListed(api, key, origin) && !has("session-from-anywhere"))
+    return elsewhereReply(api, tile);
+  return capabilityRefusal(api, key, session, route, tile, frozen) ?? { key };
 };

@@ -9,11 +9,11 @@ import type { AddressInfo } from "node:net";
 import type { Target } from "../../target/target.ts";
 import { answer } from "./answer-call.ts";
 import type { Defect } from "./defects.ts";
-import { createTwinState } from "./state.ts";
+import { createApiState } from "./state.ts";
 import { targetOf } from "./target-file.ts";
 import type { Variant } from "./variants.ts";
 
-export type Twin = {
+export type SecondApi = {
   target: Target;
   /** Keys that are neither revoked nor expired. */
   liveKeys(): number;
@@ -27,17 +27,21 @@ export type Twin = {
   requestIds(): string[];
   close(): Promise<void>;
 };
-export type TwinOptions = { variants?: readonly Variant[]; defects?: readonly Defect[]; streamMs?: number };
+export type SecondApiOptions = { variants?: readonly Variant[]; defects?: readonly Defect[]; streamMs?: number };
 
-export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: TwinOptions = {}): Promise<Twin> => {
-  const twin = createTwinState(variants, defects, streamMs);
+export const startSecondApi = async ({
+  variants = [],
+  defects = [],
+  streamMs = 40,
+}: SecondApiOptions = {}): Promise<SecondApi> => {
+  const api = createApiState(variants, defects, streamMs);
   const server = createServer((req: IncomingMessage, res: ServerResponse) => {
     let text = "";
     req.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
     req.on("end", () => {
-      void answer(twin, req, res, text);
+      void answer(api, req, res, text);
     });
   });
   const listen = (port: number): Promise<void> => new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
@@ -49,17 +53,17 @@ export const startTwin = async ({ variants = [], defects = [], streamMs = 40 }: 
   await listen(0);
   const { port } = server.address() as AddressInfo;
   return {
-    target: targetOf(twin, `http://127.0.0.1:${port}/v1`),
-    inNewMonth: () => twin.monthHasTurned,
-    requestIds: () => twin.requestIds,
-    liveKeys: () => [...twin.keys.values()].filter(({ state }) => state === "valid").length,
+    target: targetOf(api, `http://127.0.0.1:${port}/v1`),
+    inNewMonth: () => api.monthHasTurned,
+    requestIds: () => api.requestIds,
+    liveKeys: () => [...api.keys.values()].filter(({ state }) => state === "valid").length,
     restart: async (awayMs) => {
       await stop();
       await new Promise((resolve) => setTimeout(resolve, awayMs));
       await listen(port);
     },
     loseTheKeys: (forMs) => {
-      twin.withoutKeysUntilMs = Date.now() + forMs;
+      api.withoutKeysUntilMs = Date.now() + forMs;
     },
     close: stop,
   };

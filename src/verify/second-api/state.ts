@@ -82,13 +82,13 @@ type State = {
   awayUntilMs: number;
   withoutKeysUntilMs: number;
 };
-export type TwinState = Names & Replies & State;
+export type ApiState = Names & Replies & State;
 
-export const createTwinState = (
+export const createApiState = (
   variants: readonly Variant[],
   defects: readonly Defect[],
   streamMs: number,
-): TwinState => {
+): ApiState => {
   const names = namesOf(variants, defects);
   return {
     ...names,
@@ -126,19 +126,19 @@ export const createTwinState = (
   };
 };
 
-export const addOrg = ({ orgs }: TwinState, id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
+export const addOrg = ({ orgs }: ApiState, id: string, tier: Org["tier"], more: Partial<Org> = {}): string => {
   orgs.set(id, { id, tier, limit: 1000, used: 0, keyLimit: 10, ...more });
   return id;
 };
 
 /** `aZ` for keys that are too short a draw of both cases. */
-const letters = ({ is }: TwinState): string =>
+const letters = ({ is }: ApiState): string =>
   is("hex-keys") ? randomBytes(12).toString("hex") : `${randomBytes(15).toString("base64").replace(/[+/=]/g, "x")}aZ`;
 
-export const addKey = (twin: TwinState, of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
+export const addKey = (api: ApiState, of: string, kind: Key["kind"], more: Partial<Key> = {}): Key => {
   const key: Key = {
-    id: `k${twin.ids++}`,
-    secret: `svc_${kind}_${twin.is("no-env-in-keys") ? "" : "live_"}${letters(twin)}`,
+    id: `k${api.ids++}`,
+    secret: `svc_${kind}_${api.is("no-env-in-keys") ? "" : "live_"}${letters(api)}`,
     org: of,
     kind,
     scopes: SCOPES,
@@ -148,8 +148,8 @@ export const addKey = (twin: TwinState, of: string, kind: Key["kind"], more: Par
     state: "valid",
     ...more,
   };
-  twin.keys.set(key.id, key);
+  api.keys.set(key.id, key);
   return key;
 };
 
-export const orgOf = ({ orgs }: TwinState, key: Key): Org => orgs.get(key.org) as Org;
+export const orgOf = ({ orgs }: ApiState, key: Key): Org => orgs.get(key.org) as Org;

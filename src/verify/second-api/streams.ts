@@ -3,9 +3,9 @@
  * buffering or of a stream's end belongs here.
  */
 import type { ServerResponse } from "node:http";
-import type { TwinState } from "./state.ts";
+import type { ApiState } from "./state.ts";
 
-const framesOf = ({ is, has }: TwinState, route: string): string[] => {
+const framesOf = ({ is, has }: ApiState, route: string): string[] => {
   const own = route.split("/")[2] as "control" | "summary" | "button";
   const asControl = has("speaks-control-everywhere") || (has("summary-speaks-control") && own === "summary");
   const kind = asControl ? "control" : own;
@@ -36,7 +36,7 @@ const framesOf = ({ is, has }: TwinState, route: string): string[] => {
   return frames;
 };
 
-const typeOf = ({ is, has }: TwinState): string => {
+const typeOf = ({ is, has }: ApiState): string => {
   if (has("stream-as-text")) return "text/plain";
   return is("charset") ? "text/event-stream; charset=utf-8" : "text/event-stream";
 };
@@ -44,13 +44,13 @@ const typeOf = ({ is, has }: TwinState): string => {
 const inTinyPieces = (text: string): string[] => text.match(/[\s\S]{1,7}/g) ?? [];
 
 /** `done` is called once, when the stream is over for either side. */
-export const stream = (twin: TwinState, res: ServerResponse, route: string, done: () => void): void => {
-  const { is, has } = twin;
-  const frames = framesOf(twin, route);
-  res.writeHead(200, { "Content-Type": typeOf(twin) });
+export const stream = (api: ApiState, res: ServerResponse, route: string, done: () => void): void => {
+  const { is, has } = api;
+  const frames = framesOf(api, route);
+  res.writeHead(200, { "Content-Type": typeOf(api) });
   res.flushHeaders();
   let i = 0;
-  const cut = twin.streams++ % 3 === 0;
+  const cut = api.streams++ % 3 === 0;
   let over = false;
   const finish = (): void => {
     if (over) return;
@@ -86,7 +86,7 @@ export const stream = (twin: TwinState, res: ServerResponse, route: string, done
       return;
     }
     res.end();
-  }, twin.streamMs / frames.length);
+  }, api.streamMs / frames.length);
   res.on("close", () => {
     if (has("keeps-the-slot-of-a-gone-client") && !over) {
       over = true;

@@ -6,7 +6,7 @@ import type { IncomingMessage } from "node:http";
 import { credentialIn } from "./credentials.ts";
 import type { Defect } from "./defects.ts";
 import { HANGS_UP, type Reply, SERVER_ERROR } from "./replies.ts";
-import type { TwinState } from "./state.ts";
+import type { ApiState } from "./state.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -16,7 +16,7 @@ const isRecord = (value: unknown): value is Fields =>
 /** By the defect: whether it stumbles over that. */
 type Stumbles<T> = Readonly<Partial<Record<Defect, (what: T) => boolean>>>;
 const namesIn = <T>(stumbles: Stumbles<T>): Defect[] => Object.keys(stumbles) as Defect[];
-const falls = <T>(stumbles: Stumbles<T>, { has }: TwinState, what: T): boolean =>
+const falls = <T>(stumbles: Stumbles<T>, { has }: ApiState, what: T): boolean =>
   namesIn(stumbles).some((name) => has(name) && stumbles[name]?.(what) === true);
 
 /** Bodies that are good but for one value, by the defect that stumbles over their text. */
@@ -117,7 +117,7 @@ const strictReply = (call: Call): Reply | null => {
 };
 
 /** A credential of letters that no key has. */
-const foreignLettersReply = ({ is, has, detail }: TwinState): Reply | null => {
+const foreignLettersReply = ({ is, has, detail }: ApiState): Reply | null => {
   if (has("500-on-foreign-letters")) return SERVER_ERROR;
   if (has("403-on-foreign-letters")) return detail(403, "insufficient_scope");
   if (is("400-on-foreign-letters")) return { status: 400, text: "Bad Request" };
@@ -142,32 +142,32 @@ const SESSION_STUMBLES: Stumbles<readonly string[]> = {
   "500-on-sessions-without-claims": (parts) => parts[1] === Buffer.from("null").toString("base64url"),
 };
 
-const unparsableReply = (twin: TwinState, req: IncomingMessage): Reply | null => {
-  const token = /^svc_sess_[^_]*_(.*)$/.exec(credentialIn(twin, req) ?? "")?.[1];
+const unparsableReply = (api: ApiState, req: IncomingMessage): Reply | null => {
+  const token = /^svc_sess_[^_]*_(.*)$/.exec(credentialIn(api, req) ?? "")?.[1];
   if (token === undefined) return null;
-  return falls(SESSION_STUMBLES, twin, token.split(".")) ? SERVER_ERROR : null;
+  return falls(SESSION_STUMBLES, api, token.split(".")) ? SERVER_ERROR : null;
 };
 
-const rawReply = (twin: TwinState, req: IncomingMessage, text: string): Reply | null => {
-  const { has } = twin;
+const rawReply = (api: ApiState, req: IncomingMessage, text: string): Reply | null => {
+  const { has } = api;
   if (has("500-on-escapes") && (req.url ?? "").includes("%zz")) return SERVER_ERROR;
-  if (falls(RAW_STUMBLES, twin, text)) return SERVER_ERROR;
-  const foreign = /[^\x20-\x7e]/.test(credentialIn(twin, req) ?? "") ? foreignLettersReply(twin) : null;
+  if (falls(RAW_STUMBLES, api, text)) return SERVER_ERROR;
+  const foreign = /[^\x20-\x7e]/.test(credentialIn(api, req) ?? "") ? foreignLettersReply(api) : null;
   if (foreign !== null) return foreign;
-  const unparsable = unparsableReply(twin, req);
+  const unparsable = unparsableReply(api, req);
   if (unparsable !== null) return unparsable;
   const alienCharset = /charset=(?!utf-8)/i.test(req.headers["content-type"] ?? "");
   return has("500-on-charsets") && alienCharset ? SERVER_ERROR : null;
 };
 
 /** `null`: nothing odd that this deployment minds. */
-export const oddInputReply = (twin: TwinState, req: IncomingMessage, route: string, text: string): Reply | null => {
-  const { is, detail } = twin;
-  const raw = rawReply(twin, req, text);
+export const oddInputReply = (api: ApiState, req: IncomingMessage, route: string, text: string): Reply | null => {
+  const { is, detail } = api;
+  const raw = rawReply(api, req, text);
   if (raw !== null) return raw;
-  if (is("404-for-nobody") && credentialIn(twin, req) === null) return detail(404, "Not Found");
+  if (is("404-for-nobody") && credentialIn(api, req) === null) return detail(404, "Not Found");
   const path = (req.url ?? "").replace(/^\/v1/, "");
   const call = { route, path, text, body: recordIn(text), heads: req.headersDistinct };
-  if (falls(STUMBLES, twin, call)) return SERVER_ERROR;
+  if (falls(STUMBLES, api, call)) return SERVER_ERROR;
   return is("strict") ? strictReply(call) : null;
 };

@@ -5,9 +5,10 @@
 
 import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
+import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOfStream } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
-import { type Answer, type Chunk, isObject, isTransient, type Named, nameAnswer, parseJson } from "./answer.ts";
+import { type Answer, type Chunk, isTransient, type Named, nameAnswer } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";
 
 const headersOf = (received: Received): Record<string, string> =>

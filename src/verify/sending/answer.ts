@@ -4,12 +4,19 @@
  */
 
 import type { Received } from "../../client/send-request.ts";
-import { LEGACY_SUBCODES, OUTCOMES } from "../../contract/refusals.ts";
+import {
+  type EnvelopeSeen,
+  envelopeSeen,
+  isObject,
+  parseJson,
+  SUBCODE_OF_OLDER_NAME,
+} from "../../contract/envelopes.ts";
+import { OUTCOMES } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
 
 /** `wrapped`: a subcode inside another object, such as `{detail: {error}}`. `both`: `detail` and `error` side by side. */
-type EnvelopeFound = "detail" | "flat" | "none" | "both" | "wrapped" | "other";
+type EnvelopeFound = EnvelopeSeen | "wrapped";
 
 export type Named = {
   /** `"403 ip_not_allowed"`, `"200"`, `"200 error"`, `"401"`, `"422 malformed_body"`, `"edge 502"`, `"indeterminate"`. */
@@ -46,19 +53,7 @@ export type Answer = Named & {
   transient: boolean;
 };
 
-const LEGACY = new Map<string, string>(Object.entries(LEGACY_SUBCODES));
 const KNOWN = new Set<string>(OUTCOMES);
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-export const parseJson = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-};
 
 const textIn = (value: unknown, ...names: string[]): string | null => {
   if (!isObject(value)) return null;
@@ -67,14 +62,9 @@ const textIn = (value: unknown, ...names: string[]): string | null => {
 };
 
 const envelopeOf = (body: unknown, text: string): EnvelopeFound => {
-  if (text.trim() === "") return "none";
-  if (!isObject(body)) return "other";
-  const detail = "detail" in body;
-  const flat = "error" in body;
-  if (detail && flat) return "both";
-  if (detail) return isObject(body.detail) ? "wrapped" : "detail";
-  if (flat) return isObject(body.error) ? "wrapped" : "flat";
-  return "none";
+  const seen = envelopeSeen(body, text);
+  const inner = isObject(body) ? { detail: body.detail, flat: body.error } : {};
+  return (seen === "detail" || seen === "flat") && isObject(inner[seen]) ? "wrapped" : seen;
 };
 
 const subcodeIn = (fields: Record<string, unknown>): string | null =>
@@ -96,8 +86,8 @@ export const nameAnswer = (status: number, text: string): Named => {
   });
   if (status >= 200 && status < 300) return named("error" in fields ? `${status} error` : `${status}`, null);
   const said = subcodeIn(fields);
-  const subcode = said === null ? null : (LEGACY.get(said) ?? said);
-  const legacy = said !== null && LEGACY.has(said);
+  const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
+  const legacy = said !== null && SUBCODE_OF_OLDER_NAME.has(said);
   if (subcode !== null && KNOWN.has(`${status} ${subcode}`)) return named(`${status} ${subcode}`, subcode, legacy);
   // Item 189: the body of a 401 or 503 is not shown; only a `detail` would be wrong, and another rule says so.
   if (status === 401 || status === 503) return named(`${status}`, null);

@@ -70,7 +70,7 @@ const UNSTATED =
   "no session has a style, and without credentials.publishable_basemap.basemap_style_id it may be an older revision";
 
 const isTold: Rule = {
-  id: "session-basemap-style-is-told",
+  id: "session-basemap-style-is-returned",
   level: "must",
   spec: [16, 34],
   title: "a style that the organization stored is returned with each of its sessions, whatever the product",

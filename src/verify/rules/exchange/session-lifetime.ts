@@ -1,8 +1,10 @@
 /** When a session ends (items 23-24, 32, 61, 164, 224): by what its token says of itself, and where it is short, by the clock. */
+
+import { isObject, parseJson } from "../../../contract/envelopes.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isAdmitted, isObject, parseJson } from "../../sending/answer.ts";
+import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { until } from "../../sending/settling.ts";
 import { exchangeCall, role, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";

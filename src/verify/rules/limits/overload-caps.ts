@@ -38,7 +38,7 @@ const mayRun = (cap: number): number => Math.ceil(cap * OVER);
 /** So much of a cap is surely free for a wave that comes after a rest. */
 const FREE_SHARE = 0.75;
 
-const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(({ outcome }) => SHED.test(outcome));
+export const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(({ outcome }) => SHED.test(outcome));
 
 type ShedBelow = { one: Answer; size: number; counts: number[] };
 /** Once may be others' traffic; of a small cap there is no number that could not be. */

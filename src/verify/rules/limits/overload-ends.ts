@@ -1,11 +1,11 @@
 /** Last of all bursts (items 180, 210, 220): whatever the ones before and the refusals have left behind shows now. */
 
 import { Checks } from "../../checks.ts";
-import { SHED, wave } from "../../load-burst.ts";
+import { wave } from "../../load-burst.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
-import { shedBelowGlobal } from "./overload-caps.ts";
+import { shedBelowGlobal, shedIn } from "./overload-caps.ts";
 import { bursts, isMet } from "./overload-is-no-outage.ts";
 
 const RECOVER_WITHIN_MS = 12_000;
@@ -14,7 +14,6 @@ const ALMOST_FULL = 0.9;
 const SHED_MIN = 3;
 const SHED_SHARE = 0.1;
 
-const shedIn = (answers: readonly Answer[]): Answer[] => answers.filter(({ outcome }) => SHED.test(outcome));
 const isMuchShed = (answers: readonly Answer[]): boolean =>
   shedIn(answers).length >= Math.max(SHED_MIN, answers.length * SHED_SHARE);
 const servedIn = (answers: readonly Answer[]): number => answers.filter(isAdmitted).length;

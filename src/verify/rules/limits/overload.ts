@@ -46,7 +46,7 @@ export const capNotMet = (context: Context, { size }: Overload): string =>
   [`no cap was met with ${size} streams at once`, forWantOfConnections(context)].filter(Boolean).join("; ");
 
 export const overloadIsTold = loadRule({
-  id: "overload-is-told",
+  id: "overload-is-reported",
   level: "must",
   spec: [183, 210, 211, 223],
   title: "calls over the caps are answered 429 b2b_overloaded or org_overloaded, and nothing else goes wrong",

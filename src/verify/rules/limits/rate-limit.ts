@@ -74,7 +74,7 @@ const misnamed = async (context: Context, first: Edge): Promise<Answer | null> =
 };
 
 const edgeIsTold = loadRule({
-  id: "rate-limit-is-told",
+  id: "rate-limit-is-reported",
   level: "must",
   spec: [214, 215, 218],
   title: "calls over the rate limit are answered 429 rate_limited with Retry-After, and nothing else goes wrong",

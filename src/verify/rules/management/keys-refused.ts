@@ -17,7 +17,7 @@ const publishable = {
   allowed_origins: [KEY_ORIGIN],
 } as const satisfies KeyBody;
 
-/** Let in although the member is wrong: a breach only where the member is read. */
+/** Admitted although the member is wrong: a breach only where the member is read. */
 const unlessRead =
   (member: ListMember): Doubt =>
   async (context, answer) =>

@@ -4,10 +4,11 @@
  * to two places of the same shape. The comparison is made only where there is a doubt.
  */
 
+import { isObject } from "../../../contract/envelopes.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, inWords, isAdmitted, isObject } from "../../sending/answer.ts";
+import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wordingOf } from "../../wording.ts";
 
 const STATION = { name: "Station", lat: 52.52, lon: 13.36 };
@@ -148,7 +149,7 @@ const failuresAre200: Rule = {
 
 /** Item 97 says "not 4xx"; item 108 leaves it to a deployment what it calls a failure, and what malformed. */
 const failuresAreTold: Rule = {
-  id: "route-failures-are-told",
+  id: "route-failures-are-reported",
   level: "should",
   spec: [97, 98, 106, 108, 202],
   title: "a route that cannot be found is neither called malformed nor answered with nothing",

@@ -3,9 +3,9 @@
  * payloads, which is all that a client sees of a contract.
  */
 
+import { isObject } from "../../../contract/envelopes.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { isObject } from "../../sending/answer.ts";
 import { isStream, SHARED_EVENTS, SPECIMENS_COST, type Specimen, specimens } from "./stream-specimens.ts";
 
 const payloadOf = (json: unknown): string => {

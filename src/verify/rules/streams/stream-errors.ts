@@ -1,8 +1,10 @@
 /** The terminal error event of a stream (items 167-169, 174-175), wherever in the run one came. */
+
+import { isObject } from "../../../contract/envelopes.ts";
 import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
-import { type Answer, isObject } from "../../sending/answer.ts";
+import type { Answer } from "../../sending/answer.ts";
 import { SPECIMENS_COST, type StreamRule, specimens } from "./stream-specimens.ts";
 
 /** Every error event that came during the whole run: nothing from outside makes one come. */

@@ -14,7 +14,7 @@ import {
   SESSION,
   type Specimens,
   sharedStage,
-} from "./specimen.ts";
+} from "./specimen.fixture.ts";
 
 const FAULTS = { faults: true };
 const during = (count: number, outcome: string, more: Partial<CallLine> = {}, fromMs = 1_100): CallLine[] =>

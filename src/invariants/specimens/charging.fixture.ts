@@ -13,7 +13,7 @@ import {
   refund,
   type Specimens,
   sharedStage,
-} from "./specimen.ts";
+} from "./specimen.fixture.ts";
 
 /** Organization `f`: Free, three loads a month. `a`: paid, two, so ten until the hard stop. */
 const loads = (count: number, org: string, fromMs = 0): CallLine[] =>

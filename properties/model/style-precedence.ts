@@ -1,6 +1,6 @@
 /**
  * Which basemap style an embed shows (specification 2.2, item 35): `styleUrl` > `styleId` > the organization's stored
- * `basemap_style_id` > `svc-morning`. The rule is the SDK's; it stands here so that a client and a judge read one text.
+ * `basemap_style_id` > `svc-morning`. The rule is the SDK's: no server and no caller here decides by it, so it stands with the laws alone.
  */
 
 /** The only style that the specification names: what is shown when nobody chose one. */

@@ -13,7 +13,7 @@ import {
   SESSION,
   type Specimens,
   sharedStage,
-} from "./specimen.ts";
+} from "./specimen.fixture.ts";
 
 const mint = (id: string, outcome: string, facts: Partial<CallFacts> = {}, more: Partial<CallLine> = {}): CallLine =>
   call(id, { route: "sdk.sessions", outcome, facts: { ...PUBLISHABLE, ...facts }, ...more });

@@ -1,10 +1,10 @@
 /** Specimens by the id of the invariant that they are for. */
-import * as charging from "./charging.ts";
-import * as decision from "./decision.ts";
-import * as faults from "./faults.ts";
-import * as overload from "./overload.ts";
-import type { Specimens } from "./specimen.ts";
-import * as streams from "./streams.ts";
+import * as charging from "./charging.fixture.ts";
+import * as decision from "./decision.fixture.ts";
+import * as faults from "./faults.fixture.ts";
+import * as overload from "./overload.fixture.ts";
+import type { Specimens } from "./specimen.fixture.ts";
+import * as streams from "./streams.fixture.ts";
 
 /** `sheds-only-over-the-cap` for `shedsOnlyOverTheCap`. */
 const idOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

@@ -2,8 +2,8 @@
 import { spoiltRefusals, withBody } from "./answer-surgery.ts";
 import type { Mutant } from "./mutant.ts";
 
-export const tellsTheWrongLimit: Mutant = {
-  name: "tells-the-wrong-limit",
+export const reportsTheWrongLimit: Mutant = {
+  name: "reports-the-wrong-limit",
   harm: "the customer's own gauge shows that there is plenty left, and the map says no",
   kills: ["admits-at-most-the-allowance"],
   stage: "edge-of-quota",

@@ -96,7 +96,11 @@ export const call = (id: string, { atMs = 0, tookMs = 1, firstMs, ...more }: Sha
 /** A chat stream whose first event came after 10 ms. */
 export const stream = (id: string, shape: Shape = {}): CallLine =>
   call(id, {
-    ...{ route: "chat.control", tookMs: 200, firstMs: 10, events: 8, ended: "done" },
+    route: "chat.control",
+    tookMs: 200,
+    firstMs: 10,
+    events: 8,
+    ended: "done",
     first_event_us: ((shape.atMs ?? 0) + (shape.firstMs ?? 10)) * 1000,
     ...shape,
   });

@@ -8,7 +8,7 @@ import { gateBlocks, PAIRS, pairsOf, profileOf, SERVICE_MS, SLOTS } from "../gat
 import type { CallLine } from "../history/line.ts";
 import { DEFAULT_INFERENCE, drawServiceMs } from "../platform/inference.ts";
 import type { Parts } from "../platform/parts.ts";
-import { openVirtualDeployment } from "../simulation/virtual-deployment.ts";
+import { openVirtualDeployment } from "../simulation/virtual-deployment.fixture.ts";
 import { arrivalTimesUs } from "../workload/arrivals.ts";
 
 export const virtualPairs = (base: Parts, head: Parts, seed: number): Pair[] => {

@@ -11,7 +11,7 @@ import {
   type Specimens,
   sharedStage,
   stream,
-} from "./specimen.ts";
+} from "./specimen.fixture.ts";
 
 const shed = (id: string, atMs: number, more: Partial<CallLine> = {}): CallLine =>
   call(id, { atMs, route: "chat.control", outcome: "429 b2b_overloaded", retry_after: "1", ...more });

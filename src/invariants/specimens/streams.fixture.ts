@@ -1,6 +1,6 @@
 /** Specimens of the judges of streams. */
 import type { CallLine } from "../../history/line.ts";
-import { foreignStage, lost, many, type Specimens, sharedStage, stream } from "./specimen.ts";
+import { foreignStage, lost, many, type Specimens, sharedStage, stream } from "./specimen.fixture.ts";
 
 export const streamsEndOnce: Specimens = {
   good: [

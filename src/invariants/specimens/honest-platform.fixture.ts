@@ -8,7 +8,7 @@
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, LedgerLine, Line } from "../../history/line.ts";
 import type { Counts, StageFacts } from "../../history/stage-facts.ts";
-import { PUBLISHABLE, SERVER } from "./specimen.ts";
+import { PUBLISHABLE, SERVER } from "./specimen.fixture.ts";
 
 export type World = {
   seed: number;

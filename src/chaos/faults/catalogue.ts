@@ -2,17 +2,17 @@
  * Every fault that a proxied link can have (design.md section 3, experiments). Add, do not shrink. Faults of a process
  * (killed, stopped) and of the store (Redis errors) are not faults of a link and are put in by the run.
  */
-import type { Fault, FaultMaker, FaultSizes } from "./fault.ts";
-import { acceptedThenClosed } from "./faults/accepted-then-closed.ts";
-import { flapping } from "./faults/flapping.ts";
-import { refused } from "./faults/refused.ts";
-import { replyLost } from "./faults/reply-lost.ts";
-import { requestLost } from "./faults/request-lost.ts";
-import { reset } from "./faults/reset.ts";
-import { slowBeyondBudget } from "./faults/slow-beyond-budget.ts";
-import { slowWithinBudget } from "./faults/slow-within-budget.ts";
-import { trickle } from "./faults/trickle.ts";
-import { truncatedReply } from "./faults/truncated-reply.ts";
+import type { Fault, FaultMaker, FaultSizes } from "../fault.ts";
+import { acceptedThenClosed } from "./accepted-then-closed.ts";
+import { flapping } from "./flapping.ts";
+import { refused } from "./refused.ts";
+import { replyLost } from "./reply-lost.ts";
+import { requestLost } from "./request-lost.ts";
+import { reset } from "./reset.ts";
+import { slowBeyondBudget } from "./slow-beyond-budget.ts";
+import { slowWithinBudget } from "./slow-within-budget.ts";
+import { trickle } from "./trickle.ts";
+import { truncatedReply } from "./truncated-reply.ts";
 
 export const FAULTS: readonly FaultMaker[] = [
   refused,

@@ -1,0 +1,168 @@
+/**
+ * The generators: the highest rate that each holds against a server that answers at once, played by `load` as users play it,
+ * calibration, history and verdict included. Held: no more than a thousandth of the calls is missing, and they left at 99 % of
+ * the rate or more. What is missing is dropped by k6's own executor and late in our drivers.
+ */
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { routeOf } from "../contract/routes.ts";
+import type { RunDocument } from "../history/run-document.ts";
+import { REPOSITORY } from "../run/environment.ts";
+import { CATALOGS } from "../workload/stories/catalog-reads.ts";
+import type { Bench, BenchRoom } from "./bench.ts";
+import { startBenchChild } from "./child-process.ts";
+import { type Block, compare, type Pair, type Row } from "./comparison.ts";
+import { highestHeld } from "./highest-held.ts";
+import { watchHost } from "./host-watch.ts";
+
+const SECONDS = 4;
+const MISSING = 0.001;
+const BEHIND = 0.01;
+/** A search is some ten runs. */
+const ROUNDS_MAX = 3;
+const RUN_MS = 120_000;
+const KEY = "FLOODGATE_BENCH_NULL";
+const PLAIN = fileURLToPath(new URL("plain-arrivals.ts", import.meta.url));
+
+type Null = { url: string; targetFile: string };
+type Generator = {
+  name: string;
+  /** Where the first search begins. */
+  startPerS: number;
+  words(server: Null, ratePerS: number): string[];
+  environment?(server: Null, ratePerS: number): Record<string, string>;
+  isHeld(run: RunDocument, ratePerS: number): boolean;
+};
+
+const figure = ({ measurements }: RunDocument, name: string): number =>
+  measurements.find((one) => one.name === name)?.value ?? Number.NaN;
+
+const ourWords = ({ targetFile }: Null, ratePerS: number): string[] => [
+  ...["catalog-reads", "--arrivals", "uniform", "--target", targetFile],
+  ...["--rate", String(ratePerS), "--duration", `${SECONDS}s`],
+];
+
+const isHeldByOurs = (run: RunDocument, ratePerS: number): boolean => {
+  const answered = run.stages[0]?.by_outcome["200"] ?? 0;
+  return answered >= (1 - MISSING) * ratePerS * SECONDS && figure(run, "rate_error") >= -BEHIND;
+};
+
+const openLoop: Generator = {
+  name: "open-loop",
+  startPerS: 4_000,
+  words: (server, ratePerS) => [...ourWords(server, ratePerS), "--driver", "open-loop"],
+  isHeld: isHeldByOurs,
+};
+
+const folded: Generator = {
+  ...openLoop,
+  name: "open-loop, folded",
+  words: (server, ratePerS) => [...openLoop.words(server, ratePerS), "--fold"],
+};
+
+const k6: Generator = {
+  name: "k6, our schedule",
+  startPerS: 2_500,
+  words: (server, ratePerS) => [...ourWords(server, ratePerS), "--driver", "k6"],
+  isHeld: isHeldByOurs,
+};
+
+const plain: Generator = {
+  name: "plain k6",
+  startPerS: 2_500,
+  words: () => ["--script", PLAIN],
+  environment: ({ url }, ratePerS) => ({
+    FLOODGATE_URL: url,
+    FLOODGATE_RATE: String(ratePerS),
+    FLOODGATE_SECONDS: String(SECONDS),
+  }),
+  isHeld: (run, ratePerS) => {
+    const dropped = figure(run, "dropped_iterations_count");
+    const made = figure(run, "http_reqs_count");
+    return (Number.isNaN(dropped) ? 0 : dropped) <= MISSING * made && made >= (1 - MISSING) * ratePerS * SECONDS;
+  },
+};
+
+const startNull = async ({ supervisor, folder }: BenchRoom) => {
+  const { path } = routeOf(CATALOGS[0]);
+  const server = await startBenchChild(supervisor, "null-process.ts", null);
+  const { url } = server.made as { url: string };
+  const targetFile = join(folder, "null-server.json");
+  const target = {
+    schema: "floodgate/target@1",
+    name: "null server",
+    base_url: url,
+    credentials: { server: { key: `env:${KEY}` } },
+    permits: { load_max_rps: 1_000_000 },
+  };
+  writeFileSync(targetFile, JSON.stringify(target));
+  return { server, at: { url: url + path, targetFile } };
+};
+
+const play = async (room: BenchRoom, generator: Generator, at: Null, ratePerS: number): Promise<RunDocument> => {
+  const out = join(mkdtempSync(join(room.folder, "run-")), "run");
+  const words = ["load", ...generator.words(at, ratePerS), "--out", out, "--quiet"];
+  const child = await room.supervisor.start({
+    name: generator.name,
+    command: process.execPath,
+    args: [join(REPOSITORY, "src/cli/floodgate.mjs"), ...words],
+    ends: "by-signal",
+    env: { [KEY]: "svc_sk_live_bench", ...generator.environment?.(at, ratePerS) },
+  });
+  const late = setTimeout(() => void child.stop(), RUN_MS);
+  await child.exited;
+  clearTimeout(late);
+  return JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
+};
+
+const ceilingOf = async (room: BenchRoom, generator: Generator, at: Null, startPerS: number): Promise<Block> => {
+  const disturbed = watchHost();
+  const value = await highestHeld(startPerS, async (ratePerS) => {
+    const isHeld = generator.isHeld(await play(room, generator, at, ratePerS), ratePerS);
+    process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
+    return isHeld;
+  });
+  return { value, cpuUsEach: null, doubts: [], disturbances: disturbed() };
+};
+
+const GENERATORS = [openLoop, folded, k6, plain];
+
+const generators: Bench = {
+  name: "generators",
+  what: "calls a second that each driver holds against a server that answers at once, beside plain k6",
+  isLong: true,
+  run: async ({ rounds }, room) => {
+    const { server, at } = await startNull(room);
+    const came = new Map<string, Block[]>(GENERATORS.map(({ name }) => [name, []]));
+    try {
+      for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
+        for (const generator of GENERATORS) {
+          const blocks = came.get(generator.name) ?? [];
+          blocks.push(await ceilingOf(room, generator, at, blocks.at(-1)?.value || generator.startPerS));
+        }
+      }
+    } finally {
+      await server.end();
+    }
+    const beside = (ours: Generator, against: Generator | number): Pair[] =>
+      (came.get(ours.name) ?? []).map((block, i) => ({
+        ours: block,
+        against:
+          typeof against === "number"
+            ? { value: against, cpuUsEach: null, doubts: [], disturbances: [] }
+            : (came.get(against.name)?.[i] as Block),
+      }));
+    const row = (name: string, atLeast: number, pairs: Pair[]): Row =>
+      compare({ name, what: generators.what, unit: "calls/s", target: { atLeast } }, pairs);
+    return [
+      row("a line each / 6,000", 1, beside(openLoop, 6_000)),
+      row("folded / 14,000", 1, beside(folded, 14_000)),
+      row("a line each / k6", 1.5, beside(openLoop, plain)),
+      row("folded / k6", 1.5, beside(folded, plain)),
+      row("k6, ours / plain", 0.9, beside(k6, plain)),
+    ];
+  },
+};
+
+export const GENERATOR_BENCHES: readonly Bench[] = [generators];

@@ -1,0 +1,42 @@
+/** A command of Floodgate as a user runs it: a process, what it prints, its exit code. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+export const ENTRY = fileURLToPath(new URL("./floodgate.mjs", import.meta.url));
+
+export type RunningCommand = {
+  child: ChildProcess;
+  /** Both outputs so far, in the order in which they came. */
+  said(): string;
+  /** The exit code, also while what it started still holds its pipes. */
+  exited: Promise<number | null>;
+  /** When there is nothing more to come. */
+  ended: Promise<{ code: number | null; out: string; err: string; said: string }>;
+};
+
+type Where = { env?: Record<string, string>; cwd?: string; entry?: string };
+
+export const startCommand = (args: readonly string[], { env = {}, cwd, entry = ENTRY }: Where = {}): RunningCommand => {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    ...(cwd === undefined ? {} : { cwd }),
+  });
+  let [out, err, said] = ["", "", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    out += text;
+    said += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    err += text;
+    said += text;
+  });
+  const ended = new Promise<Awaited<RunningCommand["ended"]>>((resolve) =>
+    child.once("close", (code) => resolve({ code, out, err, said })),
+  );
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { child, said: () => said, exited, ended };
+};
+
+export const runCommand = (args: readonly string[], where: Where = {}): RunningCommand["ended"] =>
+  startCommand(args, where).ended;

@@ -1,0 +1,51 @@
+/** Files of /proc, read in one place (Linux; elsewhere nothing is known). */
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Clock ticks of the kernel's own accounts; 100 a second on every Linux that Node runs on. */
+export const TICKS_PER_S = 100;
+
+/** The text of a file, `null` where there is none. */
+export const readProc = (path: string): string | null => {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return null;
+  }
+};
+
+export type ProcessStat = {
+  state: string;
+  parent: number;
+  pgid: number;
+  /** Clock ticks since boot, as text. */
+  start: string;
+  /** CPU time, its threads included; and that of its children which have ended and were waited for. */
+  ticks: number;
+  childTicks: number;
+};
+
+export const statOf = (pid: number): ProcessStat | null => {
+  const text = readProc(`/proc/${pid}/stat`);
+  if (text === null) return null;
+  // The name of the command is in parentheses and may hold blanks and parentheses itself.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const sum = (one: number, other: number): number => Number(fields[one]) + Number(fields[other]);
+  return {
+    state: fields[0] ?? "",
+    parent: Number(fields[1]),
+    pgid: Number(fields[2]),
+    start: fields[19] ?? "",
+    ticks: sum(11, 12),
+    childTicks: sum(13, 14),
+  };
+};
+
+export const pidsHere = (): number[] => {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+};
