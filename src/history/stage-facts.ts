@@ -40,6 +40,8 @@ export type Gauges = {
   in_flight: number;
   in_flight_by_org: Record<string, number>;
   sockets?: number;
+  /** Connections to the key service and the limiter. */
+  link_sockets?: number;
   event_loop_lag_ms_p99?: number;
   rss_bytes?: number;
   /** Of the JavaScript heap. */
@@ -79,6 +81,8 @@ export type StageFacts = {
   counts?: Counts;
   /** Gauges of each API replica, read after the drain. */
   gauges?: Gauges[];
+  /** The same before the stage's first call. */
+  gauges_before?: Gauges[];
   /** Charges of this stage's calls; on a deployment that is not exclusive there may be other callers' among them. */
   ledger?: LedgerLine[];
   /** Texts written during the run (logs, output of children), to be searched for secrets. */

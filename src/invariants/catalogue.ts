@@ -12,6 +12,7 @@ import { eventsAreNotBuffered } from "./events-are-not-buffered.ts";
 import { failsClosed } from "./fails-closed.ts";
 import { firstFailingCheckDecides } from "./first-failing-check-decides.ts";
 import type { Invariant } from "./invariant.ts";
+import { nothingIsLeftOpen } from "./nothing-is-left-open.ts";
 import { organizationsDoNotShare } from "./organizations-do-not-share.ts";
 import { rateWithinAnyWindow } from "./rate-within-any-window.ts";
 import { recovers } from "./recovers.ts";
@@ -47,6 +48,7 @@ export const INVARIANTS: readonly Invariant[] = [
   shedsAboveTheCap,
   refusalsAreCheap,
   slotsAreGivenBack,
+  nothingIsLeftOpen,
   streamsEndOnce,
   streamVocabulariesDiffer,
   eventsAreNotBuffered,

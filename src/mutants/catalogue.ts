@@ -43,6 +43,7 @@ import { keepsTheChargeOfALostReply } from "./keeps-the-charge-of-a-lost-reply.t
 import { keepsTheSlotOfAGoneClient } from "./keeps-the-slot-of-a-gone-client.ts";
 import { keepsTheSlotOfTheRefused } from "./keeps-the-slot-of-the-refused.ts";
 import { keyLimitOffByOne } from "./key-limit-off-by-one.ts";
+import { leaksAPool } from "./leaks-a-pool.ts";
 import { leaksAcao } from "./leaks-acao.ts";
 import { letsFreeMintChat } from "./lets-free-mint-chat.ts";
 import { limitsPerReplica } from "./limits-per-replica.ts";
@@ -152,6 +153,7 @@ export const MUTANTS: readonly Mutant[] = [
   hangsInsteadOfRefusing,
   forgetsRefundsOnRestart,
   staysBrokenAfterHealing,
+  leaksAPool,
   answers401WhenKeysAreDown,
   servesStaleWhenKeysAreDown,
   stampedesTheKeyService,

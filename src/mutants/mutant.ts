@@ -23,6 +23,7 @@ export type MutantStage =
   | "limiter-refused"
   | "limiter-reply-lost"
   | "restart-unsettled"
+  | "pool-after-fault"
   | "keys-refused"
   | "record-changes"
   | "streams"

@@ -18,6 +18,7 @@ const NOT_LOAD: Partial<Record<MutantStage, Column>> = {
   "limiter-refused": "chaos",
   "limiter-reply-lost": "chaos",
   "restart-unsettled": "chaos",
+  "pool-after-fault": "chaos",
   "keys-refused": "chaos",
   gate: "gate",
 };

@@ -10,7 +10,7 @@ import { LIMITER_BUDGET_MS } from "./deployment.ts";
 import type { FaultyLink } from "./faulty-link.ts";
 import type { Bench } from "./stage-bench.ts";
 
-type BrokenLink = "refused" | "reply-lost";
+type BrokenLink = "refused" | "reply-lost" | "request-lost";
 
 const PROBE_MS = 300;
 const DEADLINE_MS = 5_000;
@@ -18,6 +18,7 @@ const DEADLINE_MS = 5_000;
 const PUT: Readonly<Record<BrokenLink, (link: FaultyLink) => unknown>> = {
   refused: (link) => link.refuse(),
   "reply-lost": (link) => link.setFault("reply-lost"),
+  "request-lost": (link) => link.setFault("request-lost"),
 };
 
 const TAKE: Readonly<Record<BrokenLink, (link: FaultyLink) => unknown>> = {
@@ -26,6 +27,8 @@ const TAKE: Readonly<Record<BrokenLink, (link: FaultyLink) => unknown>> = {
     link.setFault("none");
     link.cut();
   },
+  // What was left open on it stays open.
+  "request-lost": (link) => link.setFault("none"),
 };
 
 /** Breaks the link, plays `during`, heals it. */

@@ -7,7 +7,7 @@ import { type ApiClient, openApiClient, type Sent } from "../client/api-client.t
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import type { Parts } from "../platform/parts.ts";
 import type { Running } from "../platform/start-role.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
@@ -61,6 +61,10 @@ const DRIVER = "in-process";
 
 type Witnesses = Pick<StageFacts, "counts" | "gauges" | "ledger">;
 
+/** Timers and files are those of this process, in which other stages are played beside this one. */
+const gaugesOf = async (controls: readonly string[]): Promise<Gauges[]> =>
+  (await readGauges(controls)).map(({ timers: _, open_files: __, ...own }) => own);
+
 export const openBench = async (stage: string, parts: Parts, options: DeploymentOptions): Promise<Bench> => {
   const epochUs = wallUs();
   const clock = createRunClock(epochUs);
@@ -82,12 +86,16 @@ export const openBench = async (stage: string, parts: Parts, options: Deployment
       const onLine = (line: Line): void => void lines.push(line);
       clients.push(await openApiClient({ ...shared, target, idPrefix: `${idRun}.${at}`, onLine }));
     }
-    return { ...benchOf(stage, idRun, epochUs, clock, deployment, clients, view, lines), hangUp, close };
+    const bench = benchOf(stage, idRun, epochUs, clock, deployment, clients, view, lines);
+    bench.tell({ gauges_before: await gaugesOf(controlsOf(deployment)) });
+    return { ...bench, hangUp, close };
   } catch (error) {
     await close();
     throw error;
   }
 };
+
+const controlsOf = ({ apis }: SmallDeployment): string[] => apis.map(({ urls }) => urls.control?.api as string);
 
 const benchOf = (
   stage: string,
@@ -100,7 +108,7 @@ const benchOf = (
   lines: Line[],
 ): Omit<Bench, "hangUp" | "close"> => {
   const { apis, targets, limits, tenants, links } = deployment;
-  const controls = apis.map(({ urls }) => urls.control?.api as string);
+  const controls = controlsOf(deployment);
   const control = controls[0] as string;
   const stated: Partial<StageFacts> = {};
   const claims: Claim[] = [];
@@ -126,7 +134,7 @@ const benchOf = (
   const readWitnesses = async (): Promise<Witnesses & { drained: boolean }> => {
     if (silent) return { drained: true };
     const { met: drained } = await waitUntil(isQuiet, { forMs: DRAIN_MS, pollMs: 20 });
-    const [counts, gauges] = [await readCounts(controls, idRun), await readGauges(controls)];
+    const [counts, gauges] = [await readCounts(controls, idRun), await gaugesOf(controls)];
     return { drained, counts, gauges, ledger: await readLedger(control, `${idRun}.`) };
   };
 

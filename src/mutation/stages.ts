@@ -13,7 +13,7 @@ import { compareOnGate } from "./gate-trial.ts";
 import type { ComparedStage, MiniStage } from "./mini-stage.ts";
 import { openBench } from "./stage-bench.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
-import { keysRefused, limiterRefused, limiterReplyLost, restartUnsettled } from "./stages/faults.ts";
+import { keysRefused, limiterRefused, limiterReplyLost, poolAfterFault, restartUnsettled } from "./stages/faults.ts";
 import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./stages/load.ts";
 import { deploy, recordChanges, streams } from "./stages/streams.ts";
 import { verify, verifyLoad } from "./stages/verify.ts";
@@ -37,6 +37,7 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
   "limiter-refused": limiterRefused,
   "limiter-reply-lost": limiterReplyLost,
   "restart-unsettled": restartUnsettled,
+  "pool-after-fault": poolAfterFault,
   "keys-refused": keysRefused,
   "record-changes": recordChanges,
   streams,

@@ -15,6 +15,21 @@ export type Network = {
   ): Promise<Pick<AddressInfo, "address" | "family" | "port">>;
 };
 
+/** Counts the connections that were made through it and are not closed. */
+export const countedNetwork = (network: Network): Network & { open(): number } => {
+  let open = 0;
+  return {
+    ...network,
+    open: () => open,
+    connect: (at) => {
+      open += 1;
+      return network.connect(at).once("close", () => {
+        open -= 1;
+      });
+    },
+  };
+};
+
 export const TCP: Network = {
   connect: ({ host, port }) => connect({ host, port, noDelay: true }),
   listen: async (server, at) => {

@@ -19,6 +19,7 @@ import type { KeyLookup } from "./keys.ts";
 import type { LimiterStore } from "./limiter/store.ts";
 import { LIMITER_DECISIONS, type LimiterDecisions } from "./limiter/table-store.ts";
 import type { Limiter } from "./limiter.ts";
+import type { Network } from "./network.ts";
 
 /** When a call gives its slots back (design.md, "Order"). */
 export type SlotPolicy = {
@@ -46,6 +47,8 @@ export type Parts = {
   /** Last word on how long the inference takes for call number `n`, in milliseconds. */
   serviceMs(drawnMs: number, n: number): number;
   keyCache: KeyCachePolicy;
+  /** How the API connects to the key service and the limiter. */
+  linkNetwork(network: Network): Network;
   /** The API's ends of its links. */
   keyLink(keys: KeyLookup): KeyLookup;
   limiterLink(limiter: Limiter): Limiter;
@@ -78,6 +81,7 @@ export const HEALTHY: Parts = {
   voice: HEALTHY_VOICE,
   serviceMs: (drawnMs) => drawnMs,
   keyCache: { maxAgeMs: 1_000, singleFlight: true },
+  linkNetwork: (network) => network,
   keyLink: (keys) => keys,
   limiterLink: (limiter) => limiter,
   chargeId: (fresh) => fresh,

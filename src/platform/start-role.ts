@@ -24,7 +24,7 @@ import { limiterControl } from "./limiter/limiter-control.ts";
 import { startLimiterService } from "./limiter/limiter-service.ts";
 import { memoryLimiterStore, sqliteLimiterStore } from "./limiter/local-limiter.ts";
 import type { Limiter } from "./limiter.ts";
-import type { Network } from "./network.ts";
+import { countedNetwork, type Network, TCP } from "./network.ts";
 import { HEALTHY, type Parts } from "./parts.ts";
 import { StoreFileError } from "./sqlite.ts";
 
@@ -264,9 +264,11 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   if (role === "all" || role === "api") {
     const services = { keys: urls.keys ?? keysOption, limiter: urls.limiter ?? limiterOption };
     const links = typeof options.links === "function" ? await options.links(services) : (options.links ?? {});
-    const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network });
+    const counted = countedNetwork(network ?? TCP);
+    const dials = parts.linkNetwork(counted);
+    const keys = createHttpKeys({ url: addressOf("keys", links.keys ?? services.keys), network: dials });
     closers.add(() => keys.close());
-    const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), network);
+    const limiter = await limiterAt(addressOf("limiter", links.limiter ?? services.limiter), dials);
     closers.add(() => limiter.close());
     if (isRedis(services.limiter)) controls.push(limiterControl(limiter));
     const api = await startApiService(
@@ -277,7 +279,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
         sessionSecret: secretOf(role, "session", options.sessionSecret),
         adminSecret,
       },
-      { keys, limiter },
+      { keys, limiter, sockets: counted.open },
       parts,
     );
     closers.add(() => api.close());

@@ -421,3 +421,63 @@ export const revokedStaysOut: Specimens = {
     },
   ],
 };
+
+const held = (link_sockets: number, timers = 5) => ({ in_flight: 0, in_flight_by_org: {}, link_sockets, timers });
+
+export const nothingIsLeftOpen: Specimens = {
+  good: [
+    {
+      name: "as many as before, and some that a pool keeps",
+      facts: { ...FAULTS, gauges_before: [held(2)], gauges: [held(12)] },
+      lines: limiterDown,
+    },
+    {
+      name: "a replica that was started anew holds less",
+      facts: { ...FAULTS, gauges_before: [held(40)], gauges: [held(0)] },
+      lines: limiterDown,
+    },
+  ],
+  bad: [
+    {
+      name: "a connection for each call that failed",
+      facts: { ...FAULTS, gauges_before: [held(2), held(2)], gauges: [held(2), held(60)] },
+      lines: limiterDown,
+      says: /60 connections to its dependencies, and 2 before/,
+    },
+    {
+      name: "a timer for each call that failed",
+      facts: { ...FAULTS, gauges_before: [held(2)], gauges: [held(2, 90)] },
+      lines: limiterDown,
+      says: /90 timers, and 5 before/,
+    },
+  ],
+  thin: [
+    { name: "no fault", lines: [], verdict: "skipped", says: /a fault/ },
+    { name: "no gauges", facts: FAULTS, lines: limiterDown, verdict: "skipped", says: /gauges/ },
+    {
+      name: "gauges that show no such thing",
+      facts: {
+        ...FAULTS,
+        gauges_before: [{ in_flight: 0, in_flight_by_org: {} }],
+        gauges: [{ in_flight: 0, in_flight_by_org: {} }],
+      },
+      lines: limiterDown,
+      verdict: "skipped",
+      says: /sockets/,
+    },
+    {
+      name: "others call as well",
+      facts: sharedStage({ ...FAULTS, gauges_before: [held(2)], gauges: [held(60)] }),
+      lines: limiterDown,
+      verdict: "skipped",
+      says: /exclusive/,
+    },
+    {
+      name: "not drained",
+      facts: { ...FAULTS, drained: false, gauges_before: [held(2)], gauges: [held(60)] },
+      lines: limiterDown,
+      verdict: "inconclusive",
+      says: /drained/,
+    },
+  ],
+};

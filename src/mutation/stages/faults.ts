@@ -114,6 +114,24 @@ export const restartUnsettled: MiniStage = {
   },
 };
 
+/** More than what a pool may keep, each with a connection of its own. */
+const LOST_CALLS = 40;
+const LOST_PER_S = 80;
+
+export const poolAfterFault: MiniStage = {
+  about: "calls whose connection to the limiter is given up, then the limiter answers again",
+  proves: ["nothing-is-left-open", "recovers"],
+  options: FAULT_STAGE,
+  play: async (bench) => {
+    const { view, sendAll, press } = bench;
+    await sendAll(mixed(view, 6), 3);
+    await whileBroken(bench, "limiter", "request-lost", async () => {
+      await press(mixed(view, LOST_CALLS), LOST_PER_S);
+    });
+    await afterRecovery(bench);
+  },
+};
+
 const BURSTS = 4;
 
 export const keysRefused: MiniStage = {

@@ -96,7 +96,7 @@ const listen = async (server: FastifyInstance, options: ApiOptions): Promise<Omi
 
 export const startApiService = async (
   options: ApiOptions,
-  links: { keys: Keys; limiter: Limiter },
+  links: { keys: Keys; limiter: Limiter; sockets?(): number },
   parts: Parts,
 ): Promise<ApiService> => {
   const clock = options.clock ?? shiftableClock();
@@ -152,7 +152,10 @@ export const startApiService = async (
   const url = `${options.tls === undefined ? "http" : "https"}://${host}:${port}/v1`;
   log.info({ url, caps, slots: inferenceOptions.slots }, "the API listens");
 
-  const gauges = (collectsFirst = false): Gauges => readGauges(context, lag, sockets.size, collectsFirst);
+  const gauges = (collectsFirst = false): Gauges => ({
+    ...readGauges(context, lag, sockets.size, collectsFirst),
+    ...(links.sockets === undefined ? {} : { link_sockets: links.sockets() }),
+  });
   return {
     url,
     control: apiControl(context, gauges),

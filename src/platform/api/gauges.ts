@@ -7,6 +7,8 @@ export type Gauges = ProcessGauges & {
   in_flight: number;
   in_flight_by_org: Record<string, number>;
   sockets: number;
+  /** HTTP connections to the key service and the limiter. */
+  link_sockets?: number;
   event_loop_lag_ms_p99: number;
   /** Refunds not confirmed yet. */
   unsettled: number;

@@ -44,10 +44,12 @@ const ofLimiter = async <T>(stored: string, work: () => Promise<T>): Promise<T> 
 export const keyControl = (options: {
   store: KeyStore;
   clock: Clock;
+  /** Records looked up so far by the replicas of the API. */
+  lookups(): number;
   limiter?: Limiter;
   adminSecret?: string;
 }): ControlPart => {
-  const { store, clock, limiter, adminSecret } = options;
+  const { store, clock, lookups, limiter, adminSecret } = options;
 
   const putOrganization = async (input: OrganizationInput & { map_loads_used?: number }): Promise<Organization> => {
     const { map_loads_used, ...fields } = input;
@@ -82,6 +84,7 @@ export const keyControl = (options: {
 
   return {
     routes: [
+      { method: "GET", path: "/lookups", handle: () => ({ status: 200, body: { lookups: lookups() } }) },
       {
         method: "POST",
         path: "/orgs",

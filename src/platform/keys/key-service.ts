@@ -18,7 +18,7 @@ export type KeyService = {
   close(): Promise<void>;
 };
 
-const keyRoutes = (store: KeyStore, clock: Clock): ServiceRoute[] => [
+const keyRoutes = (store: KeyStore, clock: Clock, looked: () => void): ServiceRoute[] => [
   {
     method: "POST",
     path: "/lookups",
@@ -26,6 +26,7 @@ const keyRoutes = (store: KeyStore, clock: Clock): ServiceRoute[] => [
       if (!lookupsBody.Check(body)) throw new RequestError(422, "expected {lookups:[{hash}|{id}]}");
       const answers: unknown[] = [];
       for (const lookup of body.lookups) {
+        looked();
         const snapshot = await ("hash" in lookup ? store.byHash(lookup.hash) : store.byId(lookup.id));
         const of = nameOfLookup(lookup);
         answers.push(snapshot === null ? { of, found: false } : { of, found: true, ...snapshot });
@@ -74,9 +75,11 @@ export const startKeyService = async (options: {
   limiter?: Limiter;
 }): Promise<KeyService> => {
   const { store, clock = shiftableClock() } = options;
+  let lookups = 0;
   const control = keyControl({
     store,
     clock,
+    lookups: () => lookups,
     ...(options.adminSecret === undefined ? {} : { adminSecret: options.adminSecret }),
     ...(options.limiter === undefined ? {} : { limiter: options.limiter }),
   });
@@ -84,7 +87,9 @@ export const startKeyService = async (options: {
     host: options.host ?? "127.0.0.1",
     port: options.port,
     network: options.network,
-    routes: keyRoutes(store, clock),
+    routes: keyRoutes(store, clock, () => {
+      lookups += 1;
+    }),
   });
   const plane =
     options.controlPort === undefined ? null : await startControlPlane({ port: options.controlPort, parts: [control] });
