@@ -9,6 +9,7 @@ import {
   type StoreErrorName,
 } from "../chaos/experiments/experiment-entry.ts";
 import { makeFault } from "../chaos/faults/catalogue.ts";
+import { FAULT_STATE_WORDS } from "../history/fault-states.ts";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { linkBudgetMs } from "../run/disturbances/link-breaker.ts";
 import { experimentsFor } from "../run/experiments/chosen.ts";
@@ -17,10 +18,13 @@ import { readTargetFile } from "../target/target-file.ts";
 
 const BY_COMMAND = "what the commands of the target file do";
 
+const NEW_MONTH = "the clock of all parts is moved into the next month";
+
 const PROCESS: Readonly<Record<ProcessFaultName, string>> = {
   killed: "its process is killed (SIGKILL), and started again on the same port and store",
   stopped: "its process is stopped (SIGSTOP), and goes on (SIGCONT)",
   restarted: "its process is ended in order (SIGTERM), and started again after a while",
+  "restarted-unsettled": "its process is told to end (SIGTERM) while refunds are not confirmed, and started again",
 };
 const STORE: Readonly<Record<StoreErrorName, string>> = {
   oom: "Redis is out of memory (maxmemory)",
@@ -40,6 +44,8 @@ const breaksBy = (breakage: Breakage, target: Target | null): { fault: string; s
       return { fault: STORE[breakage.fault], stream: "both" };
     case "command":
       return { fault: BY_COMMAND, stream: "both" };
+    case "clock":
+      return { fault: NEW_MONTH, stream: "both" };
     case "link": {
       const { what, stream } = makeFault(breakage.fault, {
         budgetMs: linkBudgetMs(breakage.link, (target ?? plannedEmbedded()).limits),
@@ -54,11 +60,13 @@ const PART: Readonly<Record<BrokenPart, string>> = {
   keys: "the key service",
   api: "the API",
   edge: "the API",
+  service: "the whole service",
 };
 const FROM: Readonly<Record<Breakage["by"], string>> = {
   link: "the way to ",
   process: "",
   store: "the store of ",
+  clock: "",
   command: "",
 };
 
@@ -79,6 +87,9 @@ const wrapped = (label: string, text: string): string => {
   return `  ${label.padEnd(INDENT.length - 2)}${lines.join(`\n${INDENT}`)}`;
 };
 
+const meetsOf = ({ meets = [] }: ExperimentEntry): string[] =>
+  meets.length === 0 ? [] : [wrapped("meets", meets.map((state) => FAULT_STATE_WORDS[state]).join("; "))];
+
 export const listExperiments = async (targetFile: string | undefined, json: boolean): Promise<void> => {
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const all = [...experimentsFor(target).values()];
@@ -96,6 +107,7 @@ export const listExperiments = async (targetFile: string | undefined, json: bool
         ...(breaks.length === 1 ? {} : { at_once: breaks.map((one) => `${one.link}.${one.fault}`) }),
         ...(store === undefined ? {} : { needs_limiter: store }),
         must_hold: [holds, ...HOLDS_ALWAYS],
+        ...(experiment.meets === undefined ? {} : { must_meet: experiment.meets }),
       };
     });
     process.stdout.write(`${JSON.stringify({ schema: "floodgate/experiments@1", experiments: listed }, null, 2)}\n`);
@@ -107,6 +119,7 @@ export const listExperiments = async (targetFile: string | undefined, json: bool
     wrapped("breaks", [...new Set(experiment.breaks.map((one) => breaksBy(one, target).fault))].join("; ")),
     ...(experiment.store === "redis" ? [wrapped("needs", "--limiter redis")] : []),
     wrapped("must", experiment.holds),
+    ...meetsOf(experiment),
   ]);
   process.stdout.write(
     `${lines.join("\n")}\n\nIn every experiment:\n${HOLDS_ALWAYS.map((text) => `  - ${text}\n`).join("")}`,

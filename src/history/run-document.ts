@@ -2,6 +2,8 @@
  * The shape of `run.json`, `"schema": "floodgate/run@1"` (interface.md section 3): all that was judged and measured, and
  * the one value that every report is rendered from.
  */
+import type { StateReached } from "./fault-states.ts";
+
 export type Verdict = "pass" | "fail" | "inconclusive";
 export type ClaimVerdict = Verdict | "skipped";
 export type Level = "must" | "should" | "info";
@@ -29,6 +31,8 @@ export type StageSummary = {
   duration_ms: number;
   calls: { sent: number; answered: number; refused: number; indeterminate: number };
   by_outcome: Record<string, number>;
+  /** Of a stage with a fault: what it met, and how often. */
+  states?: StateReached[];
 };
 
 export type Measurement = {

@@ -40,6 +40,7 @@ export type Gauges = {
   in_flight: number;
   in_flight_by_org: Record<string, number>;
   sockets?: number;
+  open_streams?: number;
   /** Connections to the key service and the limiter. */
   link_sockets?: number;
   event_loop_lag_ms_p99?: number;

@@ -21,6 +21,24 @@ const WATCHED: readonly [string, (gauges: Gauges) => number | null | undefined][
 
 const isShown = (value: number | null | undefined): value is number => typeof value === "number";
 
+type Held = { replica: number; what: string; was: number; is: number };
+
+/** Each thing that both readings show of a replica. */
+const shownBy = (before: readonly Gauges[], now: readonly Gauges[]): Held[] =>
+  now.flatMap((gauges, at) =>
+    WATCHED.flatMap(([what, of]) => {
+      const then = before[at];
+      const [was, is] = [then === undefined ? undefined : of(then), of(gauges)];
+      return isShown(was) && isShown(is) ? [{ replica: at + 1, what, was, is }] : [];
+    }),
+  );
+
+const isMore = ({ was, is }: Held): boolean => is > was + SPARE;
+
+/** Whether a replica holds more of anything than it may. */
+export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): boolean =>
+  shownBy(before, now).some(isMore);
+
 export const nothingIsLeftOpen: Invariant = {
   id: "nothing-is-left-open",
   level: "must",
@@ -37,16 +55,11 @@ export const nothingIsLeftOpen: Invariant = {
       see: () => {},
       end() {
         const evidence = new Evidence();
-        const judged = new Set<string>();
-        gauges.forEach((now, at) => {
-          const then = before[at];
-          for (const [what, of] of WATCHED) {
-            const [was, is] = [then === undefined ? undefined : of(then), of(now)];
-            if (!isShown(was) || !isShown(is)) continue;
-            judged.add(what);
-            if (is > was + SPARE) evidence.breach(`replica ${at + 1}`, `${is} ${what}, and ${was} before the stage`);
-          }
-        });
+        const shown = shownBy(before, gauges);
+        const judged = new Set(shown.map(({ what }) => what));
+        for (const held of shown.filter(isMore)) {
+          evidence.breach(`replica ${held.replica}`, `${held.is} ${held.what}, and ${held.was} before the stage`);
+        }
         if (judged.size === 0) return skipped("`sockets`, `timers` or `open_files` among the gauges", EXPECTED);
         if (!drained) return inconclusive("the stage was not drained before the gauges were read", EXPECTED);
         if (evidence.count > 0) return failed("something that was opened was not closed", EXPECTED, evidence);

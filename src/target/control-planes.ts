@@ -76,6 +76,13 @@ export const readCounts = async (apis: readonly string[], run: string): Promise<
 export const readGauges = (apis: readonly string[]): Promise<(Gauges & { unsettled?: number })[]> =>
   Promise.all(apis.map((api) => controlGet<Gauges & { unsettled?: number }>(`${api}/gauges`)));
 
+/** Records that the key service has looked up so far; `null` where it does not show that. */
+export const readLookups = (keys: string): Promise<number | null> =>
+  controlGet<{ lookups: number }>(`${keys}/lookups`).then(
+    ({ lookups }) => lookups,
+    () => null,
+  );
+
 /** After a collection of garbage: what each replica holds on to. */
 export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
   Promise.all(apis.map((api) => controlGet<Gauges>(`${api}/gauges?gc=true`)));

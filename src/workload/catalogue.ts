@@ -5,6 +5,7 @@ import { catalogReads } from "./stories/catalog-reads.ts";
 import { chatBesideNoisy } from "./stories/chat-beside-noisy.ts";
 import { chatPastCapacity } from "./stories/chat-past-capacity.ts";
 import { findKnee, findReadKnee } from "./stories/find-knee.ts";
+import { lastUnits } from "./stories/last-units.ts";
 import {
   brownout,
   coldStartUnderLoad,
@@ -47,6 +48,7 @@ const ALL: readonly Story[] = [
   soak,
   brokenDependency,
   brokenEdge,
+  lastUnits,
   findKnee,
   findReadKnee,
 ];

@@ -7,6 +7,7 @@ import { LIMITER_EXPERIMENTS } from "./limiter.ts";
 import { PAST_THE_CAP, pastTheCap } from "./past-the-cap.ts";
 import { PROCESS_EXPERIMENTS } from "./processes.ts";
 import { STORE_EXPERIMENTS } from "./stores.ts";
+import { WHERE_IT_HURTS } from "./where-it-hurts.ts";
 
 const BELOW_THE_CAP: readonly ExperimentEntry[] = [
   ...LIMITER_EXPERIMENTS,
@@ -15,6 +16,7 @@ const BELOW_THE_CAP: readonly ExperimentEntry[] = [
   ...STORE_EXPERIMENTS,
   ...AT_ONCE_EXPERIMENTS,
   ...EDGE_EXPERIMENTS,
+  ...WHERE_IT_HURTS,
 ];
 
 export const EXPERIMENTS: ReadonlyMap<string, ExperimentEntry> = new Map(

@@ -5,6 +5,7 @@ const entry = (name: string, fault: string, holds: string): ExperimentEntry => (
   name,
   breaks: [{ by: "link", link: "edge", fault }],
   refuses: "none",
+  meets: ["streams-open"],
   holds,
 });
 

@@ -1,9 +1,16 @@
 /** An experiment as data: what is broken, how, and what must hold meanwhile and afterwards. */
 
-/** A dependency, the API itself, or the way from callers to it. */
-export type BrokenPart = "limiter" | "keys" | "api" | "edge";
+import type { FaultState } from "../../history/fault-states.ts";
 
-export type ProcessFaultName = "killed" | "stopped" | "restarted";
+/** A dependency, the API itself, or the way from callers to it. */
+export type BrokenPart = "limiter" | "keys" | "api" | "edge" | "service";
+
+export type ProcessFaultName =
+  | "killed"
+  | "stopped"
+  | "restarted"
+  /** Told to end while refunds are not confirmed yet. */
+  | "restarted-unsettled";
 
 /** Of Redis: `oom`, `readonly`, `loading`, `noscript`, `aof-slow`. Of SQLite: `locked`, `disk-full`. */
 export type StoreErrorName = "oom" | "readonly" | "loading" | "noscript" | "aof-slow" | "locked" | "disk-full";
@@ -13,6 +20,8 @@ export type Breakage =
   | { by: "link"; link: "limiter" | "keys" | "edge"; fault: string }
   | { by: "process"; link: "limiter" | "keys" | "api"; fault: ProcessFaultName }
   | { by: "store"; link: "limiter"; fault: StoreErrorName }
+  /** The operator moves the clock of all parts past a month's edge. */
+  | { by: "clock"; link: "service"; fault: "new-month" }
   /** Whatever the commands of a target file do (`faults`). */
   | { by: "command"; link: BrokenPart; fault: string };
 
@@ -28,6 +37,15 @@ export type ExperimentEntry = {
   refuses: "all" | "some" | "none";
   /** What must hold while it lasts, in a sentence. */
   holds: string;
+  /** What it has to meet, or it has proved nothing. */
+  meets?: readonly FaultState[];
+  /**
+   * In place of reads and metered calls of many organizations: those beside streams, beside mints of organizations with one
+   * map load left, or of three organizations alone, whose calls meet on one key.
+   */
+  load?: "streams" | "last-units" | "few-keys";
+  /** Of several at once: healed in the order in which they were put in, and not in the other. */
+  healsInOrder?: true;
   /** The load goes beyond what the in-flight cap holds while the dependency is silent, so that calls are shed as well. */
   pastTheCap?: true;
   /** Only where the limiter keeps its counts in this. */
@@ -47,12 +65,11 @@ export const HOLDS_ALWAYS: readonly string[] = [
   "after the heal calls are admitted as before, by the deadline of recovery",
 ];
 
-type Entry = Pick<ExperimentEntry, "refuses" | "holds"> & { fault: string };
+type Entry = Pick<ExperimentEntry, "refuses" | "holds" | "meets" | "load"> & { fault: string };
 
 export const ofLink = (link: "limiter" | "keys", entries: readonly Entry[]): ExperimentEntry[] =>
-  entries.map(({ fault, refuses, holds }) => ({
+  entries.map(({ fault, ...entry }) => ({
     name: `${link}-${fault}`,
     breaks: [{ by: "link", link, fault }],
-    refuses,
-    holds,
+    ...entry,
   }));

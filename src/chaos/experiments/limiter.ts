@@ -20,6 +20,7 @@ export const LIMITER_EXPERIMENTS = ofLink("limiter", [
   {
     fault: "reply-lost",
     refuses: "all",
+    meets: ["refund-under-way"],
     holds: "silence ends at the limiter's budget with 429 limiter_unavailable; what the limiter charged is given back",
   },
   {
@@ -35,6 +36,7 @@ export const LIMITER_EXPERIMENTS = ofLink("limiter", [
   {
     fault: "slow-beyond-budget",
     refuses: "all",
+    meets: ["refund-under-way"],
     holds: "an answer beyond the budget is none: 429 limiter_unavailable; what the limiter charged is given back",
   },
   {

@@ -10,5 +10,6 @@ export const pastTheCap = (entry: ExperimentEntry): ExperimentEntry => ({
   ...entry,
   name: `${entry.name}-past-the-cap`,
   holds: `${entry.holds}; beyond the cap on calls in flight, 429 b2b_overloaded, and only there`,
+  meets: [...(entry.meets ?? []), "shedding"],
   pastTheCap: true,
 });

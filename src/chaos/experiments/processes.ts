@@ -3,11 +3,19 @@ import type { ExperimentEntry, ProcessFaultName } from "./experiment-entry.ts";
 
 type Part = "limiter" | "keys" | "api";
 
+/** One that is killed takes what is under way with it, so streams are to be open. */
+const meetsOf = (link: Part, fault: ProcessFaultName): Pick<ExperimentEntry, "meets" | "load"> => {
+  const cold = link === "keys" ? (["cold-keys"] as const) : [];
+  if (link === "api") return { meets: ["streams-open"] };
+  return fault === "killed" ? { meets: [...cold, "streams-open"], load: "streams" } : { meets: cold };
+};
+
 const entry = (link: Part, fault: ProcessFaultName, holds: string): ExperimentEntry => ({
   name: `${link}-${fault}`,
   breaks: [{ by: "process", link, fault }],
   refuses: link === "api" ? "none" : "all",
   holds,
+  ...meetsOf(link, fault),
 });
 
 export const PROCESS_EXPERIMENTS: readonly ExperimentEntry[] = [

@@ -12,6 +12,8 @@ export type Part = {
   isRunning(): boolean;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
+  /** SIGTERM, and nothing is waited for. */
+  askToEnd(): void;
   /** SIGTERM; resolves when it has finished what it had begun and is gone. Rejects at the deadline. */
   endInOrder(): Promise<void>;
   /** SIGSTOP: it keeps its connections and says nothing more. */
@@ -41,6 +43,7 @@ export const openPart = async <At>(
 ): Promise<{ part: Part; at: At }> => {
   let { child, at } = await launch(null);
   let isStopped = false;
+  let isEnding = false;
 
   const startAgain = async (signal: AbortSignal): Promise<void> => {
     for (let tried = 1; ; tried += 1) {
@@ -54,6 +57,13 @@ export const openPart = async <At>(
       }
     }
   };
+  const gone = async (): Promise<void> => {
+    const over = new AbortController();
+    const late = pause(END_MS, over.signal).then(() => over.signal.aborted);
+    const inTime = await Promise.race([child.exited.then(() => true), late]);
+    over.abort();
+    if (!inTime) throw new Error(`${name} was asked to end and is there after ${END_MS / 1000} s`);
+  };
   const part: Part = {
     name,
     startAgain,
@@ -64,19 +74,21 @@ export const openPart = async <At>(
       await child.exited;
       isStopped = false;
     },
+    askToEnd: () => {
+      child.signal("SIGTERM");
+      isEnding = true;
+    },
     endInOrder: async () => {
       child.signal("SIGTERM");
-      const over = new AbortController();
-      const late = pause(END_MS, over.signal).then(() => over.signal.aborted);
-      const inTime = await Promise.race([child.exited.then(() => true), late]);
-      over.abort();
-      if (!inTime) throw new Error(`${name} was asked to end and is there after ${END_MS / 1000} s`);
+      await gone();
     },
     stop: () => {
       child.signal("SIGSTOP");
       isStopped = true;
     },
     bringBack: async (signal) => {
+      if (isEnding) await gone();
+      isEnding = false;
       if (child.hasExited()) await startAgain(signal);
       else if (isStopped) child.signal("SIGCONT");
       isStopped = false;

@@ -21,11 +21,11 @@ const ownBreaker = async (fault: OneFault, beside: DisturbanceContext): Promise<
       return linkBreaker(fault, beside, faults, link);
     }
     case "process-fault":
-      return processBreaker(fault, own);
+      return processBreaker(fault, own, target.control?.api ?? []);
     case "store-error":
       return storeBreaker(fault, own);
     case "service-change":
-      return serviceBreaker(fault, { target, own });
+      return serviceBreaker(fault, { target, own, beside });
   }
 };
 
@@ -60,5 +60,5 @@ const oneBreaker = async (fault: OneFault, beside: DisturbanceContext): Promise<
 export const breakerFor = async (fault: Fault, beside: DisturbanceContext): Promise<Breaker> => {
   const parts: Breaker[] = [];
   for (const part of partsOf(fault)) parts.push(await oneBreaker(part, beside));
-  return breakersAtOnce(parts);
+  return breakersAtOnce(parts, fault.kind === "faults-at-once" && fault.healsInOrder === true);
 };

@@ -1,10 +1,10 @@
-/** Several faults as one: put in in order, taken away in the other, and there only when all of them are. */
+/** Several faults as one: put in in order, taken away in the other unless said otherwise, and there only when all of them are. */
 import type { Breaker } from "./breaker.ts";
 
 const most = (parts: readonly Breaker[], field: "injectMs" | "effectMs" | "healMs"): number =>
   parts.reduce((sum, part) => sum + part[field], 0);
 
-export const breakersAtOnce = (parts: readonly Breaker[]): Breaker => {
+export const breakersAtOnce = (parts: readonly Breaker[], healsInOrder = false): Breaker => {
   const [only, second] = parts;
   if (only === undefined) throw new Error("expected at least one fault");
   if (second === undefined) return only;
@@ -18,7 +18,7 @@ export const breakersAtOnce = (parts: readonly Breaker[]): Breaker => {
     heal: async (signal) => {
       const did: string[] = [];
       const troubles: string[] = [];
-      for (const part of [...parts].reverse()) {
+      for (const part of healsInOrder ? parts : [...parts].reverse()) {
         // What cannot be mended must not keep the others broken.
         await part.heal(signal).then(
           (steps) => did.push(...steps),

@@ -2,10 +2,11 @@
  * What happens to a deployment during a stage, beside whatever driver makes the load. One that took no effect makes its
  * stage inconclusive.
  */
-import type { StoreErrorName } from "../../chaos/experiments/experiment-entry.ts";
+import type { ProcessFaultName, StoreErrorName } from "../../chaos/experiments/experiment-entry.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { ExploredLink, FaultEvent } from "../../exploration/fault-schedule.ts";
-import type { FaultLine } from "../../history/line.ts";
+import type { FaultState } from "../../history/fault-states.ts";
+import type { FaultLine, MarkLine } from "../../history/line.ts";
 import type { Deployment, LinkName } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RecentCalls } from "./recent-calls.ts";
@@ -30,7 +31,7 @@ export type LinkFault = Breaking & {
 export type ProcessFault = Breaking & {
   kind: "process-fault";
   link: "limiter" | "keys" | "api";
-  fault: "killed" | "stopped" | "restarted";
+  fault: ProcessFaultName;
   /** Which one of several, from 0. */
   replica?: number;
 };
@@ -42,14 +43,22 @@ export type StoreError = Breaking & { kind: "store-error"; link: "limiter"; faul
 export type ServiceChange = Breaking & {
   kind: "service-change";
   link: "service";
-  /** `slowed`: each call takes several times as long. `rolling-deploy`: all replicas are replaced, one after the other. */
-  fault: "slowed" | "rolling-deploy";
+  /**
+   * `slowed`: each call takes several times as long. `rolling-deploy`: all replicas are replaced, one after the other.
+   * `new-month`: the clock of all parts passes into the next month, and stays there until the stage is over.
+   */
+  fault: "slowed" | "rolling-deploy" | "new-month";
 };
 
 export type OneFault = LinkFault | ProcessFault | StoreError | ServiceChange;
 
 /** Several at once, put in in this order and taken away in the other. */
-type FaultsAtOnce = Breaking & { kind: "faults-at-once"; parts: readonly OneFault[] };
+type FaultsAtOnce = Breaking & {
+  kind: "faults-at-once";
+  parts: readonly OneFault[];
+  /** Taken away in the order in which they were put in as well. */
+  healsInOrder?: true;
+};
 
 export type Fault = OneFault | FaultsAtOnce;
 
@@ -83,6 +92,11 @@ export const breaksEdge = (disturbance: Disturbance | undefined): boolean => {
   return fault !== null && partsOf(fault).some(({ link }) => link === "edge");
 };
 
+export const movesClock = (disturbance: Disturbance | undefined): boolean => {
+  const fault = faultOf(disturbance);
+  return fault !== null && partsOf(fault).some((part) => part.fault === "new-month");
+};
+
 /** Whether something is broken by it, as opposed to changed in order: what is broken may cut calls short. */
 export const breaks = (disturbance: Disturbance | undefined): boolean => {
   const fault = faultOf(disturbance);
@@ -99,7 +113,9 @@ export type DisturbanceContext = {
   signal: AbortSignal;
   /** The newest calls of the load beside it. */
   recent: RecentCalls;
-  onLine(line: FaultLine): void;
+  onLine(line: FaultLine | MarkLine): void;
+  /** What the fault has to meet. */
+  meets: readonly FaultState[];
 };
 
 /** What came of it: everything that puts the stage in doubt, and notes for its reason. */

@@ -4,6 +4,7 @@ import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine } from "../../history/line.ts";
 import type { FaultRecord } from "../../history/run-document.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
+import { readGauges } from "../../target/control-planes.ts";
 import type { Breaker } from "./breaker.ts";
 import { breakerFor } from "./breaker-for.ts";
 import { ENOUGH_TO_SHOW, isBack, isSilent, isSteady, showsFault } from "./callers-side.ts";
@@ -23,6 +24,15 @@ type Moments = {
   healedUs: number;
   /** Whether callers saw anything of the fault until it was healed. */
   hitCallers?: boolean;
+};
+
+const ENOUGH_STREAMS = 2;
+
+/** Whether what the fault has to meet is there: streams come and go within a moment, so they are waited for. */
+const isMet = async ({ meets, deployment }: DisturbanceContext): Promise<boolean> => {
+  const apis = deployment.target.control?.api ?? [];
+  if (!deployment.reference || !meets.includes("streams-open") || apis.length === 0) return true;
+  return (await readGauges(apis)).reduce((sum, { open_streams = 0 }) => sum + open_streams, 0) >= ENOUGH_STREAMS;
 };
 
 const stepsOf = (breaker: Breaker, beside: DisturbanceContext, moments: Moments, pace: Pace): ExperimentSteps => {
@@ -45,7 +55,7 @@ const stepsOf = (breaker: Breaker, beside: DisturbanceContext, moments: Moments,
     isSteady: async () => {
       if (!isSteady(recent.newest(moments.beganUs, pace.steadyCalls), pace.steadyCalls)) return false;
       before = recent.newest(moments.beganUs);
-      return true;
+      return isMet(beside);
     },
     showsEffect: async () => (breaker.showsAtPart === null ? showsToCallers() : await breaker.showsAtPart()),
     hasRecovered: async () => isBack(before, recent.newest(moments.healedUs, pace.backCalls), pace.backCalls),

@@ -1,12 +1,16 @@
 /** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
 import { type LinkSeen, observeLink } from "../../chaos/link-probe.ts";
 import { birthOf } from "../../supervision/processes.ts";
+import { waitUntil } from "../../supervision/waiting.ts";
+import { readGauges } from "../../target/control-planes.ts";
 import type { OwnParts } from "../deployments/own-parts.ts";
 import type { Part } from "../deployments/part.ts";
 import { type Breaker, NoWayError } from "./breaker.ts";
 import type { ProcessFault } from "./disturbance.ts";
 
 const GIVE_UP_MS = 500;
+/** Refunds begin when the first call was given up. */
+const UNSETTLED_MS = 5_000;
 const TIMES = { injectMs: 15_000, effectMs: 5_000, healMs: 25_000 };
 
 const partOf = (own: OwnParts, { link, replica = 0 }: Pick<ProcessFault, "link" | "replica">): Part => {
@@ -16,13 +20,28 @@ const partOf = (own: OwnParts, { link, replica = 0 }: Pick<ProcessFault, "link" 
   return part;
 };
 
-type Way = { inject(part: Part): Promise<void>; shows(seen: LinkSeen, part: Part): boolean };
+type Way = {
+  /** `apis`: control planes of the replicas. */
+  inject(part: Part, apis: readonly string[], signal: AbortSignal): Promise<void>;
+  shows(seen: LinkSeen, part: Part): boolean;
+};
 
 const isGone = ({ ended }: LinkSeen, part: Part): boolean => ended === "refused" && !part.isRunning();
 
 const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
   killed: { inject: (part) => part.kill(), shows: isGone },
   restarted: { inject: (part) => part.endInOrder(), shows: isGone },
+  "restarted-unsettled": {
+    inject: async (part, apis, signal) => {
+      const isUnsettled = async (): Promise<boolean> =>
+        (await readGauges(apis)).some(({ unsettled = 0 }) => unsettled > 0);
+      const { met } = await waitUntil(isUnsettled, { forMs: UNSETTLED_MS, pollMs: 10, signal });
+      if (!met) throw new Error("no refund was under way, so there was nothing to end in the middle of");
+      part.askToEnd();
+    },
+    // It no longer listens; whether it is gone is for its refunds to say.
+    shows: ({ ended }) => ended === "refused",
+  },
   stopped: {
     inject: async (part) => part.stop(),
     // The system takes the connection in its name; nobody answers on it.
@@ -30,7 +49,8 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
   },
 };
 
-export const processBreaker = (fault: ProcessFault, own: OwnParts): Breaker => {
+/** `apis`: control planes of the replicas. */
+export const processBreaker = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): Breaker => {
   const part = partOf(own, fault);
   const way = WAYS[fault.fault];
   const pid = part.pid();
@@ -40,7 +60,7 @@ export const processBreaker = (fault: ProcessFault, own: OwnParts): Breaker => {
     // Should this run die, its children die with it; a stopped one has to be woken for that.
     undo: { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" },
     notes: [],
-    inject: () => way.inject(part),
+    inject: (signal) => way.inject(part, apis, signal),
     showsAtPart: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),
     heal: async (signal) => {
       await part.bringBack(signal);

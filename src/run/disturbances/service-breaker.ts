@@ -3,9 +3,13 @@ import { controlSend } from "../../target/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { OwnParts } from "../deployments/own-parts.ts";
 import type { Breaker } from "./breaker.ts";
-import type { ServiceChange } from "./disturbance.ts";
+import { moveClock, toNextMonthMs } from "./deployment-clock.ts";
+import type { DisturbanceContext, ServiceChange } from "./disturbance.ts";
 
-type Ours = Pick<Deployment, "target"> & { own: OwnParts };
+type Ours = Pick<Deployment, "target"> & {
+  own: OwnParts;
+  beside: Pick<DisturbanceContext, "context" | "stage" | "onLine">;
+};
 
 const SLOWED_TIMES = 5;
 
@@ -66,5 +70,28 @@ const replaced = ({ own }: Ours): Breaker => {
   };
 };
 
-export const serviceBreaker = ({ fault }: ServiceChange, ours: Ours): Breaker =>
-  fault === "slowed" ? slowed(ours) : replaced(ours);
+const newMonth = ({ target, beside: { context, stage, onLine } }: Ours): Breaker => {
+  const offsetMs = toNextMonthMs(Date.now());
+  let isThere = false;
+  return {
+    injectMs: 10_000,
+    effectMs: 1_000,
+    healMs: 1_000,
+    stream: "both",
+    undo: { how: "nothing" },
+    notes: [],
+    inject: async () => {
+      await moveClock(target, offsetMs);
+      isThere = true;
+      onLine({ type: "mark", stage, name: "new-month", at_us: context.nowUs() });
+    },
+    // Each part has confirmed it.
+    showsAtPart: async () => isThere,
+    // A month does not come back. The clock is put right when the stage is over.
+    heal: async () => [],
+  };
+};
+
+const WAYS = { slowed, "rolling-deploy": replaced, "new-month": newMonth } as const;
+
+export const serviceBreaker = ({ fault }: ServiceChange, ours: Ours): Breaker => WAYS[fault](ours);

@@ -11,7 +11,8 @@ import type { Drive, Driven, Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
-import type { FaultLine, Line } from "../../history/line.ts";
+import { FaultStates, statesReached } from "../../history/fault-states.ts";
+import type { FaultLine, Line, MarkLine } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
@@ -45,7 +46,7 @@ import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
 import { changesSeen, foreignCharges } from "./taints.ts";
-import { readAllWitnesses, readTenants } from "./witnesses.ts";
+import { heldNow, readAllWitnesses, readTenants, watchLookups } from "./witnesses.ts";
 
 const storyOfPlan = (plan: LoadStage): Story => {
   const story = STORIES.get(plan.story);
@@ -134,13 +135,14 @@ const play = async (
   let besideOver: Promise<void> = Promise.resolve();
   const disturbing = async (): Promise<void> => {
     if (disturbance === undefined) return;
-    const onLine = (line: FaultLine): void => {
-      faults.push(line);
+    const onLine = (line: FaultLine | MarkLine): void => {
       keep(line);
+      if (line.type === "mark") return;
+      faults.push(line);
       errors?.fault(line);
     };
     const signal = AbortSignal.any([context.signal, loadOver.signal]);
-    const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine };
+    const about = { context, deployment, stage: plan.name, ratePerS, signal, recent, onLine, meets: plan.meets ?? [] };
     disturbed = await disturb(disturbance, about).catch(
       (error: Error): Disturbed => ({
         problems: [{ verdict: "inconclusive", reason: `the disturbance could not be carried out: ${error.message}` }],
@@ -197,6 +199,7 @@ const judged = async (
   facts: StageFacts,
   ordered: Iterable<Line>,
   replay: string,
+  states: FaultStates,
 ): Promise<Claim[]> => {
   const judges = openJudges(
     INVARIANTS.filter(({ id }) => plan.judges.includes(id)),
@@ -205,6 +208,7 @@ const judged = async (
   let n = 0;
   for (const line of ordered) {
     judges.see(line);
+    states.see(line);
     if (++n % TURN_LINES === 0) await setImmediate();
   }
   return judges.claims(replay);
@@ -249,6 +253,8 @@ export const playLoadStage = async (
     ...(deployment.reference ? { reference: true as const } : {}),
   };
   const before = await observe(deployment);
+  const heldBefore = await heldNow(deployment);
+  const lookups = plan.tenants === "few" ? await watchLookups(context, target) : null;
   const startedMs = wallUs() / 1000;
   const began = performance.now();
   const recording = await context.record(plan.name, { fold: plan.fold === true, reference: deployment.reference });
@@ -269,7 +275,8 @@ export const playLoadStage = async (
     measurements,
     calibration: context.failedChecks(plan.driver),
   });
-  const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal);
+  const { others, ...witnesses } = await readAllWitnesses(deployment, idRun, startedMs, context.signal, heldBefore);
+  const keyLookups = await lookups?.();
   const isCutOff = context.signal.aborted || stoppedBy(context) !== null;
   const facts: StageFacts = {
     ...statedFacts(plan.name, deployment),
@@ -278,6 +285,8 @@ export const playLoadStage = async (
     tenants,
     host,
     ...faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits),
+    ...(heldBefore === null ? {} : { gauges_before: heldBefore }),
+    ...(keyLookups === undefined ? {} : { key_lookups: keyLookups }),
     ...witnesses,
   };
   const after = await observe(deployment);
@@ -296,13 +305,16 @@ export const playLoadStage = async (
   const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)].filter(
     ({ about }) => about !== "time",
   );
+  const states = new FaultStates(facts);
+  const judgements = await judged(plan, facts, await recording.lines(), replay, states);
+  const met = plan.meets === undefined ? {} : { states: statesReached(states.times(facts), plan.meets) };
   const claims = [
-    ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary }, replay),
-    ...(await judged(plan, facts, await recording.lines(), replay)),
+    ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary: { ...summary, ...met } }, replay),
+    ...judgements,
     ...(objectives?.claims(replay, host) ?? []),
   ];
   return {
-    summary: { ...summary, driver: plan.driver },
+    summary: { ...summary, driver: plan.driver, ...met },
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],

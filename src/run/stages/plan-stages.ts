@@ -2,6 +2,7 @@
 import type { Target } from "../../target/target.ts";
 import { type EmbeddedWish, plannedEmbedded } from "../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../deployments/from-target.ts";
+import { plannedTenants } from "../deployments/stage-tenants.ts";
 import type { Ways } from "../disturbances/ways.ts";
 import { readTarget } from "../prepare-target.ts";
 import { stageMissing } from "./load-stage.ts";
@@ -54,7 +55,11 @@ export const planStages = async ({
   };
   const stages = stagesFor({ target, embedded, limiter }, wish).map((plan) => {
     if (plan.kind === "verify") return planOfStage(plan, { target, embedded }, []);
-    return planOfStage(plan, { target, embedded }, stageMissing(plan, ways));
+    return planOfStage(
+      plan,
+      { target, embedded },
+      stageMissing(plan, embedded ? { ...ways, target: plannedTenants(plan.tenants, target) } : ways),
+    );
   });
   return {
     schema: "floodgate/plan@1",

@@ -1,6 +1,7 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
 
 import type { Problem } from "../../drivers/open-loop/job.ts";
+import { FAULT_STATE_WORDS } from "../../history/fault-states.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import type { Reach } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -29,6 +30,9 @@ const neverReached = (summary: StageSummary, { all, oneOf }: Reach): string[] =>
   return [...missing, ...none];
 };
 
+const neverMet = ({ states = [] }: StageSummary): string[] =>
+  states.filter(({ must, times }) => must && times === 0).map(({ state }) => FAULT_STATE_WORDS[state]);
+
 /** That the stage reached what it is about, and by name what cannot be reached on this target. */
 export const reachedClaims = (
   plan: LoadStage,
@@ -39,6 +43,10 @@ export const reachedClaims = (
   const missing = neverReached(summary, reach);
   const doubts = [...parts.problems];
   if (missing.length > 0) doubts.push({ verdict: "inconclusive", reason: `never reached: ${missing.join(", ")}` });
+  const unmet = neverMet(summary);
+  if (unmet.length > 0) {
+    doubts.push({ verdict: "inconclusive", reason: `never met by the fault: ${unmet.join(", ")}` });
+  }
   const isFailed = doubts.some(({ verdict }) => verdict === "fail");
   const verdict = isFailed ? "fail" : doubts.length > 0 ? "inconclusive" : "pass";
   const reasons = [...doubts.map(({ reason }) => reason), ...(verdict === "pass" ? [] : parts.notes)];

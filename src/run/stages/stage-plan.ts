@@ -2,6 +2,8 @@
  * A stage of a suite as data: which story under which driver, what happens to the deployment meanwhile, which invariants
  * judge it, what it must reach.
  */
+
+import type { FaultState } from "../../history/fault-states.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { Disturbance } from "../disturbances/disturbance.ts";
 
@@ -29,6 +31,10 @@ export type LoadStage = {
   disturbance?: Disturbance;
   /** The load is to fill the in-flight cap, so the cap has to be known and `ratePerS` permitted. */
   pastTheCap?: true;
+  /** What the fault has to meet, and how often it did is reported. */
+  meets?: readonly FaultState[];
+  /** Of the embedded deployment: three tenants alone, or organizations with one map load left beside the others. */
+  tenants?: "few" | "last-units";
   /** API replicas of the embedded deployment; anybody else's has those that it has. */
   replicas?: number;
   /**

@@ -6,6 +6,7 @@ import { planVerify } from "../../verify/plan.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../../workload/load-profiles.ts";
+import { plannedTenants } from "../deployments/stage-tenants.ts";
 import type { Disturbance } from "../disturbances/disturbance.ts";
 import type { SuiteFor } from "../suites/suite.ts";
 import { shortened } from "../suites/suite.ts";
@@ -65,7 +66,8 @@ export const planOfStage = (
   if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
   if (driver === "autocannon") return { name, driver, ...plannedClosedLoop(plan, target), lacks };
   const { replicas } = plan;
-  const sized = embedded && replicas !== undefined ? { ...target, limits: { ...target.limits, replicas } } : target;
+  const peopled = embedded ? plannedTenants(plan.tenants, target) : target;
+  const sized = embedded && replicas !== undefined ? { ...peopled, limits: { ...target.limits, replicas } } : peopled;
   const planned = plannedFor(plan, { target: sized, embedded, found: {} });
   // A ramp finds the rate first; until then only the permitted one is known.
   if (planned === null) {

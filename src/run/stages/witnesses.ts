@@ -4,11 +4,13 @@
  */
 
 import type { Gauges, StageFacts, TenantFacts } from "../../history/stage-facts.ts";
-import { pause } from "../../supervision/waiting.ts";
-import { readCounts, readGauges, readLedger, readUsed } from "../../target/control-planes.ts";
+import { holdsMore } from "../../invariants/nothing-is-left-open.ts";
+import { pause, waitUntil } from "../../supervision/waiting.ts";
+import { readCounts, readGauges, readLedger, readLookups, readUsed } from "../../target/control-planes.ts";
 import type { Target } from "../../target/target.ts";
 import { ROLE_POWERS } from "../../workload/callers/target-view.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import type { RunContext } from "../run-context.ts";
 import { readLedgerByCommand } from "./observers.ts";
 
 const DRAIN_DEADLINE_MS = 15_000;
@@ -21,6 +23,35 @@ const SHARED_DRAIN_MS = 1_000;
  */
 const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
   (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
+
+/** A pool lets go of what it no longer needs some seconds after it was last used. */
+const LET_GO_MS = 6_000;
+
+/** `null` where the replicas do not show it. */
+export const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
+  const apis = target.control?.api ?? [];
+  return apis.length === 0 ? null : readGauges(apis).catch(() => null);
+};
+
+/** Waits until as much is open as before, which is the rule; where it is not, the judge sees that. */
+const untilLetGo = async (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<void> => {
+  const isLetGo = async (): Promise<boolean> => !holdsMore(before, (await heldNow(deployment)) ?? []);
+  await waitUntil(isLetGo, { forMs: LET_GO_MS, pollMs: 100 });
+};
+
+/** Counts from now on what the key service looks up; `undefined` where it does not say, or was started anew meanwhile. */
+export const watchLookups = async (
+  { nowUs }: Pick<RunContext, "nowUs">,
+  { control }: Target,
+): Promise<() => Promise<StageFacts["key_lookups"]>> => {
+  const read = async (): Promise<number | null> => (control?.keys ? readLookups(control.keys) : null);
+  const [from_us, before] = [nowUs(), await read()];
+  return async () => {
+    const after = await read();
+    if (before === null || after === null || after < before) return undefined;
+    return [{ from_us, to_us: nowUs(), count: after - before }];
+  };
+};
 
 /** Whether all replicas were drained before the deadline. */
 const drain = async (apis: readonly string[], exclusive: boolean): Promise<boolean> => {
@@ -64,11 +95,13 @@ export const readAllWitnesses = async (
   idRun: string,
   sinceMs: number,
   signal: AbortSignal,
+  heldBefore: readonly Gauges[] | null = null,
 ): Promise<Witnesses> => {
   const { target } = deployment;
   const apis = target.control?.api ?? [];
   const limiter = target.control?.limiter;
   const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
+  if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
   const counts = apis.length > 0 ? await readCounts(apis, idRun).catch(() => null) : null;
   const gauges = apis.length > 0 ? await readGauges(apis).catch(() => null) : null;
   const printed = limiter

@@ -1,6 +1,12 @@
 /** An experiment of the catalogue as a stage: which load beside it, who judges, what has to be seen. */
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import { type Breakage, type ExperimentEntry, REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
+import {
+  type Breakage,
+  type BrokenPart,
+  type ExperimentEntry,
+  REFUSAL_OF,
+} from "../../chaos/experiments/experiment-entry.ts";
+import type { FaultState } from "../../history/fault-states.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";
@@ -13,6 +19,8 @@ import type { SuiteFor } from "./suite.ts";
 
 /** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
 const RATE_EMBEDDED_PER_S = { limiter: 40, keys: 12, api: 40, edge: 30 } as const;
+/** Of three keys: some calls meet while a record is looked up, and too few wait to fill the cap. */
+const RATE_FEW_KEYS_PER_S = 36;
 /** Well above it. */
 const RATE_PAST_CAP_PER_S = { limiter: 160, keys: 60, api: 160, edge: 160 } as const;
 const BUDGET_MS = 1_000;
@@ -21,13 +29,18 @@ const TIMES_CAP = 1.7;
 const HOLD_MS = 3_000;
 
 /** The part that decides how long a call waits. */
-const slowest = ({ breaks }: ExperimentEntry): Breakage["link"] =>
-  breaks.find(({ link }) => link === "keys")?.link ?? breaks[0].link;
+const slowest = ({ breaks }: ExperimentEntry): Exclude<BrokenPart, "service"> => {
+  const [first = "limiter"] = breaks.flatMap(({ link }) => (link === "service" ? [] : [link]));
+  return breaks.some(({ link }) => link === "keys") ? "keys" : first;
+};
 
 /** Calls per second; `undefined`: what the story gives fits. */
 const rateBeside = (entry: ExperimentEntry, { target, embedded }: SuiteFor): number | undefined => {
   const link = slowest(entry);
   const isPast = entry.pastTheCap === true;
+  if (embedded && entry.load === "few-keys") return RATE_FEW_KEYS_PER_S;
+  // A process that is gone refuses at once, so that no call waits.
+  if (embedded && entry.load === "streams") return RATE_EMBEDDED_PER_S.api;
   if (embedded) return (isPast ? RATE_PAST_CAP_PER_S : RATE_EMBEDDED_PER_S)[link];
   const view = viewOf(target);
   const { limits = {} } = target;
@@ -54,15 +67,26 @@ const reachesOf = (entry: ExperimentEntry, embedded: boolean): string[] => {
 const breaksConnections = ({ breaks }: ExperimentEntry): boolean =>
   breaks.some(({ link }) => link === "edge" || link === "api");
 
-const ALWAYS = ["recovers", "first-failing-check-decides", "counts-agree", "charged-once", "slots-are-given-back"];
+const ALWAYS = [
+  "recovers",
+  "first-failing-check-decides",
+  "counts-agree",
+  "charged-once",
+  "slots-are-given-back",
+  "nothing-is-left-open",
+];
 
 const judgesOf = (entry: ExperimentEntry): string[] => {
-  const isOfDependency = entry.breaks.some(({ link }) => link === "limiter" || link === "keys");
+  // Without an API nobody can be refused for want of a dependency.
+  const isOfDependency =
+    entry.breaks.some(({ link }) => link === "limiter" || link === "keys") && !breaksConnections(entry);
+  const hasStreams = breaksConnections(entry) || entry.load === "streams";
   return [
     ...ALWAYS,
     "organizations-do-not-share",
     ...(isOfDependency ? ["fails-closed", "refuses-in-time"] : []),
-    ...(breaksConnections(entry) ? ["streams-end-once"] : []),
+    ...(hasStreams ? ["streams-end-once"] : []),
+    ...(entry.load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
     // They judge refusals, and where none is due there is nothing to see.
     ...(entry.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),
     ...(entry.pastTheCap === true ? ["sheds-only-over-the-cap"] : []),
@@ -77,6 +101,8 @@ const faultOf = (breakage: Breakage, name: string, holdMs: number): OneFault => 
       return { kind: "process-fault", name, link: breakage.link, fault: breakage.fault, holdMs };
     case "store":
       return { kind: "store-error", name, link: breakage.link, fault: breakage.fault, holdMs };
+    case "clock":
+      return { kind: "service-change", name, link: "service", fault: breakage.fault, holdMs };
     case "command": {
       const link = breakage.link as LinkFault["link"];
       return { kind: "link-fault", name, link, fault: breakage.fault, holdMs, onlyByCommand: true };
@@ -84,17 +110,28 @@ const faultOf = (breakage: Breakage, name: string, holdMs: number): OneFault => 
   }
 };
 
-const disturbanceOf = ({ name, breaks }: ExperimentEntry, holdMs: number): Fault => {
+const disturbanceOf = ({ name, breaks, healsInOrder }: ExperimentEntry, holdMs: number): Fault => {
   const parts = breaks.map((breakage) => faultOf(breakage, name, holdMs));
   const [only, second] = parts;
-  return only !== undefined && second === undefined ? only : { kind: "faults-at-once", name, parts, holdMs };
+  return only !== undefined && second === undefined
+    ? only
+    : { kind: "faults-at-once", name, parts, holdMs, ...(healsInOrder === true ? { healsInOrder } : {}) };
 };
+
+/** What a load brings about on any deployment; the others need one that charges and shows it as ours does. */
+const SEEN_ANYWHERE: readonly FaultState[] = ["cold-keys", "shedding"];
 
 /** Something that is broken and mended under load. */
 export const experimentStage = (given: SuiteFor, entry: ExperimentEntry, holdMs = HOLD_MS): LoadStage => {
   const ratePerS = rateBeside(entry, given);
+  const { load, meets = [] } = entry;
   // Where connections break, streams are to be open on them.
-  const story = breaksConnections(entry) ? "broken-edge" : "broken-dependency";
+  const story =
+    load === "last-units"
+      ? "last-units"
+      : load === "streams" || breaksConnections(entry)
+        ? "broken-edge"
+        : "broken-dependency";
   return {
     kind: "load",
     name: entry.name,
@@ -104,6 +141,9 @@ export const experimentStage = (given: SuiteFor, entry: ExperimentEntry, holdMs 
     ...(ratePerS === undefined ? {} : { ratePerS }),
     judges: judgesOf(entry),
     ...(entry.pastTheCap === true ? { pastTheCap: true as const } : {}),
+    ...(load === "few-keys" ? { tenants: "few" as const } : {}),
+    ...(load === "last-units" ? { tenants: "last-units" as const } : {}),
+    meets: given.embedded ? meets : meets.filter((state) => SEEN_ANYWHERE.includes(state)),
     disturbance: disturbanceOf(entry, holdMs),
     reaches: reachesOf(entry, given.embedded),
   };
