@@ -15,6 +15,8 @@ import { isRight, isWrong, type Trial } from "../mutation/trials.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { CommandError } from "./command-error.ts";
+import { limiterOption } from "./limiter-option.ts";
+import { tryOnExperiments } from "./mutants-on-experiments.ts";
 
 type MutantsOptions = {
   stage?: string[];
@@ -23,6 +25,8 @@ type MutantsOptions = {
   list?: boolean;
   json?: boolean;
   quiet?: boolean;
+  experiments?: boolean;
+  limiter: "sqlite" | "redis";
 };
 
 const EVERY_MS = 30_000;
@@ -116,6 +120,10 @@ const summaryOf = (mutants: readonly Mutant[], trials: readonly Trial[], tookS: 
 };
 
 const run = async (names: string[], options: MutantsOptions): Promise<void> => {
+  if (options.experiments === true) {
+    const { limiter, quiet = false, json = false } = options;
+    return tryOnExperiments(names, { limiter, quiet, json });
+  }
   const mutants = chosen(names, options.stage);
   const columns = columnsOf(options.columns);
   if (options.list === true) return listMutants(mutants);
@@ -157,6 +165,8 @@ export const mutantsCommand = (): Command =>
     .option("--stage <name...>", "only mutants that must be caught on these small stages")
     .option("--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`)
     .option("--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)")
+    .option("--experiments", "those of the fault kind before the real experiments of chaos (ten minutes or so)")
+    .addOption(limiterOption())
     .option("--list", "say what each mutant does and who must catch it, and end")
     .option("--json", "print matrix and trials as JSON on stdout")
     .option("--quiet", "no progress")

@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { buildTools } from "../tools/find-tool.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
 import { replayCommand } from "./dev-replay.ts";
+import { devServeCommand } from "./dev-serve.ts";
 import { devExploreCommand } from "./explore.ts";
 
 export const devCommand = (): Command => {
@@ -15,6 +16,7 @@ export const devCommand = (): Command => {
       process.stdout.write(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}\n`);
     });
   dev.addCommand(mutantsCommand());
+  dev.addCommand(devServeCommand());
   dev.addCommand(replayCommand());
   dev.addCommand(devExploreCommand());
   return dev;

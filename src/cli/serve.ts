@@ -1,6 +1,7 @@
 /** `floodgate serve`: the reference platform, or one role of it (interface.md section 4). */
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
+import type { Parts } from "../platform/parts.ts";
 import { startRole } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { CommandError } from "./command-error.ts";
@@ -28,7 +29,7 @@ const cannotListen = (error: unknown): CommandError | null => {
   return new CommandError(EXIT.usage, `expected an address that can be listened on, got ${message}: ${advice}`);
 };
 
-const serve = async (options: ServeOptions): Promise<void> => {
+export const serve = async (options: ServeOptions, parts?: Parts): Promise<void> => {
   const { tenants = DEFAULT_TENANTS, writeTarget: path } = options;
   if (options.tenants !== undefined && path === undefined) {
     throw new CommandError(
@@ -42,7 +43,7 @@ const serve = async (options: ServeOptions): Promise<void> => {
   const role = roleOptionsOf(options);
   // Made here rather than in the role, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
-  const running = await startRole(options.role, role).catch((error: unknown) => {
+  const running = await startRole(options.role, role, parts).catch((error: unknown) => {
     throw cannotListen(error) ?? error;
   });
   if (path !== undefined) {
@@ -66,4 +67,4 @@ const serve = async (options: ServeOptions): Promise<void> => {
 export const serveCommand = (): Command =>
   addServeOptions(
     new Command("serve").description("start the reference platform; its URLs are printed as one line of JSON"),
-  ).action(serve);
+  ).action((options: ServeOptions) => serve(options));

@@ -37,9 +37,13 @@ export const plannedEmbedded = (): Target => ({
 });
 
 /** What a user may say of the embedded deployment. */
-export type EmbeddedWish = { limiter: "sqlite" | "redis" };
+export type EmbeddedWish = {
+  limiter: "sqlite" | "redis";
+  /** The words of the command that serves a role, for one that is spoilt; `serve` where absent. */
+  serve?: readonly string[];
+};
 
-export const openEmbedded = async (context: RunContext, { limiter }: EmbeddedWish): Promise<Deployment> => {
+export const openEmbedded = async (context: RunContext, { limiter, serve }: EmbeddedWish): Promise<Deployment> => {
   const { supervisor, folder, seed, events } = context;
   const redis = limiter === "redis" ? await findRedis() : null;
   events.step("looking for toxiproxy; building what is missing takes two minutes");
@@ -57,6 +61,7 @@ export const openEmbedded = async (context: RunContext, { limiter }: EmbeddedWis
     tenants,
     seed,
     ...(redis === null ? {} : { redisPath: redis.path }),
+    ...(serve === undefined ? {} : { serve }),
   });
   return {
     target,

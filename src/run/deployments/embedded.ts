@@ -52,6 +52,8 @@ type Options = {
   settings: EmbeddedSettings;
   tenants: SeedTenant[];
   seed: number;
+  /** The words of the command that serves a role; `serve` where absent. */
+  serve?: readonly string[];
 };
 
 type LimiterStarted = { part: RedisPart["part"]; url: string; control?: string; store: OwnParts["store"] };
@@ -91,7 +93,8 @@ export const startEmbedded = async (options: Options): Promise<Embedded> => {
     logs.push(log);
     return log;
   };
-  const startRole = roleStarter({ supervisor, secrets, logOf });
+  const { serve } = options;
+  const startRole = roleStarter({ supervisor, secrets, logOf, ...(serve === undefined ? {} : { serve }) });
 
   // The API's upstreams have to be known before it starts, so it comes last.
   const limiter = await startLimiter(options, startRole, data, logOf);

@@ -28,8 +28,10 @@ export const roleStarter = (options: {
   supervisor: Supervisor;
   secrets: Record<string, string>;
   logOf(name: string): string;
+  /** The words of the command that serves a role; `serve` where absent. */
+  serve?: readonly string[];
 }): RoleStarter => {
-  const { supervisor, secrets, logOf } = options;
+  const { supervisor, secrets, logOf, serve = ["serve"] } = options;
   return async (name, role, args) => {
     const log = logOf(name);
     const launch = async (again: { url: string; control: string } | null) => {
@@ -40,7 +42,7 @@ export const roleStarter = (options: {
       const child = await supervisor.start({
         name,
         command: process.execPath,
-        args: ["--disable-warning=ExperimentalWarning", ENTRY, "serve", "--role", role, ...ports, ...args],
+        args: ["--disable-warning=ExperimentalWarning", ENTRY, ...serve, "--role", role, ...ports, ...args],
         env: { ...secrets, FLOODGATE_END_WITH_STDIN: "1" },
         ends: "at-stdin-eof",
         files: { stderr: log },
