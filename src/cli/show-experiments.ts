@@ -9,7 +9,7 @@ import {
   type StoreErrorName,
 } from "../chaos/experiments/experiment-entry.ts";
 import { makeFault } from "../chaos/faults/catalogue.ts";
-import { FAULT_STATE_WORDS } from "../history/fault-states.ts";
+import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { linkBudgetMs } from "../run/disturbances/link-breaker.ts";
 import { experimentsFor } from "../run/experiments/chosen.ts";

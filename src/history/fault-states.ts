@@ -4,31 +4,8 @@
  */
 import type { CallLine, LedgerLine, Line } from "./line.ts";
 import type { StageFacts } from "./stage-facts.ts";
+import type { StateTimes } from "./states-reached.ts";
 
-export const FAULT_STATES = [
-  "streams-open",
-  "cold-keys",
-  "last-unit",
-  "refund-under-way",
-  "month-edge",
-  "shedding",
-] as const;
-export type FaultState = (typeof FAULT_STATES)[number];
-
-/** What each of them counts, for a reader of the report. */
-export const FAULT_STATE_WORDS: Readonly<Record<FaultState, string>> = {
-  "streams-open": "streams open when the fault came",
-  "cold-keys": "calls by a key whose record was too old",
-  "last-unit": "last unit of an allowance taken",
-  "refund-under-way": "charges given back",
-  "month-edge": "charges given back after the month's edge",
-  shedding: "calls shed",
-};
-
-/** How often a fault met it; `null`: this deployment shows too little of itself to say. */
-export type StateReached = { state: FaultState; must: boolean; times: number | null };
-
-type Times = Record<FaultState, number | null>;
 /** From asking for the fault to its being away. */
 type Span = { fromUs: number; toUs: number };
 
@@ -105,7 +82,7 @@ export class FaultStates {
   }
 
   /** `facts`: with the witnesses that were read after the stage. */
-  times(facts: StageFacts): Times {
+  times(facts: StageFacts): StateTimes {
     const { ledger, started_at_ms: startedMs, limits } = facts;
     const lines = {
       ...this.#times,
@@ -126,7 +103,3 @@ export class FaultStates {
     };
   }
 }
-
-/** As a stage reports them, in their order. */
-export const statesReached = (times: Times, must: readonly FaultState[]): StateReached[] =>
-  FAULT_STATES.map((state) => ({ state, must: must.includes(state), times: times[state] }));

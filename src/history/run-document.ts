@@ -2,7 +2,7 @@
  * The shape of `run.json`, `"schema": "floodgate/run@1"` (interface.md section 3): all that was judged and measured, and
  * the one value that every report is rendered from.
  */
-import type { StateReached } from "./fault-states.ts";
+import type { StateReached } from "./states-reached.ts";
 
 export type Verdict = "pass" | "fail" | "inconclusive";
 export type ClaimVerdict = Verdict | "skipped";

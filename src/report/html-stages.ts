@@ -5,6 +5,7 @@ import { count, counted, duration, share } from "./figures.ts";
 import { html, type Markup } from "./markup.ts";
 import { outcomeBar, swatch } from "./outcome-bar.ts";
 import { OUTCOME_KINDS, type OutcomeKind, outcomeRows } from "./outcome-kinds.ts";
+import { statesMet } from "./states-met.ts";
 
 const legend = (): Markup => {
   const items = (Object.keys(OUTCOME_KINDS) as OutcomeKind[]).map(
@@ -43,6 +44,21 @@ export const stagesSection = (run: RunDocument): Markup => {
   return html`<section class="card" id="stages"><h2>Stages</h2>${body}</section>`;
 };
 
+/** Bold: the experiment proves nothing without it. */
+const metTable = (run: RunDocument): Markup | null => {
+  const met = statesMet(run);
+  if (met === null) return null;
+  const heads = met.heads.map((text) => html`<th class="number">${text}</th>`);
+  const rows = met.rows.map(({ stage: name, cells }) => {
+    const shown = cells.map(({ text, must, missed }) => {
+      const what = missed ? html`<b class="warn">✖ never</b>` : must ? html`<b>${text}</b>` : html`${text}`;
+      return html`<td class="number">${what}</td>`;
+    });
+    return html`<tr><td>${name}</td>${shown}</tr>`;
+  });
+  return html`<h3>What the faults met</h3><p>How often, while each fault was in. What an experiment has to meet is bold: without it, it proves nothing.</p><table class="narrow"><thead><tr><th>Experiment</th>${heads}</tr></thead><tbody>${rows}</tbody></table>`;
+};
+
 export const faultsSection = (run: RunDocument): Markup => {
   const without = run.faults.filter((f) => !f.took_effect).length;
   const note =
@@ -52,6 +68,6 @@ export const faultsSection = (run: RunDocument): Markup => {
   const body =
     run.faults.length === 0
       ? html`<p>No fault was injected.</p>`
-      : html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${note}${faultTimeline(run.faults, run.duration_ms)}`;
+      : html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`;
   return html`<section class="card" id="faults"><h2>Faults</h2>${body}</section>`;
 };

@@ -10,6 +10,7 @@ import { count, duration, figure, intervalText, share, valueText, whyNoInterval,
 import { notJudged } from "./not-judged.ts";
 import { kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { spendingText } from "./spending.ts";
+import { statesMet } from "./states-met.ts";
 import { whyOf } from "./verdict.ts";
 
 export const SUMMARY_BYTES_MAX = 900 * 1024;
@@ -119,6 +120,10 @@ const sections = (run: RunDocument): Section[] => {
       f.took_effect ? "yes" : "**no**",
     ),
   );
+  const met = statesMet(run);
+  const states = (met?.rows ?? []).map(({ stage, cells }) =>
+    row(code(stage), ...cells.map(({ text, must, missed }) => (missed ? "**never**" : must ? `**${text}**` : text))),
+  );
   const measured = run.measurements.map((m) =>
     row(code(m.stage), code(m.name), cell(valueText(m)), cell(intervalText(m) ?? whyNoInterval(m) ?? "–"), count(m.n)),
   );
@@ -141,6 +146,7 @@ const sections = (run: RunDocument): Section[] => {
     ...(faults.length === 0
       ? []
       : [table("Faults", ["experiment", "link", "fault", "when", "took effect"], faults, true)]),
+    ...(met === null ? [] : [table("What the faults met", ["experiment", ...met.heads], states, true)]),
     ...(measured.length === 0
       ? []
       : [table("Measurements", ["stage", "measurement", "value", "95 % interval", "n"], measured, true)]),

@@ -28,11 +28,19 @@ const view: TargetView = {
   mapLoads: true,
 };
 
+/** Organizations with one map load left would be used up first by every story about quotas. */
+const viewFor = (name: string): TargetView =>
+  name === "last-units" ? { ...view, tenants: [...tenants, ...oneLeft] } : view;
+const oneLeft = Array.from({ length: 8 }, (_, k) => ({
+  ...{ org: `org_u${k}`, tier: "Free" as const, allowance: 1, used: 0, publishable: true, server: false },
+}));
+
 const plan = (name: string, i: number, seed = 1, on: TargetView = view) => STORIES.get(name)!.plan(seed, i, on);
 
 describe("every story", () => {
   test.each([...STORIES.keys()])("%s is a pure function of seed and number, and each step is complete", (name) => {
     const story = STORIES.get(name)!;
+    const view = viewFor(name);
     expect(story.missing(view)).toEqual([]);
     const copy = structuredClone(view);
     for (let i = 0; i < 400; i++) {
@@ -131,5 +139,24 @@ describe("who calls", () => {
       longest = Math.max(longest, run);
     }
     expect(longest).toBeGreaterThan(view.limits.org_in_flight!);
+  });
+});
+
+describe("last-units", () => {
+  const on = viewFor("last-units");
+  const mints = Array.from({ length: 400 }, (_, i) => [i, plan("last-units", i, 1, on)[0]!] as const).filter(
+    ([, { org }]) => org.startsWith("org_u"),
+  );
+
+  test("organizations come to their last unit one after the other, each with two mints, and then all of them again", () => {
+    const turns = mints.map(([, { org }]) => Number(org.slice("org_u".length)));
+    expect(turns.slice(0, 16)).toEqual([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]);
+    expect(new Set(turns.slice(16))).toEqual(new Set([0, 1, 2, 3, 4, 5, 6, 7]));
+    expect(mints[0]?.[0]).toBe(35);
+    expect(mints.every(([, { meter, route }]) => meter === "map_loads" && route === "sdk.sessions")).toBe(true);
+  });
+
+  test("it is not played where too few have one load left", () => {
+    expect(STORIES.get("last-units")!.missing(view).join()).toContain("one map load left");
   });
 });

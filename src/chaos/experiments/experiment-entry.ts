@@ -1,6 +1,6 @@
 /** An experiment as data: what is broken, how, and what must hold meanwhile and afterwards. */
 
-import type { FaultState } from "../../history/fault-states.ts";
+import type { FaultState } from "../../history/states-reached.ts";
 
 /** A dependency, the API itself, or the way from callers to it. */
 export type BrokenPart = "limiter" | "keys" | "api" | "edge" | "service";

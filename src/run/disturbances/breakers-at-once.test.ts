@@ -30,6 +30,12 @@ test("put in in order, taken away in the other, also where one cannot be mended"
   expect(both).toMatchObject({ injectMs: 2, effectMs: 4, healMs: 6, notes: ["a", "b"] });
 });
 
+test("healed in the order of putting in, where one has to be well for the next to be mended", async () => {
+  did.length = 0;
+  await breakersAtOnce([breaker("a"), breaker("b")], true).heal(still);
+  expect(did).toEqual(["heal a", "heal b"]);
+});
+
 test("it is there only when all of them are, and callers are asked only where nothing else can be", async () => {
   const hidden = breaker("hidden", { showsAtPart: async () => false });
   expect(await breakersAtOnce([breaker("a"), hidden]).showsAtPart?.()).toBe(false);

@@ -5,8 +5,8 @@
 import type { ProcessFaultName, StoreErrorName } from "../../chaos/experiments/experiment-entry.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { ExploredLink, FaultEvent } from "../../exploration/fault-schedule.ts";
-import type { FaultState } from "../../history/fault-states.ts";
 import type { FaultLine, MarkLine } from "../../history/line.ts";
+import type { FaultState } from "../../history/states-reached.ts";
 import type { Deployment, LinkName } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
 import type { RecentCalls } from "./recent-calls.ts";

@@ -1,8 +1,8 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
 
 import type { Problem } from "../../drivers/open-loop/job.ts";
-import { FAULT_STATE_WORDS } from "../../history/fault-states.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
+import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
 import type { Reach } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { StageOutcome } from "./stage-outcome.ts";

@@ -3,7 +3,7 @@
  * judge it, what it must reach.
  */
 
-import type { FaultState } from "../../history/fault-states.ts";
+import type { FaultState } from "../../history/states-reached.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { Disturbance } from "../disturbances/disturbance.ts";
 

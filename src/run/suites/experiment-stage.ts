@@ -6,7 +6,7 @@ import {
   type ExperimentEntry,
   REFUSAL_OF,
 } from "../../chaos/experiments/experiment-entry.ts";
-import type { FaultState } from "../../history/fault-states.ts";
+import type { FaultState } from "../../history/states-reached.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";

@@ -36,8 +36,9 @@ export const lastUnits = storyOf({
   sessions: brokenDependency.sessions,
   plan: (seed, i, view) => {
     const turn = Math.floor(i / EVERY);
-    if (i % EVERY !== EVERY - 1 || turn < FIRST) return brokenDependency.plan(seed, i - turn, view);
     const minters = withOneLeft(view);
+    const isMint = i % EVERY === EVERY - 1 && turn >= FIRST && minters.length > 0;
+    if (!isMint) return brokenDependency.plan(seed, i - turn, view);
     const first = minters[Math.floor((turn - FIRST) / MINTS_EACH)];
     return [exchangeStep(view, i, (first ?? again(view)(turn)).name, "tile")];
   },
