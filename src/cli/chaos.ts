@@ -4,7 +4,7 @@ import { EXIT } from "../run/exit-codes.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
 import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
-import { EXPLORE_MS, explore } from "./explore.ts";
+import { EXPLORE_MS, explore, requireReal } from "./explore.ts";
 import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
@@ -27,7 +27,10 @@ type ChaosOptions = TargetOptions & {
 };
 
 /** `null`: nothing is to be explored. Throws what does not go together. */
-const explored = ({ explore: wanted, for: forS, real, target, dryRun }: ChaosOptions, names: readonly string[]) => {
+const explored = (
+  { explore: wanted, for: forS, real, target, dryRun, limiter }: ChaosOptions,
+  names: readonly string[],
+) => {
   if (wanted !== true) {
     if (forS === undefined && real === undefined) return null;
     throw new CommandError(EXIT.usage, "--for and --real belong to `chaos --explore`");
@@ -37,9 +40,11 @@ const explored = ({ explore: wanted, for: forS, real, target, dryRun }: ChaosOpt
     throw new CommandError(EXIT.usage, "--explore works on the embedded deployment, so it takes no --target");
   }
   if (dryRun === true) throw new CommandError(EXIT.usage, "--explore sends nothing to anybody: there is no --dry-run");
+  requireReal(limiter, real === true);
   return {
     forMs: forS === undefined ? EXPLORE_MS : forS * 1_000,
     links: real === true ? ("real" as const) : ("virtual" as const),
+    limiter,
     mutant: null,
   };
 };
@@ -86,6 +91,7 @@ export const chaosCommand = (): Command =>
     if (wishedSearch !== null) {
       const length = `${wishedSearch.forMs / 1_000}s`;
       const words = ["chaos", "--explore", "--for", length, ...(options.real === true ? ["--real"] : [])];
+      words.push(...limiterWords(wishedSearch.limiter));
       return explore(words, wishedSearch, options);
     }
     if (options.watchdog === true) return watchBesideProxy(options.target, options.listen);

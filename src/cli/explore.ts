@@ -5,6 +5,7 @@ import { EXIT } from "../run/exit-codes.ts";
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
 import { CommandError } from "./command-error.ts";
 import { seconds } from "./durations.ts";
+import { limiterOption, limiterWords } from "./limiter-option.ts";
 import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { whole } from "./numbers.ts";
@@ -26,11 +27,19 @@ export const explore = async (
   showRun(result, options);
 };
 
+/** What is in this process has no Redis behind it. */
+export const requireReal = (limiter: "sqlite" | "redis", real: boolean): void => {
+  if (limiter === "redis" && !real) {
+    throw new CommandError(EXIT.usage, "--limiter redis needs real links: expected --real beside it");
+  }
+};
+
 type DevExploreOptions = Omit<TargetOptions, "target"> & {
   for?: number;
   schedules?: number;
   real?: boolean;
   mutant?: string;
+  limiter: "sqlite" | "redis";
 };
 
 /** With what only those who work on Floodgate need: a planted mutant, and a number of schedules in place of a time. */
@@ -41,12 +50,14 @@ export const devExploreCommand = (): Command =>
     .option("--schedules <n>", "end after so many", whole(1))
     .option("--for <time>", "end after so long (default: 10m)", seconds)
     .option("--real", "on real links: toxiproxy and the embedded deployment")
+    .addOption(limiterOption())
     .option("--seed <n>", "repeats the schedules of the run with this seed", whole(0))
     .option("--out <dir>", "where the run folder is made (default: under reports/runs)")
     .option("--json", "print run.json on stdout")
     .option("--quiet", "no progress; the verdict is still printed")
     .action(async (options: DevExploreOptions) => {
-      const { mutant = null, schedules, real = false } = options;
+      const { mutant = null, schedules, real = false, limiter } = options;
+      requireReal(limiter, real);
       if (mutant !== null && !MUTANTS.some(({ name }) => name === mutant)) {
         throw new CommandError(
           EXIT.usage,
@@ -58,11 +69,13 @@ export const devExploreCommand = (): Command =>
       }
       const words = [
         ...["dev", "explore", ...(mutant === null ? [] : ["--mutant", mutant]), ...(real ? ["--real"] : [])],
+        ...limiterWords(limiter),
         ...(schedules === undefined ? [] : ["--schedules", `${schedules}`]),
       ];
       const wish: ExploreWish = {
         forMs: options.for === undefined ? EXPLORE_MS : options.for * 1_000,
         links: real ? "real" : "virtual",
+        limiter,
         mutant,
       };
       await explore(words, schedules === undefined ? wish : { ...wish, most: schedules }, options);

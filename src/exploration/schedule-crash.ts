@@ -19,6 +19,8 @@ export type ScheduleCrash = {
   seed: number;
   number: number;
   links: LinksKind;
+  /** Where counts were kept; in older files absent, which is `sqlite`. */
+  limiter?: "sqlite" | "redis";
   /** What stood in place of the healthy platform, `null` for itself. */
   mutant: string | null;
   schedule: FaultSchedule;
@@ -55,13 +57,14 @@ const curlOf = ({ failed, trial }: Finding): Pick<ScheduleCrash, "curl" | "varia
 
 export const scheduleCrashOf = (
   finding: Finding,
-  run: { seed: number; links: LinksKind; mutant: string | null; file: string },
+  run: { seed: number; links: LinksKind; limiter: "sqlite" | "redis"; mutant: string | null; file: string },
 ): ScheduleCrash => ({
   schema: SCHEDULE_CRASH_SCHEMA,
   title: `${finding.failed.map(({ id }) => id).join(", ")}: ${describeSchedule(finding.schedule)}`,
   seed: run.seed,
   number: finding.number,
   links: run.links,
+  limiter: run.limiter,
   mutant: run.mutant,
   schedule: finding.schedule,
   drawn: finding.drawn,

@@ -5,6 +5,7 @@ import type { Player } from "../../exploration/virtual-player.ts";
 import type { Line } from "../../history/line.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
+import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
 import type { RunContext } from "../run-context.ts";
 import { playLoadStage } from "../stages/load-stage.ts";
@@ -32,8 +33,8 @@ const planOf = (schedule: FaultSchedule, number: number): LoadStage => ({
   },
 });
 
-export const openRealPlayer = async (context: RunContext): Promise<Player> => {
-  const deployment = await openDeployment(context);
+export const openRealPlayer = async (context: RunContext, wish: EmbeddedWish): Promise<Player> => {
+  const deployment = await openDeployment(context, wish);
   let number = 0;
   return {
     play: async (schedule): Promise<Trial> => {

@@ -39,7 +39,7 @@ export const replayScheduleCrash = async (
   }
   let replayed: ScheduleReplayed | null = null;
   const { document } = await recordRun({ ...record, profile: "replay", targets: [] }, async (context) => {
-    replayed = await replay((await openRealPlayer(context)).play);
+    replayed = await replay((await openRealPlayer(context, { limiter: crash.limiter ?? "sqlite" })).play);
   });
   const why = document.claims.find(({ id }) => id === "run/completed")?.reason ?? "the run did not come to its end";
   return replayed ?? { verdict: "unclear", reason: why, expected: "a whole run", got: "none" };

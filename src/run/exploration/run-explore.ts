@@ -17,6 +17,8 @@ export type ExploreWish = {
   /** No more schedules than this; as many as the time allows where absent. */
   most?: number;
   links: LinksKind;
+  /** Where the embedded deployment keeps its counts, on real links; virtual ones lead to a limiter in this process. */
+  limiter: "sqlite" | "redis";
   /** In place of the healthy platform, on virtual links: to try the search itself. */
   mutant: string | null;
 };
@@ -106,7 +108,7 @@ const stageOfFinding = (
 
 const search = async (context: RunContext, request: ExploreRun, player: Player): Promise<void> => {
   const { seed, events, folder } = context;
-  const { links, mutant, most = Number.POSITIVE_INFINITY } = request;
+  const { links, limiter, mutant, most = Number.POSITIVE_INFINITY } = request;
   const driver = links === "real" ? "open-loop" : "virtual";
   const began = performance.now();
   const untilMs = began + request.forMs;
@@ -120,7 +122,7 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
     found: async (finding) => {
       files += 1;
       const name = `crashes/explore-${files}.json`;
-      const crash = scheduleCrashOf(finding, { seed, links, mutant, file: folder.pathOf(name) });
+      const crash = scheduleCrashOf(finding, { seed, links, limiter, mutant, file: folder.pathOf(name) });
       await folder.writeJson(name, crash);
       events.result(`  ${finding.isFlaky ? "flaky" : "fails"}: ${crash.title}\n    ${crash.replay}`);
       if (finding.isFlaky) return;
@@ -138,11 +140,11 @@ const search = async (context: RunContext, request: ExploreRun, player: Player):
 
 export const runExplore = (request: ExploreRun): Promise<RunResult> =>
   recordRun({ ...request, profile: "explore", targets: [] }, async (context) => {
-    const { links, mutant } = request;
+    const { links, limiter, mutant } = request;
     context.events.step(
       links === "virtual" ? "searching in virtual time, on links in this process" : "searching on real links",
     );
-    const player = links === "virtual" ? startVirtualPlayer({ mutant }) : await openRealPlayer(context);
+    const player = links === "virtual" ? startVirtualPlayer({ mutant }) : await openRealPlayer(context, { limiter });
     const stop = (): void => void player.close();
     context.signal.addEventListener("abort", stop, { once: true });
     try {
