@@ -36,6 +36,14 @@ describe("the key service's control plane", () => {
     expect(response.status).toBe(404);
   });
 
+  test("reports how many records were looked up, each of a batch, whether they are there or not", async () => {
+    const before = (await call(service, "GET", "/lookups")).body.lookups as number;
+    const lookups = [{ hash: "0".repeat(64) }, { id: "key_nobody" }];
+    const response = await fetch(`${service.url}/lookups`, { method: "POST", body: JSON.stringify({ lookups }) });
+    expect(response.status).toBe(200);
+    expect((await call(service, "GET", "/lookups")).body).toEqual({ lookups: before + 2 });
+  });
+
   test("makes, changes and tells an organization, with what it has used", async () => {
     const made = await call(service, "POST", "/orgs", { id: "org_a", tier: "Pro", map_loads_used: 25, key_limit: 4 });
     expect(made).toEqual({

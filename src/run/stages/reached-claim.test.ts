@@ -24,3 +24,24 @@ test("what cannot be reached is said, unless it came all the same", () => {
   expect(idsAfter({ "200": 9 })).toEqual(["pass reached/chat-past-capacity", "skipped beyond/chat-past-capacity"]);
   expect(idsAfter({ "200": 9, "429 b2b_overloaded": 2 })).toEqual(["pass reached/chat-past-capacity"]);
 });
+
+const afterFault = (states: StageSummary["states"]) => {
+  const summary: StageSummary = {
+    ...{ name: "limiter-refused", driver: "open-loop", duration_ms: 1, by_outcome: { "200": 9 } },
+    calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
+    ...(states === undefined ? {} : { states }),
+  };
+  const reach = { all: ["200"], oneOf: [], beyond: [] };
+  const [claim] = reachedClaims(chatPastCapacity(10), { summary, problems: [], notes: [], reach }, "-");
+  return claim;
+};
+
+test("a fault that never met what it has to meet proves nothing; what nobody shows is not held against it", () => {
+  expect(afterFault([{ state: "last-unit", must: true, times: 2 }])?.verdict).toBe("pass");
+  expect(afterFault([{ state: "last-unit", must: true, times: null }])?.verdict).toBe("pass");
+  expect(afterFault([{ state: "last-unit", must: false, times: 0 }])?.verdict).toBe("pass");
+  expect(afterFault([{ state: "last-unit", must: true, times: 0 }])).toMatchObject({
+    verdict: "inconclusive",
+    reason: "never met by the fault: last unit of an allowance taken",
+  });
+});
