@@ -1,12 +1,11 @@
 /** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
 import { type LinkSeen, observeLink } from "../../chaos/link-probe.ts";
 import { birthOf } from "../../supervision/processes.ts";
-import { waitUntil } from "../../supervision/waiting.ts";
-import { readGauges } from "../../target/control-planes.ts";
 import type { OwnParts } from "../deployments/own-parts.ts";
 import type { Part } from "../deployments/part.ts";
 import { type Breaker, NoWayError } from "./breaker.ts";
 import type { ProcessFault } from "./disturbance.ts";
+import { untilRefundsAreUnderWay } from "./unsettled-refunds.ts";
 
 const GIVE_UP_MS = 500;
 /** Refunds begin when the first call was given up. */
@@ -33,9 +32,7 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
   restarted: { inject: (part) => part.endInOrder(), shows: isGone },
   "restarted-unsettled": {
     inject: async (part, apis, signal) => {
-      const isUnsettled = async (): Promise<boolean> =>
-        (await readGauges(apis)).some(({ unsettled = 0 }) => unsettled > 0);
-      const { met } = await waitUntil(isUnsettled, { forMs: UNSETTLED_MS, pollMs: 10, signal });
+      const met = await untilRefundsAreUnderWay(apis, UNSETTLED_MS, signal);
       if (!met) throw new Error("no refund was under way, so there was nothing to end in the middle of");
       part.askToEnd();
     },

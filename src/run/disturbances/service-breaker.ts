@@ -5,6 +5,7 @@ import type { OwnParts } from "../deployments/own-parts.ts";
 import type { Breaker } from "./breaker.ts";
 import { moveClock, toNextMonthMs } from "./deployment-clock.ts";
 import type { DisturbanceContext, ServiceChange } from "./disturbance.ts";
+import { untilRefundsAreUnderWay } from "./unsettled-refunds.ts";
 
 type Ours = Pick<Deployment, "target"> & {
   own: OwnParts;
@@ -70,6 +71,8 @@ const replaced = ({ own }: Ours): Breaker => {
   };
 };
 
+const REFUNDS_MS = 2_000;
+
 const newMonth = ({ target, beside: { context, stage, onLine } }: Ours): Breaker => {
   const offsetMs = toNextMonthMs(Date.now());
   let isThere = false;
@@ -80,7 +83,9 @@ const newMonth = ({ target, beside: { context, stage, onLine } }: Ours): Breaker
     stream: "both",
     undo: { how: "nothing" },
     notes: [],
-    inject: async () => {
+    inject: async (signal) => {
+      // With another fault beside it: what is given back then was charged in the month before.
+      await untilRefundsAreUnderWay(target.control?.api ?? [], REFUNDS_MS, signal);
       await moveClock(target, offsetMs);
       isThere = true;
       onLine({ type: "mark", stage, name: "new-month", at_us: context.nowUs() });
