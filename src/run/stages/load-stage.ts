@@ -254,7 +254,8 @@ export const playLoadStage = async (
     ...(deployment.reference ? { reference: true as const } : {}),
   };
   const before = await observe(deployment);
-  const heldBefore = await heldNow(deployment);
+  const faulted = faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits);
+  const heldBefore = faulted.faults ? await heldNow(deployment) : null;
   const lookups = plan.tenants === "few" ? await watchLookups(context, target) : null;
   const startedMs = wallUs() / 1000;
   const began = performance.now();
@@ -285,7 +286,7 @@ export const playLoadStage = async (
     ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
     tenants,
     host,
-    ...faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits),
+    ...faulted,
     ...(heldBefore === null ? {} : { gauges_before: heldBefore }),
     ...(keyLookups === undefined ? {} : { key_lookups: keyLookups }),
     ...witnesses,
