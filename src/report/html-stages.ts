@@ -56,7 +56,7 @@ const metTable = (run: RunDocument): Markup | null => {
     });
     return html`<tr><td>${name}</td>${shown}</tr>`;
   });
-  return html`<h3>What the faults met</h3><p>How often, while each fault was in. What an experiment has to meet is bold: without it, it proves nothing.</p><table class="narrow"><thead><tr><th>Experiment</th>${heads}</tr></thead><tbody>${rows}</tbody></table>`;
+  return html`<h3>What the faults met</h3><p>How often, while each fault was in. What an experiment has to meet is bold: without it, it proves nothing.</p><div class="scroll"><table><thead><tr><th>Experiment</th>${heads}</tr></thead><tbody>${rows}</tbody></table></div>`;
 };
 
 export const faultsSection = (run: RunDocument): Markup => {
