@@ -31,9 +31,9 @@ export const EXPERIMENT_TRIALS: readonly ExperimentTrial[] = [
   { mutant: "stampedes-the-key-service", on: "keys-slow-within-budget", by: ["recovers"], passes: "limiter-refused" },
   {
     mutant: "leaks-a-pool",
-    on: "limiter-reply-lost",
+    on: "limiter-stopped",
     by: ["nothing-is-left-open"],
-    passes: "limiter-slow-within-budget",
+    passes: "keys-refused",
   },
   {
     mutant: "forgets-refunds-on-restart",
