@@ -192,6 +192,16 @@ export const refusesInTime: Specimens = {
       ),
     },
     {
+      name: "the whole machine stood still, the generator as well",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...during(12, "429 limiter_unavailable"),
+        ...many(12, (at) => call(`${at}`, { atMs: 1_200 + at, tookMs: 2_700, outcome: "429 limiter_unavailable" })),
+        ...many(3, (at) => call(`after ${at}`, { atMs: 3_800 + at, intended_us: 1_300_000 })),
+      ),
+    },
+    {
       name: "both at once: each has its time",
       facts: FAULTS,
       lines: inOrder(
@@ -210,6 +220,16 @@ export const refusesInTime: Specimens = {
         ...many(12, (at) => call(`${at}`, { atMs: 1_100 + at, tookMs: 2_950, outcome: "429 limiter_unavailable" })),
       ),
       says: /after 2950 ms on design\.styles while "refused"; 1250 ms are plenty/,
+    },
+    {
+      name: "waits for longer than the generator stood still",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...many(12, (at) => call(`${at}`, { atMs: 1_100 + at, tookMs: 2_850, outcome: "429 limiter_unavailable" })),
+        ...many(3, (at) => call(`after ${at}`, { atMs: 1_800 + at, intended_us: 1_300_000 })),
+      ),
+      says: /after 2850 ms/,
     },
     {
       name: "gives no answer at all",
