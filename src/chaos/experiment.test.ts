@@ -76,6 +76,20 @@ describe("an experiment", () => {
     });
   });
 
+  test("goes on until enough was seen of the fault, and no longer than three times its time", async () => {
+    const { order, plan, surroundings } = rehearsal();
+    let looks = 0;
+    const isSeenEnough = async (): Promise<boolean> => {
+      looks += 1;
+      return looks === 3;
+    };
+    await runExperiment({ ...plan, holdMs: 1_000, steps: { ...plan.steps, isSeenEnough } }, surroundings);
+    expect(looks).toBe(3);
+    expect(order).toContain("heal");
+    const never = { ...plan.steps, isSeenEnough: async () => false };
+    expect((await runExperiment({ ...plan, holdMs: 20, steps: never }, surroundings)).outcome.healed).toBe(true);
+  });
+
   test("breaks nothing in a target that is not healthy beforehand", async () => {
     const { order, plan, surroundings } = rehearsal({ isSteady: async () => false });
     const { lines, outcome } = await runExperiment(plan, surroundings);

@@ -17,6 +17,8 @@ export type ExperimentSteps = {
   inject: (signal: AbortSignal) => Promise<void>;
   /** Looks THROUGH the broken link; true when the fault shows. */
   showsEffect: (signal: AbortSignal) => Promise<boolean>;
+  /** Whether enough was seen of the fault; absent: its time is all there is to it. Asked when that is over, for twice as long. */
+  isSeenEnough?: (signal: AbortSignal) => Promise<boolean>;
   /** Takes the fault away by all means it has, reads back, and says what it took. Throws when the link is not whole. */
   heal: (signal: AbortSignal) => Promise<string[]>;
   hasRecovered: (signal: AbortSignal) => Promise<boolean>;
@@ -118,7 +120,11 @@ export const runExperiment = async (
     outcome.tookEffect = await look("effect seen through the link", steps.showsEffect, plan.effectMs);
     line("injected", outcome.tookEffect);
     // A fault that does not bite is not held: there is nothing to watch.
-    if (outcome.tookEffect) await waitUntil(async () => false, { forMs: plan.holdMs, pollMs: plan.holdMs, signal });
+    if (outcome.tookEffect) {
+      await waitUntil(async () => false, { forMs: plan.holdMs, pollMs: plan.holdMs, signal });
+      const { isSeenEnough } = steps;
+      if (isSeenEnough !== undefined) await waitUntil(isSeenEnough, { forMs: 2 * plan.holdMs, pollMs, signal });
+    }
   } catch (error) {
     notes.push(`inject: ${(error as Error).message}`);
     line("injected", false);

@@ -1,7 +1,7 @@
 /** The deadline of the limiter's answer, longer than stated by more than a busy machine may make of it. */
 import type { Mutant } from "./mutant.ts";
 
-const LONGER_MS = 2_000;
+const LONGER_MS = 1_500;
 
 export const hangsInsteadOfRefusing: Mutant = {
   name: "hangs-instead-of-refusing",

@@ -21,10 +21,17 @@ const FIRST_CALL_MS = 30_000;
 type Moments = {
   beganUs: number;
   askedUs: number;
+  injectedUs: number;
   healedUs: number;
   /** Whether callers saw anything of the fault until it was healed. */
   hitCallers?: boolean;
 };
+
+/** Calls that judges want to see while it is in. */
+const ENOUGH_SEEN = 15;
+
+/** Callers are answered while it is in: what is broken is behind the API, which is there. */
+const isAnswered = (fault: Fault): boolean => partsOf(fault).every(({ link }) => link === "limiter" || link === "keys");
 
 const ENOUGH_STREAMS = 2;
 
@@ -35,7 +42,13 @@ const isMet = async ({ meets, deployment }: DisturbanceContext): Promise<boolean
   return (await readGauges(apis)).reduce((sum, { open_streams = 0 }) => sum + open_streams, 0) >= ENOUGH_STREAMS;
 };
 
-const stepsOf = (breaker: Breaker, beside: DisturbanceContext, moments: Moments, pace: Pace): ExperimentSteps => {
+const stepsOf = (
+  fault: Fault,
+  breaker: Breaker,
+  beside: DisturbanceContext,
+  moments: Moments,
+  pace: Pace,
+): ExperimentSteps => {
   const { recent, ratePerS, context } = beside;
   /** What callers see of it, where it cannot be seen itself. */
   const showsToCallers = (): boolean => {
@@ -58,6 +71,10 @@ const stepsOf = (breaker: Breaker, beside: DisturbanceContext, moments: Moments,
       return isMet(beside);
     },
     showsEffect: async () => (breaker.showsAtPart === null ? showsToCallers() : await breaker.showsAtPart()),
+    // On a machine that stands still for seconds, the time of a fault may pass without a call.
+    ...(isAnswered(fault)
+      ? { isSeenEnough: async () => recent.newest(moments.injectedUs, ENOUGH_SEEN).calls >= ENOUGH_SEEN }
+      : {}),
     hasRecovered: async () => isBack(before, recent.newest(moments.healedUs, pace.backCalls), pace.backCalls),
   };
 };
@@ -94,6 +111,7 @@ export const injectBesideLoad = async (fault: Fault, beside: DisturbanceContext)
   const moments: Moments = {
     beganUs: context.nowUs(),
     askedUs: Number.POSITIVE_INFINITY,
+    injectedUs: Number.POSITIVE_INFINITY,
     healedUs: Number.POSITIVE_INFINITY,
   };
   const { outcome } = await runExperiment(
@@ -104,7 +122,7 @@ export const injectBesideLoad = async (fault: Fault, beside: DisturbanceContext)
       undo: breaker.undo,
       link: parts.map(({ link }) => link).join("+"),
       fault: parts.map((part) => part.fault).join("+"),
-      steps: stepsOf(breaker, beside, moments, pace),
+      steps: stepsOf(fault, breaker, beside, moments, pace),
       injectMs: breaker.injectMs,
       effectMs: breaker.effectMs,
       healMs: breaker.healMs,
@@ -119,6 +137,7 @@ export const injectBesideLoad = async (fault: Fault, beside: DisturbanceContext)
       keepUndo: (name, undo) => context.supervisor.registerUndo(name, undo),
       onLine: (line) => {
         if (line.phase === "injecting") moments.askedUs = line.at_us;
+        if (line.phase === "injected") moments.injectedUs = line.at_us;
         if (line.phase === "healed") moments.healedUs = line.at_us;
         // Judges look at each dependency by itself.
         for (const part of parts) onLine({ ...line, link: part.link, fault: part.fault });
