@@ -18,7 +18,7 @@ import { readTargetFile } from "../target/target-file.ts";
 
 const BY_COMMAND = "what the commands of the target file do";
 
-const NEW_MONTH = "the clock of all parts is moved into the next month";
+const NEW_MONTH = "the clock of all parts is moved to just before the next month, which then comes";
 
 const PROCESS: Readonly<Record<ProcessFaultName, string>> = {
   killed: "its process is killed (SIGKILL), and started again on the same port and store",

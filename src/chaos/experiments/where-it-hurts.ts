@@ -14,7 +14,7 @@ export const WHERE_IT_HURTS: readonly ExperimentEntry[] = [
   },
   {
     name: "month-edge-reply-lost",
-    breaks: [REPLY_LOST, { by: "clock", link: "service", fault: "new-month" }],
+    breaks: [{ by: "clock", link: "service", fault: "new-month" }, REPLY_LOST],
     refuses: "all",
     load: "last-units",
     meets: ["month-edge", "refund-under-way"],

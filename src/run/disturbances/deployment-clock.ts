@@ -3,14 +3,16 @@ import { controlSend } from "../../target/control-planes.ts";
 import type { Target } from "../../target/target.ts";
 
 const DAY_MS = 86_400_000;
-const PAST_EDGE_MS = 60_000;
 
-/** From now to just past a month's edge: the next one, unless the calendar itself may pass it during the stage. */
-export const toNextMonthMs = (nowMs: number): number => {
+/**
+ * The offset of a clock that comes to a month's edge in `aheadMs` from now: to the next one, unless the calendar itself may
+ * pass it during the stage.
+ */
+export const offsetBeforeMonthMs = (nowMs: number, aheadMs: number): number => {
   const now = new Date(nowMs);
   const edge = (ahead: number): number => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead, 1);
   const at = edge(1) - nowMs > DAY_MS ? edge(1) : edge(2);
-  return at - nowMs + PAST_EDGE_MS;
+  return at - nowMs - aheadMs;
 };
 
 /** `offsetMs` 0 puts it right. Rejects where a part did not confirm it. */

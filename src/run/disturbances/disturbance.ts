@@ -45,7 +45,7 @@ export type ServiceChange = Breaking & {
   link: "service";
   /**
    * `slowed`: each call takes several times as long. `rolling-deploy`: all replicas are replaced, one after the other.
-   * `new-month`: the clock of all parts passes into the next month, and stays there until the stage is over.
+   * `new-month`: the clock of all parts is moved to just before the next month, which then comes; put right after the stage.
    */
   fault: "slowed" | "rolling-deploy" | "new-month";
 };

@@ -3,9 +3,8 @@ import { controlSend } from "../../target/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { OwnParts } from "../deployments/own-parts.ts";
 import type { Breaker } from "./breaker.ts";
-import { moveClock, toNextMonthMs } from "./deployment-clock.ts";
+import { moveClock, offsetBeforeMonthMs } from "./deployment-clock.ts";
 import type { DisturbanceContext, ServiceChange } from "./disturbance.ts";
-import { untilRefundsAreUnderWay } from "./unsettled-refunds.ts";
 
 type Ours = Pick<Deployment, "target"> & {
   own: OwnParts;
@@ -71,29 +70,39 @@ const replaced = ({ own }: Ours): Breaker => {
   };
 };
 
-const REFUNDS_MS = 2_000;
+/** For the fault beside it to be put in, and for calls to meet it. */
+const EDGE_AHEAD_MS = 2_500;
+/** All parts are on this host, and read its clock in milliseconds. */
+const EDGE_DOUBT_US = 10_000;
 
+/** The clock is moved before the link to a limiter is broken that keeps it; the edge then comes by itself. */
 const newMonth = ({ target, beside: { context, stage, onLine } }: Ours): Breaker => {
-  const offsetMs = toNextMonthMs(Date.now());
-  let isThere = false;
+  let edgeUs = Number.POSITIVE_INFINITY;
+  let isMarked = false;
+  const hasPassed = (): boolean => {
+    const isPast = context.nowUs() > edgeUs + EDGE_DOUBT_US;
+    if (isPast && !isMarked) onLine({ type: "mark", stage, name: "new-month", at_us: edgeUs + EDGE_DOUBT_US });
+    isMarked ||= isPast;
+    return isPast;
+  };
   return {
     injectMs: 10_000,
-    effectMs: 1_000,
+    effectMs: 2 * EDGE_AHEAD_MS,
     healMs: 1_000,
     stream: "both",
     undo: { how: "nothing" },
     notes: [],
-    inject: async (signal) => {
-      // With another fault beside it: what is given back then was charged in the month before.
-      await untilRefundsAreUnderWay(target.control?.api ?? [], REFUNDS_MS, signal);
-      await moveClock(target, offsetMs);
-      isThere = true;
-      onLine({ type: "mark", stage, name: "new-month", at_us: context.nowUs() });
+    inject: async () => {
+      const nowMs = Date.now();
+      await moveClock(target, offsetBeforeMonthMs(nowMs, EDGE_AHEAD_MS));
+      edgeUs = (nowMs + EDGE_AHEAD_MS) * 1_000 - context.epochUs;
     },
-    // Each part has confirmed it.
-    showsAtPart: async () => isThere,
+    showsAtPart: async () => hasPassed(),
     // A month does not come back. The clock is put right when the stage is over.
-    heal: async () => [],
+    heal: async () => {
+      hasPassed();
+      return [];
+    },
   };
 };
 
