@@ -118,6 +118,25 @@ test("a charge is given back after the month's edge when the store's clock is in
   expect(timesOf(SPAN, ledger)).toMatchObject({ "month-edge": 1, "refund-under-way": 2 });
 });
 
+test("what a store charged by a clock that was moved before the fault is found by how far it was moved", () => {
+  const aheadMs = Date.UTC(2026, 11, 1) - STARTED_MS - 3_500;
+  const mark: Line = {
+    type: "mark",
+    stage: "s",
+    name: "new-month",
+    at_us: 3_500_000,
+    detail: `clock_offset_ms ${aheadMs}`,
+  };
+  const ledger = [
+    entry("charge", "1", aheadMs + 3_400),
+    entry("refund", "1", aheadMs + 3_650),
+    entry("charge", "2", aheadMs + 9_000),
+    entry("refund", "2", aheadMs + 9_100),
+  ];
+  expect(timesOf([...SPAN, mark], ledger)).toMatchObject({ "month-edge": 1, "refund-under-way": 1 });
+  expect(timesOf(SPAN, ledger)).toMatchObject({ "month-edge": 0, "refund-under-way": 0 });
+});
+
 test("without a ledger nobody knows what was charged, and that is not the same as never", () => {
   const times = timesOf(SPAN);
   expect(times).toMatchObject({ "last-unit": null, "refund-under-way": null, "month-edge": null, shedding: 0 });

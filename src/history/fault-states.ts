@@ -12,6 +12,7 @@ type Span = { fromUs: number; toUs: number };
 const HARD_STOP_FACTOR = 5;
 /** Decided without a key record, or by nobody knows what. */
 const WITHOUT_RECORD = /^(503|401|429 b2b_overloaded|indeterminate|edge )/;
+const OFFSET = /^clock_offset_ms (\d+)$/;
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 
 const monthOf = (atMs: number): string => new Date(atMs).toISOString().slice(0, 7);
@@ -37,6 +38,8 @@ const lastUnits = (ledger: readonly LedgerLine[], facts: StageFacts, isIn: (atMs
 export class FaultStates {
   readonly #facts: Pick<StageFacts, "limits">;
   readonly #spans: Span[] = [];
+  /** By how much the store's clock is ahead, where it was moved. */
+  #clockOffsetMs = 0;
   /** Streams that may still be open, by the end of each. */
   #streams: CallLine[] = [];
   /** When a call by this key last needed its record and had it. */
@@ -53,6 +56,7 @@ export class FaultStates {
   }
 
   see(line: Line): void {
+    if (line.type === "mark") this.#clockOffsetMs = Number(OFFSET.exec(line.detail ?? "")?.[1] ?? this.#clockOffsetMs);
     if (line.type === "fault") this.#seeFault(line.phase, line.at_us);
     if (line.type === "call") this.#seeCall(line);
   }
@@ -91,8 +95,9 @@ export class FaultStates {
     if (ledger === undefined || startedMs === undefined) {
       return { ...lines, "last-unit": null, "refund-under-way": null, "month-edge": null };
     }
-    const isIn = (atMs: number): boolean =>
+    const isAt = (atMs: number): boolean =>
       this.#spans.some(({ fromUs, toUs }) => atMs >= startedMs + fromUs / 1_000 && atMs <= startedMs + toUs / 1_000);
+    const isIn = (atMs: number): boolean => isAt(atMs) || isAt(atMs - this.#clockOffsetMs);
     const charged = new Set(ledger.filter(({ kind, at }) => kind === "charge" && isIn(at)).map((one) => one.charge_id));
     const refunds = ledger.filter(({ kind, charge_id: id }) => kind === "refund" && charged.has(id));
     return {

@@ -78,10 +78,12 @@ const EDGE_DOUBT_US = 10_000;
 /** The clock is moved before the link to a limiter is broken that keeps it; the edge then comes by itself. */
 const newMonth = ({ target, beside: { context, stage, onLine } }: Ours): Breaker => {
   let edgeUs = Number.POSITIVE_INFINITY;
+  let offsetMs = 0;
   let isMarked = false;
   const hasPassed = (): boolean => {
     const isPast = context.nowUs() > edgeUs + EDGE_DOUBT_US;
-    if (isPast && !isMarked) onLine({ type: "mark", stage, name: "new-month", at_us: edgeUs + EDGE_DOUBT_US });
+    const [at_us, detail] = [edgeUs + EDGE_DOUBT_US, `clock_offset_ms ${offsetMs}`];
+    if (isPast && !isMarked) onLine({ type: "mark", stage, name: "new-month", at_us, detail });
     isMarked ||= isPast;
     return isPast;
   };
@@ -94,7 +96,8 @@ const newMonth = ({ target, beside: { context, stage, onLine } }: Ours): Breaker
     notes: [],
     inject: async () => {
       const nowMs = Date.now();
-      await moveClock(target, offsetBeforeMonthMs(nowMs, EDGE_AHEAD_MS));
+      offsetMs = offsetBeforeMonthMs(nowMs, EDGE_AHEAD_MS);
+      await moveClock(target, offsetMs);
       edgeUs = (nowMs + EDGE_AHEAD_MS) * 1_000 - context.epochUs;
     },
     showsAtPart: async () => hasPassed(),
