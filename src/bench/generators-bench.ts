@@ -3,49 +3,42 @@
  * calibration, history and verdict included. Held: no more than a thousandth of the calls is missing, and they left at 99 % of
  * the rate or more. What is missing is dropped by k6's own executor and late in our drivers.
  */
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import { REPOSITORY } from "../run/environment.ts";
 import { CATALOGS } from "../workload/stories/catalog-reads.ts";
 import type { Bench, BenchRoom } from "./bench.ts";
 import { startBenchChild } from "./child-process.ts";
 import { type Block, compare, type Pair, type Row } from "./comparison.ts";
 import { highestHeld } from "./highest-held.ts";
 import { watchHost } from "./host-watch.ts";
+import { figureOf, runLoad, writeTarget } from "./load-run.ts";
 
 const SECONDS = 4;
 const MISSING = 0.001;
 const BEHIND = 0.01;
 /** A search is some ten runs. */
 const ROUNDS_MAX = 3;
-const RUN_MS = 120_000;
-const KEY = "FLOODGATE_BENCH_NULL";
 const PLAIN = fileURLToPath(new URL("plain-arrivals.ts", import.meta.url));
 
-type Null = { url: string; targetFile: string };
+type Server = { url: string; targetFile: string };
 type Generator = {
   name: string;
   /** Where the first search begins. */
   startPerS: number;
-  words(server: Null, ratePerS: number): string[];
-  environment?(server: Null, ratePerS: number): Record<string, string>;
+  words(server: Server, ratePerS: number): string[];
+  environment?(server: Server, ratePerS: number): Record<string, string>;
   isHeld(run: RunDocument, ratePerS: number): boolean;
 };
 
-const figure = ({ measurements }: RunDocument, name: string): number =>
-  measurements.find((one) => one.name === name)?.value ?? Number.NaN;
-
-const ourWords = ({ targetFile }: Null, ratePerS: number): string[] => [
+const ourWords = ({ targetFile }: Server, ratePerS: number): string[] => [
   ...["catalog-reads", "--arrivals", "uniform", "--target", targetFile],
   ...["--rate", String(ratePerS), "--duration", `${SECONDS}s`],
 ];
 
 const isHeldByOurs = (run: RunDocument, ratePerS: number): boolean => {
   const answered = run.stages[0]?.by_outcome["200"] ?? 0;
-  return answered >= (1 - MISSING) * ratePerS * SECONDS && figure(run, "rate_error") >= -BEHIND;
+  return answered >= (1 - MISSING) * ratePerS * SECONDS && figureOf(run, "rate_error") >= -BEHIND;
 };
 
 const openLoop: Generator = {
@@ -78,80 +71,49 @@ const plain: Generator = {
     FLOODGATE_SECONDS: String(SECONDS),
   }),
   isHeld: (run, ratePerS) => {
-    const dropped = figure(run, "dropped_iterations_count");
-    const made = figure(run, "http_reqs_count");
+    const dropped = figureOf(run, "dropped_iterations_count");
+    const made = figureOf(run, "http_reqs_count");
     return (Number.isNaN(dropped) ? 0 : dropped) <= MISSING * made && made >= (1 - MISSING) * ratePerS * SECONDS;
   },
 };
 
-const startNull = async ({ supervisor, folder }: BenchRoom) => {
-  const { path } = routeOf(CATALOGS[0]);
-  const server = await startBenchChild(supervisor, "null-process.ts", null);
-  const { url } = server.made as { url: string };
-  const targetFile = join(folder, "null-server.json");
-  const target = {
-    schema: "floodgate/target@1",
-    name: "null server",
-    base_url: url,
-    credentials: { server: { key: `env:${KEY}` } },
-    permits: { load_max_rps: 1_000_000 },
-  };
-  writeFileSync(targetFile, JSON.stringify(target));
-  return { server, at: { url: url + path, targetFile } };
-};
+const GENERATORS = [openLoop, folded, k6, plain];
 
-const play = async (room: BenchRoom, generator: Generator, at: Null, ratePerS: number): Promise<RunDocument> => {
-  const out = join(mkdtempSync(join(room.folder, "run-")), "run");
-  const words = ["load", ...generator.words(at, ratePerS), "--out", out, "--quiet"];
-  const child = await room.supervisor.start({
-    name: generator.name,
-    command: process.execPath,
-    args: [join(REPOSITORY, "src/cli/floodgate.mjs"), ...words],
-    ends: "by-signal",
-    env: { [KEY]: "svc_sk_live_bench", ...generator.environment?.(at, ratePerS) },
-  });
-  const late = setTimeout(() => void child.stop(), RUN_MS);
-  await child.exited;
-  clearTimeout(late);
-  return JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
-};
-
-const ceilingOf = async (room: BenchRoom, generator: Generator, at: Null, startPerS: number): Promise<Block> => {
+const ceilingOf = async (room: BenchRoom, generator: Generator, at: Server, startPerS: number): Promise<Block> => {
   const disturbed = watchHost();
   const value = await highestHeld(startPerS, async (ratePerS) => {
-    const isHeld = generator.isHeld(await play(room, generator, at, ratePerS), ratePerS);
+    const run = await runLoad(room, generator.words(at, ratePerS), generator.environment?.(at, ratePerS));
+    const isHeld = generator.isHeld(run, ratePerS);
     process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
     return isHeld;
   });
   return { value, cpuUsEach: null, doubts: [], disturbances: disturbed() };
 };
 
-const GENERATORS = [openLoop, folded, k6, plain];
-
-const generators: Bench = {
+export const generators: Bench = {
   name: "generators",
   what: "calls a second that each driver holds against a server that answers at once, beside plain k6",
   isLong: true,
   run: async ({ rounds }, room) => {
-    const { server, at } = await startNull(room);
-    const came = new Map<string, Block[]>(GENERATORS.map(({ name }) => [name, []]));
+    const server = await startBenchChild(room.supervisor, "null-process.ts", null);
+    const { url } = server.made as { url: string };
+    const at = { url: url + routeOf(CATALOGS[0]).path, targetFile: writeTarget(room, url) };
+    const came = new Map<Generator, Block[]>(GENERATORS.map((generator) => [generator, []]));
     try {
       for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
-        for (const generator of GENERATORS) {
-          const blocks = came.get(generator.name) ?? [];
-          blocks.push(await ceilingOf(room, generator, at, blocks.at(-1)?.value || generator.startPerS));
+        for (const [generator, blocks] of came) {
+          const startPerS = blocks.at(-1)?.value || generator.startPerS;
+          blocks.push(await ceilingOf(room, generator, at, startPerS));
         }
       }
     } finally {
       await server.end();
     }
+    const figure = (value: number): Block => ({ value, cpuUsEach: null, doubts: [], disturbances: [] });
     const beside = (ours: Generator, against: Generator | number): Pair[] =>
-      (came.get(ours.name) ?? []).map((block, i) => ({
+      (came.get(ours) ?? []).map((block, i) => ({
         ours: block,
-        against:
-          typeof against === "number"
-            ? { value: against, cpuUsEach: null, doubts: [], disturbances: [] }
-            : (came.get(against.name)?.[i] as Block),
+        against: typeof against === "number" ? figure(against) : (came.get(against)?.[i] as Block),
       }));
     const row = (name: string, atLeast: number, pairs: Pair[]): Row =>
       compare({ name, what: generators.what, unit: "calls/s", target: { atLeast } }, pairs);
@@ -164,5 +126,3 @@ const generators: Bench = {
     ];
   },
 };
-
-export const GENERATOR_BENCHES: readonly Bench[] = [generators];
