@@ -1,5 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { wallUs } from "../../client/clock.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
@@ -95,11 +96,15 @@ describe("the autocannon driver", () => {
       [{}, { maxPerS: 40 }],
     ] as const) {
       const from = stub.asked.length;
+      const stalls = monitorEventLoopDelay({ resolution: 5 });
+      stalls.enable();
       await run("catalog-reads", lease, { durationS: 3, connections: 16, ...more });
+      stalls.disable();
       const at = stub.asked.slice(from).map(({ atMs }) => atMs);
       expect(at.length).toBeGreaterThan(80);
       const most = Math.max(...at.map((begin) => at.filter((one) => one >= begin && one < begin + 1000).length));
-      expect(most).toBeLessThanOrEqual(42);
+      // What was sent while the stub's own process stood still comes to it all at once afterwards.
+      expect(most).toBeLessThanOrEqual(42 + Math.ceil((40 * stalls.max) / 1e9));
     }
   });
 
