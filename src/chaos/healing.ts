@@ -1,6 +1,6 @@
 /**
  * Makes one proxied link whole again, and says what it took. Removing a toxic can hang for ever inside toxiproxy (a peer
- * that does not read holds its lock), so there is a ladder, each rung with its own deadline: DELETE the toxics, `/reset`,
+ * that does not read holds its lock), so there is a ladder, each call with its own deadline: DELETE the toxics, `/reset`,
  * disable and enable, a new server where it is ours. Only a read-back counts as healed.
  */
 import { TOXIC_PREFIX } from "./fault.ts";

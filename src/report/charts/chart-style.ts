@@ -1,4 +1,7 @@
-/** The style of the charts. Colours are the page's; lines differ in dashes as well, layers in patterns. */
+/**
+ * The style of the charts. Colours, light and dark, are the page's (../html-style.ts); lines differ in dashes as well, layers
+ * in patterns.
+ */
 export const CHART_STYLE = `
 .course{border-top:1px solid var(--line);padding:10px 0 6px}.course>summary{font-size:1rem;color:var(--text);padding:4px 0}.course[open]>summary .said{display:none}.course>summary b{color:var(--link);margin-right:4px}
 .chart{margin:22px 0 0}.chart figcaption{font-size:.9375rem;line-height:1.45;margin-bottom:4px}.what{font-weight:650}

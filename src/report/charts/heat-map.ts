@@ -1,6 +1,6 @@
 /**
- * How long calls took, as a map: across is time, up is duration (logarithmic), the darker the more calls. Quantiles run
- * over it where there are enough calls for them.
+ * How long calls took, as a map: across is time, up is duration (logarithmic), the stronger the colour the more calls.
+ * Quantiles run over it where there are enough calls for them.
  */
 import { scaleLog } from "d3-scale";
 import { mergedOf } from "../../history/coarser-series.ts";
@@ -148,7 +148,7 @@ export const heatMap = (course: Course, map: HeatMap): Chart | null => {
     height,
     unit: "",
     isOverTime: true,
-    description: `A map over ${seconds(course.spanS)}: the darker a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${shown.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${shown.map(({ name }) => name).join(" and ")} where there are enough.`}`,
+    description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${shown.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${shown.map(({ name }) => name).join(" and ")} where there are enough.`}`,
     across: timeTicks(course),
     up: ticks.map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),
     drawn: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}${bandShapes(course, height)}${drawnLimits.map(({ ms }) => html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${y(ms).toFixed(1)}H${WIDTH}"/>`)}${shown.map(({ path, shape }) => html`<path class="halo" fill="none" d="${path}"/><path class="${shape}" fill="none" stroke="currentColor" d="${path}"/>`)}`,
