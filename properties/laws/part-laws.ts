@@ -64,6 +64,7 @@ const EVERY_PART_BEHIND_SOCKETS = [
   ...([
     "keyLink",
     "limiterLink",
+    "linkNetwork",
     "chargeId",
     "settlement",
     "slots",

@@ -25,7 +25,7 @@ describe("without a permit to burn", () => {
   test.each([...STORIES.keys()])("%s spends nothing, and smoke no more than one round of it", (name) => {
     const story = STORIES.get(name)!;
     if (story.missing(careful).length > 0) {
-      expect(name).toBe("tile-quota-stampede");
+      expect(["tile-quota-stampede", "last-units"]).toContain(name);
       expect(story.missing(careful).join()).toMatch(/quota_burn/);
       return;
     }
