@@ -119,6 +119,20 @@ const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
   return doubts;
 };
 
+/**
+ * Why the whole machine, the deployment on it as well, may have stood still for longer than a dependency is given (`budgetMs`):
+ * what was refused then was refused rightly, whatever it looks like from outside. Half of the budget in the generator's own
+ * calls, or time stolen from it, shows that it did.
+ */
+export const standstillDoubts = (stage: StageHost, budgetMs: number): string[] => {
+  const lag = lagAt(stage, 0.99);
+  const steal = stage.host?.steal_share ?? 0;
+  return [
+    ...(steal > STEAL ? [`the hypervisor took ${percent(steal)} of the CPU`] : []),
+    ...(lag > budgetMs / 2 ? [`one call in a hundred left ${ms(lag)} late or later`] : []),
+  ];
+};
+
 /** Why a claim about time in this stage may not have a verdict. */
 export const timeDoubts = (stage: StageHost, about: AboutTime): TimeDoubts => {
   const { host, cores, other_cores: others, calls } = stage;

@@ -4,11 +4,13 @@
  * heal on. A stray refusal on a busy machine is no outage: the dependency may really have been slow then. Somebody else's
  * healthy service may have a few per cent of its own, all day: there an outage is what is certainly (the interval of the
  * share) more than that and more than before the first fault. Look-ups are counted by the key service over all callers, so
- * only where nobody else calls can there be too many of ours.
+ * only where nobody else calls can there be too many of ours. And on a machine that stands still a limiter that is well
+ * answers too late: refusals that ended by themselves prove nothing there.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { wilsonInterval } from "../history/statistics.ts";
+import { standstillDoubts } from "../history/time-doubts.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
 import { isReference } from "./is-reference.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./moments.ts";
@@ -21,6 +23,9 @@ const STRAYS = 3;
 /** Own refusals of this kind are taken for a healthy service's, where nothing was seen of it before the fault. */
 const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
+/** So many calls in a row that get through after the last refusal: it ended. */
+const ENOUGH_AFTER = 10;
+const DEFAULT_BUDGET_MS = 250;
 /** What only a platform says whose limiter and key service both answer. */
 const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
@@ -52,6 +57,7 @@ export const recovers: Invariant = {
     const failing = (facts.key_lookups ?? []).map(() => 0);
     let nameless = false;
     let through = 0;
+    let throughSince = 0;
     const hung = new Evidence();
     let edge = 0;
     /** Calls that were over before the first fault was asked for, and those of them that were refused like in one. */
@@ -68,8 +74,11 @@ export const recovers: Invariant = {
       if (!isWell(call)) return;
       if (isBroken(call)) {
         broken.breach(call.id, `${call.outcome} on ${call.route} after the recovery deadline`);
-      } else if (isAdmitted(call) || THROUGH.has(call.outcome)) through += 1;
-      else if (call.outcome.startsWith("edge ")) edge += 1;
+        throughSince = 0;
+      } else if (isAdmitted(call) || THROUGH.has(call.outcome)) {
+        through += 1;
+        throughSince += 1;
+      } else if (call.outcome.startsWith("edge ")) edge += 1;
       else if (!isDefinite(call) && call.aborted !== true) hung.breach(call.id, "no answer");
     });
     const seeKey = (call: CallLine): void => {
@@ -92,6 +101,11 @@ export const recovers: Invariant = {
       const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
       return least > Math.max(USUAL_SHARE, usual);
     };
+    /** Why the refusals may be the machine's; empty where they went on, or nothing was seen of that. */
+    const ofTheMachine = (): string =>
+      facts.host === undefined || throughSince < ENOUGH_AFTER
+        ? ""
+        : standstillDoubts(facts.host, facts.limits.limiter_budget_ms ?? DEFAULT_BUDGET_MS).join("; ");
     const stampede = (): Evidence | null => {
       if (!facts.exclusive) return null;
       const evidence = new Evidence();
@@ -122,7 +136,12 @@ export const recovers: Invariant = {
       end() {
         settling.finish();
         if (well.length === 0) return inconclusive("no fault was healed", EXPECTED);
-        if (isOutage()) return failed("the platform stayed broken after the heal", EXPECTED, broken);
+        if (isOutage()) {
+          const machine = ofTheMachine();
+          if (machine === "") return failed("the platform stayed broken after the heal", EXPECTED, broken);
+          const reason = `${machine}; ${broken.count} calls were refused after the recovery deadline, and the last ${throughSince} got through`;
+          return inconclusive(reason, EXPECTED, broken.first);
+        }
         if (through === 0 && hung.count >= ENOUGH_HANGING) {
           hung.first = `${hung.count} calls after the recovery deadline, and not one came through`;
           return failed("the platform stayed broken after the heal", EXPECTED, hung);

@@ -1,5 +1,6 @@
 /** Specimens of the judges of faults: failing closed, recovering, revocation. */
 import type { CallLine } from "../../history/line.ts";
+import type { StageHost } from "../../history/stage-host.ts";
 import {
   call,
   fault,
@@ -264,6 +265,31 @@ export const refusesInTime: Specimens = {
   ],
 };
 
+const machine = (stealShare: number): StageHost => ({
+  host: {
+    event_loop_lag_ms_p99: 1,
+    event_loop_lag_ms_max: 1,
+    cpu_share: 0.1,
+    cpu_share_max: 1,
+    steal_share: stealShare,
+    busy_share: 0.5,
+    throttled_share: null,
+    listen_overflows: 0,
+    listen_drops: 0,
+    syn_retransmits: 0,
+    ports_share: 0,
+    descriptors_share: 0,
+  },
+  cores: 2,
+  target_cores: 0.1,
+  other_cores: 0,
+  calls: 100,
+  lag_ms: [[0.99, 1]],
+  rate_error: 0,
+  generator: [],
+  calibration: [],
+});
+
 export const recovers: Specimens = {
   good: [
     {
@@ -323,6 +349,18 @@ export const recovers: Specimens = {
       says: /limiter_unavailable on design\.styles after/,
     },
     {
+      name: "broken for a while on a calm machine",
+      facts: { ...FAULTS, host: machine(0.01) },
+      lines: inOrder(...healed, ...after(10, "503"), ...after(20, "200", 9_000)),
+      says: /503/,
+    },
+    {
+      name: "broken to the end, on a machine that stands still as well",
+      facts: { ...FAULTS, host: machine(0.4) },
+      lines: inOrder(...healed, ...after(20, "200"), ...after(10, "503", 9_000)),
+      says: /503/,
+    },
+    {
       name: "half broken",
       facts: FAULTS,
       lines: inOrder(...healed, ...after(20, "200"), ...after(10, "503")),
@@ -342,6 +380,13 @@ export const recovers: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "broken for a while on a machine that stands still",
+      facts: { ...FAULTS, host: machine(0.4) },
+      lines: inOrder(...healed, ...after(10, "503"), ...after(20, "200", 9_000)),
+      verdict: "inconclusive",
+      says: /took 40 % of the CPU; 10 calls were refused .* the last 20 got through/,
+    },
     {
       name: "a gateway in its place",
       facts: sharedStage(FAULTS),
