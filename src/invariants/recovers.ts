@@ -5,7 +5,7 @@
  * healthy service may have a few per cent of its own, all day: there an outage is what is certainly (the interval of the
  * share) more than that and more than before the first fault. Look-ups are counted by the key service over all callers, so
  * only where nobody else calls can there be too many of ours. And on a machine that stands still a limiter that is well
- * answers too late: refusals that ended by themselves prove nothing there.
+ * answers too late: refusals beside calls that get through in a row prove nothing there.
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -23,8 +23,8 @@ const STRAYS = 3;
 /** Own refusals of this kind are taken for a healthy service's, where nothing was seen of it before the fault. */
 const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
-/** So many calls in a row that get through after the last refusal: it ended. */
-const ENOUGH_AFTER = 10;
+/** So many calls in a row that get through after the heal: it had recovered. */
+const ENOUGH_IN_A_ROW = 10;
 const DEFAULT_BUDGET_MS = 250;
 /** What only a platform says whose limiter and key service both answer. */
 const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
@@ -58,27 +58,32 @@ export const recovers: Invariant = {
     let nameless = false;
     let through = 0;
     let throughSince = 0;
+    let inARow = 0;
     const hung = new Evidence();
     let edge = 0;
     /** Calls that were over before the first fault was asked for, and those of them that were refused like in one. */
     const before = { calls: 0, broken: 0 };
     let firstFaultUs = Number.POSITIVE_INFINITY;
 
-    const isWell = (call: CallLine): boolean =>
-      well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs && latestUs(call) < toUs);
+    /** `aheadUs`: also that long before the deadline; all of it is from the heal on. */
+    const isWell = (call: CallLine, aheadUs = 0): boolean =>
+      well.some(({ fromUs, toUs }) => earliestUs(call) >= fromUs - aheadUs && latestUs(call) < toUs);
+    const isThrough = (call: CallLine): boolean => isAdmitted(call) || THROUGH.has(call.outcome);
     const settling = new Settling((call) => {
-      if (latestUs(call) < firstFaultUs && (isBroken(call) || isAdmitted(call) || THROUGH.has(call.outcome))) {
+      if (latestUs(call) < firstFaultUs && (isBroken(call) || isThrough(call))) {
         before.calls += 1;
         if (isBroken(call)) before.broken += 1;
+      }
+      if (isWell(call, deadlineUs)) {
+        if (isBroken(call)) throughSince = 0;
+        else if (isThrough(call)) throughSince += 1;
+        inARow = Math.max(inARow, throughSince);
       }
       if (!isWell(call)) return;
       if (isBroken(call)) {
         broken.breach(call.id, `${call.outcome} on ${call.route} after the recovery deadline`);
-        throughSince = 0;
-      } else if (isAdmitted(call) || THROUGH.has(call.outcome)) {
-        through += 1;
-        throughSince += 1;
-      } else if (call.outcome.startsWith("edge ")) edge += 1;
+      } else if (isThrough(call)) through += 1;
+      else if (call.outcome.startsWith("edge ")) edge += 1;
       else if (!isDefinite(call) && call.aborted !== true) hung.breach(call.id, "no answer");
     });
     const seeKey = (call: CallLine): void => {
@@ -101,9 +106,9 @@ export const recovers: Invariant = {
       const least = wilsonInterval(broken.count, through + broken.count)?.low ?? 0;
       return least > Math.max(USUAL_SHARE, usual);
     };
-    /** Why the refusals may be the machine's; empty where they went on, or nothing was seen of that. */
+    /** Why the refusals may be the machine's; empty where it never recovered, or nothing was seen of that. */
     const ofTheMachine = (): string =>
-      facts.host === undefined || throughSince < ENOUGH_AFTER
+      facts.host === undefined || inARow < ENOUGH_IN_A_ROW
         ? ""
         : standstillDoubts(facts.host, facts.limits.limiter_budget_ms ?? DEFAULT_BUDGET_MS).join("; ");
     const stampede = (): Evidence | null => {
@@ -139,7 +144,7 @@ export const recovers: Invariant = {
         if (isOutage()) {
           const machine = ofTheMachine();
           if (machine === "") return failed("the platform stayed broken after the heal", EXPECTED, broken);
-          const reason = `${machine}; ${broken.count} calls were refused after the recovery deadline, and the last ${throughSince} got through`;
+          const reason = `${machine}; ${broken.count} calls were refused after the recovery deadline, and ${inARow} in a row got through`;
           return inconclusive(reason, EXPECTED, broken.first);
         }
         if (through === 0 && hung.count >= ENOUGH_HANGING) {
