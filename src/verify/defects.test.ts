@@ -158,8 +158,12 @@ describe.concurrent("a deployment whose caps are below its allowances", () => {
     ["pass", [], [...CAPPED, "states-no-numbers"]],
   ] as const)("%ss where mints meet at the last unit: %s, %s", async (verdict, defect, variants) => {
     for (const rule of ["allowance-is-exact", "soft-band-and-hard-stop"]) {
-      const said = await verdictOf(defect, rule, variants);
-      expect(said.replace(/ .*/, "")).toBe(verdict);
+      let said = await verdictOf(defect, rule, variants);
+      // Two mints meet by chance, and on a busy machine not every time.
+      for (let again = 0; again < 3 && verdict === "fail" && !said.startsWith("fail"); again += 1) {
+        said = await verdictOf(defect, rule, variants);
+      }
+      expect(said.replace(/ .*/, ""), said).toBe(verdict);
       // Where no cap is stated, it may be found only by mints that are shed at the edge.
       if (!variants.some((name) => name === "states-no-numbers")) expect(said).not.toMatch(/one mint at a time/);
     }
