@@ -57,8 +57,11 @@ export type ToProcess =
 export type Problem = {
   verdict: "fail" | "inconclusive";
   reason: string;
-  /** It puts in doubt what is about time, and nothing else: every call was sent. */
-  about?: "time";
+  /**
+   * `time`: it puts in doubt what is about time, and nothing else: every call was sent. `recovery`: it is about a deadline that
+   * a machine which stands still misses as well.
+   */
+  about?: "time" | "recovery";
 };
 
 export type OpenLoopEnd = {

@@ -95,7 +95,9 @@ const problemsOf = (outcome: Outcome, breaker: Breaker, wasStopped: boolean): Pr
   else if (!outcome.steady) doubt("no steady state before the fault");
   else if (!outcome.tookEffect) doubt(breaker.showsAtPart === null ? NO_EFFECT.callers : NO_EFFECT.link);
   if (!outcome.healed) doubt("the fault could not be healed");
-  if (outcome.recovered === false) problems.push({ verdict: "fail", reason: "no recovery by the deadline" });
+  if (outcome.recovered === false) {
+    problems.push({ verdict: "fail", reason: "no recovery by the deadline", about: "recovery" });
+  }
   return problems;
 };
 

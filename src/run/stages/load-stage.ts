@@ -40,7 +40,7 @@ import { watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
 import { observe, observedStage } from "./observers.ts";
 import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
-import { reachedClaims, skippedStage } from "./reached-claim.ts";
+import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
@@ -304,9 +304,9 @@ export const playLoadStage = async (
           others,
         })),
   ];
-  const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)].filter(
-    ({ about }) => about !== "time",
-  );
+  const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)]
+    .filter(({ about }) => about !== "time")
+    .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
   const states = new FaultStates(facts);
   const judgements = await judged(plan, facts, await recording.lines(), replay, states);
   const met = plan.meets === undefined ? {} : { states: statesReached(states.times(facts), plan.meets) };

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { StageSummary } from "../../history/run-document.ts";
+import type { StageHost } from "../../history/stage-host.ts";
 import { chatPastCapacity } from "../suites/parts.ts";
-import { reachedClaims } from "./reached-claim.ts";
+import { onThisMachine, reachedClaims } from "./reached-claim.ts";
 
 const idsAfter = (by_outcome: Record<string, number>): string[] => {
   const summary: StageSummary = {
@@ -44,4 +45,26 @@ test("a fault that never met what it has to meet proves nothing; what nobody sho
     verdict: "inconclusive",
     reason: "never met by the fault: last unit of an allowance taken",
   });
+});
+
+test("a recovery that came too late is no failure where the machine stood still for half of the budget", () => {
+  const host = (lagMs: number): StageHost => ({
+    host: null,
+    cores: 2,
+    target_cores: null,
+    other_cores: null,
+    calls: 100,
+    lag_ms: [[0.99, lagMs]],
+    rate_error: null,
+    generator: [],
+    calibration: [],
+  });
+  const late = { verdict: "fail", reason: "no recovery by the deadline", about: "recovery" } as const;
+  expect(onThisMachine(late, host(100))).toEqual(late);
+  expect(onThisMachine(late, host(200))).toMatchObject({
+    verdict: "inconclusive",
+    reason: expect.stringContaining("200 ms late"),
+  });
+  const other = { verdict: "fail", reason: "the fault could not be healed" } as const;
+  expect(onThisMachine(other, host(200))).toEqual(other);
 });

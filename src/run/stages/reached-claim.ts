@@ -2,12 +2,17 @@
 
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
+import type { StageHost } from "../../history/stage-host.ts";
 import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
+import { standstillDoubts } from "../../history/time-doubts.ts";
 import type { Reach } from "../../workload/story.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
+
+/** What a limiter is given where the target file does not state it. */
+const DEFAULT_BUDGET_MS = 250;
 
 const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reason" | "expected" | "got"> => ({
   id: `reached/${plan.name}`,
@@ -32,6 +37,14 @@ const neverReached = (summary: StageSummary, { all, oneOf }: Reach): string[] =>
 
 const neverMet = ({ states = [] }: StageSummary): string[] =>
   states.filter(({ must, times }) => must && times === 0).map(({ state }) => FAULT_STATE_WORDS[state]);
+
+/** A deadline of recovery that was missed on a machine that stood still decides nothing; that calls stay broken, `recovers` says. */
+export const onThisMachine = (problem: Problem, host: StageHost, budgetMs = DEFAULT_BUDGET_MS): Problem => {
+  const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
+  return doubts.length === 0
+    ? problem
+    : { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
+};
 
 /** That the stage reached what it is about, and by name what cannot be reached on this target. */
 export const reachedClaims = (
