@@ -51,8 +51,8 @@ const afterCalls = async (calls: number, options: SecondApiOptions, patienceMs =
 const claimOf = ({ claims }: RunDocument, rule: string): Claim | undefined =>
   claims.find(({ id }) => id === `${rule}/after-load`);
 
-// Most of it is waiting: each has a deployment and a run of its own.
-describe.concurrent("rules after load", () => {
+// One after the other: a wave that fills one deployment is late while another is filled on the same cores.
+describe("rules after load", () => {
   // The second API has 40 slots.
   test.each([
     ["some", 34, "overload-keeps-the-caps", 60_000],
