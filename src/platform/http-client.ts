@@ -23,6 +23,9 @@ export class ServiceRefusal extends Error {
   }
 }
 
+/** What idles for so long is closed, whatever the server offers: after an outage a pool is soon as small as before. */
+const IDLE_MS = 4_000;
+
 /** The most that is read of one answer: a broken peer must not fill the memory. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
@@ -48,6 +51,8 @@ export const createJsonClient = (
     headersTimeout: 30_000,
     bodyTimeout: 30_000,
     maxResponseSize: -1,
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: IDLE_MS,
     // Our own connector, because undici counts connect time in steps of half a second.
     connect: (_options, callback) => {
       const { network = TCP } = options;

@@ -489,6 +489,8 @@ export const revokedStaysOut: Specimens = {
 
 const held = (link_sockets: number, timers = 5) => ({ in_flight: 0, in_flight_by_org: {}, link_sockets, timers });
 
+const CAPPED = { ...FAULTS, limits: { global_in_flight: 32 } };
+
 export const nothingIsLeftOpen: Specimens = {
   good: [
     {
@@ -499,6 +501,11 @@ export const nothingIsLeftOpen: Specimens = {
     {
       name: "a replica that was started anew holds less",
       facts: { ...FAULTS, gauges_before: [held(40)], gauges: [held(0)] },
+      lines: limiterDown,
+    },
+    {
+      name: "a deployment that is not ours, with one in its pool for each call that may be in flight",
+      facts: foreignStage({ ...CAPPED, gauges_before: [held(2)], gauges: [held(34)] }),
       lines: limiterDown,
     },
   ],
@@ -515,6 +522,12 @@ export const nothingIsLeftOpen: Specimens = {
       lines: limiterDown,
       says: /90 timers, and 5 before/,
     },
+    {
+      name: "a deployment that is not ours, with more than a pool can need",
+      facts: foreignStage({ ...CAPPED, gauges_before: [held(2)], gauges: [held(60)] }),
+      lines: limiterDown,
+      says: /60 connections to its dependencies, and 2 before/,
+    },
   ],
   thin: [
     { name: "no fault", lines: [], verdict: "skipped", says: /a fault/ },
@@ -529,6 +542,18 @@ export const nothingIsLeftOpen: Specimens = {
       lines: limiterDown,
       verdict: "skipped",
       says: /sockets/,
+    },
+    {
+      name: "connections of a pool of which nobody knows how large it may be",
+      facts: foreignStage({
+        ...FAULTS,
+        limits: {},
+        gauges_before: [{ in_flight: 0, in_flight_by_org: {}, link_sockets: 2 }],
+        gauges: [{ in_flight: 0, in_flight_by_org: {}, link_sockets: 60 }],
+      }),
+      lines: limiterDown,
+      verdict: "skipped",
+      says: /global_in_flight/,
     },
     {
       name: "others call as well",
