@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { HISTOGRAM_RELATIVE_ERROR, Histogram } from "../src/history/histogram.ts";
+import { HISTOGRAM_RELATIVE_ERROR, Histogram } from "../src/history/statistics/histogram.ts";
 import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };

@@ -8,7 +8,7 @@ import type { CallFacts } from "../src/contract/call-facts.ts";
 import { type AnyRefusalName, outcomeOf } from "../src/contract/refusals.ts";
 import { EXCHANGE_ORDER, HEALTHY_ORDERS, type Orders, RUNTIME_ORDER } from "../src/core/order.ts";
 import type { CallLine } from "../src/history/line.ts";
-import { legalAnswers } from "../src/invariants/legal-answers.ts";
+import { legalAnswers } from "../src/invariants/evidence/legal-answers.ts";
 import { call } from "../src/invariants/specimens/specimen.fixture.ts";
 import { BUDGET, law } from "./laws/law.ts";
 import { decide, type Facts, factsArb } from "./model/facts.ts";

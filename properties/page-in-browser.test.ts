@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { htmlReport } from "../src/report/html.ts";
 import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
+import { htmlReport } from "../src/report/page/html.ts";
 import { Chromium, findChromium } from "./rigs/chromium.ts";
 
 const path = findChromium();

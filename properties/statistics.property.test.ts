@@ -8,7 +8,7 @@ import {
   quantileInterval,
   quantileRanks,
   wilsonInterval,
-} from "../src/history/statistics.ts";
+} from "../src/history/statistics/statistics.ts";
 import { law } from "./laws/law.ts";
 
 const RUNS = { quick: 500, nightly: 50_000 };

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { createStreamReader } from "../../src/client/stream-reader.ts";
 import type { Stream } from "../../src/contract/routes.ts";
-import type { StreamVoice } from "../../src/platform/api/stream-script.ts";
+import type { StreamVoice } from "../../src/platform/api/routes/stream-script.ts";
 
 /** Section 6 a second time. */
 const WORDS: Readonly<Record<Stream, { content: string[]; end: string }>> = {

@@ -1,9 +1,9 @@
 /** A route of the platform against a bare Fastify route, under the same closed loop. */
 import type { BenchRoom, Settings } from "./bench.ts";
-import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, CLIENT_SATURATED, inTurn, type Pair } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
-import type { Load, LoadResult } from "./load-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import type { Load, LoadResult } from "./processes/load-process.ts";
 
 export type LoadSide = {
   server: BenchChild;

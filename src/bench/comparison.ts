@@ -4,7 +4,7 @@
  */
 import { orderOf, SIDES, type Side } from "../gate/block-plan.ts";
 import { typicalDifference } from "../gate/signed-rank.ts";
-import { median } from "../history/statistics.ts";
+import { median } from "../history/statistics/statistics.ts";
 
 /** One block. Higher is better, unless the row says otherwise. */
 export type Block = {

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import { controlSend } from "../target/control-planes.ts";
-import { type BenchChild, startBenchChild } from "./child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 
 export const ORIGIN = "https://app.example";
 

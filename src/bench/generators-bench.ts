@@ -8,11 +8,11 @@ import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/catalog-reads.ts";
 import type { Bench, BenchRoom } from "./bench.ts";
-import { startBenchChild } from "./child-process.ts";
 import { type Block, compare, type Pair, type Row } from "./comparison.ts";
 import { highestHeld } from "./highest-held.ts";
 import { watchHost } from "./host-watch.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
+import { startBenchChild } from "./processes/child-process.ts";
 
 const SECONDS = 4;
 const MISSING = 0.001;

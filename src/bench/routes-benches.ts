@@ -4,12 +4,12 @@ import { request } from "undici";
 import { startRedisPart } from "../run/deployments/redis-part.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { ToolError } from "../tools/tool-recipe.ts";
-import type { BareOptions } from "./bare-process.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { compareLoads, type LoadSide } from "./closed-loop.ts";
 import { compare, perCpuSecond, type Row, type Target } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
+import type { BareOptions } from "./processes/bare-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 
 type RouteCall = { method: "GET" | "POST"; path: string; headers: Record<string, string>; body?: string };
 

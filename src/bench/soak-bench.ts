@@ -3,12 +3,12 @@
  * ledger keeps by design (this month and the last) lies on disk and not in the limiter's memory.
  */
 import { join } from "node:path";
-import { median } from "../history/statistics.ts";
+import { median } from "../history/statistics/statistics.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, compare, type Row } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
-import type { Load, LoadResult } from "./load-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import type { Load, LoadResult } from "./processes/load-process.ts";
 
 const MIB = 1024 * 1024;
 /** The first share of the calls warms up: compilers, caches with a bound, the heap's own size. */

@@ -2,12 +2,13 @@
  * Events from many streams through `load chat-past-capacity`, history included, from a bare server that writes each event
  * when it is due: how many arrive, and by how much the slowest hundredth of the gaps between two is off.
  */
-import type { BareOptions } from "./bare-process.ts";
+
 import type { Bench } from "./bench.ts";
-import { startBenchChild } from "./child-process.ts";
 import { type Block, compare, type Row } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
+import type { BareOptions } from "./processes/bare-process.ts";
+import { startBenchChild } from "./processes/child-process.ts";
 
 const STREAMS = 1_500;
 const STREAM_S = 2;

@@ -1,10 +1,10 @@
 /** What runs without a network: ledger appends, and the decisions of the core alone. */
 import type { Bench } from "./bench.ts";
-import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, compare, inTurn, type Row } from "./comparison.ts";
-import type { DecisionQuestion } from "./decisions-process.ts";
 import { watchHost } from "./host-watch.ts";
-import type { LedgerQuestion } from "./ledger-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import type { DecisionQuestion } from "./processes/decisions-process.ts";
+import type { LedgerQuestion } from "./processes/ledger-process.ts";
 
 /** Charges of one transaction: about what a busy link brings in one batch. */
 const BATCH = 64;

@@ -2,13 +2,13 @@
 import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
 import type { RoleOptions } from "../platform/start-role.ts";
-import type { BareOptions } from "./bare-process.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type BenchChild, startBenchChild } from "./child-process.ts";
 import { type Block, CLIENT_SATURATED, compare, inTurn, perCpuSecond, type Row } from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
 import { watchHost } from "./host-watch.ts";
-import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
+import type { BareOptions } from "./processes/bare-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
+import type { StreamCount, StreamQuestion, StreamsOpened } from "./processes/stream-client-process.ts";
 
 const STREAMS = 1_000;
 const PATH = routeOf("chat.control").path;

@@ -6,7 +6,7 @@
  * Proof for the Queuing Formula L = λW", Operations Research 9, 1961), which holds for streams that last longer than a step.
  */
 import { type CallLine, classOf } from "../history/line.ts";
-import { mean } from "../history/statistics.ts";
+import { mean } from "../history/statistics/statistics.ts";
 
 export const LATENCY = "latency";
 /** Fewer calls say nothing. */

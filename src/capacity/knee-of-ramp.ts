@@ -5,7 +5,7 @@
  * result says so.
  */
 import type { CallLine } from "../history/line.ts";
-import { quantile } from "../history/statistics.ts";
+import { quantile } from "../history/statistics/statistics.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { Profile } from "../workload/load-profiles.ts";
 import { admittedRate, CALLS_MIN, isAdmitted, LATENCY } from "./admitted-rate.ts";

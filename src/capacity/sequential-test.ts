@@ -3,7 +3,7 @@
  * not allow: Wald's sequential probability ratio test (Wald, "Sequential Tests of Statistical Hypotheses", 1945) between
  * odds that are `ODDS_RATIO` times smaller and larger than those of the limit.
  */
-import { sequentialLines } from "../history/sequential-test.ts";
+import { sequentialLines } from "../history/statistics/sequential-test.ts";
 import type { ObjectiveTally, ProbeVerdict, Tally } from "./probe.ts";
 
 /** Where refusals grow as the seventh power of the rate, as with 16 slots, 1.5 is a rate 6 % away. */

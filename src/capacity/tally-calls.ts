@@ -1,6 +1,6 @@
 /** The calls of a probe as tallies. What is counted goes by the moment a call should have left, so late calls count as well. */
 import type { CallLine } from "../history/line.ts";
-import { quantile } from "../history/statistics.ts";
+import { quantile } from "../history/statistics/statistics.ts";
 import type { ObjectiveTally, Tally } from "./probe.ts";
 import type { ShareObjective } from "./share-objective.ts";
 

@@ -8,10 +8,10 @@ import type { PlayedProbe } from "../run/capacity/capacity-probe.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import { CommandError } from "./command-error.ts";
-import { narrator } from "./narrator.ts";
-import { showRun } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
-import { wrapped } from "./wrapped.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { narrator } from "./printing/narrator.ts";
+import { showRun } from "./printing/show-run.ts";
+import { wrapped } from "./printing/wrapped.ts";
 
 type CapacityCommandOptions = TargetOptions & {
   scenario: string;

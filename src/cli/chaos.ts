@@ -3,16 +3,16 @@ import { Command } from "commander";
 import { EXIT } from "../run/exit-codes.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
 import { CommandError } from "./command-error.ts";
-import { seconds } from "./durations.ts";
 import { EXPLORE_MS, explore, requireReal } from "./explore.ts";
-import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
-import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
-import { listExperiments } from "./show-experiments.ts";
-import { showHealed } from "./show-healed.ts";
-import { showPlan } from "./show-plan.ts";
-import { showRun, stopWithLauncher } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { seconds } from "./options/durations.ts";
+import { limiterOf, limiterOption, limiterWords } from "./options/limiter-option.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { narrator } from "./printing/narrator.ts";
+import { listExperiments } from "./printing/show-experiments.ts";
+import { showHealed } from "./printing/show-healed.ts";
+import { showPlan } from "./printing/show-plan.ts";
+import { showRun, stopWithLauncher } from "./printing/show-run.ts";
 import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
 
 type ChaosOptions = TargetOptions & {

@@ -10,7 +10,7 @@ import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
-import { findingsText, wrapped } from "./findings-text.ts";
+import { findingsText, wrapped } from "./printing/findings-text.ts";
 
 type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean };
 

@@ -4,13 +4,13 @@ import { MUTANTS } from "../mutants/catalogue.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
 import { CommandError } from "./command-error.ts";
-import { seconds } from "./durations.ts";
-import { limiterOption, limiterWords } from "./limiter-option.ts";
-import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
-import { whole } from "./numbers.ts";
-import { showRun, stopWithLauncher } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions } from "./target-options.ts";
+import { seconds } from "./options/durations.ts";
+import { limiterOption, limiterWords } from "./options/limiter-option.ts";
+import { whole } from "./options/numbers.ts";
+import { commandLine, runOptions, type TargetOptions } from "./options/target-options.ts";
+import { narrator } from "./printing/narrator.ts";
+import { showRun, stopWithLauncher } from "./printing/show-run.ts";
 
 export const EXPLORE_MS = 600_000;
 

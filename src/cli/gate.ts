@@ -6,10 +6,10 @@ import { GATE_SCENARIO } from "../run/gate/base-capacity.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
 import { CommandError } from "./command-error.ts";
 import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
-import { narrator } from "./narrator.ts";
-import { positive, whole } from "./numbers.ts";
-import { showRun } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { positive, whole } from "./options/numbers.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { narrator } from "./printing/narrator.ts";
+import { showRun } from "./printing/show-run.ts";
 
 type GateOptions = TargetOptions &
   RecordedOptions & {

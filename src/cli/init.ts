@@ -9,7 +9,7 @@ import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/ta
 import { EXIT } from "../run/exit-codes.ts";
 import { redact } from "../supervision/redaction.ts";
 import { CommandError } from "./command-error.ts";
-import { findingsText, wrapped } from "./findings-text.ts";
+import { findingsText, wrapped } from "./printing/findings-text.ts";
 
 type InitOptions = { target: string; out: string; iOwn?: string[]; origin?: string; ca?: string };
 

@@ -11,15 +11,15 @@ import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
 import type { Target } from "../target/target.ts";
 import { CommandError } from "./command-error.ts";
-import { seconds } from "./durations.ts";
-import { wrapped } from "./findings-text.ts";
-import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
-import { positive, whole } from "./numbers.ts";
-import { PROFILE_NAMES, profileOf } from "./profile-option.ts";
-import { showPlan } from "./show-plan.ts";
-import { showRun, stopWithLauncher } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { seconds } from "./options/durations.ts";
+import { positive, whole } from "./options/numbers.ts";
+import { PROFILE_NAMES, profileOf } from "./options/profile-option.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { wrapped } from "./printing/findings-text.ts";
+import { narrator } from "./printing/narrator.ts";
+import { showPlan } from "./printing/show-plan.ts";
+import { showRun, stopWithLauncher } from "./printing/show-run.ts";
 
 type LoadOptions = TargetOptions & {
   driver?: "k6" | "open-loop" | "autocannon";

@@ -17,7 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   capacity: async () => (await import("./capacity.ts")).capacityCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
-  dev: async () => (await import("./dev.ts")).devCommand(),
+  dev: async () => (await import("./dev/dev.ts")).devCommand(),
 };
 
 const EXAMPLES = `

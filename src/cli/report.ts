@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
-import { htmlOverlay, type Recorded } from "../report/html-overlay.ts";
+import { htmlOverlay, type Recorded } from "../report/page/html-overlay.ts";
 import { terminalText } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { judgeAgain } from "../run/judge-again.ts";

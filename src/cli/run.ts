@@ -4,13 +4,13 @@ import { EXIT } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { CommandError } from "./command-error.ts";
-import { wrapped } from "./findings-text.ts";
-import { limiterOf, limiterOption, limiterWords } from "./limiter-option.ts";
-import { narrator } from "./narrator.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
-import { showPlan } from "./show-plan.ts";
-import { showRun, stopWithLauncher } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
+import { limiterOf, limiterOption, limiterWords } from "./options/limiter-option.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { wrapped } from "./printing/findings-text.ts";
+import { narrator } from "./printing/narrator.ts";
+import { showPlan } from "./printing/show-plan.ts";
+import { showRun, stopWithLauncher } from "./printing/show-run.ts";
 
 type RunCommandOptions = TargetOptions & { limiter: "sqlite" | "redis"; short?: boolean };
 

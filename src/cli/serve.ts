@@ -5,7 +5,7 @@ import type { Parts } from "../platform/parts.ts";
 import { startRole } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { CommandError } from "./command-error.ts";
-import { addServeOptions, roleOptionsOf, type ServeOptions } from "./serve-options.ts";
+import { addServeOptions, roleOptionsOf, type ServeOptions } from "./options/serve-options.ts";
 import { seedAndWriteTarget } from "./write-target.ts";
 
 const DEFAULT_TENANTS = 12;

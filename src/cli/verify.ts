@@ -7,11 +7,11 @@ import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { CommandError } from "./command-error.ts";
-import { narrator } from "./narrator.ts";
-import { positive } from "./numbers.ts";
-import { showRun } from "./show-run.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./target-options.ts";
-import { wrapped } from "./wrapped.ts";
+import { positive } from "./options/numbers.ts";
+import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { narrator } from "./printing/narrator.ts";
+import { showRun } from "./printing/show-run.ts";
+import { wrapped } from "./printing/wrapped.ts";
 
 type VerifyCommandOptions = TargetOptions & {
   only?: string[];

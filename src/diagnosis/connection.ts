@@ -1,5 +1,5 @@
 /** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
-import { median } from "../history/statistics.ts";
+import { median } from "../history/statistics/statistics.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { stepOf } from "../workload/step.ts";

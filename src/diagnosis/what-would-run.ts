@@ -3,8 +3,8 @@
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import { RULES } from "../verify/catalogue.ts";
-import type { Asked } from "../verify/lacks.ts";
-import { planVerify, type VerifyPlan } from "../verify/plan.ts";
+import type { Asked } from "../verify/planning/lacks.ts";
+import { planVerify, type VerifyPlan } from "../verify/planning/plan.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { type Finding, finding } from "./finding.ts";
 

@@ -1,7 +1,7 @@
 /** Listeners and connections in this process alone; some of them through links that can be broken. */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import type { Network } from "../platform/network.ts";
+import type { Network } from "../platform/links/network.ts";
 import { createVirtualLink, HOP_MS, type VirtualLink } from "./virtual-link.ts";
 import { socketError, VirtualSocket } from "./virtual-socket.ts";
 import type { VirtualTime } from "./virtual-time.ts";

@@ -8,7 +8,7 @@ import type { FaultLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
-import type { Network } from "../platform/network.ts";
+import type { Network } from "../platform/links/network.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";

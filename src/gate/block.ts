@@ -3,7 +3,7 @@
  * meanwhile befalls both; a number of one block means little, the ratio within a pair a lot.
  */
 import { type CallLine, classOf } from "../history/line.ts";
-import { quantile } from "../history/statistics.ts";
+import { quantile } from "../history/statistics/statistics.ts";
 import type { GateMeasurement } from "./measurements.ts";
 
 /** `null` where the block has nothing to measure it by. Milliseconds, calls a second, shares from 0 to 1. */

@@ -9,7 +9,7 @@
  *   inconclusive    neither
  *   not measured    no pair has it (a story without streams has no gaps between events)
  */
-import { median } from "../history/statistics.ts";
+import { median } from "../history/statistics/statistics.ts";
 import type { BlockValues } from "./block.ts";
 import { holm } from "./holm.ts";
 import { GATE_MEASUREMENTS, type GateMeasurement, logWorse, MEASUREMENT_FACTS } from "./measurements.ts";

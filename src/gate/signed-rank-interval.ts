@@ -3,7 +3,7 @@
  *
  * Source: Hollander, Wolfe & Chicken, "Nonparametric Statistical Methods", 3rd ed. (2014), section 3.3.
  */
-import type { Interval } from "../history/statistics.ts";
+import type { Interval } from "../history/statistics/statistics.ts";
 import { pairMeans } from "./signed-rank.ts";
 
 /** The largest sum of ranks that is at most as likely as `tail`, of `n` untied differences; -1 when there is none. */

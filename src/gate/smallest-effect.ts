@@ -5,7 +5,7 @@
  * have been called a regression. That shift is exact, because the signed-rank test is turned round by the ordered means of its
  * differences. Source: Efron & Tibshirani, "An Introduction to the Bootstrap" (1993), section 25.5.
  */
-import { quantile } from "../history/statistics.ts";
+import { quantile } from "../history/statistics/statistics.ts";
 import { saltOf, whole } from "../workload/random.ts";
 import { pairMeans, typicalDifference } from "./signed-rank.ts";
 import { lowestSums } from "./signed-rank-interval.ts";

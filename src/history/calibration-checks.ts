@@ -4,9 +4,9 @@
  * their verdict, and no others.
  */
 import { type CalibrationPlay, type Witnessed, type WitnessedPlay, witnessed } from "./calibration-play.ts";
-import { kolmogorovDistance, kolmogorovLimit } from "./kolmogorov.ts";
 import type { Calibration } from "./run-document.ts";
-import { quantile } from "./statistics.ts";
+import { kolmogorovDistance, kolmogorovLimit } from "./statistics/kolmogorov.ts";
+import { quantile } from "./statistics/statistics.ts";
 
 /** Known delay: field-notes/measured.md 6a has every good tool within 0.7 ms at the median, 2.8 ms at p99. */
 const DELAY_MS = { p50: 0.8, p99: 3 } as const;

@@ -4,7 +4,6 @@
  */
 import { CallKinds, type KnownKind } from "./call-kinds.ts";
 import { FOLD_SPAN_US } from "./fold-line.ts";
-import { Histogram } from "./histogram.ts";
 import {
   type CallKind,
   type CallLine,
@@ -13,6 +12,7 @@ import {
   type FoldedMoments,
   type FoldLine,
 } from "./line.ts";
+import { Histogram } from "./statistics/histogram.ts";
 
 /** So many calls on either side of one that looks wrong stay whole. */
 export const NEIGHBOURS = 100;

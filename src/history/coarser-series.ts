@@ -1,6 +1,7 @@
 /** The series of a stage with fewer, longer bins, or a part of it: nothing is lost but when exactly. */
-import { mergeSparse, type SparseBuckets } from "./log-buckets.ts";
+
 import type { StageSeries } from "./series.ts";
+import { mergeSparse, type SparseBuckets } from "./statistics/log-buckets.ts";
 
 type Gauge = number | null;
 

@@ -2,8 +2,9 @@
  * Reads a fold of the history (`FoldLine`): as calls that stand for many, and its histograms. Two folds of the same second add
  * up to both.
  */
-import { Histogram } from "./histogram.ts";
+
 import type { CallLine, FoldedDuration, FoldLine } from "./line.ts";
+import { Histogram } from "./statistics/histogram.ts";
 
 export const FOLD_SPAN_US = 1_000_000;
 

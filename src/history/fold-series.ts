@@ -5,13 +5,13 @@
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { durationOf } from "./fold-line.ts";
-import type { Histogram } from "./histogram.ts";
 import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
-import { LogBuckets } from "./log-buckets.ts";
 import type { Sample, SampleName } from "./sample.ts";
 import type { OrganizationSeries, Series, SeriesEvent, StageSeries } from "./series.ts";
 import { type DurationName, SeriesBin } from "./series-bin.ts";
 import type { Limits } from "./stage-facts.ts";
+import type { Histogram } from "./statistics/histogram.ts";
+import { LogBuckets } from "./statistics/log-buckets.ts";
 
 const FINEST_US = 125_000;
 /** Bins of a stage while they are shorter than a second, and from then on. */

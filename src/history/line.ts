@@ -7,7 +7,7 @@ import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
 import type { RouteName } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
-import type { HistogramJson } from "./histogram.ts";
+import type { HistogramJson } from "./statistics/histogram.ts";
 
 export type CallLine = {
   type: "call";

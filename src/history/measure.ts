@@ -3,12 +3,12 @@
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
 import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
-import { BatchedHistogram } from "./batched-histogram.ts";
 import { durationOf, FOLD_SPAN_US } from "./fold-line.ts";
-import type { Histogram } from "./histogram.ts";
 import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
-import { jainIndex } from "./statistics.ts";
+import { BatchedHistogram } from "./statistics/batched-histogram.ts";
+import type { Histogram } from "./statistics/histogram.ts";
+import { jainIndex } from "./statistics/statistics.ts";
 
 type StageMeasureOptions = {
   /** Calls per second that the schedule offered, on average; without it there is no `rate_error`. */

@@ -8,11 +8,11 @@ import { durationOf } from "./fold-line.ts";
 import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Claim } from "./run-document.ts";
-import { callsToShow } from "./sequential-test.ts";
 import type { StageHost } from "./stage-host.ts";
-import { type Interval, quantileRanks, wilsonInterval } from "./statistics.ts";
+import { callsToShow } from "./statistics/sequential-test.ts";
+import { type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
+import { WaitedTimes } from "./statistics/waited-times.ts";
 import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
-import { WaitedTimes } from "./waited-times.ts";
 
 /** Of the two sides of a 95 % interval. */
 const ONE_SIDE = 0.025;

@@ -1,6 +1,7 @@
 /** What is counted of one bin of time of one stage. Two bins merge into the one that had seen both. */
-import { LogBuckets } from "./log-buckets.ts";
+
 import type { SampleName } from "./sample.ts";
+import { LogBuckets } from "./statistics/log-buckets.ts";
 
 const DURATIONS = ["latency", "refusals", "first_event", "gaps", "lag"] as const;
 export type DurationName = (typeof DURATIONS)[number];

@@ -3,8 +3,9 @@
  * each bin of time. Calls stand where they were *intended*, so that a stall shows as the calls it hit. Adding up a stage's
  * bins gives its `by_outcome` exactly.
  */
-import type { SparseBuckets } from "./log-buckets.ts";
+
 import type { SampleName } from "./sample.ts";
+import type { SparseBuckets } from "./statistics/log-buckets.ts";
 
 /** A fault or a named moment, on the run's clock. */
 export type SeriesEvent = {

@@ -8,13 +8,13 @@
 import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
-import { lacksOf } from "./admitted-by.ts";
+import { lacksOf } from "./evidence/admitted-by.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
+import { isAdmitted, Settling } from "./evidence/moments.ts";
+import { RecordChanges } from "./evidence/record-changes.ts";
+import { either } from "./evidence/walk.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { mayBeRefusalUnder200 } from "./legal-answers.ts";
-import { isAdmitted, Settling } from "./moments.ts";
-import { RecordChanges } from "./record-changes.ts";
-import { either } from "./walk.ts";
 
 const EXPECTED =
   "a call is admitted if and only if its capability is stored in the key and admitted by the current tier";

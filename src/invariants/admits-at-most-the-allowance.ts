@@ -8,11 +8,11 @@
  * used is never assumed to be zero; where it is not known, or others may have changed it, the whole allowance is the bound.
  */
 import type { CallLine, LedgerLine } from "../history/line.ts";
-import { Allowances, capsOf, type Use } from "./allowance.ts";
-import { Charges } from "./charges.ts";
+import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
+import { Charges } from "./evidence/charges.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, type Finding, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "in a month an organization gets at most its allowance of map loads, a paid one five times it";
 

@@ -7,10 +7,10 @@
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { Allowances, capsOf, type Use } from "./allowance.ts";
+import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "a map load is refused for the allowance only when the month's cap can have been reached";
 

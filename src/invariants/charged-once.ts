@@ -5,9 +5,9 @@
  * others call as well, only entries under the ids of our own calls are looked at.
  */
 import type { LedgerLine } from "../history/line.ts";
-import { Charges, unsettled } from "./charges.ts";
+import { Charges, unsettled } from "./evidence/charges.ts";
+import { isReference } from "./evidence/is-reference.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
 
 const EXPECTED = "each charge is made once and refunded at most once, and each call is charged at most once";
 

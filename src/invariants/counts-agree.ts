@@ -10,13 +10,13 @@
  * answers from a cache, makes it as well.
  */
 import type { Counts } from "../history/stage-facts.ts";
-import { changesReplicas } from "./capacity-changes.ts";
-import { Charges } from "./charges.ts";
+import { changesReplicas } from "./evidence/capacity-changes.ts";
+import { Charges } from "./evidence/charges.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isDefinite } from "./evidence/moments.ts";
+import { isUnnamed } from "./evidence/shared-deployment.ts";
+import { Sums } from "./evidence/sums.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isDefinite } from "./moments.ts";
-import { isUnnamed } from "./shared-deployment.ts";
-import { Sums } from "./sums.ts";
 
 const EXPECTED = "callers, the platform's own counts and the ledger agree on the sums";
 

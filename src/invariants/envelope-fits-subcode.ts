@@ -5,10 +5,10 @@
  */
 import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isOthersRefusal } from "./evidence/legal-answers.ts";
+import { isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isOthersRefusal } from "./legal-answers.ts";
-import { isDefinite } from "./moments.ts";
 
 const EXPECTED = "every refusal is one of the specification's, in the envelope that its subcode has";
 

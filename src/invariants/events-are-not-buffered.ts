@@ -4,10 +4,10 @@
  * specification promises a stream, not a pace.
  */
 import { routeOf } from "../contract/routes.ts";
-import { Distribution } from "./distribution.ts";
+import { Distribution } from "./evidence/distribution.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isAdmitted } from "./moments.ts";
 
 const EXPECTED = "the events of a stream come one after another, not all at its end";
 

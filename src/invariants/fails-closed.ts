@@ -10,11 +10,11 @@
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
-import { FaultWindows, letsNothingThrough } from "./fault-windows.ts";
+import { FaultWindows, letsNothingThrough } from "./evidence/fault-windows.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { meterOf } from "./evidence/metered.ts";
+import { earliestUs, isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { meterOf } from "./metered.ts";
-import { earliestUs, isAdmitted, isDefinite, Settling } from "./moments.ts";
 
 const EXPECTED = "without its limiter the platform answers limiter_unavailable, without its key service 503";
 

@@ -5,11 +5,11 @@
  * and judged elsewhere.
  */
 import type { CallLine } from "../history/line.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isOthersRefusal, legalAnswers } from "./evidence/legal-answers.ts";
+import { isDefinite, Settling } from "./evidence/moments.ts";
+import { RecordChanges } from "./evidence/record-changes.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isOthersRefusal, legalAnswers } from "./legal-answers.ts";
-import { isDefinite, Settling } from "./moments.ts";
-import { RecordChanges } from "./record-changes.ts";
 
 const EXPECTED = "every call is answered by the first check that it fails, and admitted only when it fails none";
 

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { CallFold } from "../history/call-fold.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { INVARIANTS } from "./catalogue.ts";
+import { looksWrong } from "./evidence/looks-wrong.ts";
 import { inOrder } from "./judge-stage.ts";
 import { judgeWith } from "./judge-with.fixture.ts";
-import { looksWrong } from "./looks-wrong.ts";
 import { SPECIMENS } from "./specimens/catalogue.fixture.ts";
 import { charge, load, many, SERVER, stageOf } from "./specimens/specimen.fixture.ts";
 

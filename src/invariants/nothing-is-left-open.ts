@@ -6,9 +6,9 @@
  * most one for each call that may be in flight.
  */
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "after a fault and the drain a replica holds as many connections, files and timers as before";
 

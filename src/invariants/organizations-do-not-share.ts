@@ -4,7 +4,11 @@
  * its cap can only be said where nobody else calls in its name; who paid for one of our calls, anywhere.
  */
 import { lineTimeUs } from "../history/line.ts";
-import { changesCaps } from "./capacity-changes.ts";
+import { changesCaps } from "./evidence/capacity-changes.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { MostInFlight } from "./evidence/most-in-flight.ts";
+import { isUnnamed, skippedWhenShared } from "./evidence/shared-deployment.ts";
 import {
   Evidence,
   failed,
@@ -15,10 +19,6 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { latestUs, MARK_MARGIN_US } from "./moments.ts";
-import { MostInFlight } from "./most-in-flight.ts";
-import { isUnnamed, skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "no organization is shed below its own cap, and each is charged for its own calls alone";
 

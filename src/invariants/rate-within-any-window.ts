@@ -6,11 +6,11 @@
  */
 import { outcomeOf } from "../contract/refusals.ts";
 import { type CallLine, lineTimeUs } from "../history/line.ts";
-import { changesReplicas } from "./capacity-changes.ts";
+import { changesReplicas } from "./evidence/capacity-changes.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { decidedByUs, earliestUs, isAdmitted } from "./evidence/moments.ts";
+import { RateBound } from "./evidence/rate-bound.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { decidedByUs, earliestUs, isAdmitted } from "./moments.ts";
-import { RateBound } from "./rate-bound.ts";
 
 const EXPECTED = "in any window of w seconds a key gets at most burst + rate x w calls admitted";
 

@@ -9,11 +9,11 @@
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { wilsonInterval } from "../history/statistics.ts";
+import { wilsonInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./moments.ts";
 
 const EXPECTED = "from the recovery deadline after a heal on, calls get through the limiter and the key service again";
 

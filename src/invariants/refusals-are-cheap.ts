@@ -5,9 +5,9 @@
  * quicker quarter of sheds must be slow too, and the rest not much slower. A should: it is a matter of time on a shared machine.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
-import { Distribution } from "./distribution.ts";
+import { Distribution } from "./evidence/distribution.ts";
+import { isAdmitted, isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
-import { isAdmitted, isDefinite } from "./moments.ts";
 
 const EXPECTED = "a shed call is answered within a quarter of what serving a call takes";
 

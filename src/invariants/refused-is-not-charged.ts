@@ -3,9 +3,9 @@
  * once, or the books are wrong in the other direction. Joins each call with the store's ledger by its id, so another caller's
  * charges are in nobody's way; a store that keeps ids of its own cannot be joined at all.
  */
-import { Charges, unsettled } from "./charges.ts";
+import { Charges, unsettled } from "./evidence/charges.ts";
+import { isReference } from "./evidence/is-reference.ts";
 import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
 
 const EXPECTED =
   "charges less refunds are nothing for a refused call, exactly one for a metered call that was admitted";

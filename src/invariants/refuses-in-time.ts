@@ -6,8 +6,9 @@
  */
 import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { FaultWindows } from "./fault-windows.ts";
-import { GeneratorStalls } from "./generator-stalls.ts";
+import { FaultWindows } from "./evidence/fault-windows.ts";
+import { GeneratorStalls } from "./evidence/generator-stalls.ts";
+import { decidedByUs, earliestUs, Settling } from "./evidence/moments.ts";
 import {
   Evidence,
   failed,
@@ -18,7 +19,6 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
-import { decidedByUs, earliestUs, Settling } from "./moments.ts";
 
 const EXPECTED = "while a dependency is broken, every call is decided within the time that the dependency is given";
 

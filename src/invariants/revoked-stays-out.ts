@@ -3,11 +3,12 @@
  * records may be as old as the revocation budget, no older, whether or not the key service can be reached. Streams that
  * were open before run on.
  */
+
+import { isReference } from "./evidence/is-reference.ts";
+import { mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
+import { isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
+import { RecordChanges } from "./evidence/record-changes.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { mayBeRefusalUnder200 } from "./legal-answers.ts";
-import { isAdmitted, isDefinite, Settling } from "./moments.ts";
-import { RecordChanges } from "./record-changes.ts";
 
 const EXPECTED = "a revoked or expired credential is admitted at most for the revocation budget, and never again";
 

@@ -2,8 +2,9 @@
  * A session token cannot be taken back before it expires, so its lifetime bounds the harm of a stolen one: never more than
  * 30 minutes (specification 2.1, 8; items 24, 32, 33, 224).
  */
+
+import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isAdmitted } from "./moments.ts";
 
 const EXPECTED = "every minted session has 0 < expires_in <= 1800 and the product that was asked for";
 const MAX_S = 1800;

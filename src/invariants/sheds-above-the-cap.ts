@@ -11,9 +11,12 @@
  * others load as well, so it is judged only where nobody else calls.
  */
 import type { CallLine } from "../history/line.ts";
-import { AdmittedAbove } from "./admitted-above.ts";
-import { changesCaps, changesReplicas } from "./capacity-changes.ts";
-import { HeldStreams, isStream } from "./held-streams.ts";
+import { AdmittedAbove } from "./evidence/admitted-above.ts";
+import { changesCaps, changesReplicas } from "./evidence/capacity-changes.ts";
+import { HeldStreams, isStream } from "./evidence/held-streams.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isAdmitted } from "./evidence/moments.ts";
+import { OverloadProgress } from "./evidence/overload-progress.ts";
 import {
   Evidence,
   failed,
@@ -24,9 +27,6 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isAdmitted } from "./moments.ts";
-import { OverloadProgress } from "./overload-progress.ts";
 
 const EXPECTED = "once the caps of all replicas are reached, calls are shed and those admitted are served";
 

@@ -5,7 +5,11 @@
  * are such a bound only where nobody else calls: others' calls fill the caps unseen.
  */
 import { type CallLine, lineTimeUs } from "../history/line.ts";
-import { changesCaps } from "./capacity-changes.ts";
+import { changesCaps } from "./evidence/capacity-changes.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isDefinite, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
+import { MostInFlight } from "./evidence/most-in-flight.ts";
+import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import {
   Evidence,
   failed,
@@ -16,10 +20,6 @@ import {
   skipped,
   unseen,
 } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isDefinite, latestUs, MARK_MARGIN_US } from "./moments.ts";
-import { MostInFlight } from "./most-in-flight.ts";
-import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "a call is shed only when the cap that its subcode names can have been reached";
 

@@ -3,9 +3,10 @@
  * everybody while it does nothing (item 180). Read from the replicas' own gauges, once nobody is calling any more:
  * where others may still be calling, a slot that is held is no lost one.
  */
+
+import { isAdmitted } from "./evidence/moments.ts";
+import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isAdmitted } from "./moments.ts";
-import { skippedWhenShared } from "./shared-deployment.ts";
 
 const EXPECTED = "after the drain no replica holds a slot, in all or for any organization";
 

@@ -5,9 +5,9 @@
  */
 import { routeOf, type Stream } from "../contract/routes.ts";
 import { VOCABULARIES } from "../contract/streams.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isAdmitted } from "./moments.ts";
 
 const EXPECTED = "no chat stream uses an event that belongs to another one's vocabulary";
 

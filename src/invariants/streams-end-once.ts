@@ -7,9 +7,9 @@
  */
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { isAdmitted } from "./moments.ts";
 
 const EXPECTED = "each admitted stream ends once, with its terminal event or because the client left";
 

@@ -7,9 +7,9 @@
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
+import { isReference } from "./evidence/is-reference.ts";
+import { earliestUs, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
-import { isReference } from "./is-reference.ts";
-import { earliestUs, isDefinite, latestUs, Settling } from "./moments.ts";
 
 const EXPECTED = "rate_limited and tile_access_restricted say when to retry, and a client that obeys is admitted";
 

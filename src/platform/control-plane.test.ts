@@ -1,7 +1,7 @@
 /** `PATCH /deployment` changes every part of a process or none, and says which. */
 import { afterEach, expect, test } from "vitest";
 import { type ControlPart, type DeploymentChange, readClockOffset, startControlPlane } from "./control-plane.ts";
-import { type HttpService, RequestError } from "./http-service.ts";
+import { type HttpService, RequestError } from "./links/http-service.ts";
 
 let service: HttpService | undefined;
 afterEach(async () => {

@@ -3,7 +3,7 @@
  * which goes to each of the parts or to none.
  */
 import { bearerCheck } from "./control-token.ts";
-import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./http-service.ts";
+import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./links/http-service.ts";
 import { reasonOf } from "./reason-of.ts";
 
 /**

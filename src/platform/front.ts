@@ -8,7 +8,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { ControlPart } from "./control-plane.ts";
-import { RequestError } from "./http-service.ts";
+import { RequestError } from "./links/http-service.ts";
 
 export type Front = {
   url: string;

@@ -1,6 +1,6 @@
 /** How numbers are written for people, the same in every report: grouped counts, few digits, the unit always said. */
 import type { Measurement } from "../history/run-document.ts";
-import { callsForInterval } from "../history/statistics.ts";
+import { callsForInterval } from "../history/statistics/statistics.ts";
 
 const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, ",");
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { StageSummary } from "../history/run-document.ts";
-import { faultsSection } from "./html-stages.ts";
 import { madeRun } from "./made-run.fixture.ts";
+import { faultsSection } from "./page/html-stages.ts";
 import { statesMet } from "./states-met.ts";
 import { summaryMarkdown } from "./summary-markdown.ts";
 

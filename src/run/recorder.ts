@@ -10,7 +10,7 @@ import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
-import { looksWrong } from "../invariants/looks-wrong.ts";
+import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";

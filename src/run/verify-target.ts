@@ -1,6 +1,6 @@
 /** The body of `verify`: the rules alone, on the deployment of a target file. */
 import { chosenRules } from "../verify/catalogue.ts";
-import { planVerify, type VerifyPlan } from "../verify/plan.ts";
+import { planVerify, type VerifyPlan } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
 import { prepareTarget, readTarget } from "./prepare-target.ts";

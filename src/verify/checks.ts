@@ -4,10 +4,10 @@
  */
 import { maskSecrets } from "../contract/credentials.ts";
 import { outcomeOf } from "../contract/refusals.ts";
+import type { Shortage } from "./planning/shortage.ts";
 import type { Failure, RuleResult } from "./rule-result.ts";
 import { type Answer, inWords } from "./sending/answer.ts";
 import { describe } from "./sending/test-call.ts";
-import type { Shortage } from "./shortage.ts";
 
 /** In a list of accepted outcomes: any 2xx without an `error` key. */
 export const ANY_SUCCESS = "2xx";

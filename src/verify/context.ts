@@ -12,12 +12,12 @@ import type { TargetView } from "../workload/callers/target-view.ts";
 import { nobodysCredential } from "../workload/request.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { Effects } from "./effects.ts";
-import type { Permission, Role } from "./needs.ts";
+import type { Permission, Role } from "./planning/needs.ts";
+import { type Shortage, shortageOf } from "./planning/shortage.ts";
 import type { Answer } from "./sending/answer.ts";
 import type { Sender } from "./sending/sender.ts";
 import { exchangeCall, FORMS, type Form, role, stepOfTestCall, type TestCall } from "./sending/test-call.ts";
 import { createSessions } from "./sessions.ts";
-import { type Shortage, shortageOf } from "./shortage.ts";
 
 /** Few enough that no deployment calls it load. */
 export const AT_A_TIME = 4;

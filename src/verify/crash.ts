@@ -3,7 +3,7 @@
  * Secrets are variables; a curl line for each call lets a person try without us.
  */
 import { maskSecrets } from "../contract/credentials.ts";
-import type { Permission } from "./needs.ts";
+import type { Permission } from "./planning/needs.ts";
 import type { Rule } from "./rule.ts";
 import type { Failure } from "./rule-result.ts";
 import type { Answer } from "./sending/answer.ts";

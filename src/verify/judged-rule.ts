@@ -8,10 +8,10 @@ import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";
 import { CannotJudge } from "./cannot-judge.ts";
 import type { Context } from "./context.ts";
-import { lackOf, OPTION_OF, type Permits } from "./lacks.ts";
+import { lackOf, OPTION_OF, type Permits } from "./planning/lacks.ts";
+import { OutOfBudget, type Shortage, shortageOf } from "./planning/shortage.ts";
 import type { Rule } from "./rule.ts";
 import type { Failure, RuleResult } from "./rule-result.ts";
-import { OutOfBudget, type Shortage, shortageOf } from "./shortage.ts";
 
 const SPENDINGS = ["requests", "map_loads", "analyses"] as const;
 

@@ -6,7 +6,7 @@
 import type { Level } from "../history/run-document.ts";
 import type { Target } from "../target/target.ts";
 import type { Context } from "./context.ts";
-import type { Needs } from "./needs.ts";
+import type { Needs } from "./planning/needs.ts";
 import type { RuleResult } from "./rule-result.ts";
 
 /** The order in which rules are tried: what changes nothing first, what burns and loads last. */

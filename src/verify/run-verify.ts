@@ -16,7 +16,7 @@ import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
 import { isStopped, type Judged, judgedRule } from "./judged-rule.ts";
-import { type Asked, lackOf, type Permits, permitsOf } from "./lacks.ts";
+import { type Asked, lackOf, type Permits, permitsOf } from "./planning/lacks.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { leftOpen } from "./second-look.ts";

@@ -7,9 +7,9 @@ import type { KeyRole } from "../target/target.ts";
 import { renewAtMs } from "../workload/session-renewal.ts";
 import { CannotJudge } from "./cannot-judge.ts";
 import { callInWords, isSessionsOff } from "./checks.ts";
+import { OutOfBudget, type Shortage } from "./planning/shortage.ts";
 import { type Answer, isAdmitted } from "./sending/answer.ts";
 import { exchangeCall, type TestCall } from "./sending/test-call.ts";
-import { OutOfBudget, type Shortage } from "./shortage.ts";
 
 const LIFE_UNSTATED_MS = 900_000;
 

@@ -8,7 +8,7 @@ import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { readAnswer } from "../../contract/envelopes.ts";
-import { Histogram } from "../../history/histogram.ts";
+import { Histogram } from "../../history/statistics/histogram.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";

@@ -8,7 +8,7 @@ import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { CallFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
-import { looksWrong } from "../../invariants/looks-wrong.ts";
+import { looksWrong } from "../../invariants/evidence/looks-wrong.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";

@@ -4,7 +4,7 @@
  * exact on any machine comes first: a claim that must hold, held before and fails now, is a regression of one run.
  */
 import type { Claim, RunDocument } from "../../history/run-document.ts";
-import { median } from "../../history/statistics.ts";
+import { median } from "../../history/statistics/statistics.ts";
 import { holm } from "../holm.ts";
 import { rankSumP, smallestRankSumP } from "./rank-sum.ts";
 

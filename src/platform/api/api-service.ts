@@ -11,22 +11,22 @@ import { DEFAULT_INFERENCE, Inference, type InferenceOptions } from "../inferenc
 import { adminTokenVerifier } from "../keys/admin-tokens.ts";
 import type { Keys } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
-import type { Network } from "../network.ts";
+import type { Network } from "../links/network.ts";
 import type { Parts } from "../parts.ts";
 import type { ApiContext } from "./context.ts";
-import { apiControl } from "./control.ts";
-import { OutcomeCounts } from "./counts.ts";
-import { DeploymentState } from "./deployment.ts";
+import { apiControl } from "./control/control.ts";
+import { OutcomeCounts } from "./control/counts.ts";
+import { DeploymentState } from "./control/deployment.ts";
+import { type Gauges, readGauges, watchLag } from "./control/gauges.ts";
 import { freshIds } from "./fresh-id.ts";
-import { type Gauges, readGauges, watchLag } from "./gauges.ts";
 import { createKeyCache } from "./key-cache.ts";
 import { LISTENER_LIMITS, type ListenerLimits, type TlsOptions } from "./listener.ts";
 import { createLog, type LogLevel } from "./request-log.ts";
+import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./routes/stream-run.ts";
 import { createServer } from "./server.ts";
 import { createSessions, SESSION_LIFETIME_S } from "./sessions.ts";
 import { createSettlement } from "./settlement.ts";
 import { stopApi } from "./stopping.ts";
-import { STREAM_LIMITS, type StreamLimits, type StreamRun } from "./stream-run.ts";
 
 export type ApiOptions = {
   host?: string;

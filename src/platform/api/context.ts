@@ -7,12 +7,12 @@ import type { AdminClaims } from "../keys/admin-tokens.ts";
 import type { KeyManagement } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
 import type { Parts } from "../parts.ts";
-import type { OutcomeCounts } from "./counts.ts";
-import type { DeploymentState } from "./deployment.ts";
+import type { OutcomeCounts } from "./control/counts.ts";
+import type { DeploymentState } from "./control/deployment.ts";
 import type { KeyCache } from "./key-cache.ts";
+import type { StreamLimits, StreamRun } from "./routes/stream-run.ts";
 import type { Sessions } from "./sessions.ts";
 import type { Settlement } from "./settlement.ts";
-import type { StreamLimits, StreamRun } from "./stream-run.ts";
 
 export type ApiContext = {
   readonly parts: Parts;

@@ -14,8 +14,8 @@ import { readCaller, requestIdOf } from "./caller.ts";
 import { cutConnection, unwatchConnection, watchConnection } from "./connection-watch.ts";
 import type { ApiContext } from "./context.ts";
 import { EXPOSED } from "./cors.ts";
-import type { StreamRun } from "./stream-run.ts";
-import type { TimedJob } from "./timed-job.ts";
+import type { StreamRun } from "./routes/stream-run.ts";
+import type { TimedJob } from "./routes/timed-job.ts";
 
 /** Refused before anybody was authenticated: counted for no organization. */
 const BEFORE_AUTHENTICATION = new Set<string>(["b2b_overloaded", "unauthenticated", "key_service_unavailable"]);

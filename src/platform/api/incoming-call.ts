@@ -7,9 +7,9 @@ import { advance } from "../../core/order.ts";
 import type { Inference } from "../inference.ts";
 import { answerAtOnce, answerLater } from "./asks.ts";
 import { EndingCall } from "./ending-call.ts";
-import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./stream-run.ts";
-import type { StreamVoice } from "./stream-script.ts";
-import { TimedJob } from "./timed-job.ts";
+import type { StreamLimits, StreamOutcome, StreamOwner, StreamRun } from "./routes/stream-run.ts";
+import type { StreamVoice } from "./routes/stream-script.ts";
+import { TimedJob } from "./routes/timed-job.ts";
 
 /** What is left to do for an admitted call. */
 export type Work = (call: IncomingCall) => void;

@@ -9,12 +9,12 @@ import { reasonOf } from "../reason-of.ts";
 import type { ApiContext } from "./context.ts";
 import { type Begin, putDoorBefore } from "./front-door.ts";
 import { IncomingCall } from "./incoming-call.ts";
-import { manageKeys } from "./key-management.ts";
 import { answerBroken, type ListenerLimits, limitHttp2Requests, listenerOptions, type TlsOptions } from "./listener.ts";
-import { openApiDocument } from "./openapi.ts";
+import { openApiDocument } from "./openapi/openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
+import { manageKeys } from "./routes/key-management.ts";
+import { isManagement, WORK } from "./routes/work.ts";
 import { answerUnrouted, BASE_PATH, methodsOf, refuseUnrouted } from "./unrouted.ts";
-import { isManagement, WORK } from "./work.ts";
 
 const NO_FIELDS = Object.freeze({});
 

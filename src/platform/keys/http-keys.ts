@@ -3,11 +3,11 @@
  * in time is `KeyServiceUnavailable`, and nothing is sent twice.
  */
 import type { KeySnapshot } from "../../core/records.ts";
-import { createBatcher } from "../batch.ts";
-import { startDeadline } from "../deadline.ts";
-import { createJsonClient, ServiceRefusal } from "../http-client.ts";
 import { KeyInputError, KeyServiceUnavailable, type Keys } from "../keys.ts";
-import type { Network } from "../network.ts";
+import { createBatcher } from "../links/batch.ts";
+import { startDeadline } from "../links/deadline.ts";
+import { createJsonClient, ServiceRefusal } from "../links/http-client.ts";
+import type { Network } from "../links/network.ts";
 import { type Lookup, readKey, readLookupAnswer, readManagementRefusal, readOrganization } from "./wire.ts";
 
 const MAX_ITEMS = 256;

@@ -5,9 +5,9 @@
 import type { KeyRecord, Organization } from "../../core/records.ts";
 import type { Clock } from "../clock.ts";
 import { type ControlPart, readClockOffset } from "../control-plane.ts";
-import { RequestError, type ServiceReply } from "../http-service.ts";
 import { type KeyInput, KeyInputError, type OrganizationInput } from "../keys.ts";
 import type { Limiter } from "../limiter.ts";
+import { RequestError, type ServiceReply } from "../links/http-service.ts";
 import { mintAdminToken } from "./admin-tokens.ts";
 import type { KeyStore } from "./store.ts";
 import { adminTokenBody, keyBody, keyPatchBody, organizationBody } from "./wire.ts";

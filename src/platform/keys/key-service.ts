@@ -2,9 +2,9 @@
 import type { KeyCreation, KeyUpdate } from "../../core/management.ts";
 import { type Clock, shiftableClock } from "../clock.ts";
 import { type ControlPart, startControlPlane } from "../control-plane.ts";
-import { RequestError, type ServiceRoute, startHttpService } from "../http-service.ts";
 import type { Limiter } from "../limiter.ts";
-import type { Network } from "../network.ts";
+import { RequestError, type ServiceRoute, startHttpService } from "../links/http-service.ts";
+import type { Network } from "../links/network.ts";
 import { keyControl } from "./key-control.ts";
 import type { KeyStore } from "./store.ts";
 import { creationBody, lookupsBody, nameOfLookup, revocationBody, updateBody } from "./wire.ts";

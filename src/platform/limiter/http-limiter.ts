@@ -3,10 +3,10 @@
  * answer in time is `LimiterUnavailable`, and nothing is sent twice.
  */
 import type { LedgerLine } from "../../core/ledger.ts";
-import { createBatcher } from "../batch.ts";
-import { createJsonClient } from "../http-client.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
-import type { Network } from "../network.ts";
+import { createBatcher } from "../links/batch.ts";
+import { createJsonClient } from "../links/http-client.ts";
+import type { Network } from "../links/network.ts";
 import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 
 const MAX_ITEMS = 256;

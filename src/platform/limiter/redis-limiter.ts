@@ -7,8 +7,8 @@
  */
 import { Redis } from "ioredis";
 import type { LedgerLine } from "../../core/ledger.ts";
-import { createBatcher } from "../batch.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { createBatcher } from "../links/batch.ts";
 import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
 import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 

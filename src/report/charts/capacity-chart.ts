@@ -1,8 +1,8 @@
 /** What a capacity search saw: the share of calls that broke the objective, by the rate at which they were offered. */
 import { scaleLinear } from "d3-scale";
-import { wilsonInterval } from "../../history/statistics.ts";
+import { wilsonInterval } from "../../history/statistics/statistics.ts";
 import { figure, share } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { perSecond } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 

@@ -1,5 +1,5 @@
 /**
- * The style of the charts. Colours, light and dark, are the page's (../html-style.ts); lines differ in dashes as well, layers
+ * The style of the charts. Colours, light and dark, are the page's (../page/html-style.ts); lines differ in dashes as well, layers
  * in patterns.
  */
 export const CHART_STYLE = `

@@ -1,7 +1,8 @@
 /** Which charts a stage has. */
-import { mergeSparse, quantileMs } from "../../history/log-buckets.ts";
+
 import type { Claim } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
+import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
 import { kindOf, type OutcomeKind } from "../outcome-kinds.ts";
 import type { Course, Detail } from "./course.ts";
 import type { Chart } from "./frame.ts";

@@ -3,7 +3,7 @@ import type { Comparison } from "../../gate/paired-comparison.ts";
 import type { Claim, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { counted } from "../figures.ts";
-import { html, type Markup } from "../markup.ts";
+import { html, type Markup } from "../page/markup.ts";
 import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import { chartsOfStage } from "./charts-of-stage.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Comparison } from "../../gate/paired-comparison.ts";
-import { htmlReport } from "../html.ts";
 import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
+import { htmlReport } from "../page/html.ts";
 import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
 import { gateChart } from "./gate-chart.ts";
 import { logTicks } from "./log-ticks.ts";

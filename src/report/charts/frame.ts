@@ -3,7 +3,7 @@
  * keys, and the same numbers as a table. What is drawn is stretched to any width (a nested svg); what is written is not.
  * Lines and texts carry their colours as attributes too, for pages whose style is not let through.
  */
-import { html, type Markup } from "../markup.ts";
+import { html, type Markup } from "../page/markup.ts";
 
 /** Units of the drawing across; it is stretched to the width there is. */
 export const WIDTH = 640;

@@ -1,7 +1,7 @@
 /** How many times worse the head is than the base, a row for each measurement: the interval, what is allowed, every pair. */
 import { scaleLog } from "d3-scale";
 import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 
 const ROW = 40;

@@ -1,9 +1,9 @@
 /** The strip beneath: how late the generator itself was, and what it and the host did meanwhile. */
 import { scaleLinear } from "d3-scale";
 import { largestOf, mergedOf } from "../../history/coarser-series.ts";
-import { mergeSparse, quantileMs } from "../../history/log-buckets.ts";
+import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";
 import { counted, figure } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import type { Chart } from "./frame.ts";

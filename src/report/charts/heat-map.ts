@@ -4,9 +4,15 @@
  */
 import { scaleLog } from "d3-scale";
 import { mergedOf } from "../../history/coarser-series.ts";
-import { bucketFromUs, countOf, mergeSparse, quantileMs, type SparseBuckets } from "../../history/log-buckets.ts";
+import {
+  bucketFromUs,
+  countOf,
+  mergeSparse,
+  quantileMs,
+  type SparseBuckets,
+} from "../../history/statistics/log-buckets.ts";
 import { count, counted } from "../figures.ts";
-import { html, type Markup } from "../markup.ts";
+import { html, type Markup } from "../page/markup.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import { type Chart, inFrame, type Key, WIDTH } from "./frame.ts";

@@ -3,7 +3,7 @@ import { scaleLinear } from "d3-scale";
 import { line } from "d3-shape";
 import { largestOf } from "../../history/coarser-series.ts";
 import { count } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import { type Chart, inFrame, WIDTH } from "./frame.ts";

@@ -4,7 +4,7 @@ import { area, curveStepAfter, stack } from "d3-shape";
 import { sumsOf } from "../../history/coarser-series.ts";
 import { sumOf } from "../../history/series.ts";
 import { count, counted, figure, share } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { perSecond, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import { courseOfFault } from "./fault-course.ts";

@@ -1,8 +1,8 @@
 /** What share of its own calls each organization got answered, with the interval that so few calls allow. */
 import { sumOf } from "../../history/series.ts";
-import { jainIndex, wilsonInterval } from "../../history/statistics.ts";
+import { jainIndex, wilsonInterval } from "../../history/statistics/statistics.ts";
 import { count, counted, figure, share } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import type { Course } from "./course.ts";
 import { type Chart, inFrame, percent, type Tick, WIDTH } from "./frame.ts";
 

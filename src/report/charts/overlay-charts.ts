@@ -1,9 +1,9 @@
 /** Two runs of one stage on the same axes: the earlier one dashed, the later one whole. */
 import { scaleLinear, scaleLog } from "d3-scale";
-import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/log-buckets.ts";
 import { sumOf } from "../../history/series.ts";
+import { mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 import { count, figure, share } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { milliseconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import type { Chart, Key } from "./frame.ts";

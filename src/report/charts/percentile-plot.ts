@@ -5,9 +5,9 @@
  */
 import { scaleLog } from "d3-scale";
 import { line } from "d3-shape";
-import { bucketMiddleUs, countOf, quantileMs, type SparseBuckets } from "../../history/log-buckets.ts";
+import { bucketMiddleUs, countOf, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 import { count, counted } from "../figures.ts";
-import { html } from "../markup.ts";
+import { html } from "../page/markup.ts";
 import { milliseconds } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logTicks } from "./log-ticks.ts";

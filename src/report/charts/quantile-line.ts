@@ -1,5 +1,5 @@
 /** A quantile over time, only where enough calls stand behind it: bins are joined until at least 5 lie above it. */
-import { countOf, mergeSparse, quantileMs, type SparseBuckets } from "../../history/log-buckets.ts";
+import { countOf, mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 
 /** Calls that have to lie above a quantile. */
 export const ABOVE_LEAST = 5;

@@ -1,7 +1,7 @@
 /** The horizontal axis of all charts over time, and the bands of faults through them. */
 import { scaleLinear } from "d3-scale";
 import { curveStepAfter, line } from "d3-shape";
-import { html, type Markup } from "../markup.ts";
+import { html, type Markup } from "../page/markup.ts";
 import type { Course } from "./course.ts";
 import { inFrame, percent, type Tick, WIDTH } from "./frame.ts";
 

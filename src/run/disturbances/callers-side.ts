@@ -2,7 +2,7 @@
  * How a deployment does, as its callers see it: steady, hit by a fault, back again. A deployment may have a few refusals of
  * its own all day, so each stage is compared with what it was itself before the fault, and never with perfection.
  */
-import { wilsonInterval } from "../../history/statistics.ts";
+import { wilsonInterval } from "../../history/statistics/statistics.ts";
 import type { CallsSeen } from "./recent-calls.ts";
 
 /** Below this share of calls that come through nothing can be seen of a fault. */

@@ -7,8 +7,8 @@ import { REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { Limits } from "../../history/stage-facts.ts";
-import { quantile, quantileInterval } from "../../history/statistics.ts";
-import { FaultWindows } from "../../invariants/fault-windows.ts";
+import { quantile, quantileInterval } from "../../history/statistics/statistics.ts";
+import { FaultWindows } from "../../invariants/evidence/fault-windows.ts";
 
 const LINKS = ["limiter", "keys"] as const;
 type Link = (typeof LINKS)[number];

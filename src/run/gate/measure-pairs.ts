@@ -15,7 +15,7 @@ import {
 } from "../../gate/paired-comparison.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
-import { quantile } from "../../history/statistics.ts";
+import { quantile } from "../../history/statistics/statistics.ts";
 
 export type Played = {
   lines: readonly CallLine[];

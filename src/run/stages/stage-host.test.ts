@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Driven } from "../../drivers/driver.ts";
-import { Histogram } from "../../history/histogram.ts";
+import { Histogram } from "../../history/statistics/histogram.ts";
 import { stageHost } from "./stage-host.ts";
 
 const driven = (problems: Driven["problems"]): Driven => ({ problems, notes: [], host: null, scheduledMs: 1_000 });

@@ -1,9 +1,9 @@
 /** Puts together what is known of generator and host in a stage, for those who judge times by it (history/time-doubts.ts). */
 import { cpus } from "node:os";
 import type { Driven } from "../../drivers/driver.ts";
-import type { Histogram } from "../../history/histogram.ts";
 import type { Calibration, Measurement } from "../../history/run-document.ts";
 import type { StageHost } from "../../history/stage-host.ts";
+import type { Histogram } from "../../history/statistics/histogram.ts";
 import type { MachineUse } from "./machine-use.ts";
 
 const SHARES = [0.5, 0.75, 0.9, 0.99, 0.999, 1] as const;

@@ -2,7 +2,7 @@
 import type { Target } from "../../target/target.ts";
 import type { Intent } from "../../target/target-guard.ts";
 import { chosenRules } from "../../verify/catalogue.ts";
-import { planVerify } from "../../verify/plan.ts";
+import { planVerify } from "../../verify/planning/plan.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../../workload/load-profiles.ts";

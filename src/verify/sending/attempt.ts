@@ -15,7 +15,7 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type LeaseKeeper, NOTHING_SPENT, type Taken } from "../../workload/lease.ts";
 import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge } from "../cannot-judge.ts";
-import { OutOfBudget } from "../shortage.ts";
+import { OutOfBudget } from "../planning/shortage.ts";
 import { type Answer, type Chunk, isAdmitted } from "./answer.ts";
 import { answerOfCall } from "./answer-of-call.ts";
 import { tapped } from "./chunk-tap.ts";

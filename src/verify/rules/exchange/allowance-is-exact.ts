@@ -2,12 +2,13 @@
  * The allowance of a Free organization, used up on purpose (items 10, 79, 87, 184, 204, 227, 234; A9): mints at the edge, at
  * once, because a gap between check and charge shows only then.
  */
-import { burn, EXCEEDED, PAST, UNKNOWN_MOST } from "../../allowance-burn.ts";
+
 import { Checks } from "../../checks.ts";
-import { inOneWindow } from "../../month-windows.ts";
+import { burn, EXCEEDED, PAST, UNKNOWN_MOST } from "../../limits/allowance-burn.ts";
+import { inOneWindow } from "../../limits/month-windows.ts";
+import { OutOfBudget } from "../../planning/shortage.ts";
 import type { Rule } from "../../rule.ts";
 import { exchangeCall } from "../../sending/test-call.ts";
-import { OutOfBudget } from "../../shortage.ts";
 import {
   figuresHold,
   isGivenAgain,

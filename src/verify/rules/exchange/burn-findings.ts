@@ -4,10 +4,10 @@
  * it shows, never assumed.
  */
 import type { KeyRole, Target } from "../../../target/target.ts";
-import { type Burn, EXCEEDED, HARD_STOP, isStop, loadUnder, UNKNOWN_MOST } from "../../allowance-burn.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { admittedByWindow } from "../../month-windows.ts";
+import { type Burn, EXCEEDED, HARD_STOP, isStop, loadUnder, UNKNOWN_MOST } from "../../limits/allowance-burn.ts";
+import { admittedByWindow } from "../../limits/month-windows.ts";
 import type { RuleResult } from "../../rule-result.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";

@@ -1,8 +1,8 @@
 /** The exchange mints what it is asked for (items 2, 9, 37, 64-65, 69, 80). */
 import type { Product } from "../../../contract/routes.ts";
-import { isSpent } from "../../allowance-burn.ts";
 import { ANY_SUCCESS, Checks, callInWords } from "../../checks.ts";
 import type { Context } from "../../context.ts";
+import { isSpent } from "../../limits/allowance-burn.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
 import { hintOf } from "../../target-hints.ts";

@@ -1,6 +1,7 @@
 /** Nothing but tile uses map loads up (items 80, 225). */
-import { isStop } from "../../allowance-burn.ts";
+
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
+import { isStop } from "../../limits/allowance-burn.ts";
 import type { Rule } from "../../rule.ts";
 import { isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";

@@ -4,7 +4,7 @@ import { CannotJudge } from "../../cannot-judge.ts";
 import { type Cell, tableRule } from "../../cells.ts";
 import { ANY_SUCCESS, Checks, callInWords, isSessionsOff } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { monthIsNew } from "../../month-windows.ts";
+import { monthIsNew } from "../../limits/month-windows.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall } from "../../sending/test-call.ts";

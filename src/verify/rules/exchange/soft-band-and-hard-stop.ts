@@ -1,5 +1,7 @@
 /** The soft band of a paid organization and its hard stop (items 205-207, 225, 234; A8, A8b). */
 import type { KeyRole } from "../../../target/target.ts";
+import { Checks } from "../../checks.ts";
+import type { Context } from "../../context.ts";
 import {
   type Burn,
   burn,
@@ -10,14 +12,12 @@ import {
   loadUnder,
   PAST,
   UNKNOWN_MOST,
-} from "../../allowance-burn.ts";
-import { Checks } from "../../checks.ts";
-import type { Context } from "../../context.ts";
-import { inOneWindow } from "../../month-windows.ts";
+} from "../../limits/allowance-burn.ts";
+import { inOneWindow } from "../../limits/month-windows.ts";
+import { OutOfBudget } from "../../planning/shortage.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
-import { OutOfBudget } from "../../shortage.ts";
 import {
   figuresHold,
   HARD_STOP_TIMES,

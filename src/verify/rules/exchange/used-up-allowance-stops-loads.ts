@@ -4,13 +4,13 @@
  * up, so a load that leaves `used` as it was is none here, and nothing is asked of it.
  */
 import type { KeyRole } from "../../../target/target.ts";
-import { burn, EXCEEDED, HARD_STOP, isStop, UNKNOWN_MOST } from "../../allowance-burn.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
+import { burn, EXCEEDED, HARD_STOP, isStop, UNKNOWN_MOST } from "../../limits/allowance-burn.ts";
+import { OutOfBudget } from "../../planning/shortage.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";
-import { OutOfBudget } from "../../shortage.ts";
 import { usedIn } from "./quota-and-hard-stop.ts";
 
 const FREE = "publishable_expendable";

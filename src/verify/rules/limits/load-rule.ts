@@ -2,7 +2,7 @@
 
 import type { Target } from "../../../target/target.ts";
 import type { Checks } from "../../checks.ts";
-import { DOWN, rateOf } from "../../load-burst.ts";
+import { DOWN, rateOf } from "../../limits/load-burst.ts";
 import type { Cost, Rule } from "../../rule.ts";
 import { type Answer, inWords } from "../../sending/answer.ts";
 

@@ -1,12 +1,12 @@
 /**
  * Calls put together by chance from every role, origin, route and header (items 68-81, 145-156): the tables of the other
  * rules cover what somebody thought of. What fits is worked out by the order of checks as the judges of a history know
- * it (invariants/legal-answers.ts), every reading allowed. The seed of the run decides, so a replay makes the same calls.
+ * it (invariants/evidence/legal-answers.ts), every reading allowed. The seed of the run decides, so a replay makes the same calls.
  */
 
 import { countedAs, outcomeOf } from "../../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../../contract/routes.ts";
-import { legalAnswers } from "../../../invariants/legal-answers.ts";
+import { legalAnswers } from "../../../invariants/evidence/legal-answers.ts";
 import type { KeyRole } from "../../../target/target.ts";
 import { pick, whole } from "../../../workload/random.ts";
 import type { CredentialRef, OriginRef } from "../../../workload/step.ts";

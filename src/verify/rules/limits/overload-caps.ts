@@ -5,7 +5,7 @@
 
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { type Caller, forWantOfConnections, overload, rateAllowed, SHED, wave } from "../../load-burst.ts";
+import { type Caller, forWantOfConnections, overload, rateAllowed, SHED, wave } from "../../limits/load-burst.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { role } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";

@@ -1,7 +1,7 @@
 /** Last of all bursts (items 180, 210, 220): whatever the ones before and the refusals have left behind shows now. */
 
 import { Checks } from "../../checks.ts";
-import { wave } from "../../load-burst.ts";
+import { wave } from "../../limits/load-burst.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";

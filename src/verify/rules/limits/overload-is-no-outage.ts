@@ -6,7 +6,7 @@
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { type Caller, crowd, forWantOfConnections, rateAllowed, wave } from "../../load-burst.ts";
+import { type Caller, crowd, forWantOfConnections, rateAllowed, wave } from "../../limits/load-burst.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";

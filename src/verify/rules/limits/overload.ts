@@ -4,7 +4,7 @@
  */
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { DOWN, forWantOfConnections, type Overload, overload, SHED, wave } from "../../load-burst.ts";
+import { DOWN, forWantOfConnections, type Overload, overload, SHED, wave } from "../../limits/load-burst.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { wait } from "../../sending/throttle.ts";
 import { CALM_MS, loadRule, needs, requireLimits, wavesCost } from "./load-rule.ts";

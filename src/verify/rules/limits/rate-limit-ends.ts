@@ -6,7 +6,7 @@
 
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { otherCaller, rateEdge } from "../../load-burst.ts";
+import { otherCaller, rateEdge } from "../../limits/load-burst.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";

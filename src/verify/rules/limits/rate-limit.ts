@@ -15,8 +15,8 @@ import {
   rateAllowed,
   rateEdge,
   saysAway,
-} from "../../load-burst.ts";
-import { comesAbove, dueRefusals, isWorthOf, madePerS } from "../../rate-excess.ts";
+} from "../../limits/load-burst.ts";
+import { comesAbove, dueRefusals, isWorthOf, madePerS } from "../../limits/rate-excess.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";

@@ -1,8 +1,8 @@
 /** Whether a call that is shed takes less time than one that is served (item 220). */
-import { median } from "../../../history/statistics.ts";
+import { median } from "../../../history/statistics/statistics.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { overload, SHED } from "../../load-burst.ts";
+import { overload, SHED } from "../../limits/load-burst.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import type { TestCall } from "../../sending/test-call.ts";
 import { loadRule, wavesCost } from "./load-rule.ts";

@@ -1,7 +1,7 @@
 /** Slots that clients left and refused calls gave back are there again (items 180, 210, 211, 220). */
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { overload, pressRate, rateAllowed, SHED, wave } from "../../load-burst.ts";
+import { overload, pressRate, rateAllowed, SHED, wave } from "../../limits/load-burst.ts";
 import { isAdmitted } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";

@@ -4,7 +4,7 @@ import { type ListMember, notRead, readsKind, readsMember } from "../../keys/key
 import { KEY_ORIGIN, type KeyBody } from "../../keys/key-calls.ts";
 import { tellsText } from "../../keys/made-record.ts";
 import { createKey } from "../../keys/managed-keys.ts";
-import type { Needs } from "../../needs.ts";
+import type { Needs } from "../../planning/needs.ts";
 import type { Rule } from "../../rule.ts";
 import { isAdmitted } from "../../sending/answer.ts";
 import { ANY_ADMIN, adminOf, type Doubt, LIMIT, refused } from "./refused-creations.ts";

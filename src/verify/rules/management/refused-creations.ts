@@ -10,7 +10,7 @@ import { misunderstood, readsOurBodies } from "../../keys/key-bodies.ts";
 import type { KeyBody } from "../../keys/key-calls.ts";
 import { noMoreKeys, notAsExpected } from "../../keys/key-making.ts";
 import { createKey } from "../../keys/managed-keys.ts";
-import type { Needs } from "../../needs.ts";
+import type { Needs } from "../../planning/needs.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 

@@ -6,9 +6,9 @@
 
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
+import { OutOfBudget } from "../../planning/shortage.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
-import { OutOfBudget } from "../../shortage.ts";
 import { isMalformed } from "../../wording.ts";
 
 const DATASET = {

@@ -4,7 +4,7 @@
  */
 import { maskSecrets } from "../../../contract/credentials.ts";
 import { type Context, callersOf, scopeOf } from "../../context.ts";
-import type { Needs } from "../../needs.ts";
+import type { Needs } from "../../planning/needs.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
 import { exchangeCall, role, type TestCall } from "../../sending/test-call.ts";

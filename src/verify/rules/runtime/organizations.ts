@@ -1,11 +1,11 @@
 /** Two organizations side by side (items 43, 127, 227): what belongs to one opens nothing at the other. */
 import { outcomeOf } from "../../../contract/refusals.ts";
-import { isSpent, loadsOf } from "../../allowance-burn.ts";
 import { CannotJudge } from "../../cannot-judge.ts";
 import { tableRule } from "../../cells.ts";
 import { ANY_SUCCESS, Checks, callInWords } from "../../checks.ts";
 import type { Context } from "../../context.ts";
-import { monthIsNew } from "../../month-windows.ts";
+import { isSpent, loadsOf } from "../../limits/allowance-burn.ts";
+import { monthIsNew } from "../../limits/month-windows.ts";
 import type { Rule } from "../../rule.ts";
 import { inWords, isAdmitted } from "../../sending/answer.ts";
 import { exchangeCall, role } from "../../sending/test-call.ts";

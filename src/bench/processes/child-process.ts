@@ -1,0 +1,53 @@
+/**
+ * Servers and clients of a benchmark are processes of their own, so that neither takes time from the other unseen. The
+ * parent's side: start one under the supervisor, ask it, end it. A child ends by itself when its parent is gone.
+ */
+import { fileURLToPath } from "node:url";
+import type { Supervisor } from "../../supervision/supervisor.ts";
+import type { FromChild, ToChild, Usage } from "./child-side.ts";
+
+export type BenchChild = {
+  /** What the child said of itself when it was ready: its address, for instance. */
+  readonly made: unknown;
+  /** Rejects with the child's own sentence, or when it ended. */
+  ask(question: unknown): Promise<unknown>;
+  usage(): Promise<Usage>;
+  end(): Promise<void>;
+};
+
+/** Longer than any block. */
+const ANSWER_MS = 120_000;
+
+/** `file` stands in this folder; `options` reach it over its stdin, because secrets do not belong in argv. */
+export const startBenchChild = async (
+  supervisor: Supervisor,
+  file: string,
+  options: unknown,
+  nodeArguments: readonly string[] = [],
+): Promise<BenchChild> => {
+  const child = await supervisor.start({
+    name: file,
+    command: process.execPath,
+    args: ["--disable-warning=ExperimentalWarning", ...nodeArguments, fileURLToPath(new URL(file, import.meta.url))],
+    ends: "at-stdin-eof",
+  });
+  let asked = 0;
+  const send = async (kind: ToChild["kind"], body?: unknown): Promise<unknown> => {
+    asked += 1;
+    const n = asked;
+    child.stdin?.write(`${JSON.stringify({ n, kind, body } satisfies ToChild)}\n`);
+    const line = await child.waitForLine(new RegExp(`^\\{"n":${n}[,}]`), { deadlineMs: ANSWER_MS });
+    const came = JSON.parse(line) as FromChild;
+    if ("error" in came) throw new Error(`${file}: ${came.error}`);
+    return came.answer;
+  };
+  const end = async (): Promise<void> => void (await child.stop());
+  try {
+    const made = await send("start", options);
+    const ask: BenchChild["ask"] = (question) => send("ask", question);
+    return { made, ask, usage: async () => (await send("usage")) as Usage, end };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+};

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { request } from "undici";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Journal } from "../../supervision/journal.ts";
+import { Supervisor } from "../../supervision/supervisor.ts";
+import type { BareOptions } from "./bare-process.ts";
+import { startBenchChild } from "./child-process.ts";
+import type { Load, LoadResult } from "./load-process.ts";
+import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
+
+const fastify: BareOptions = { kind: "fastify", method: "GET", path: "/x", status: 429, body: '{"subcode":"shed"}' };
+const frames = Array.from({ length: 20 }, (_, i) => `event: token\ndata: {"i":${i}}\n\n`);
+const streams: BareOptions = {
+  kind: "streams",
+  headers: ["Content-Type", "text/event-stream"],
+  frames,
+  durationMs: 50,
+};
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
+let supervisor: Supervisor;
+beforeAll(async () => {
+  supervisor = await Supervisor.open({ journal: new Journal(join(folder, "journal.ndjson")), watchdog: null });
+});
+afterAll(async () => {
+  expect(await supervisor.close()).toEqual([]);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const urlOf = (made: unknown): string => (made as { url: string }).url;
+
+describe("the processes of a benchmark", () => {
+  test("the bare route answers the status and the bytes that it was given, and the load counts them by status", async () => {
+    const server = await startBenchChild(supervisor, "bare-process.ts", fastify);
+    const loader = await startBenchChild(supervisor, "load-process.ts", null);
+    try {
+      const answer = await request(`${urlOf(server.made)}/x`);
+      expect([answer.statusCode, await answer.body.text()]).toEqual([429, '{"subcode":"shed"}']);
+      const load: Load = { url: `${urlOf(server.made)}/x`, method: "GET", headers: {}, connections: 2, durationS: 1 };
+      const { byStatus } = (await loader.ask(load)) as LoadResult;
+      expect(Object.keys(byStatus)).toEqual(["429"]);
+      expect((await server.usage()).cpuUs).toBeGreaterThan(0);
+    } finally {
+      await loader.end();
+      await server.end();
+    }
+  });
+
+  test("the bare stream says every frame, and the client counts events and streams that ended", async () => {
+    const server = await startBenchChild(supervisor, "bare-process.ts", streams);
+    const client = await startBenchChild(supervisor, "stream-client-process.ts", null);
+    const ask = (question: StreamQuestion) => client.ask(question);
+    try {
+      const url = `${urlOf(server.made)}/y`;
+      const answer = await request(url, { method: "POST", body: "{}" });
+      expect(await answer.body.text()).toBe(frames.join(""));
+      const opened = await ask({ do: "open", url, headers: {}, body: "{}", streams: 3, rampMs: 0 });
+      expect(opened as StreamsOpened).toMatchObject({ begun: 3, refused: 0, lost: 0 });
+      const counted = (await ask({ do: "count", durationMs: 1_000 })) as StreamCount;
+      expect(counted.ended).toBeGreaterThan(0);
+      expect(counted.eventsPerS).toBeGreaterThan(0);
+      await ask({ do: "close" });
+    } finally {
+      await client.end();
+      await server.end();
+    }
+  });
+
+  test("what goes wrong in a child comes back as its sentence", async () => {
+    const child = await startBenchChild(supervisor, "decisions-process.ts", null);
+    try {
+      await expect(child.ask({ decision: "nonsense", durationMs: 1 })).rejects.toThrow(/decisions-process\.ts: /);
+    } finally {
+      await child.end();
+    }
+  });
+});

@@ -1,0 +1,13 @@
+/** One role of the reference platform as a process of its own. */
+import { type Role, type RoleOptions, startRole } from "../../platform/start-role.ts";
+import { serveParent } from "./child-side.ts";
+
+serveParent<{ role: Role; options: RoleOptions }>(async ({ role, options }) => {
+  const running = await startRole(role, { logLevel: "error", stopDeadlineMs: 500, ...options });
+  return {
+    made: running.urls,
+    // Before memory is looked at: garbage is none of a stream's.
+    answer: () => (globalThis as { gc?: () => void }).gc?.(),
+    close: running.close,
+  };
+});

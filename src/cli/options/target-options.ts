@@ -1,0 +1,49 @@
+/** Options that every command which works on a deployment has (interface.md section 1). */
+import { join } from "node:path";
+import type { Command } from "commander";
+import { REPOSITORY } from "../../run/environment.ts";
+import { whole } from "./numbers.ts";
+
+export type TargetOptions = {
+  target?: string;
+  seed?: number;
+  out?: string;
+  json?: boolean;
+  quiet?: boolean;
+  dryRun?: boolean;
+  iOwn?: string[];
+  heal?: boolean;
+};
+
+export const withTargetOptions = (command: Command): Command =>
+  command
+    .option("--target <file>", "target file of the deployment")
+    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
+    .option("--dry-run", "send nothing; show what would be sent and spent")
+    .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
+    .option("--out <dir>", "where the run folder is made (default: under reports/runs)")
+    .option("--heal", "first take back what earlier runs left broken (reports/runs)")
+    .option("--json", "print run.json on stdout")
+    .option("--quiet", "no progress; the verdict is still printed");
+
+/** What of them every recorded run takes. */
+export const runOptions = (
+  options: TargetOptions,
+): { seed: number; reports: string; owned: readonly string[]; out?: string; healFirst?: boolean } => ({
+  seed: options.seed ?? Math.floor(Math.random() * 2 ** 31),
+  reports: join(REPOSITORY, "reports"),
+  owned: options.iOwn ?? [],
+  ...(options.out === undefined ? {} : { out: options.out }),
+  ...(options.heal === true ? { healFirst: true } : {}),
+});
+
+/** The command that repeats a run, as it may be typed. */
+export const commandLine = (words: readonly string[], options: TargetOptions, seed: number): string =>
+  [
+    "npx floodgate",
+    ...words,
+    ...(options.target === undefined ? [] : ["--target", options.target]),
+    ...(options.iOwn ?? []).flatMap((host) => ["--i-own", host]),
+    "--seed",
+    `${seed}`,
+  ].join(" ");

@@ -1,0 +1,200 @@
+/**
+ * The order of checks, written a second time: from a caller's own facts, every answer that the specification allows this
+ * call to get (spec-checklist.md B1-B6). Independent of the platform on purpose. `ours` holds a deployment to the one
+ * reading that the reference platform implements; otherwise every reading of part C is allowed.
+ */
+
+import type { CallFacts } from "../../contract/call-facts.ts";
+import { type AnyRefusalName, outcomeOf } from "../../contract/refusals.ts";
+import { type Route, routeOf } from "../../contract/routes.ts";
+import type { CallLine } from "../../history/line.ts";
+import { lacksOf } from "./admitted-by.ts";
+import { either, not, Walk } from "./walk.ts";
+
+const O = (name: AnyRefusalName): string => outcomeOf(name);
+
+const UNAUTHENTICATED = O("unauthenticated");
+const MALFORMED = O("malformed_body");
+const CAPABILITY = [O("insufficient_scope"), O("product_not_allowed"), O("tier_capability_not_allowed")];
+const SESSIONS_OFF = [O("sessions_not_configured"), O("sessions_disabled")];
+const QUOTA = { free: O("map_load_quota_exceeded"), paid: O("map_load_hard_stop") };
+
+type Reading = {
+  ours: boolean;
+  /** A change of the credential's state may not have reached every replica yet. */
+  stateUnsettled: boolean;
+};
+
+/** Credentials that are refused by their look alone; no key record is asked for. */
+const isForeign = (facts: CallFacts): boolean =>
+  facts.credential === "none" || facts.credential === "garbage" || facts.credential === "admin";
+
+const isForeignOrigin = (facts: CallFacts): boolean => facts.origin === "foreign" || facts.origin === "null";
+
+/** B1, steps 1 to 4. */
+const front = (walk: Walk, facts: CallFacts, { ours, stateUnsettled }: Reading): void => {
+  walk.may(O("b2b_overloaded"));
+  // A2: the specification does not place overload and limiter among the checks; and whether what only looks like a
+  // credential is looked up is the deployment's own affair (item 58), as is a 503 with an empty body by what stands before it.
+  if (!ours) walk.may(O("key_service_unavailable"), O("limiter_unavailable"), O("rate_limited"));
+  walk.check(isForeign(facts), UNAUTHENTICATED);
+  walk.may(O("key_service_unavailable"));
+  if (!ours) walk.may(O("org_overloaded"));
+  walk.check(facts.credential === "unknown", UNAUTHENTICATED);
+  const { state } = facts;
+  // Sessions of a revoked key may run on until they expire (A14); records may be a revocation budget old (item 142).
+  const stillServed = state === "revoked" && (stateUnsettled || (!ours && facts.credential === "session"));
+  walk.check(state === undefined || stillServed ? undefined : state !== "valid", UNAUTHENTICATED);
+};
+
+/** Check 3 of the exchange and the scope check of runtime calls: table B6. */
+const capability = (walk: Walk, call: CallLine, facts: CallFacts, ours: boolean): void => {
+  const { scope, product, tier } = lacksOf(call, facts, ours);
+  if (ours) {
+    walk.check(scope, O("insufficient_scope"));
+    walk.check(product, O("product_not_allowed"));
+    walk.check(tier, O("tier_capability_not_allowed"));
+    return;
+  }
+  // A5, A16, A17: any of the three where one is earned. A7 and item 158 leave the viewer and a missing plan open; whether
+  // a session's authorisation is frozen at its mint (A14) and what becomes of a server key on Free (A15) is open too.
+  const open =
+    facts.tier === null ||
+    facts.product === "viewer" ||
+    (facts.credential === "session" && tier !== false) ||
+    (facts.credential === "server" && facts.tier !== "Pro");
+  const narrowed = facts.credential === "session" && product === true ? undefined : product;
+  const fails = open && scope !== true ? undefined : either(scope, narrowed, tier);
+  walk.check(fails, ...CAPABILITY);
+};
+
+/** The one limiter call: rate, then the meter of a metered call. */
+const limiter = (walk: Walk, facts: CallFacts, metered: boolean | undefined, ours: boolean): void => {
+  walk.may(O("limiter_unavailable"), O("rate_limited"));
+  if (metered === false) return;
+  if (facts.tier !== "Pro") walk.may(QUOTA.free);
+  if (facts.tier !== "Free") walk.may(QUOTA.paid);
+  // A8, the other reading: the exchange refuses everybody at the allowance.
+  if (!ours) walk.may(QUOTA.free);
+};
+
+const exchange = (call: CallLine, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
+  const { ours } = reading;
+  const walk = new Walk();
+  const { product } = facts;
+  if (!ours) {
+    // A2: a deployment may read the body, or its own settings, before anything else. A7: an anonymous viewer.
+    if (facts.body !== "ok") walk.may(MALFORMED);
+    walk.may(...SESSIONS_OFF);
+    if (product === "viewer") walk.may("200", "201", ...CAPABILITY);
+  }
+  front(walk, facts, reading);
+  walk.may(...SESSIONS_OFF);
+  const wrongKind = facts.credential !== "publishable";
+  if (!ours && wrongKind && facts.origin !== "none") walk.may(O("server_key_in_browser"));
+  if (!ours && wrongKind && facts.ip !== "allowed") walk.may(O("ip_not_allowed"));
+  walk.check(wrongKind, O("publishable_key_required"));
+  walk.check(facts.origin === "none", O("origin_required"));
+  const mismatch = [O("session_origin_mismatch"), ...(ours ? [] : [O("tile_access_restricted")])];
+  walk.check(isForeignOrigin(facts), ...mismatch);
+  walk.check(facts.body !== "ok", MALFORMED);
+  capability(walk, call, facts, ours);
+  walk.may(O("org_overloaded"));
+  limiter(walk, facts, product === undefined ? undefined : product === "tile", ours);
+  return walk.answers("200", ...(ours ? [] : ["201"]));
+};
+
+/** Whether a body like this is malformed on this route; catalogs and tiles have none to be wrong. */
+const bodyIsWrong = (call: CallLine, route: Route, facts: CallFacts): boolean | undefined => {
+  if (call.route === "poi.enrich") return facts.body === "none" ? undefined : facts.body === "malformed";
+  if (route.method === "GET") return facts.body === "malformed" ? undefined : false;
+  if (call.route === "maps.loads") return facts.body === "ok" ? false : undefined;
+  return facts.body !== "ok";
+};
+
+const runtime = (call: CallLine, route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
+  const { ours } = reading;
+  const walk = new Walk();
+  const wrongBody = bodyIsWrong(call, route, facts);
+  const inBrowser = facts.origin !== "none";
+  const foreignIp = facts.ip === undefined ? undefined : facts.ip === "foreign";
+  if (!ours) {
+    if (wrongBody !== false) walk.may(MALFORMED);
+    // A11: route failures under 200 may swallow every status. Extensions need not exist at all.
+    if (call.route === "chat.route") walk.may("200 error");
+    if (route.extension === true) walk.may(O("not_found"), O("method_not_allowed"));
+    // The kind is known from the prefix, before the record is known.
+    if (facts.credential === "publishable") walk.may(O("publishable_requires_session"));
+  }
+  front(walk, facts, reading);
+  const publishable = facts.credential === "publishable";
+  if (!ours && publishable && !inBrowser) walk.may(O("origin_required")); // A3
+  walk.check(publishable, O("publishable_requires_session"));
+  const server = facts.credential === "server";
+  if (!ours && server && inBrowser && foreignIp !== false) walk.may(O("ip_not_allowed")); // item 148
+  walk.check(server && inBrowser, O("server_key_in_browser"));
+  walk.check(server ? foreignIp : false, O("ip_not_allowed"));
+  const session = facts.credential === "session";
+  const mismatch = route.tile === true ? O("tile_access_restricted") : O("session_origin_mismatch");
+  if (!ours && session && !inBrowser) walk.may(O("origin_required")); // item 152
+  if (!ours && session && isForeignOrigin(facts)) walk.may(O("session_origin_mismatch")); // A12
+  walk.check(session && isForeignOrigin(facts), mismatch);
+  if (!ours && route.tile === true) walk.may(O("tile_access_restricted")); // item 208: "usually"
+  capability(walk, call, facts, ours);
+  walk.may(O("org_overloaded"));
+  walk.check(wrongBody, MALFORMED);
+  limiter(walk, facts, route.meter === "map_loads", ours);
+  return walk.answers("200", "200 error", ...(ours ? [] : ["201", "204"]));
+};
+
+/** Refusals that are no outcome of the catalogue, on a deployment that is not ours. */
+const BETWEEN = /^(5(?!03$)\d\d|408|413|431)/;
+const OF_MANAGEMENT = /^(400|401|403|404|405|409|410|422)\b/;
+
+/**
+ * Whether a refusal is somebody else's affair: of a server in between that happens to speak JSON, or of key management,
+ * where the answer to a wrong administrator is not specified (item 127). That a call is admitted is judged all the same.
+ */
+export const isOthersRefusal = ({ route, outcome, facts }: CallLine): boolean =>
+  BETWEEN.test(outcome) ||
+  (route.startsWith("keys.") && OF_MANAGEMENT.test(outcome)) ||
+  (isOver(facts) && /^401\b/.test(outcome));
+
+/** Item 164: that a 401 explains nothing is stated of keys, not of sessions that are over. */
+const isOver = (facts: CallFacts | undefined): boolean =>
+  facts?.credential === "session" && (facts.state === "expired" || facts.state === "revoked");
+
+/**
+ * A11: on this route a deployment of somebody else's may report any refusal under 200, so such an answer admits
+ * nobody, and does not say what was refused.
+ */
+export const mayBeRefusalUnder200 = ({ route, outcome }: CallLine): boolean =>
+  route === "chat.route" && outcome === "200 error";
+
+/** B5. What the body asked for is not among the facts, so most of this surface may answer either way. */
+const management = (route: Route, facts: CallFacts, reading: Reading): ReadonlySet<string> => {
+  const unlessDeletion = (fails: boolean): boolean | undefined =>
+    fails && route.method !== "DELETE" ? true : undefined;
+  const walk = new Walk();
+  if (!reading.ours) walk.may(O("b2b_overloaded"), MALFORMED); // A22, A2
+  walk.may(O("key_service_unavailable"));
+  const good = facts.credential === "admin" ? (facts.state === undefined ? undefined : facts.state === "valid") : false;
+  walk.check(not(good), UNAUTHENTICATED);
+  walk.may(O("forbidden"), O("not_found"), O("plan_required"));
+  walk.check(unlessDeletion(facts.tier === null), O("plan_required"));
+  walk.may(MALFORMED, O("unknown_scope"), O("unknown_product"), O("publishable_live_requires_origins"));
+  walk.check(unlessDeletion(facts.body === "malformed"), MALFORMED);
+  walk.may(O("free_plan_publishable_only"), O("vendor_scope_requires_acknowledgement"));
+  walk.may(O("tier_capability_not_allowed"), O("key_limit_reached"));
+  return walk.answers("200", "201", "204");
+};
+
+/** Every outcome that this call may have, or `null` where the line does not say enough. */
+export const legalAnswers = (call: CallLine, reading: Reading): ReadonlySet<string> | null => {
+  const { facts, route: name } = call;
+  if (facts === undefined || name === "-") return null;
+  const route = routeOf(name);
+  if (route.surface === "exchange") return exchange(call, facts, reading);
+  if (route.surface === "management") return management(route, facts, reading);
+  return runtime(call, route, facts, reading);
+};

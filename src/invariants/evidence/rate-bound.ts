@@ -1,0 +1,88 @@
+/**
+ * How far a key's admitted calls overshoot what a rate limit allows, over every window of time at once:
+ *
+ *     calls admitted wholly inside [a, b]  <=  burst + rate x (b - a) + 1
+ *
+ * A call is inside only if all of the time in which it can have been decided is (its sending to its first byte, widened by
+ * the clock), so slow answers acquit. For each possible left edge `a` one number is kept, count + rate x a; edges before
+ * everything that is still undecided grow alike from there on, and only the best of them can ever matter.
+ */
+import { Heap } from "../../history/heap.ts";
+
+/** Starts may come later than their order by as much as clocks are off; edges younger than this are kept apart. */
+const LAG_US = 2_000_000;
+
+type Edge = { fromUs: number; level: number };
+type Span = { fromUs: number; toUs: number; id: string };
+
+export class RateBound {
+  readonly #perUs: number;
+  readonly #allowed: number;
+  readonly #undecided = new Heap<Span>();
+  #edges: Edge[] = [];
+  #mergeAt = 64;
+  #resetUs = Number.NEGATIVE_INFINITY;
+
+  /** Calls a second, and calls at once. */
+  constructor(ratePerS: number, burst: number) {
+    this.#perUs = ratePerS / 1_000_000;
+    this.#allowed = burst + 1;
+  }
+
+  add(span: Span): void {
+    this.#undecided.push(span.toUs, span);
+  }
+
+  /** The bucket may have been emptied or lost here: windows across this moment prove nothing. */
+  reset(us: number): void {
+    this.#edges = [];
+    this.#resetUs = us;
+  }
+
+  /** Time has reached this moment. Gives the calls that overshoot, with by how many. */
+  reach(us: number): { id: string; over: number }[] {
+    const found: { id: string; over: number }[] = [];
+    while (this.#undecided.size > 0 && this.#undecided.least <= us) {
+      const span = this.#undecided.pop() as Span;
+      if (span.fromUs < this.#resetUs) continue;
+      const over = this.#insert(span) - this.#allowed;
+      if (over > 0) found.push({ id: span.id, over });
+    }
+    if (this.#edges.length >= this.#mergeAt) this.#merge(us);
+    return found;
+  }
+
+  /** The most calls beyond the steady rate in any window that ends with this call. */
+  #insert({ fromUs, toUs }: Span): number {
+    const edges = this.#edges;
+    if (!edges.some((edge) => edge.fromUs === fromUs)) {
+      // Calls counted before were decided earlier; those that also began later belong to the new edge's window.
+      const inside = edges.find((edge) => edge.fromUs > fromUs);
+      const count = inside === undefined ? 0 : Math.round(inside.level - this.#perUs * inside.fromUs);
+      const at = inside === undefined ? edges.length : edges.indexOf(inside);
+      edges.splice(at, 0, { fromUs, level: count + this.#perUs * fromUs });
+    }
+    let most = Number.NEGATIVE_INFINITY;
+    for (const edge of edges) {
+      if (edge.fromUs > fromUs) break;
+      edge.level += 1;
+      most = Math.max(most, edge.level);
+    }
+    return most - this.#perUs * toUs;
+  }
+
+  /** Nothing undecided began before the horizon: of the edges before it the best one stands for all. */
+  #merge(nowUs: number): void {
+    let horizonUs = nowUs - LAG_US;
+    for (const { fromUs } of this.#undecided.items()) horizonUs = Math.min(horizonUs, fromUs);
+    let best: Edge | undefined;
+    let settled = 0;
+    for (const edge of this.#edges) {
+      if (edge.fromUs >= horizonUs) break;
+      if (best === undefined || edge.level > best.level) best = edge;
+      settled += 1;
+    }
+    if (best !== undefined && settled > 1) this.#edges.splice(0, settled, best);
+    this.#mergeAt = Math.max(64, 2 * this.#edges.length);
+  }
+}

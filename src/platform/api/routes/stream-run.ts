@@ -1,0 +1,202 @@
+/**
+ * One stream from its head to its end (items 166-180): events are spread over the service time; a client that reads slowly
+ * slows the stream, one that has stopped reading for 10 s is cut off, and silence is broken by a comment every 15 s. The
+ * call's slot is given back before the last byte is written, so that what clients see in flight bounds what is in flight.
+ */
+import type { ServerResponse } from "node:http";
+import { type ERROR_CODES, KEEP_ALIVE } from "../../../contract/streams.ts";
+import type { Inference, Job } from "../../inference.ts";
+import { closeWhenSent, cutConnection } from "../connection-watch.ts";
+import type { FailPlan } from "../control/deployment.ts";
+import type { Frame, StreamVoice } from "./stream-script.ts";
+
+export type StreamLimits = {
+  /** Silence after which a comment is sent (item 177). */
+  keepAliveMs: number;
+  /** A client that takes nothing for so long is cut off. */
+  stallMs: number;
+  /** The longest life of a stream. */
+  lifeMs: number;
+};
+
+export const STREAM_LIMITS: StreamLimits = { keepAliveMs: 15_000, stallMs: 10_000, lifeMs: 600_000 };
+
+/** How a stream of ours came to its end; that the client left is the visit's to see. */
+export type StreamOutcome = "200" | "200 error";
+
+export type StreamOwner = {
+  readonly response: ServerResponse;
+  readonly inference: Inference;
+  readonly voice: StreamVoice;
+  readonly limits: StreamLimits;
+  /** Called before the last byte is written. */
+  streamEnds(outcome: StreamOutcome): void;
+};
+
+export class StreamRun implements Job {
+  readonly tokens: number;
+  // Declared, not set: the inference keeps its own marks here.
+  state?: "waiting" | "running" | "over";
+  queuedAtMs?: number;
+
+  readonly #owner: StreamOwner;
+  readonly #frames: readonly Frame[];
+  readonly #failure: FailPlan | null;
+  readonly #openedMs = performance.now();
+  #next = 0;
+  #said = "";
+  #startedMs = -1;
+  #serviceMs = 0;
+  #lastWriteMs = this.#openedMs;
+  #stalledSinceMs = -1;
+  #timer: NodeJS.Timeout | undefined;
+  #over = false;
+
+  constructor(owner: StreamOwner, frames: readonly Frame[], tokens: number, failure: FailPlan | null) {
+    this.#owner = owner;
+    this.#frames = frames;
+    this.tokens = tokens;
+    this.#failure = failure;
+  }
+
+  /** Writes the head, then waits for a slot of the inference. */
+  open(headers: string[]): void {
+    this.#owner.response.writeHead(200, headers);
+    this.#owner.response.flushHeaders();
+    this.#owner.inference.submit(this);
+    this.#arm();
+  }
+
+  /** The inference has a slot. */
+  start(serviceMs: number): void {
+    this.#startedMs = performance.now();
+    this.#serviceMs = serviceMs;
+    this.#tick();
+  }
+
+  /** The connection is gone, whoever ended it: nothing is generated any more. */
+  abandon(): void {
+    this.#stop();
+    this.#owner.inference.release(this);
+  }
+
+  /** The deployment is stopping and cannot wait any longer. */
+  interrupt(): void {
+    if (!this.#over) this.#fail("internal", "the service is stopping");
+  }
+
+  #stop(): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** The next moment at which something has to be done. */
+  #arm(): void {
+    if (this.#over) return;
+    clearTimeout(this.#timer);
+    const now = performance.now();
+    let dueMs = Math.min(
+      this.#lastWriteMs + this.#owner.limits.keepAliveMs,
+      this.#openedMs + this.#owner.limits.lifeMs,
+    );
+    if (this.#stalledSinceMs >= 0) dueMs = this.#stalledSinceMs + this.#owner.limits.stallMs;
+    else if (this.#startedMs >= 0) dueMs = Math.min(dueMs, this.#startedMs + this.#dueMs(this.#next));
+    this.#timer = setTimeout(onTimer, Math.max(0, Math.ceil(dueMs - now)), this);
+  }
+
+  #dueMs(i: number): number {
+    return this.#owner.voice.dueMs(i, this.#frames.length, this.#serviceMs);
+  }
+
+  /** Not for callers: the timer's. */
+  onTimer(): void {
+    if (!this.#over) this.#tick();
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    const { limits } = this.#owner;
+    if (now - this.#openedMs >= limits.lifeMs) {
+      this.#fail("upstream_timeout", "the stream lived too long");
+      return;
+    }
+    if (this.#stalledSinceMs >= 0) {
+      if (now - this.#stalledSinceMs >= limits.stallMs) this.#owner.response.destroy();
+      else this.#arm();
+      return;
+    }
+    let text = "";
+    if (this.#startedMs >= 0) {
+      const last = this.#frames.length - 1;
+      // An ordered failure comes in place of the frame that would follow its last event.
+      const failAt = this.#failure === null ? -1 : Math.min(this.#failure.after_events ?? 0, last);
+      const elapsed = now - this.#startedMs;
+      while (this.#next <= last && this.#next !== failAt && this.#dueMs(this.#next) <= elapsed) {
+        const frame = this.#frames[this.#next] as Frame;
+        this.#next += 1;
+        text += frame.wire;
+        this.#said += frame.text;
+      }
+      if (this.#next > last) {
+        this.#finish("200", text);
+        return;
+      }
+      if (this.#next === failAt) {
+        this.#failAsOrdered(text, (this.#failure as FailPlan).mode);
+        return;
+      }
+    }
+    if (text === "" && now - this.#lastWriteMs >= limits.keepAliveMs) text = KEEP_ALIVE;
+    if (text !== "") this.#write(text, now);
+    this.#arm();
+  }
+
+  #write(text: string, now: number): void {
+    this.#lastWriteMs = now;
+    const { response } = this.#owner;
+    if (response.write(text)) return;
+    this.#stalledSinceMs = now;
+    response.once("drain", () => {
+      this.#stalledSinceMs = -1;
+      if (!this.#over) this.#tick();
+    });
+  }
+
+  /** The call is over for us before its last byte leaves. */
+  #finish(outcome: StreamOutcome, lastText: string): void {
+    this.#stop();
+    const { inference, response } = this.#owner;
+    inference.release(this);
+    this.#owner.streamEnds(outcome);
+    response.end(lastText);
+    if (response.writableLength > 0) this.#limitEnd();
+  }
+
+  /** A client that does not read what came last is not waited for. */
+  #limitEnd(): void {
+    const { response, limits } = this.#owner;
+    const timer = setTimeout(() => response.destroy(), limits.stallMs);
+    response.once("close", () => clearTimeout(timer));
+  }
+
+  #fail(code: (typeof ERROR_CODES)[number], message: string, before = ""): void {
+    // Nothing may follow a failure, not even on the connection (item 168).
+    closeWhenSent(this.#owner.response);
+    this.#finish("200 error", before + this.#owner.voice.failure({ message, code, partial_text: this.#said }));
+  }
+
+  #failAsOrdered(text: string, mode: FailPlan["mode"]): void {
+    if (mode === "error_event" || mode === "route_error") {
+      this.#fail("upstream_error", "the inference failed", text);
+      return;
+    }
+    this.#stop();
+    const { inference, response } = this.#owner;
+    inference.release(this);
+    this.#owner.streamEnds("200");
+    cutConnection(response, mode, text);
+    this.#limitEnd();
+  }
+}
+
+const onTimer = (run: StreamRun): void => run.onTimer();

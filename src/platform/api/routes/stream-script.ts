@@ -1,0 +1,90 @@
+/**
+ * What the three streams say (specification section 6; items 92-95, 104-105, 166-179): frames in order, the last one
+ * terminal. The vocabularies differ in the names of their events and in the names of their fields, so that a client with one
+ * parser for all three fails. Content frames are the same for every call and are written once.
+ */
+import type { Stream } from "../../../contract/routes.ts";
+import { ERROR_EVENT, type ErrorEvent, VOCABULARIES, writeEvent } from "../../../contract/streams.ts";
+
+/** `text` is what the frame adds to the words said so far (`partial_text` of an error). */
+export type Frame = { readonly wire: string; readonly text: string };
+
+type StreamRequest = {
+  kind: Stream;
+  /** Content events. */
+  tokens: number;
+  body: Record<string, unknown>;
+  sessionId: string;
+  /** The organization's chat turns: informational (item 171). */
+  quota: { limit: number; used: number };
+};
+
+export type StreamVoice = {
+  script(request: StreamRequest): readonly Frame[];
+  /** What ends a stream that failed; nothing may follow it (items 167-168). */
+  failure(error: Omit<ErrorEvent, "type">): string;
+  /** When frame `i` of `n` is due, in milliseconds after the inference took the call. */
+  dueMs(i: number, n: number, serviceMs: number): number;
+};
+
+const WORDS =
+  "The harbour road turns north past the old mill and the market square then follows the river to the station".split(
+    " ",
+  );
+
+/** How each vocabulary carries a piece of text. */
+const CONTENT: Readonly<Record<Stream, (text: string) => Frame>> = {
+  control: (text) => ({ wire: writeEvent("token", { type: "token", text }), text }),
+  summary: (text) => ({ wire: writeEvent("summary_delta", { type: "summary_delta", delta: text }), text }),
+  button: (text) => ({ wire: writeEvent("chunk", { type: "chunk", content: text }), text }),
+};
+
+const WRITTEN: Record<Stream, Frame[]> = { control: [], summary: [], button: [] };
+
+const contentFrames = (kind: Stream, count: number): Frame[] => {
+  const written = WRITTEN[kind];
+  while (written.length < count) written.push(CONTENT[kind](`${WORDS[written.length % WORDS.length]} `));
+  return written.slice(0, count);
+};
+
+const ACTION: Frame = {
+  wire: writeEvent("action", { type: "action", action: "fly_to", args: { zoom: 12 } }),
+  text: "",
+};
+
+const quotaFrame = ({ limit, used }: StreamRequest["quota"]): Frame => ({
+  wire: writeEvent("quota", { type: "quota", meter: "chat_turns", limit, used, remaining: Math.max(0, limit - used) }),
+  text: "",
+});
+
+const terminalFrame = ({ kind, sessionId, body }: StreamRequest): Frame => {
+  const { done } = VOCABULARIES[kind];
+  const fields = kind === "control" ? { session_id: sessionId } : kind === "summary" ? { summary_type: body.type } : {};
+  return { wire: writeEvent(done, { type: done, ...fields }), text: "" };
+};
+
+/** Whole scripts that are the same for every call, by kind, length and last frame. */
+const SHARED = new Map<string, readonly Frame[]>();
+
+/** `quota` comes in the middle of a control stream, an action first, where the caller asked for actions. */
+const streamScript = (request: StreamRequest): readonly Frame[] => {
+  const { kind, tokens, body, quota } = request;
+  const terminal = terminalFrame(request);
+  if (kind !== "control") {
+    const name = `${kind} ${tokens} ${terminal.wire}`;
+    const shared = SHARED.get(name) ?? contentFrames(kind, tokens).concat(terminal);
+    SHARED.set(name, shared);
+    return shared;
+  }
+  const frames = contentFrames(kind, tokens);
+  const half = Math.floor(frames.length / 2);
+  const first = body.auto_actions ? [ACTION] : [];
+  // Joined at once, so that the list is no longer than it must be while the stream lives.
+  return first.concat(frames.slice(0, half), quotaFrame(quota), frames.slice(half), terminal);
+};
+
+export const HEALTHY_VOICE: StreamVoice = {
+  script: streamScript,
+  failure: (error) => writeEvent(ERROR_EVENT, { type: "error", ...error }),
+  dueMs: (i, n, serviceMs) => (serviceMs * (i + 1)) / n,
+};

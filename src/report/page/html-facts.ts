@@ -1,0 +1,109 @@
+/** The rest of the page: what is not judged and why, measurements, calibration, and the machine it ran on. */
+import type { Measurement, RunDocument } from "../../history/run-document.ts";
+import { calibrationText } from "../calibration-text.ts";
+import { count, counted, figure, intervalText, moment, valueText, whyNoInterval, withUnit } from "../figures.ts";
+import { notJudged, type ReasonGroup } from "../not-judged.ts";
+import { spendingText } from "../spending.ts";
+import { badge } from "./html-claims.ts";
+import { html, type Markup } from "./markup.ts";
+
+const groups = (title: string, list: readonly ReasonGroup[]): Markup | null => {
+  if (list.length === 0) return null;
+  const items = list.map(({ reason, ids }) => {
+    const names = html`<ul class="ids">${ids.map((id) => html`<li><code>${id}</code></li>`)}</ul>`;
+    return html`<li><b>${counted(ids.length, "claim")}:</b> ${reason}<details><summary>which</summary>${names}</details></li>`;
+  });
+  return html`<h3>${title}</h3><ul>${items}</ul>`;
+};
+
+export const notJudgedSection = (run: RunDocument): Markup => {
+  const { skipped, inconclusive, unseen } = notJudged(run);
+  const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
+  const codes = html`<ul class="ids inline">${unseen.map((o) => html`<li><code>${o}</code></li>`)}</ul>`;
+  const outcomes =
+    unseen.length === 0
+      ? null
+      : html`<h3>Outcomes</h3><p>${seen} of ${all} documented outcomes were seen in this run. About the others it says nothing.</p><details><summary>${unseen.length} that are in no stage's table</summary>${codes}</details>`;
+  const nothing =
+    skipped.length + inconclusive.length + unseen.length === 0
+      ? html`<p>Every claim was judged, every outcome seen.</p>`
+      : null;
+  return html`<section class="card" id="not-judged"><h2>What is not judged, and why</h2>${groups("Skipped, because this was missing", skipped)}${groups("Tried, but could not be decided", inconclusive)}${outcomes}${nothing}</section>`;
+};
+
+/** By the name without its quantile. */
+const WORDS: Readonly<Record<string, string>> = {
+  achieved_rate: "first attempts per second",
+  offered_rate: "arrivals of the schedule per second",
+  rate_error: "rate sent over rate offered, less 1",
+  latency_ms: "from when a call should have left to the end of its answer",
+  first_attempts: "calls that the schedule asked for and that left",
+  retries: "calls made again after a refusal, beside the first attempts",
+  amplification: "first attempts and retries, over first attempts",
+  session_mints: "calls that minted a session, beside the schedule",
+  refusal_ms: "from when a call should have left to its refusal",
+  latency_from_sent_ms: "from writing a call to the end of its answer",
+  refusal_from_sent_ms: "from writing a call to its refusal",
+  ttfe_from_sent_ms: "from writing a call to the first event of its stream",
+  schedule_lag_ms: "how late the generator itself was",
+  ttfe_ms: "from the moment it should have left to the first event of a stream",
+  event_gap_ms: "between two events of a stream",
+  goodput_retention: "useful answers per second, over those at the knee",
+  reaction_ms: "until the overload was answered by shedding",
+  recovery_ms: "until the steady state was back",
+  isolation: "what quiet organizations kept beside a noisy one",
+  jain_index: "evenness between organizations: 1 is all the same",
+  false_sheds: "calls shed below the cap",
+  slots_leaked: "slots not given back",
+  capacity_rps: "highest rate inside the objective",
+};
+
+const wordsOf = (name: string): string =>
+  name.startsWith("streams_")
+    ? "streams that came to this end"
+    : (WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "");
+
+const measurementRow = (m: Measurement): Markup =>
+  html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;
+
+export const measurementsSection = (run: RunDocument): Markup | null => {
+  if (run.measurements.length === 0) return null;
+  const byStage = new Map<string, Measurement[]>();
+  for (const m of run.measurements) byStage.set(m.stage, [...(byStage.get(m.stage) ?? []), m]);
+  const bodies = [...byStage].map(
+    ([stage, list]) =>
+      html`<tbody><tr class="group"><th colspan="4">${stage}</th></tr>${list.map(measurementRow)}</tbody>`,
+  );
+  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate. A percentile whose samples are too few to bound it on both sides says so; samples that hang together count as the fewer that they are worth.</p><table class="measurements"><thead><tr><th>Measurement</th><th class="number">Value</th><th class="number">95 % interval</th><th class="number">Samples</th></tr></thead>${bodies}</table></section>`;
+};
+
+const calibration = (run: RunDocument): Markup | null => {
+  if (run.calibration.length === 0) return null;
+  const rows = run.calibration.map(
+    (c) =>
+      html`<tr><td data-label="what">${c.name}</td><td class="number" data-label="truth">${withUnit(figure(c.truth), c.unit)}</td><td class="number" data-label="measured">${withUnit(figure(c.measured), c.unit)}</td><td data-label="verdict">${badge(c.verdict)}</td></tr>`,
+  );
+  return html`<h3>Calibration</h3><p>${calibrationText(run.calibration)} Known truths, measured by the same drivers on this machine before the run.</p><table class="measurements"><thead><tr><th>What</th><th class="number">Truth</th><th class="number">Measured</th><th>Verdict</th></tr></thead><tbody>${rows}</tbody></table>`;
+};
+
+export const environmentSection = (run: RunDocument): Markup => {
+  const { environment: env, target } = run;
+  const spent = spendingText(run);
+  const facts: [string, string][] = [
+    ["target", `${target.name}${target.embedded ? " (embedded reference platform)" : ""}`],
+    ["address", target.base_url],
+    ...(spent === null ? [] : [["spent", spent] satisfies [string, string]]),
+    ["machine", `${env.os}, ${counted(env.cores, "core")}, ${env.cpu}`],
+    ["Node", env.node],
+    ["k6", env.k6 ?? "not used"],
+    ["toxiproxy", env.toxiproxy ?? "not used"],
+    ["commit", run.commit ?? "unknown"],
+    ["started", moment(run.started_at)],
+    ["finished", moment(run.finished_at)],
+  ];
+  const notes =
+    env.host_notes.length === 0
+      ? html`<p>Nothing out of the ordinary was noticed on the host.</p>`
+      : html`<p>Noticed on the host during the run. Such things taint claims about time, and only those.</p><ul class="notes">${env.host_notes.map((n) => html`<li>${n}</li>`)}</ul>`;
+  return html`<section class="card" id="environment"><h2>Where it ran</h2><dl class="facts wide">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl><h3>Notes on the host</h3>${notes}${calibration(run)}</section>`;
+};

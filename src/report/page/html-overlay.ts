@@ -1,0 +1,75 @@
+/** `compared.html`: two runs laid over each other, stage by stage. It shows; only the gate decides. */
+import type { Measurement, RunDocument } from "../../history/run-document.ts";
+import { type Series, sumOf } from "../../history/series.ts";
+import { courseBlock, isDrawn } from "../charts/charts-section.ts";
+import { courseOf, type Detail } from "../charts/course.ts";
+import { chartFigure } from "../charts/frame.ts";
+import { overlayCharts, type Sides, sharedAxis } from "../charts/overlay-charts.ts";
+import { figure, intervalText, moment, valueText } from "../figures.ts";
+import { badge } from "./html-claims.ts";
+import { html, type Markup } from "./markup.ts";
+import { pageShell } from "./page-shell.ts";
+
+export type Recorded = { document: RunDocument; series: Series };
+
+const DETAIL: Detail = { binsMost: 80, rowsMost: 40, folded: "all" };
+const OPEN_MOST = 3;
+
+const runRow = (name: string, { document: run }: Recorded): Markup =>
+  html`<tr><td><b>${name}</b></td><td><code>${run.id}</code></td><td>${run.profile} on ${run.target.name}, seed ${run.seed}</td><td>${moment(run.started_at)}</td><td>${run.commit ?? "unknown"}</td><td>${badge(run.verdict)}</td></tr>`;
+
+/** Whether the intervals leave room for no difference at all; `null` where one of them is not known. */
+const apart = (a: Measurement, b: Measurement): boolean | null =>
+  a.low === null || a.high === null || b.low === null || b.high === null ? null : a.low > b.high || b.low > a.high;
+
+const measurementRow = (a: Measurement, b: Measurement): Markup => {
+  const change = a.value === 0 ? "–" : `${b.value >= a.value ? "+" : ""}${figure((b.value / a.value - 1) * 100)} %`;
+  const said = apart(a, b);
+  const words = said === null ? "no intervals" : said ? "intervals apart" : "intervals overlap";
+  const withInterval = (m: Measurement): Markup =>
+    html`${valueText(m)}<div class="small muted">${intervalText(m) ?? ""}</div>`;
+  return html`<tr><td><code>${a.name}</code></td><td class="number">${withInterval(a)}</td><td class="number">${withInterval(b)}</td><td class="number">${change}</td><td>${words}</td></tr>`;
+};
+
+const measurements = (stage: string, a: RunDocument, b: RunDocument): Markup | null => {
+  const pairs = a.measurements.flatMap((one) => {
+    const other = b.measurements.find(({ name, stage: of }) => name === one.name && of === stage);
+    return one.stage === stage && other !== undefined ? [[one, other] as const] : [];
+  });
+  if (pairs.length === 0) return null;
+  return html`<div class="scroll"><table><thead><tr><th>Measurement</th><th class="number">earlier</th><th class="number">later</th><th class="number">change</th><th></th></tr></thead><tbody>${pairs.map(([x, y]) => measurementRow(x, y))}</tbody></table></div>`;
+};
+
+const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen: boolean): Markup | null => {
+  const [one, other] = [a, b].map(({ series }) => series.stages.find((of) => of.stage === stage));
+  if (one === undefined || other === undefined) return null;
+  const sides: Sides = [
+    { name: "earlier", course: courseOf(one, DETAIL) },
+    { name: "later", course: courseOf(other, DETAIL) },
+  ];
+  const { overTime, others } = overlayCharts(sides, id);
+  return courseBlock({ id, name: stage, calls: sumOf(one.offered) + sumOf(other.offered), isOpen }, sharedAxis(sides), {
+    finding: overTime[0]?.finding ?? "",
+    before: null,
+    overTime: html`${overTime.map(chartFigure)}`,
+    others: html`${others.map(chartFigure)}${measurements(stage, a.document, b.document)}`,
+  });
+};
+
+/** A whole HTML document. */
+export const htmlOverlay = (a: Recorded, b: Recorded): string => {
+  const drawn = a.series.stages.filter(isDrawn(a.document.stages)).map(({ stage }) => stage);
+  const shared = drawn.filter((stage) => b.series.stages.some((one) => one.stage === stage));
+  const blocks = shared.map((stage, i) => stageBlock(stage, a, b, `c${i}`, shared.length <= OPEN_MOST));
+  const names = new Set([...a.series.stages, ...b.series.stages].map(({ stage }) => stage));
+  const alone = [...names].filter((stage) => !shared.includes(stage));
+  const left =
+    alone.length === 0
+      ? null
+      : html`<p class="small muted">In one run only, or too small to draw: ${alone.join(", ")}.</p>`;
+  const body = html`<header><p class="brand">Floodgate</p><p class="muted">two runs, compared</p></header>
+<section class="card"><h2>Two runs</h2><div class="scroll"><table><tbody>${runRow("earlier", a)}${runRow("later", b)}</tbody></table></div>
+<p>Two runs at two times differ by what the machine did meanwhile, too. This page shows how they went; whether something got worse is decided by <code>floodgate gate</code>.</p></section>
+<section class="card" id="courses"><h2>Over time</h2>${blocks.length === 0 ? html`<p>No stage is in both runs.</p>` : blocks}${left}</section>`;
+  return pageShell(`${a.document.id} and ${b.document.id}`, body, true);
+};

@@ -1,0 +1,127 @@
+import { describe, expect, test } from "vitest";
+import { HOSTILE } from "../hostile-text.fixture.ts";
+import { madeClaim, madeRun } from "../made-run.fixture.ts";
+import { htmlReport } from "./html.ts";
+
+const VOID = new Set(["meta", "br", "wbr", "!doctype"]);
+
+/** Throws unless every element is closed in order; returns the attributes of all tags. */
+const attributesOf = (page: string): string[] => {
+  const open: string[] = [];
+  const attributes: string[] = [];
+  for (const [, closing, name, rest, empty] of page.matchAll(
+    /<(\/?)(!?[a-z][a-z0-9]*)((?: [a-z-]+(?:="[^"]*")?)*)( ?\/?)>/gi,
+  )) {
+    if (closing === "/") expect(open.pop()).toBe(name);
+    else if (empty !== "/" && !VOID.has(name!)) open.push(name!);
+    attributes.push(...[...rest!.matchAll(/([a-zA-Z-]+)="([^"]*)"/g)].map(([, key, value]) => `${key}=${value}`));
+  }
+  expect(open).toEqual([]);
+  return attributes;
+};
+
+describe("report.html", () => {
+  test("is one page that loads nothing and runs nothing", () => {
+    const page = htmlReport(madeRun());
+    const attributes = attributesOf(page);
+    expect(page).not.toMatch(/<(?:script|link|img|iframe|object|embed|form)\b/i);
+    expect(page).not.toMatch(/@import|@font-face/);
+    expect(attributes.filter((a) => /^(?:src|srcset|action|on\w+|xlink:href)=/.test(a))).toEqual([]);
+    expect(attributes.filter((a) => a.startsWith("href=") && !a.startsWith("href=#"))).toEqual([]);
+    expect([...page.matchAll(/url\(([^)]*)\)/g)].every(([, target]) => target!.startsWith("#"))).toBe(true);
+    expect(page).toContain("default-src 'none'");
+  });
+
+  test("every link and pattern that is pointed at is there, once", () => {
+    const attributes = attributesOf(htmlReport(madeRun()));
+    const ids = attributes.filter((a) => a.startsWith("id=")).map((a) => a.slice(3));
+    expect(new Set(ids).size).toBe(ids.length);
+    const wanted = attributes.flatMap((a) =>
+      [...a.matchAll(/^href=#(.+)|^fill=url\(#(.+)\)/g)].map((m) => m[1] ?? m[2]!),
+    );
+    expect(wanted.filter((id) => !ids.includes(id))).toEqual([]);
+  });
+
+  test("whatever a server said stays text", () => {
+    const claims = (["fail", "inconclusive", "skipped", "pass"] as const).map((verdict) =>
+      madeClaim(`${verdict}/${HOSTILE}`, {
+        verdict,
+        reason: HOSTILE,
+        expected: HOSTILE,
+        got: HOSTILE,
+        evidence: [HOSTILE],
+        replay: HOSTILE,
+      }),
+    );
+    const run = madeRun({
+      claims,
+      profile: HOSTILE,
+      commit: HOSTILE,
+      target: { name: HOSTILE, base_url: HOSTILE, embedded: false },
+    });
+    const stage = { ...run.stages[0]!, name: HOSTILE, driver: HOSTILE, by_outcome: { [HOSTILE]: 1500 } };
+    const fault = { ...run.faults[0]!, experiment: HOSTILE, link: HOSTILE, fault: HOSTILE, stream: HOSTILE };
+    const measurement = { ...run.measurements[0]!, name: HOSTILE, stage: HOSTILE, unit: HOSTILE };
+    const environment = { ...run.environment, host_notes: [HOSTILE], cpu: HOSTILE };
+    const page = htmlReport({ ...run, stages: [stage], faults: [fault], measurements: [measurement], environment });
+    const attributes = attributesOf(page);
+    expect(page).not.toMatch(/<(?:script|img)\b/i);
+    expect(attributes.filter((a) => /^on\w+=/.test(a))).toEqual([]);
+  });
+
+  test("tells the verdict first, then fails before inconclusive before skipped before passes", () => {
+    const page = htmlReport(madeRun());
+    const at = [
+      "<h1>fail</h1>",
+      "Not judged:",
+      'id="claims-fail"',
+      'id="claims-inconclusive"',
+      'id="claims-skipped"',
+      'id="claims-pass"',
+      'id="not-judged"',
+      'id="stages"',
+      'id="faults"',
+    ].map((mark) => page.indexOf(mark));
+    expect(at).not.toContain(-1);
+    expect(at).toEqual([...at].sort((a, b) => a - b));
+  });
+
+  test("a fault that took no effect is said in words, not only drawn", () => {
+    expect(htmlReport(madeRun())).toContain("✖ no effect");
+  });
+
+  test("segments of a bar fill it, and the rarest outcome is still drawn", () => {
+    const page = htmlReport(
+      madeRun({ stages: [{ ...madeRun().stages[0]!, by_outcome: { "200": 999_999, indeterminate: 1 } }] }),
+    );
+    const bar = /<svg class="bar".*?<\/svg>/s.exec(page)![0];
+    const widths = [...bar.matchAll(/class="kind-\w+" x="[\d.]+%" width="([\d.]+)%"/g)].map(([, width]) =>
+      Number(width),
+    );
+    expect(widths).toHaveLength(2);
+    expect(widths[0]! + widths[1]!).toBeCloseTo(100, 1);
+    expect(widths[1]).toBeGreaterThan(0.5);
+    expect(page).toContain("&lt;0.1 %");
+  });
+
+  test("a run of nothing is told as that", () => {
+    const page = htmlReport(
+      madeRun({
+        claims: [],
+        stages: [],
+        faults: [],
+        measurements: [],
+        calibration: [],
+        verdict: "inconclusive",
+        exit_code: 4,
+      }),
+    );
+    attributesOf(page);
+    expect(page).toContain("No claim was judged, so nothing is known about the target.");
+  });
+
+  test("a run held up by what it lacks does not say that it passed", () => {
+    const page = htmlReport(madeRun({ claims: [madeClaim("a/s")], verdict: "inconclusive", exit_code: 4 }));
+    expect(page).toContain("something that was required was not judged");
+  });
+});

@@ -1,0 +1,61 @@
+/** What stands between a rule and its trial: roles that the target file lacks, permits, budget. Known before anything is sent. */
+
+import { isLoopbackHost } from "../../contract/loopback.ts";
+import type { Target } from "../../target/target.ts";
+import type { Rule } from "../rule.ts";
+import type { Permission, Role } from "./needs.ts";
+import { type Left, type Shortage, shortageOf } from "./shortage.ts";
+
+/** What the user allowed with an option. */
+export type Asked = { readonly allowWrites?: boolean; readonly allowQuotaBurn?: boolean; readonly allowLoad?: boolean };
+
+export const OPTION_OF: Readonly<Record<Permission, string>> = {
+  writes: "--allow-writes",
+  "quota-burn": "--allow-quota-burn",
+  load: "--allow-load",
+};
+
+export type Permits = { readonly allowed: ReadonlySet<Permission>; readonly why: ReadonlyMap<Permission, string> };
+
+/** What the option allows and the target file does not forbid. A stranger's host has to say so in its file. */
+export const permitsOf = (target: Target, options: Asked): Permits => {
+  const allowed = new Set<Permission>();
+  const why = new Map<Permission, string>();
+  const stated: Record<Permission, boolean | undefined> = {
+    writes: target.permits?.writes,
+    "quota-burn": target.permits?.quota_burn,
+    load: target.permits?.load_max_rps === undefined ? undefined : target.permits.load_max_rps > 0,
+  };
+  const asked: Record<Permission, boolean | undefined> = {
+    writes: options.allowWrites,
+    "quota-burn": options.allowQuotaBurn,
+    load: options.allowLoad,
+  };
+  for (const permission of Object.keys(OPTION_OF) as Permission[]) {
+    const field = permission === "load" ? "permits.load_max_rps" : `permits.${permission.replace("-", "_")}`;
+    if (asked[permission] !== true) why.set(permission, `needs ${OPTION_OF[permission]}`);
+    else if (stated[permission] ?? isLoopbackHost(new URL(target.base_url).hostname)) allowed.add(permission);
+    else why.set(permission, `${field} of the target file does not allow it`);
+  }
+  return { allowed, why };
+};
+
+const SPENT = ["map_loads", "analyses"] as const;
+
+/** What keeps the rule from being tried; `null` where nothing does. `left`: of the budget. */
+export const lackOf = ({ needs }: Rule, target: Target, { why }: Permits, left: Left): Shortage | null => {
+  const { roles = [], anyOf, permission, tileUrl, spends = {} } = needs;
+  const has = (name: Role): boolean => target.credentials?.[name] !== undefined;
+  const missing = roles.filter((name) => !has(name));
+  const lacks = missing.length === 0 ? [] : [`the role ${missing.join(", ")} is not in the target file`];
+  if (anyOf !== undefined && !anyOf.some(has))
+    lacks.push(`none of the roles ${anyOf.join(", ")} is in the target file`);
+  if (tileUrl === true && target.tile_url === undefined) lacks.push("tile_url is not in the target file");
+  if (permission !== undefined && why.has(permission)) lacks.push(why.get(permission) as string);
+  // What was admitted unasked may have gone past the budget: rules that need nothing of it are tried all the same.
+  const short = SPENT.flatMap((what) => shortageOf(target, left, what, spends[what] ?? 0) ?? []);
+  // What is missing from the start is the better reason.
+  const isOpen = lacks.length === 0 && short.length > 0 && short.every(({ verdict }) => verdict === "inconclusive");
+  lacks.push(...short.map(({ reason }) => reason));
+  return lacks.length === 0 ? null : { verdict: isOpen ? "inconclusive" : "skipped", reason: lacks.join("; ") };
+};

@@ -1,0 +1,86 @@
+/** What a run of `verify` would do, worked out without sending anything: rules judged and skipped, calls, and what they use up. */
+
+import type { Level } from "../../history/run-document.ts";
+import { createBudget, type Spending } from "../../target/budget.ts";
+import type { Target } from "../../target/target.ts";
+import { withAnswers } from "../catalogue.ts";
+import type { Phase, Rule } from "../rule.ts";
+import { baseCost, costOf } from "./costs.ts";
+import { type Asked, lackOf, permitsOf } from "./lacks.ts";
+import type { Shortage } from "./shortage.ts";
+
+type PlannedRule = {
+  id: string;
+  level: Level;
+  phase: Phase;
+  /** `inconclusive`: a budget of the target file would be used up before it. */
+  would_be: "judged" | "skipped" | "inconclusive";
+  /** What is missing, in words; `null` where nothing is. */
+  lacks: string | null;
+  calls: number;
+};
+
+export type VerifyPlan = {
+  schema: "floodgate/plan@1";
+  target: { name: string; base_url: string };
+  rate_per_s: number;
+  rules: PlannedRule[];
+  /** At the most on a conforming deployment that meets no limit; `keys` are made and removed again. */
+  would_send: { calls: number; map_loads: number; analyses: number; keys: number };
+  /** Of the budget; `null` where the target file states none. */
+  budget: { requests: number | null; map_loads: number; analyses: number };
+  /** The paced calls alone, at that rate; how long answers take is not known here. */
+  takes_s_at_least: number;
+};
+
+export const planVerify = (
+  target: Target,
+  rules: readonly Rule[],
+  options: Asked & { ratePerS: number },
+): VerifyPlan => {
+  const permits = permitsOf(target, options);
+  const { allowed } = createBudget(target, permits.allowed.has("quota-burn"));
+  const base = baseCost(target);
+  const spent = { ...base };
+  let paced = base.calls;
+  const left = (what: keyof Spending): number => allowed[what] - (what === "requests" ? spent.calls : spent[what]);
+  const callsLack = (calls: number): Shortage | null =>
+    calls <= left("requests")
+      ? null
+      : {
+          verdict: "inconclusive",
+          reason: `budget.requests of the target file (${allowed.requests}) would be spent`,
+        };
+  const seen = new Set<string>();
+  const planned: PlannedRule[] = [];
+  for (const { rule, reported } of withAnswers(rules)) {
+    const { id, level, phase } = rule;
+    const cost = costOf(rule, target);
+    const known = cost.shared !== undefined && seen.has(cost.shared);
+    const calls = known ? 0 : cost.calls;
+    const lack = lackOf(rule, target, permits, left) ?? callsLack(calls);
+    const lacks = lack?.reason.replaceAll(" is spent", " would be spent") ?? null;
+    if (reported) {
+      const would_be = lack?.verdict ?? "judged";
+      planned.push({ id, level, phase, would_be, lacks, calls: lacks === null ? calls : 0 });
+    }
+    if (lacks !== null || known) continue;
+    if (cost.shared !== undefined) seen.add(cost.shared);
+    spent.calls += cost.calls;
+    // Rules that can do without use what there is.
+    for (const what of ["map_loads", "analyses"] as const) spent[what] += Math.min(cost[what], Math.max(0, left(what)));
+    spent.keys += cost.keys;
+    if (phase !== "load") paced += cost.calls;
+  }
+  const { calls, map_loads, analyses, keys } = spent;
+  const requests = Number.isFinite(allowed.requests) ? allowed.requests : null;
+  return {
+    schema: "floodgate/plan@1",
+    target: { name: target.name ?? "", base_url: target.base_url },
+    rate_per_s: options.ratePerS,
+    rules: planned,
+    would_send: { calls, map_loads, analyses, keys },
+    budget: { requests, map_loads: allowed.map_loads, analyses: allowed.analyses },
+    takes_s_at_least: Math.ceil(paced / options.ratePerS),
+  };
+};
