@@ -161,6 +161,16 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 // was read, and the connection is closed when it returns.
 func serveRaw(t *testing.T, answer func(conn *net.TCPConn)) string {
 	t.Helper()
+	return serveConns(t, func(conn *net.TCPConn, reader *bufio.Reader) {
+		if _, err := http.ReadRequest(reader); err == nil {
+			answer(conn)
+		}
+	})
+}
+
+// serveConns calls answer with each connection that comes, and closes it when answer returns.
+func serveConns(t *testing.T, answer func(conn *net.TCPConn, reader *bufio.Reader)) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -174,10 +184,7 @@ func serveRaw(t *testing.T, answer func(conn *net.TCPConn)) string {
 			}
 			go func() {
 				defer func() { _ = conn.Close() }()
-				reader := bufio.NewReader(conn)
-				if _, err := http.ReadRequest(reader); err == nil {
-					answer(conn.(*net.TCPConn))
-				}
+				answer(conn.(*net.TCPConn), bufio.NewReader(conn))
 			}()
 		}
 	}()

@@ -69,36 +69,20 @@ func TestTheHeadIsTimedApartFromTheFirstEvent(t *testing.T) {
 // A kept connection that breaks under a request: net/http would send it again, and the target would see one call twice.
 func TestNoRequestIsSentTwice(t *testing.T) {
 	var asked atomic.Int64
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
+	url := serveConns(t, func(conn *net.TCPConn, reader *bufio.Reader) {
+		for n := 0; ; n++ {
+			if _, err := http.ReadRequest(reader); err != nil {
 				return
 			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				reader := bufio.NewReader(conn)
-				for n := 0; ; n++ {
-					if _, err := http.ReadRequest(reader); err != nil {
-						return
-					}
-					asked.Add(1)
-					if n > 0 {
-						return
-					}
-					write(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-				}
-			}()
+			asked.Add(1)
+			if n > 0 {
+				return
+			}
+			write(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 		}
-	}()
+	})
 	for _, method := range []string{"GET", "POST", "HEAD"} {
 		v := newVU(t)
-		url := "http://" + listener.Addr().String()
 		asked.Store(0)
 		v.silent(url, "{}")
 		r := v.silent(url, fmt.Sprintf(`{ method: %q }`, method))
