@@ -1,13 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Block, CLIENT_SATURATED, compare, inTurn, perCpuSecond } from "./comparison.ts";
+import { plainBlock as block, CLIENT_SATURATED, compare, inTurn, perCpuSecond } from "./comparison.ts";
 
-const block = (value: number, more: Partial<Block> = {}): Block => ({
-  value,
-  cpuUsEach: null,
-  doubts: [],
-  disturbances: [],
-  ...more,
-});
 const about = { name: "read", what: "a read", unit: "calls/s", target: { atLeast: 0.5 } } as const;
 
 describe("a comparison", () => {

@@ -17,6 +17,15 @@ export type Block = {
   disturbances: string[];
 };
 
+/** A block of which nothing but its figure is known. */
+export const plainBlock = (value: number, more: Partial<Block> = {}): Block => ({
+  value,
+  cpuUsEach: null,
+  doubts: [],
+  disturbances: [],
+  ...more,
+});
+
 export type Pair = { ours: Block; against: Block };
 
 export type Target = { atLeast: number } | { atMost: number };

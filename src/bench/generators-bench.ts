@@ -8,7 +8,7 @@ import { routeOf } from "../contract/routes.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { CATALOGS } from "../workload/stories/catalog-reads.ts";
 import type { Bench, BenchRoom } from "./bench.ts";
-import { type Block, compare, type Pair, type Row } from "./comparison.ts";
+import { type Block, compare, type Pair, plainBlock, type Row } from "./comparison.ts";
 import { highestHeld } from "./highest-held.ts";
 import { watchHost } from "./host-watch.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
@@ -87,7 +87,7 @@ const ceilingOf = async (room: BenchRoom, generator: Generator, at: Server, star
     process.stderr.write(`  ${generator.name}: ${ratePerS}/s ${isHeld ? "held" : "not held"}\n`);
     return isHeld;
   });
-  return { value, cpuUsEach: null, doubts: [], disturbances: disturbed() };
+  return plainBlock(value, { disturbances: disturbed() });
 };
 
 export const generators: Bench = {
@@ -109,11 +109,10 @@ export const generators: Bench = {
     } finally {
       await server.end();
     }
-    const figure = (value: number): Block => ({ value, cpuUsEach: null, doubts: [], disturbances: [] });
     const beside = (ours: Generator, against: Generator | number): Pair[] =>
       (came.get(ours) ?? []).map((block, i) => ({
         ours: block,
-        against: typeof against === "number" ? figure(against) : (came.get(against)?.[i] as Block),
+        against: typeof against === "number" ? plainBlock(against) : (came.get(against)?.[i] as Block),
       }));
     const row = (name: string, atLeast: number, pairs: Pair[]): Row =>
       compare({ name, what: generators.what, unit: "calls/s", target: { atLeast } }, pairs);

@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { median } from "../history/statistics/statistics.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, compare, type Row } from "./comparison.ts";
+import { type Block, compare, plainBlock, type Row } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 import type { Load, LoadResult } from "./processes/load-process.ts";
@@ -80,7 +80,7 @@ export const soak: Bench = {
           ),
         ) ?? Number.NaN;
       return Object.keys(processes).map((name): Row => {
-        const block = (value: number): Block => ({ value, cpuUsEach: null, doubts, disturbances: [] });
+        const block = (value: number): Block => plainBlock(value, { doubts });
         const middle = block(within(WARM_SHARE - 0.15, WARM_SHARE + 0.1, name));
         const pair = { ours: block(within(0.85, 1, name)), against: middle };
         const about = { name: `soak ${name}`, what: `${soak.what}; ${last} calls`, unit: "MiB" };

@@ -2,9 +2,8 @@
  * Events from many streams through `load chat-past-capacity`, history included, from a bare server that writes each event
  * when it is due: how many arrive, and by how much the slowest hundredth of the gaps between two is off.
  */
-
 import type { Bench } from "./bench.ts";
-import { type Block, compare, type Row } from "./comparison.ts";
+import { type Block, compare, plainBlock, type Row } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import { figureOf, runLoad, writeTarget } from "./load-run.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
@@ -27,13 +26,6 @@ const server: BareOptions = {
   durationMs: STREAM_S * 1_000,
 };
 
-const block = (value: number, disturbances: string[] = []): Block => ({
-  value,
-  cpuUsEach: null,
-  doubts: [],
-  disturbances,
-});
-
 export const sse: Bench = {
   name: "sse",
   what: `events a second, and the error of their gaps (p99), on ${STREAMS} streams through load chat-past-capacity`,
@@ -50,8 +42,8 @@ export const sse: Bench = {
         const run = await runLoad(room, ["chat-past-capacity", "--driver", "k6", ...rate, "--target", target]);
         const gaps = run.measurements.find(({ name }) => name === "event_gap_ms_p99");
         const disturbances = disturbed();
-        perS.push(block(((gaps?.n ?? 0) + figureOf(run, "streams_done")) / SECONDS, disturbances));
-        gapErrorMs.push(block(Math.abs((gaps?.value ?? Number.NaN) - GAP_MS), disturbances));
+        perS.push(plainBlock(((gaps?.n ?? 0) + figureOf(run, "streams_done")) / SECONDS, { disturbances }));
+        gapErrorMs.push(plainBlock(Math.abs((gaps?.value ?? Number.NaN) - GAP_MS), { disturbances }));
       }
     } finally {
       await child.end();
@@ -59,7 +51,7 @@ export const sse: Bench = {
     const row = (name: string, unit: string, target: Row["target"], ours: Block[], wanted: number): Row =>
       compare(
         { name, what: sse.what, unit, target },
-        ours.map((each) => ({ ours: each, against: block(wanted) })),
+        ours.map((each) => ({ ours: each, against: plainBlock(wanted) })),
       );
     return [
       row("sse events", "events/s", { atLeast: 0.99 }, perS, WANTED.perS),

@@ -1,6 +1,6 @@
 /** What runs without a network: ledger appends, and the decisions of the core alone. */
 import type { Bench } from "./bench.ts";
-import { type Block, compare, inTurn, type Row } from "./comparison.ts";
+import { type Block, compare, inTurn, plainBlock, type Row } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 import type { DecisionQuestion } from "./processes/decisions-process.ts";
@@ -15,7 +15,7 @@ const DECISION_NAMES = ["runtime-server", "runtime-session", "exchange-chat", "e
 const rateOf = async (child: BenchChild, question: unknown): Promise<Block> => {
   const disturbed = watchHost();
   const value = (await child.ask(question)) as number;
-  return { value, cpuUsEach: null, doubts: [], disturbances: disturbed() };
+  return plainBlock(value, { disturbances: disturbed() });
 };
 
 const ledger: Bench = {
@@ -43,7 +43,7 @@ const core: Bench = {
   what: `decisions a second of the core alone, over ${DECISIONS_PER_S}`,
   run: async ({ rounds, blockS }, { supervisor }) => {
     const child = await startBenchChild(supervisor, "decisions-process.ts", null);
-    const wanted: Block = { value: DECISIONS_PER_S, cpuUsEach: null, doubts: [], disturbances: [] };
+    const wanted = plainBlock(DECISIONS_PER_S);
     try {
       const blocks = new Map<string, Block[]>(DECISION_NAMES.map((name) => [name, []]));
       for (let round = -1; round < rounds; round += 1) {

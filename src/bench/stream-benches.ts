@@ -3,7 +3,7 @@ import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
 import type { RoleOptions } from "../platform/start-role.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, CLIENT_SATURATED, compare, inTurn, perCpuSecond, type Row } from "./comparison.ts";
+import { type Block, CLIENT_SATURATED, compare, inTurn, perCpuSecond, plainBlock, type Row } from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
 import { watchHost } from "./host-watch.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
@@ -135,7 +135,7 @@ const weighStream = async (client: BenchChild, start: () => Promise<Side>): Prom
     await client.ask(opening(side, STREAMS, 300));
     const after = await weigh();
     await client.ask({ do: "close" } satisfies StreamQuestion);
-    return { value: (after - before) / STREAMS / 1024, cpuUsEach: null, doubts: [], disturbances: [] };
+    return plainBlock((after - before) / STREAMS / 1024);
   } finally {
     await side.end();
   }
