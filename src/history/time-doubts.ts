@@ -45,6 +45,8 @@ const THROTTLED = 0.01;
  * 5 s beside 259 of them). When they are a tenth of the calls that decide a claim they move it.
  */
 const OF_TAIL = 0.1;
+/** What a dependency is given where nobody states it: the limiter's, the shorter of the two. */
+const LIMITER_BUDGET_MS = 250;
 /** Beyond this the kernel searches long for a free port, and the next burst meets the limit. */
 const NEARLY_USED_UP = 0.8;
 
@@ -104,10 +106,12 @@ const scheduleDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): string[
   return doubts;
 };
 
+const stolen = ({ steal_share: steal }: HostFacts): string[] =>
+  (steal ?? 0) > STEAL ? [`the hypervisor took ${percent(steal ?? 0)} of the CPU`] : [];
+
 const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
-  const doubts: string[] = [];
-  const { steal_share: steal, busy_share: busy, ports_share: ports, descriptors_share: descriptors } = host;
-  if ((steal ?? 0) > STEAL) doubts.push(`the hypervisor took ${percent(steal ?? 0)} of the CPU`);
+  const doubts = stolen(host);
+  const { busy_share: busy, ports_share: ports, descriptors_share: descriptors } = host;
   if ((busy ?? 0) > BUSY) doubts.push(`${percent(busy ?? 0)} of all cores' time was in use`);
   const isMany = (count: number | null): boolean => (count ?? 0) > 0 && (count ?? 0) >= OF_TAIL * tail * calls;
   if (isMany(host.syn_retransmits)) doubts.push(`${host.syn_retransmits} SYN retransmits`);
@@ -124,11 +128,10 @@ const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
  * what was refused then was refused rightly, whatever it looks like from outside. Half of the budget in the generator's own
  * calls, or time stolen from it, shows that it did.
  */
-export const standstillDoubts = (stage: StageHost, budgetMs: number): string[] => {
+export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => {
   const lag = lagAt(stage, 0.99);
-  const steal = stage.host?.steal_share ?? 0;
   return [
-    ...(steal > STEAL ? [`the hypervisor took ${percent(steal)} of the CPU`] : []),
+    ...(stage.host === null ? [] : stolen(stage.host)),
     ...(lag > budgetMs / 2 ? [`one call in a hundred left ${ms(lag)} late or later`] : []),
   ];
 };

@@ -25,7 +25,6 @@ const USUAL_SHARE = 0.05;
 const ENOUGH_HANGING = 5;
 /** So many calls in a row that get through after the heal: it had recovered. */
 const ENOUGH_IN_A_ROW = 10;
-const DEFAULT_BUDGET_MS = 250;
 /** What only a platform says whose limiter and key service both answer. */
 const THROUGH = new Set(["429 rate_limited", "429 map_load_quota_exceeded", "429 map_load_hard_stop"]);
 
@@ -110,7 +109,7 @@ export const recovers: Invariant = {
     const ofTheMachine = (): string =>
       facts.host === undefined || inARow < ENOUGH_IN_A_ROW
         ? ""
-        : standstillDoubts(facts.host, facts.limits.limiter_budget_ms ?? DEFAULT_BUDGET_MS).join("; ");
+        : standstillDoubts(facts.host, facts.limits.limiter_budget_ms).join("; ");
     const stampede = (): Evidence | null => {
       if (!facts.exclusive) return null;
       const evidence = new Evidence();

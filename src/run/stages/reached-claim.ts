@@ -1,5 +1,4 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
-
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
 import type { StageHost } from "../../history/stage-host.ts";
@@ -10,9 +9,6 @@ import type { Deployment } from "../deployments/deployment.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
-
-/** What a limiter is given where the target file does not state it. */
-const DEFAULT_BUDGET_MS = 250;
 
 const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reason" | "expected" | "got"> => ({
   id: `reached/${plan.name}`,
@@ -39,7 +35,7 @@ const neverMet = ({ states = [] }: StageSummary): string[] =>
   states.filter(({ must, times }) => must && times === 0).map(({ state }) => FAULT_STATE_WORDS[state]);
 
 /** A deadline of recovery that was missed on a machine that stood still decides nothing; that calls stay broken, `recovers` says. */
-export const onThisMachine = (problem: Problem, host: StageHost, budgetMs = DEFAULT_BUDGET_MS): Problem => {
+export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
   const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
   return doubts.length === 0
     ? problem
