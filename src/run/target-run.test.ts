@@ -1,6 +1,6 @@
 /** A recorded run on a deployment that is not ours, as a user has it: a target file, a budget, fixtures, observers. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { type Series, type StageSeries, sumOf } from "../history/series.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
 import { judgeAgain } from "./judge-again.ts";
-import { runStages } from "./run-stages.ts";
+import { playQuietly } from "./play-quietly.fixture.ts";
 import { scenarioStage } from "./suites/scenario.ts";
 
 type Rig = {
@@ -35,31 +35,9 @@ const withRig = async (body: (rig: Rig) => Promise<void>): Promise<void> => {
 };
 
 const play = async (folder: string, stub: StubApi, more: Partial<Target>, wish: object): Promise<RunDocument> => {
-  const file = join(folder, "target.json");
-  await writeFile(file, JSON.stringify(stub.target(more)));
   const stage = scenarioStage("steady-mix", { ratePerS: 40, durationS: 2, ...wish });
   if (stage === null) throw new Error("there is no such scenario");
-  const quiet = (): void => undefined;
-  const { document } = await runStages({
-    profile: "load-steady-mix",
-    seed: 3,
-    reports: folder,
-    out: join(folder, "run"),
-    replay: "-",
-    owned: [],
-    targetFile: file,
-    stages: { stages: () => [stage], short: false },
-    events: {
-      folder: quiet,
-      warning: quiet,
-      step: quiet,
-      progress: quiet,
-      result: quiet,
-      stage: quiet,
-      signalled: quiet,
-    },
-  });
-  return document;
+  return playQuietly({ profile: "load-steady-mix", folder, target: stub.target(more), stages: () => [stage] });
 };
 const claimOf = (document: RunDocument, id: string) => document.claims.find((claim) => claim.id === id);
 

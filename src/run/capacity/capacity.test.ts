@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { UsageError } from "../exit-codes.ts";
+import { QUIET } from "../play-quietly.fixture.ts";
 import { type CapacityRun, type CapacityWishes, findCapacity, planCapacity } from "./capacity.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 
@@ -71,15 +72,7 @@ const runOf = async (rig: Rig, more: Partial<CapacityWishes> = {}): Promise<Capa
   replay: "npx floodgate capacity",
   onObjectives: () => undefined,
   onProbe: () => undefined,
-  events: {
-    folder: () => undefined,
-    warning: () => undefined,
-    step: () => undefined,
-    progress: () => undefined,
-    result: () => undefined,
-    stage: () => undefined,
-    signalled: () => undefined,
-  },
+  events: QUIET,
 });
 
 // Most of a search is waiting.

@@ -1,12 +1,12 @@
 /** `load --driver autocannon`, as a recorded run on a target file. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { Target } from "../../target/target.ts";
 import { judgeAgain } from "../judge-again.ts";
-import { runStages } from "../run-stages.ts";
+import { playQuietly } from "../play-quietly.fixture.ts";
 import { scenarioStage } from "../suites/scenario.ts";
 import { closedLoopRefusal } from "./closed-loop-stage.ts";
 
@@ -22,30 +22,8 @@ afterEach(async () => {
 });
 
 const play = async (scenario: string, more: Partial<Target>) => {
-  const file = join(folder, "target.json");
-  await writeFile(file, JSON.stringify(stub.target(more)));
   const stage = scenarioStage(scenario, { driver: "autocannon", durationS: 1 });
-  const quiet = (): void => undefined;
-  const { document } = await runStages({
-    profile: "load",
-    seed: 3,
-    reports: folder,
-    out: join(folder, "run"),
-    replay: "-",
-    owned: [],
-    targetFile: file,
-    stages: { stages: () => [stage!], short: false },
-    events: {
-      folder: quiet,
-      warning: quiet,
-      step: quiet,
-      progress: quiet,
-      result: quiet,
-      stage: quiet,
-      signalled: quiet,
-    },
-  });
-  return document;
+  return playQuietly({ profile: "load", folder, target: stub.target(more), stages: () => [stage!] });
 };
 
 describe("a stage under autocannon", { timeout: 60_000 }, () => {

@@ -1,11 +1,11 @@
 /** Rules of verify as the last stage of a suite, on the second deployment of verify's own tests: it is nobody's of ours. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { type SecondApiOptions, startSecondApi } from "../../verify/second-api/start-second-api.ts";
-import { runStages } from "../run-stages.ts";
+import { playQuietly } from "../play-quietly.fixture.ts";
 import { afterLoad } from "../suites/parts.ts";
 
 /** What the stage says of a deployment that has answered so many calls of nobody. */
@@ -17,32 +17,13 @@ const afterCalls = async (calls: number, options: SecondApiOptions, patienceMs =
     await Promise.all(
       Array.from({ length: calls }, async () => (await fetch(`${target.base_url}/design/styles`)).arrayBuffer()),
     );
-    const file = join(folder, "target.json");
-    await writeFile(file, JSON.stringify(target));
-    const quiet = (): void => undefined;
-    const { document } = await runStages({
+    return await playQuietly({
       profile: "after-load",
-      seed: 3,
-      reports: folder,
-      out: join(folder, "run"),
+      folder,
+      target,
       replay: "npx floodgate run nightly",
-      owned: [],
-      targetFile: file,
-      stages: {
-        stages: (given) => afterLoad(given).map((stage) => ({ ...stage, patienceMs })),
-        short: false,
-      },
-      events: {
-        folder: quiet,
-        warning: quiet,
-        step: quiet,
-        progress: quiet,
-        result: quiet,
-        stage: quiet,
-        signalled: quiet,
-      },
+      stages: (given) => afterLoad(given).map((stage) => ({ ...stage, patienceMs })),
     });
-    return document;
   } finally {
     await api.close();
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });

@@ -1,0 +1,45 @@
+/** Stages as a recorded run on a target file, with nobody who listens. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { RunDocument } from "../history/run-document.ts";
+import type { Target } from "../target/target.ts";
+import type { RunEvents } from "./run-context.ts";
+import { runStages } from "./run-stages.ts";
+import type { StagesWish } from "./stages/stages-for.ts";
+
+const quiet = (): void => undefined;
+export const QUIET: RunEvents = {
+  folder: quiet,
+  warning: quiet,
+  step: quiet,
+  progress: quiet,
+  result: quiet,
+  stage: quiet,
+  signalled: quiet,
+};
+
+type Wish = {
+  profile: string;
+  /** The target file is written to it; the run is in `run` there. */
+  folder: string;
+  target: Target;
+  stages: StagesWish["stages"];
+  replay?: string;
+};
+
+export const playQuietly = async ({ folder, target, stages, profile, replay = "-" }: Wish): Promise<RunDocument> => {
+  const targetFile = join(folder, "target.json");
+  await writeFile(targetFile, JSON.stringify(target));
+  const { document } = await runStages({
+    profile,
+    seed: 3,
+    reports: folder,
+    out: join(folder, "run"),
+    replay,
+    owned: [],
+    targetFile,
+    stages: { stages, short: false },
+    events: QUIET,
+  });
+  return document;
+};
