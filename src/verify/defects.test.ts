@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { createSecrets } from "../target/secrets.ts";
-import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
-import { startSecondApi } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
+import { verifySecondApi } from "./verify-second-api.fixture.ts";
 
 /** A defect, and the rule that names it. */
 const DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rule: string])[] = [
@@ -173,18 +171,10 @@ describe.concurrent("a deployment whose caps are below its allowances", () => {
 describe.concurrent("a deployment with sessions that end soon", () => {
   test("is caught when they do not end", async () => {
     for (const defects of [[], ["never-ends-sessions"]] as const) {
-      const api = await startSecondApi({
-        variants: ["short-sessions", "clock-leeway", "ended-session-detail"],
-        defects,
-      });
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        leewayMs: 2_000,
-        only: ["session-ends"],
-      });
-      await api.close();
+      const { claims } = await verifySecondApi(
+        { variants: ["short-sessions", "clock-leeway", "ended-session-detail"], defects },
+        { ratePerS: 20, leewayMs: 2_000, only: ["session-ends"] },
+      );
       expect(claims[0]?.verdict).toBe(defects.length === 0 ? "pass" : "fail");
     }
   });
@@ -196,19 +186,11 @@ describe.concurrent("a deployment that gives a session out again (A19)", () => {
     ["fail", { defects: ["reuses-with-a-full-life"] }],
     ["pass", { variants: ["reuses-sessions"] }],
   ] as const)("%ss by the lifetime that it reports then", async (verdict, parts) => {
-    const api = await startSecondApi(parts);
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        // Slow enough that seconds pass between the first time and the last.
-        ratePerS: 20,
-        only: ["exchange-mints", "mixed-calls", "allowance-is-per-organization", LAST],
-      });
-      expect(claims.map((claim) => claim.verdict)).toEqual(["pass", "pass", "pass", verdict]);
-    } finally {
-      await api.close();
-    }
+    const { claims } = await verifySecondApi(parts, {
+      // Slow enough that seconds pass between the first time and the last.
+      ratePerS: 20,
+      only: ["exchange-mints", "mixed-calls", "allowance-is-per-organization", LAST],
+    });
+    expect(claims.map((claim) => claim.verdict)).toEqual(["pass", "pass", "pass", verdict]);
   });
 });

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { createSecrets } from "../target/secrets.ts";
-import { runVerify } from "./run-verify.ts";
 import type { Defect } from "./second-api/defects.ts";
-import { type SecondApiOptions, startSecondApi } from "./second-api/start-second-api.ts";
+import type { SecondApiOptions } from "./second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
+import { verifySecondApi } from "./verify-second-api.fixture.ts";
 
 /** Streams that outlast a wave of them, also on a machine that is slow to send it. */
 const LONG_MS = 800;
@@ -31,39 +30,21 @@ describe.concurrent("a deployment whose Retry-After is a date that has passed", 
     ["fail", { defects: ["tells-a-date-that-has-passed"] }],
     ["pass", { variants: ["retry-after-date"] }],
   ] as const)("%ss a should, and no must, where that is so", async (verdict, parts) => {
-    const api = await startSecondApi(parts);
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
-        allowLoad: true,
-        only: ["rate-limit-is-reported", "retry-after-is-readable"],
-      });
-      expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
-    } finally {
-      await api.close();
-    }
+    const { claims } = await verifySecondApi(parts, {
+      allowLoad: true,
+      only: ["rate-limit-is-reported", "retry-after-is-readable"],
+    });
+    expect(claims.map((claim) => claim.verdict)).toEqual(["pass", verdict]);
   });
 });
 
 describe.concurrent("a deployment that loses slots", () => {
-  const judge = async (parts: Parameters<typeof startSecondApi>[0]): Promise<string> => {
-    const api = await startSecondApi(parts);
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
-        only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"],
-        patienceMs: 5_000,
-      });
-      return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
-    } finally {
-      await api.close();
-    }
+  const judge = async (parts: SecondApiOptions): Promise<string> => {
+    const { claims } = await verifySecondApi(parts, {
+      only: ["missing-credential", "invalid-credential", "organizations", "shedding-ends"],
+      patienceMs: 5_000,
+    });
+    return claims.find(({ id }) => id === "verify/shedding-ends")?.verdict ?? "none";
   };
   test("is caught by a run whose single calls are all shed, from one on to its end", async () => {
     expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
@@ -79,43 +60,28 @@ describe.concurrent("a deployment that loses slots", () => {
 
 describe.concurrent("a deployment that many organizations fill together", () => {
   test("is caught when it blames one of them, each below its own cap", async () => {
-    const api = await startSecondApi({
-      defects: ["blames-an-organization"],
-      variants: ["has-tenants"],
-      streamMs: LONG_MS,
-    });
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
+    const { claims } = await verifySecondApi(
+      {
+        defects: ["blames-an-organization"],
+        variants: ["has-tenants"],
+        streamMs: LONG_MS,
+      },
+      {
         allowLoad: true,
         only: ["overload-is-no-outage"],
-      });
-      expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
-    } finally {
-      await api.close();
-    }
+      },
+    );
+    expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);
   });
 });
 
 describe.concurrent("a deployment whose caps are not what it states", () => {
-  const judge = async (parts: Parameters<typeof startSecondApi>[0], only: string[]): Promise<string> => {
-    const api = await startSecondApi(parts);
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
-        allowLoad: true,
-        only,
-      });
-      return claims.map(({ verdict }) => verdict).join();
-    } finally {
-      await api.close();
-    }
+  const judge = async (parts: SecondApiOptions, only: string[]): Promise<string> => {
+    const { claims } = await verifySecondApi(parts, {
+      allowLoad: true,
+      only,
+    });
+    return claims.map(({ verdict }) => verdict).join();
   };
   test("is caught by one refusal below a cap of four, time and again", async () => {
     const parts = { defects: ["sheds-at-half"], variants: ["has-small-caps"], streamMs: 200 } as const;
@@ -148,21 +114,15 @@ describe.concurrent("a deployment that limits a key", () => {
     ["fail", ["limits-for-ever"]],
     ["pass", []],
   ] as const)("%ss by whether it admits it again: %s", async (verdict, defects) => {
-    const api = await startSecondApi({ defects });
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
+    const { claims } = await verifySecondApi(
+      { defects },
+      {
         allowLoad: true,
         only: ["rate-limit-ends"],
         patienceMs: 5_000,
-      });
-      expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
-    } finally {
-      await api.close();
-    }
+      },
+    );
+    expect(claims.map((claim) => claim.verdict)).toEqual([verdict]);
   });
 });
 

@@ -1,8 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
-import { createSecrets } from "../target/secrets.ts";
-import { runVerify, type VerifyResult } from "./run-verify.ts";
-import { startSecondApi } from "./second-api/start-second-api.ts";
 import type { Variant } from "./second-api/variants.ts";
+import { verifySecondApi } from "./verify-second-api.fixture.ts";
 
 // Most of a pass is waiting: each has a server of its own, and more of them wait at once than usual.
 vi.setConfig({ maxConcurrency: 10 });
@@ -44,48 +42,36 @@ describe.concurrent("a conforming deployment that is not ours", () => {
   test.each(VARIANTS.map((names) => [names.join(", ") || "plain", names] as const))(
     "passes every must that can be judged: %s",
     async (_name, variants) => {
-      const api = await startSecondApi({ variants });
       const isSlow = variants.includes("busy") || variants.includes("strict-rate");
-      try {
-        const { claims, leftOver } = await runVerify({
-          target: api.target,
-          secrets: createSecrets("."),
-          seed: 7,
-          ratePerS: 400,
+      const { claims, leftOver } = await verifySecondApi(
+        { variants },
+        {
           // Waiting for others takes its time; what is waited for is the same in every phase.
           ...(isSlow ? { only: ["order", "bodies", "meters"] } : {}),
           allowWrites: true,
           allowQuotaBurn: true,
-        });
-        const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
-        expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
-        expect(leftOver).toEqual([]);
-        const judged = claims.filter(({ verdict }) => verdict === "pass").length;
-        expect(judged).toBeGreaterThan(isSlow ? 10 : variants.includes("sessions-disabled") ? 25 : 90);
-      } finally {
-        await api.close();
-      }
+        },
+      );
+      const wrong = claims.filter(({ level, verdict }) => level === "must" && /fail|inconclusive/.test(verdict));
+      expect(wrong.map(({ id, got, reason }) => `${id}: ${reason}; ${got}`)).toEqual([]);
+      expect(leftOver).toEqual([]);
+      const judged = claims.filter(({ verdict }) => verdict === "pass").length;
+      expect(judged).toBeGreaterThan(isSlow ? 10 : variants.includes("sessions-disabled") ? 25 : 90);
     },
   );
 
   test.each(["comes-spent", "others-load"] as const)(
     "is not blamed for loads of which verify knows nothing: %s",
     async (variant) => {
-      const api = await startSecondApi({ variants: [variant] });
-      try {
-        const { claims } = await runVerify({
-          target: api.target,
-          secrets: createSecrets("."),
-          seed: 7,
-          ratePerS: 400,
+      const { claims } = await verifySecondApi(
+        { variants: [variant] },
+        {
           allowQuotaBurn: true,
           only: ["exchange-mints", "meters", "organizations", "quota-burn"],
-        });
-        expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
-        expect(claims.map(({ reason }) => reason).join()).toMatch(/seem to be spent|may have been used before/);
-      } finally {
-        await api.close();
-      }
+        },
+      );
+      expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
+      expect(claims.map(({ reason }) => reason).join()).toMatch(/seem to be spent|may have been used before/);
     },
   );
 
@@ -93,60 +79,35 @@ describe.concurrent("a conforming deployment that is not ours", () => {
   test.each([["quota-burn"], ["meters"]])(
     "passes, or is left open, when a month begins in the midst of %s",
     async (phase) => {
-      const api = await startSecondApi({ variants: ["new-month-after-a-stop"] });
-      const verify = (wallMs: () => number): Promise<VerifyResult> =>
-        runVerify({
-          target: api.target,
-          secrets: createSecrets("."),
-          seed: 7,
-          ratePerS: 400,
-          wallMs,
-          only: [phase],
-          allowQuotaBurn: true,
-        });
-      try {
-        const { claims } = await verify(() => EDGE_MS + (api.inNewMonth() ? 60_000 : -60_000));
-        expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
-        expect(api.inNewMonth()).toBe(true);
-        expect(claims.map(({ reason }) => reason).join()).toMatch(/a month (may have begun meanwhile|has just begun)/);
-      } finally {
-        await api.close();
-      }
+      const { claims, api } = await verifySecondApi({ variants: ["new-month-after-a-stop"] }, ({ inNewMonth }) => ({
+        wallMs: () => EDGE_MS + (inNewMonth() ? 60_000 : -60_000),
+        only: [phase],
+        allowQuotaBurn: true,
+      }));
+      expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id, got }) => `${id}: ${got}`)).toEqual([]);
+      expect(api.inNewMonth()).toBe(true);
+      expect(claims.map(({ reason }) => reason).join()).toMatch(/a month (may have begun meanwhile|has just begun)/);
     },
   );
 
   test("is held to its allowance when no month began", async () => {
-    const api = await startSecondApi({ variants: ["new-month-after-a-stop"] });
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
+    const { claims } = await verifySecondApi(
+      { variants: ["new-month-after-a-stop"] },
+      {
         wallMs: () => EDGE_MS - 400 * 3_600_000,
         only: ["meters"],
-      });
-      expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id)).toContain("verify/quota-exceeded");
-    } finally {
-      await api.close();
-    }
+      },
+    );
+    expect(claims.filter(({ verdict }) => verdict === "fail").map(({ id }) => id)).toContain("verify/quota-exceeded");
   });
 
   test("is waited for when it is away for some seconds, and every call is judged", async () => {
-    const api = await startSecondApi({ variants: ["is-away-for-a-while"] });
-    try {
-      const { claims } = await runVerify({
-        target: api.target,
-        secrets: createSecrets("."),
-        seed: 7,
-        ratePerS: 400,
+    const { claims } = await verifySecondApi(
+      { variants: ["is-away-for-a-while"] },
+      {
         only: ["either-header", "mixed-calls", "hostile-input"],
-      });
-      expect(claims.filter(({ verdict }) => verdict !== "pass").map(({ id, reason }) => `${id}: ${reason}`)).toEqual(
-        [],
-      );
-    } finally {
-      await api.close();
-    }
+      },
+    );
+    expect(claims.filter(({ verdict }) => verdict !== "pass").map(({ id, reason }) => `${id}: ${reason}`)).toEqual([]);
   });
 });

@@ -1,22 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { createSecrets } from "../../target/secrets.ts";
-import { runVerify, type VerifyResult } from "../run-verify.ts";
-import { startSecondApi } from "../second-api/start-second-api.ts";
+import type { VerifyResult } from "../run-verify.ts";
 import type { Variant } from "../second-api/variants.ts";
+import { verifySecondApi } from "../verify-second-api.fixture.ts";
 
 const manage = async (
   variants: readonly Variant[],
   only: string[],
 ): Promise<VerifyResult & { liveBefore: number; liveAfter: number; journal: string[] }> => {
-  const api = await startSecondApi({ variants });
   const journal: string[] = [];
-  const liveBefore = api.liveKeys();
-  try {
-    const result = await runVerify({
-      target: api.target,
-      secrets: createSecrets("."),
-      seed: 7,
-      ratePerS: 400,
+  let liveBefore = 0;
+  const { api, ...result } = await verifySecondApi({ variants }, ({ liveKeys }) => {
+    liveBefore = liveKeys();
+    return {
       only,
       allowWrites: true,
       journal: {
@@ -24,11 +19,9 @@ const manage = async (
         done: (_id, detail) => void journal.push(`done ${detail}`),
         undone: (_id, detail) => void journal.push(`undone ${detail}`),
       },
-    });
-    return { ...result, liveBefore, liveAfter: api.liveKeys(), journal };
-  } finally {
-    await api.close();
-  }
+    };
+  });
+  return { ...result, liveBefore, liveAfter: api.liveKeys(), journal };
 };
 
 const wrongIn = ({ claims }: VerifyResult): string[] =>

@@ -1,0 +1,25 @@
+/** `verify` on a second deployment of its own, by the seed and at the pace of these tests. */
+import { createSecrets } from "../target/secrets.ts";
+import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
+import { type SecondApi, type SecondApiOptions, startSecondApi } from "./second-api/start-second-api.ts";
+
+type Wish = Partial<VerifyOptions>;
+type Verified = VerifyResult & {
+  /** Closed by now. */
+  api: SecondApi;
+};
+
+/** `wish` may ask the deployment something before the first call. */
+export const verifySecondApi = async (
+  options: SecondApiOptions,
+  wish: Wish | ((api: SecondApi) => Wish),
+): Promise<Verified> => {
+  const api = await startSecondApi(options);
+  const target = api.target;
+  try {
+    const more = typeof wish === "function" ? wish(api) : wish;
+    return { ...(await runVerify({ target, secrets: createSecrets("."), seed: 7, ratePerS: 400, ...more })), api };
+  } finally {
+    await api.close();
+  }
+};
