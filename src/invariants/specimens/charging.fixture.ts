@@ -27,6 +27,14 @@ const refusedLoad = (id: string, org: string, atMs: number, used?: number): Call
         quota: { meter: "map_loads", limit: 3, used: used ?? 3 },
       })
     : load(id, { org, atMs, outcome: "429 map_load_hard_stop" });
+/** The allowance before and after the month's turn. */
+const usedUpTwice = inOrder(
+  ...loads(3, "f"),
+  refusedLoad("r", "f", 100),
+  mark("new-month", 5_000),
+  ...loads(3, "f", 6_000),
+  refusedLoad("s", "f", 9_000),
+);
 const tileMint = (id: string, more: Partial<CallLine> = {}): CallLine =>
   call(id, { route: "sdk.sessions", org: "f", facts: { ...PUBLISHABLE, product: "tile", tier: "Free" }, ...more });
 /** Charges of callers that a run knows nothing of. */
@@ -47,13 +55,7 @@ export const admitsAtMostTheAllowance: Specimens = {
     },
     {
       name: "again after the month's turn",
-      lines: inOrder(
-        ...loads(3, "f"),
-        refusedLoad("r", "f", 100),
-        mark("new-month", 5_000),
-        ...loads(3, "f", 6_000),
-        refusedLoad("s", "f", 9_000),
-      ),
+      lines: usedUpTwice,
     },
     {
       name: "used up before the stage, and charged only after the month's turn",
@@ -182,13 +184,7 @@ export const admitsWhatIsAllowed: Specimens = {
     },
     {
       name: "before and after the month's turn",
-      lines: inOrder(
-        ...loads(3, "f"),
-        refusedLoad("r", "f", 100),
-        mark("new-month", 5_000),
-        ...loads(3, "f", 6_000),
-        refusedLoad("s", "f", 9_000),
-      ),
+      lines: usedUpTwice,
     },
     {
       name: "loads of a role that may be of the same organization",
