@@ -1,6 +1,7 @@
 /** The reference deployment, whole and unchanged, on a network and a clock of this thread: API, key service, limiter. */
 import type { LedgerLine } from "../history/line.ts";
-import type { Limits, StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import type { LimiterStore } from "../platform/limiter/store.ts";
 import type { Parts } from "../platform/parts.ts";
@@ -11,19 +12,6 @@ import type { ExploredLink } from "./fault-schedule.ts";
 import type { VirtualLink } from "./virtual-link.ts";
 import { createVirtualNetwork, type VirtualNetwork } from "./virtual-network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-
-export const VIRTUAL_LIMITS = {
-  replicas: 1,
-  slots: 24,
-  service_ms: 300,
-  global_in_flight: 24,
-  org_in_flight: 8,
-  rate_per_s: 60,
-  burst: 120,
-  limiter_budget_ms: 250,
-  key_service_budget_ms: 1_000,
-  revocation_budget_ms: 1_000,
-} as const satisfies Limits;
 
 /** In the middle of a month. */
 export const VIRTUAL_START_MS = Date.UTC(2026, 4, 14, 12);
@@ -75,7 +63,7 @@ export const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed
   const links: Partial<Record<ExploredLink, VirtualLink>> = {};
   const kept: Kept = { lookupsMs: [] };
   let log = "";
-  const limits = VIRTUAL_LIMITS;
+  const limits = EMBEDDED_LIMITS;
   const running = await startRole(
     "all",
     {

@@ -8,6 +8,7 @@ import type { FaultLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
+import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
 import type { Network } from "../platform/links/network.ts";
 import type { Parts } from "../platform/parts.ts";
 import { createSecrets } from "../target/secrets.ts";
@@ -16,7 +17,7 @@ import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { durationS, type FaultEvent, type FaultSchedule, RECOVERY_MS } from "./fault-schedule.ts";
 import type { Trial } from "./trial.ts";
-import { startVirtualPlatform, VIRTUAL_LIMITS, VIRTUAL_START_MS, type VirtualPlatform } from "./virtual-platform.ts";
+import { startVirtualPlatform, VIRTUAL_START_MS, type VirtualPlatform } from "./virtual-platform.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 export const STAGE = "explore";
@@ -48,7 +49,7 @@ const breakLinks = (
 ): Promise<unknown> =>
   Promise.all(
     events.map(async ({ link, fault: name, atMs, forMs }) => {
-      const budgetMs = link === "limiter" ? VIRTUAL_LIMITS.limiter_budget_ms : VIRTUAL_LIMITS.key_service_budget_ms;
+      const budgetMs = link === "limiter" ? EMBEDDED_LIMITS.limiter_budget_ms : EMBEDDED_LIMITS.key_service_budget_ms;
       const fault = makeFault(name, { budgetMs });
       const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
         onLine({
@@ -138,7 +139,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
     exclusive: true,
     incidental: true,
     shedding: "fixed",
-    limits: VIRTUAL_LIMITS,
+    limits: EMBEDDED_LIMITS,
     started_at_ms: VIRTUAL_START_MS,
     tenants: platform.tenants,
     faults: schedule.events.length > 0,

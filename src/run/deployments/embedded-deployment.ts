@@ -1,4 +1,5 @@
-/** The embedded deployment as a run sees it, with the settings and tenants that the suites are made for. */
+/** The embedded deployment as a run sees it, with the tenants that the suites are made for. */
+import { EMBEDDED_LIMITS } from "../../platform/embedded-limits.ts";
 import { planSeed } from "../../platform/seed.ts";
 import { redactor } from "../../supervision/redaction.ts";
 import { createSecrets } from "../../target/secrets.ts";
@@ -7,18 +8,9 @@ import { findRedis } from "../../tools/find-redis.ts";
 import { createLease } from "../../workload/lease.ts";
 import type { RunContext } from "../run-context.ts";
 import type { Deployment } from "./deployment.ts";
-import { EMBEDDED_BUDGETS, type EmbeddedSettings, startEmbedded } from "./embedded.ts";
+import { startEmbedded } from "./embedded.ts";
 import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
 
-/** Small enough for two cores to drive it to three times its capacity. */
-export const EMBEDDED_SETTINGS: EmbeddedSettings = {
-  slots: 24,
-  service_ms: 300,
-  global_in_flight: 24,
-  org_in_flight: 8,
-  rate_per_s: 60,
-  burst: 120,
-};
 const LOAD_TENANTS = 12;
 
 const embeddedTenants = () => [...loadTenants(LOAD_TENANTS), ...quotaTenants()];
@@ -29,7 +21,7 @@ export const plannedEmbedded = (): Target => ({
   name: "embedded",
   base_url: "http://127.0.0.1/v1",
   shedding: "fixed",
-  limits: { replicas: 1, ...EMBEDDED_SETTINGS, ...EMBEDDED_BUDGETS },
+  limits: EMBEDDED_LIMITS,
   control: { api: ["http://127.0.0.1"] },
   permits: { writes: true, quota_burn: true, chaos: true },
   ...(planSeed(embeddedTenants(), { makeSecret: () => "planned", adminToken: () => "planned", nowMs: 0 })
@@ -50,14 +42,12 @@ export const openEmbedded = async (context: RunContext, { limiter, serve }: Embe
   const toxiproxyPath = await context.tool("toxiproxy");
   const counts = redis === null ? "limiter" : `Redis ${redis.version}`;
   events.step(`starting the embedded deployment: key service, ${counts}, toxiproxy, API`);
-  const settings = EMBEDDED_SETTINGS;
   const tenants = embeddedTenants();
   const { target, toxiproxy, links, own } = await startEmbedded({
     supervisor,
     redactor,
     folder,
     toxiproxyPath,
-    settings,
     tenants,
     seed,
     ...(redis === null ? {} : { redisPath: redis.path }),

@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { startToxiproxy, type ToxiproxyServer } from "../../chaos/toxiproxy-server.ts";
-import type { Limits } from "../../history/stage-facts.ts";
+import { EMBEDDED_LIMITS as LIMITS } from "../../platform/embedded-limits.ts";
 import { mintAdminToken } from "../../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../../platform/keys/secret.ts";
 import { planSeed, type SeedTenant } from "../../platform/seed.ts";
@@ -19,17 +19,6 @@ import type { RunFolder } from "../run-folder.ts";
 import type { OwnParts } from "./own-parts.ts";
 import { type RedisPart, startRedisPart } from "./redis-part.ts";
 import { type RoleStarter, roleStarter } from "./serve-part.ts";
-
-export type EmbeddedSettings = Required<
-  Pick<Limits, "slots" | "service_ms" | "global_in_flight" | "org_in_flight" | "rate_per_s" | "burst">
->;
-
-/** What the platform gives its dependencies, and how long a record may be out of date. */
-export const EMBEDDED_BUDGETS = {
-  limiter_budget_ms: 250,
-  key_service_budget_ms: 1_000,
-  revocation_budget_ms: 1_000,
-} as const;
 
 type Embedded = {
   target: Target;
@@ -49,7 +38,6 @@ type Options = {
   toxiproxyPath: string;
   /** Keeps the counts in a Redis of its own; absent: in the limiter service, in SQLite. */
   redisPath?: string;
-  settings: EmbeddedSettings;
   tenants: SeedTenant[];
   seed: number;
   /** The words of the command that serves a role; `serve` where absent. */
@@ -79,7 +67,7 @@ const startLimiter = async (
 };
 
 export const startEmbedded = async (options: Options): Promise<Embedded> => {
-  const { supervisor, redactor, folder, settings, seed } = options;
+  const { supervisor, redactor, folder, seed } = options;
   const data = folder.pathOf("platform");
   mkdirSync(data, { recursive: true, mode: 0o700 });
   supervisor.ownFolder("the embedded platform's stores", data);
@@ -114,9 +102,9 @@ export const startEmbedded = async (options: Options): Promise<Embedded> => {
   const startApi = (name: string) =>
     startRole(name, "api", [
       ...["--keys", `http://${toKeys}`, "--limiter", `${new URL(limiter.url).protocol}//${toLimiter}`],
-      ...["--slots", `${settings.slots}`, "--service-ms", `${settings.service_ms}`],
-      ...["--global-in-flight", `${settings.global_in_flight}`, "--org-in-flight", `${settings.org_in_flight}`],
-      ...["--rate-limit", `${settings.rate_per_s}:${settings.burst}`, "--seed", `${seed}`],
+      ...["--slots", `${LIMITS.slots}`, "--service-ms", `${LIMITS.service_ms}`],
+      ...["--global-in-flight", `${LIMITS.global_in_flight}`, "--org-in-flight", `${LIMITS.org_in_flight}`],
+      ...["--rate-limit", `${LIMITS.rate_per_s}:${LIMITS.burst}`, "--seed", `${seed}`],
     ]);
   const api = await startApi("api");
   const edge = await link("edge", api.url);
@@ -138,11 +126,7 @@ export const startEmbedded = async (options: Options): Promise<Embedded> => {
       toxiproxy: { api_url: toxiproxy.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       shedding: "fixed",
       exclusive: true,
-      limits: {
-        replicas: 1,
-        ...settings,
-        ...EMBEDDED_BUDGETS,
-      },
+      limits: LIMITS,
       permits: { writes: true, quota_burn: true, chaos: true },
       ...seeded,
     },

@@ -10,7 +10,6 @@ import { Redactor } from "../../supervision/redaction.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { Target } from "../../target/target.ts";
 import { startEmbedded } from "../deployments/embedded.ts";
-import { EMBEDDED_SETTINGS } from "../deployments/embedded-deployment.ts";
 import { loadTenants } from "../deployments/embedded-tenants.ts";
 import { makeRunFolder } from "../run-folder.ts";
 
@@ -36,7 +35,6 @@ export const startForeign = async (folder: string, toxiproxyPath: string): Promi
     redactor,
     folder: run,
     toxiproxyPath,
-    settings: EMBEDDED_SETTINGS,
     seed: 1,
     tenants: loadTenants(12),
   });
