@@ -3,10 +3,10 @@
  * links through a TCP link that can be broken and healed. Key records are not remembered, so that a change is seen by the
  * next call; how long they may be remembered is another property's matter.
  */
-import { Agent, request } from "undici";
 import { type FaultyLink, LINK_FAULTS, type LinkFault, startFaultyLink } from "../../src/mutation/faulty-link.ts";
 import { HEALTHY, type Parts } from "../../src/platform/parts.ts";
-import { type RoleOptions, startRole } from "../../src/platform/start-role.ts";
+import { type Heard, startPlatform } from "../../src/platform/start-platform.fixture.ts";
+import type { RoleOptions } from "../../src/platform/start-role.ts";
 
 export type Link = "keys" | "limiter";
 /** `refused`: nothing listens at the other end. */
@@ -48,7 +48,6 @@ const openFaultyLinks: OpenLinks = async (services) => {
   };
 };
 
-export type Heard = { status: number; text: string; json: unknown; headers: Record<string, unknown> };
 export type Request = {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   path: string;
@@ -74,14 +73,6 @@ export type RealApi = {
 const HANGS_MS = 10_000;
 const SETTLES_MS = 10_000;
 
-const jsonOf = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-};
-
 /** Nothing is remembered, so that a change shows at once. */
 export const FORGETFUL: Parts = { ...HEALTHY, keyCache: { maxAgeMs: 0, singleFlight: true } };
 
@@ -94,10 +85,8 @@ export const startRealApi = async (
 ): Promise<RealApi> => {
   let links: BreakableLinks | undefined;
   let log: string[] = [];
-  const running = await startRole(
-    "all",
+  const platform = await startPlatform(
     {
-      controlPort: 0,
       logLevel: "debug",
       logTo: { write: (line) => void log.push(line) },
       rateLimit: null,
@@ -110,35 +99,25 @@ export const startRealApi = async (
       ...options,
     },
     parts,
+    { connections: 64, headersTimeout: hangsMs, bodyTimeout: hangsMs },
   );
-  const base = running.urls.api as string;
-  const control = running.urls.control?.api as string;
-  const dispatcher = new Agent({ connections: 64, headersTimeout: hangsMs, bodyTimeout: hangsMs });
-
-  const send = async (url: string, { method, body, credential, origin, requestId }: Request): Promise<Heard> => {
-    const answer = await request(url, {
-      dispatcher,
-      method,
-      headers: {
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(credential ? { authorization: `Bearer ${credential}` } : {}),
-        ...(origin ? { origin } : {}),
-        ...(requestId === undefined ? {} : { "x-request-id": requestId }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await answer.body.text();
-    return { status: answer.statusCode, text, json: jsonOf(text), headers: answer.headers };
-  };
 
   const operate: RealApi["operate"] = async (method, path, body) => {
-    const heard = await send(control + path, { method, path, ...(body === undefined ? {} : { body }) });
+    const heard = await platform.ask(method, path, body);
     if (heard.status >= 300) throw new Error(`${method} ${path}: ${heard.status} ${heard.text}`);
     return heard;
   };
 
   return {
-    call: (wanted) => send(base + wanted.path, wanted),
+    call: ({ method, path, body, credential, origin, requestId }) =>
+      platform.call({
+        method,
+        path,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        credential: credential || undefined,
+        origin: origin || undefined,
+        ...(requestId === undefined ? {} : { headers: { "x-request-id": requestId } }),
+      }),
     operate,
     setFault: async (link, fault) => links?.setFault(link, fault),
     settled: async () => {
@@ -157,8 +136,7 @@ export const startRealApi = async (
       return taken;
     },
     close: async () => {
-      await dispatcher.destroy();
-      await running.close();
+      await platform.close();
       await links?.close();
     },
   };

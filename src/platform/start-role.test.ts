@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
-import { until } from "./api/api.fixture.ts";
 import { HEALTHY } from "./parts.ts";
+import { until } from "./start-platform.fixture.ts";
 import { type Role, type RoleOptions, RoleOptionsError, type Running, startRole } from "./start-role.ts";
 
 const SECRETS = { sessionSecret: "session-secret-for-this-test-only", adminSecret: "admin-secret-for-this-test-only" };

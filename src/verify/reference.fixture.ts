@@ -3,7 +3,8 @@ import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { HEALTHY, type Parts } from "../platform/parts.ts";
 import { planSeed, storeSeed } from "../platform/seed.ts";
-import { type Running, startRole } from "../platform/start-role.ts";
+import { startPlatform } from "../platform/start-platform.fixture.ts";
+import type { Running } from "../platform/start-role.ts";
 import type { Target } from "../target/target.ts";
 
 const ADMIN_SECRET = "an admin secret for tests".padEnd(32, ".");
@@ -11,19 +12,15 @@ const ADMIN_SECRET = "an admin secret for tests".padEnd(32, ".");
 export type Reference = { target: Target; close(): Promise<void> };
 
 export const startReference = async (parts: Parts = HEALTHY): Promise<Reference> => {
-  const running = await startRole(
-    "all",
-    { adminSecret: ADMIN_SECRET, logLevel: "silent", controlPort: 0, inference: { serviceMs: 60, tokens: 8 } },
-    parts,
-  );
+  const options = { adminSecret: ADMIN_SECRET, inference: { serviceMs: 60, tokens: 8 } };
+  const { running, api, close } = await startPlatform(options, parts);
   const nowMs = Date.now();
   const adminToken = (org: string): string => mintAdminToken({ secret: ADMIN_SECRET, org, nowMs });
   const seed = planSeed([], { makeSecret, adminToken, nowMs });
   const { keys, limiter } = running.administration as NonNullable<Running["administration"]>;
   await storeSeed(seed, keys, limiter);
-  const api = running.urls.api as string;
   return {
-    close: () => running.close(),
+    close,
     target: {
       schema: "floodgate/target@1",
       name: "reference",

@@ -1,43 +1,18 @@
-/**
- * A whole deployment on loopback for tests, with fixtures made through its control plane, calls over undici and raw sockets.
- * Nothing is replaced: three services, real links.
- */
+/** The platform for the tests of its API: organizations and keys are made through its control plane, requests also as bytes. */
 import { connect, type Socket } from "node:net";
-import { Agent, request } from "undici";
 import { expect } from "vitest";
 import type { KeyRecord, Organization } from "../../core/records.ts";
 import { HEALTHY, type Parts } from "../parts.ts";
-import { type RoleOptions, type Running, startRole } from "../start-role.ts";
+import { type Heard, type Platform, startPlatform, until } from "../start-platform.fixture.ts";
+import type { RoleOptions } from "../start-role.ts";
 
 export const ORIGIN = "https://app.example";
 export const FOREIGN = "https://elsewhere.example";
 export const MESSAGES = { messages: [{ role: "user", content: "where is the station?" }] };
 
-export type Heard = {
-  status: number;
-  headers: Record<string, string | string[] | undefined>;
-  text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
-  json: any;
-};
-
-export type CallOptions = {
-  method?: string;
-  path: string;
-  /** Sent as JSON unless it is text or bytes. */
-  body?: unknown;
-  credential?: string | undefined;
-  apiKey?: string;
-  origin?: string;
-  headers?: Record<string, string>;
-};
-
 export type Fixture = { id: string; secret: string };
 
-export type Deployment = {
-  running: Running;
-  api: string;
-  control: string;
+export type Deployment = Platform & {
   /** An organization; Pro unless said otherwise. */
   org(fields?: Partial<Organization> & { map_loads_used?: number }): Promise<string>;
   /** A key; by default publishable, with every scope but `vendor` and one origin. */
@@ -45,14 +20,11 @@ export type Deployment = {
   serverKey(org: string, fields?: Partial<KeyRecord>): Promise<Fixture>;
   session(key: Fixture, product?: string): Promise<string>;
   adminToken(org: string): Promise<string>;
-  call(options: CallOptions): Promise<Heard>;
-  ask(method: string, path: string, body?: unknown): Promise<Heard>;
   gauges(): Promise<Record<string, number> & { in_flight_by_org: Record<string, number> }>;
   ledger(run: string): Promise<{ kind: string; org: string; charge_id: string; request_id: string; meter: string }[]>;
   /** Waits until nothing is in flight and nothing unsettled. */
   quiet(): Promise<void>;
   raw(): Promise<RawClient>;
-  close(): Promise<void>;
 };
 
 /** A client that writes bytes and keeps what came. */
@@ -66,25 +38,6 @@ type RawClient = {
   closed(): Promise<void>;
   /** The code of the error that ended the connection, if one did. */
   error(): string | undefined;
-};
-
-const read = async (url: string, options: Parameters<typeof request>[1]): Promise<Heard> => {
-  const answer = await request(url, options as never);
-  const text = await answer.body.text();
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {}
-  return { status: answer.statusCode, headers: answer.headers, text, json };
-};
-
-/** Waits for a condition, 10 s at most. */
-export const until = async (what: string, holds: () => boolean | Promise<boolean>): Promise<void> => {
-  const untilMs = performance.now() + 10_000;
-  while (!(await holds())) {
-    if (performance.now() > untilMs) throw new Error(`waited 10 s for: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 };
 
 const rawClient = async (url: string): Promise<RawClient> => {
@@ -127,11 +80,8 @@ const rawClient = async (url: string): Promise<RawClient> => {
 };
 
 export const startDeployment = async (options: RoleOptions = {}, parts: Parts = HEALTHY): Promise<Deployment> => {
-  const running = await startRole(
-    "all",
+  const platform = await startPlatform(
     {
-      controlPort: 0,
-      logLevel: "silent",
       rateLimit: null,
       stopDeadlineMs: 2_000,
       ...options,
@@ -139,33 +89,7 @@ export const startDeployment = async (options: RoleOptions = {}, parts: Parts = 
     },
     parts,
   );
-  const api = running.urls.api as string;
-  const control = running.urls.control?.api as string;
-  // A caller that has given up is not waited for.
-  const dispatcher = new Agent({ connections: 512, pipelining: 1 });
-
-  const ask = (method: string, path: string, body?: unknown): Promise<Heard> =>
-    read(control + path, {
-      method: method as "GET",
-      dispatcher,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-
-  const call = ({ method = "GET", path, body, credential, apiKey, origin, headers }: CallOptions): Promise<Heard> => {
-    const isRaw = typeof body === "string" || Buffer.isBuffer(body);
-    return read(api + path, {
-      method: method as "GET",
-      dispatcher,
-      headers: {
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-        ...(apiKey === undefined ? {} : { "x-api-key": apiKey }),
-        ...(origin === undefined ? {} : { origin }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: isRaw ? (body as string) : JSON.stringify(body) }),
-    });
-  };
+  const { call, ask } = platform;
 
   const made = async (path: string, body: unknown): Promise<Heard["json"]> => {
     const heard = await ask("POST", path, body);
@@ -182,9 +106,7 @@ export const startDeployment = async (options: RoleOptions = {}, parts: Parts = 
   const gauges = async () => (await ask("GET", "/gauges")).json;
 
   return {
-    running,
-    api,
-    control,
+    ...platform,
     org: async (fields = {}) => (await made("/orgs", { tier: "Pro", ...fields })).id,
     key,
     serverKey: (org, fields = {}) => key(org, { kind: "server", allowed_origins: [], ...fields }),
@@ -200,8 +122,6 @@ export const startDeployment = async (options: RoleOptions = {}, parts: Parts = 
       return heard.json.session_token;
     },
     adminToken: async (org) => (await made("/admin-tokens", { org })).token,
-    call,
-    ask,
     gauges,
     ledger: async (run) =>
       (await ask("GET", `/ledger?run=${run}`)).text
@@ -214,11 +134,7 @@ export const startDeployment = async (options: RoleOptions = {}, parts: Parts = 
         const idle = in_flight === 0 && unsettled === 0 && inference_running === 0 && open_streams === 0;
         return idle && Object.keys(in_flight_by_org).length === 0;
       }),
-    raw: () => rawClient(api),
-    close: async () => {
-      await dispatcher.destroy();
-      await running.close();
-    },
+    raw: () => rawClient(platform.api),
   };
 };
 

@@ -1,9 +1,9 @@
 /** A client may leave at any phase of a call: its slots come back at once, and it is not charged for nothing (items 180, 222). */
-
 import type { AddressInfo } from "node:net";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, MESSAGES, startDeployment, until } from "./api.fixture.ts";
+import { until } from "../start-platform.fixture.ts";
+import { type Deployment, MESSAGES, startDeployment } from "./api.fixture.ts";
 
 /** A link that can be held: bytes wait until it is let go, in both directions. */
 const heldLink = async (to: string) => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, type Fixture, type Heard, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
+import type { Heard } from "../start-platform.fixture.ts";
+import { type Deployment, type Fixture, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 

@@ -1,15 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type CallOptions,
-  type Deployment,
-  type Fixture,
-  FOREIGN,
-  type Heard,
-  MESSAGES,
-  ORIGIN,
-  outcomeOf,
-  startDeployment,
-} from "./api.fixture.ts";
+import type { CallOptions, Heard } from "../start-platform.fixture.ts";
+import { type Deployment, type Fixture, FOREIGN, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let pro: string;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Limiter, Refund, Take } from "../limiter.ts";
-import { until } from "./api.fixture.ts";
+import { until } from "../start-platform.fixture.ts";
 import { createSettlement } from "./settlement.ts";
 
 const take = (n: number, meter: Take["meter"] = { name: "map_loads", amount: 1, cap: 5 }): Take => ({

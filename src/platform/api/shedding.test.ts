@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, type Heard, MESSAGES, outcomeOf, startDeployment, until } from "./api.fixture.ts";
+import { type Heard, until } from "../start-platform.fixture.ts";
+import { type Deployment, MESSAGES, outcomeOf, startDeployment } from "./api.fixture.ts";
 
 let on: Deployment;
 let a: string;

@@ -5,7 +5,8 @@ import { request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Deployment, MESSAGES, startDeployment, until } from "./api.fixture.ts";
+import { until } from "../start-platform.fixture.ts";
+import { type Deployment, MESSAGES, startDeployment } from "./api.fixture.ts";
 
 const hasOpenssl = (() => {
   try {

@@ -7,16 +7,8 @@ import { Compile } from "typebox/schema";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUTCOMES } from "../../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Surface } from "../../../contract/routes.ts";
-import {
-  type CallOptions,
-  type Deployment,
-  FOREIGN,
-  type Heard,
-  MESSAGES,
-  ORIGIN,
-  outcomeOf,
-  startDeployment,
-} from "../api.fixture.ts";
+import type { CallOptions, Heard } from "../../start-platform.fixture.ts";
+import { type Deployment, FOREIGN, MESSAGES, ORIGIN, outcomeOf, startDeployment } from "../api.fixture.ts";
 import { openApiDocument } from "./openapi.ts";
 import { eventNames } from "./openapi-streams.ts";
 

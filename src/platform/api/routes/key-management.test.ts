@@ -3,7 +3,8 @@ import { Compile } from "typebox/compile";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { mintAdminToken } from "../../keys/admin-tokens.ts";
 import { KeyAnswer } from "../../schemas.ts";
-import { type Deployment, type Heard, ORIGIN, outcomeOf, startDeployment } from "../api.fixture.ts";
+import type { Heard } from "../../start-platform.fixture.ts";
+import { type Deployment, ORIGIN, outcomeOf, startDeployment } from "../api.fixture.ts";
 
 const ADMIN_SECRET = "a-secret-of-this-test-and-nobody-else";
 let on: Deployment;
