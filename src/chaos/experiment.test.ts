@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { SideEffects } from "../supervision/undo.ts";
 import { type ExperimentPlan, type ExperimentSteps, runExperiment } from "./experiment.ts";
 import { makeFault } from "./faults/catalogue.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import { linkSteps, undoOf } from "./link-steps.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "./toxiproxy-server.ts";
+import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
+import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
 /** What happened, in order, by steps that do nothing else. */
 const rehearsal = (changes: Partial<ExperimentSteps> = {}) => {
@@ -172,26 +172,17 @@ describe("an experiment", () => {
 
 const path = toxiproxyOrSkip();
 describe.skipIf(path === null)("an experiment on a real link", () => {
-  let server: ToxiproxyServer;
-  let upstream: Upstream;
-  beforeAll(async () => {
-    upstream = await startUpstream();
-    server = await startForTests(path as string);
-  });
-  afterAll(async () => {
-    await server?.stop();
-    await upstream?.close();
-  });
+  const rig = toxiproxyRig(path as string);
 
   const broken = async (proxy: string, fault: string) => {
-    const { listen } = await server.toxiproxy.createProxy({
+    const { listen } = await rig.server.toxiproxy.createProxy({
       name: proxy,
       listen: "127.0.0.1:0",
-      upstream: upstream.address,
+      upstream: rig.upstream.address,
     });
     const probe = httpProbe(listen, "/", 400);
     const link = {
-      toxiproxy: server.toxiproxy,
+      toxiproxy: rig.server.toxiproxy,
       proxy,
       fault: makeFault(fault, { budgetMs: 100 }),
       probe,
@@ -228,7 +219,7 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
 
   test("a link that somebody left broken is not built upon, and is made whole", async () => {
     const { plan, surroundings } = await broken("real-left", "refused");
-    const left = server.toxiproxy.proxy("real-left");
+    const left = rig.server.toxiproxy.proxy("real-left");
     await left.addToxic({ name: "old", stream: "downstream", type: "latency", attributes: { latency: 1, jitter: 0 } });
     const { outcome } = await runExperiment(plan, surroundings);
     expect(outcome).toMatchObject({ tookEffect: false, healed: true });

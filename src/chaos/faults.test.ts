@@ -1,10 +1,10 @@
 import { request } from "undici";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
 import { FAULTS, makeFault } from "./faults/catalogue.ts";
 import { httpProbe, type LinkSeen, observeLink } from "./link-probe.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "./toxiproxy-server.ts";
+import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
+import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
 const path = toxiproxyOrSkip();
 const BUDGET_MS = 150;
@@ -21,28 +21,23 @@ const REACHES: Record<string, boolean> = {
 };
 
 describe.skipIf(path === null)("each fault of the catalogue, on a real link", () => {
-  let server: ToxiproxyServer;
-  let upstream: Upstream;
-  beforeAll(async () => {
-    upstream = await startUpstream();
-    server = await startForTests(path as string);
-  });
-  afterAll(async () => {
-    await server?.stop();
-    await upstream?.close();
-  });
+  const rig = toxiproxyRig(path as string);
 
   test.each(FAULTS.map((fault) => fault.name))("%s shows on the link, and is gone when taken away", async (name) => {
     const fault = makeFault(name, { budgetMs: BUDGET_MS });
-    const { listen } = await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
-    const proxy = server.toxiproxy.proxy(name);
+    const { listen } = await rig.server.toxiproxy.createProxy({
+      name,
+      listen: "127.0.0.1:0",
+      upstream: rig.upstream.address,
+    });
+    const proxy = rig.server.toxiproxy.proxy(name);
     const probe = httpProbe(listen, "/", BUDGET_MS * 3);
     const whole = await observeLink(probe);
     expect(whole.ended).toBe("complete");
     expect(fault.shows(whole)).toBe(false);
 
     await fault.put(proxy);
-    const servedBefore = upstream.served();
+    const servedBefore = rig.upstream.served();
     const seen: LinkSeen[] = [];
     const look = async (): Promise<boolean> => {
       const one = await observeLink(probe);
@@ -50,7 +45,7 @@ describe.skipIf(path === null)("each fault of the catalogue, on a real link", ()
       return fault.shows(one);
     };
     expect((await waitUntil(look, { forMs: 5_000, pollMs: 20 })).met, JSON.stringify(seen)).toBe(true);
-    if (name in REACHES) expect(upstream.served() > servedBefore).toBe(REACHES[name]);
+    if (name in REACHES) expect(rig.upstream.served() > servedBefore).toBe(REACHES[name]);
 
     await fault.take(proxy);
     expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
@@ -61,15 +56,15 @@ describe.skipIf(path === null)("each fault of the catalogue, on a real link", ()
     for (const name of ["refused", "accepted-then-closed", "truncated-reply"]) {
       const fault = makeFault(name, { budgetMs: BUDGET_MS });
       const link = `${name}-kept-alive`;
-      const { listen } = await server.toxiproxy.createProxy({
+      const { listen } = await rig.server.toxiproxy.createProxy({
         name: link,
         listen: "127.0.0.1:0",
-        upstream: upstream.address,
+        upstream: rig.upstream.address,
       });
       await (await request(`http://${listen}/`)).body.text();
-      await fault.put(server.toxiproxy.proxy(link));
+      await fault.put(rig.server.toxiproxy.proxy(link));
       await expect(request(`http://${listen}/`).then((answer) => answer.body.text())).rejects.toThrow();
-      await fault.take(server.toxiproxy.proxy(link));
+      await fault.take(rig.server.toxiproxy.proxy(link));
     }
   });
 });

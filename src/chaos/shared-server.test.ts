@@ -1,29 +1,20 @@
 /** Healing on a toxiproxy that others use too: what we did is taken back, what they did stays. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { makeFault } from "./faults/catalogue.ts";
 import { heal } from "./healing.ts";
 import { takeBackProxy } from "./take-back-proxy.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "./toxiproxy-server.ts";
+import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
+import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
 const path = toxiproxyOrSkip();
 
 describe.skipIf(path === null)("a toxiproxy that others use", () => {
-  let server: ToxiproxyServer;
-  let upstream: Upstream;
-  beforeAll(async () => {
-    upstream = await startUpstream();
-    server = await startForTests(path as string);
-  });
-  afterAll(async () => {
-    await server?.stop();
-    await upstream?.close();
-  });
+  const rig = toxiproxyRig(path as string);
 
   /** A proxy with our fault and a toxic of somebody else, disabled by them or by our fault. */
   const broken = async (name: string, fault: string) => {
-    await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
-    const proxy = server.toxiproxy.proxy(name);
+    await rig.server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: rig.upstream.address });
+    const proxy = rig.server.toxiproxy.proxy(name);
     await makeFault(fault, { budgetMs: 100 }).put(proxy);
     await proxy.addToxic({
       name: "theirs",
@@ -36,13 +27,13 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
 
   test("their toxic on the same proxy stays, and ours is gone", async () => {
     const proxy = await broken("one", "reply-lost");
-    const healing = await heal(server.toxiproxy, "one", { mayReset: false });
+    const healing = await heal(rig.server.toxiproxy, "one", { mayReset: false });
     expect(healing).toMatchObject({ healed: true, did: ["DELETE toxic floodgate-reply-lost"] });
     expect((await proxy.read()).toxics).toMatchObject([{ name: "theirs" }]);
   });
 
   test("a proxy that they disabled meanwhile stays disabled, and one that the fault disabled does not", async () => {
-    const undo = { how: "heal-proxy", api_url: server.apiUrl, may_reset: false } as const;
+    const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, may_reset: false } as const;
     const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
     const theirs = await broken("two", "reply-lost");
     await theirs.setEnabled(false);
@@ -56,7 +47,7 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
   test("on a server of our own everything goes", async () => {
     const proxy = await broken("four", "reply-lost");
     await proxy.setEnabled(false);
-    await heal(server.toxiproxy, "four");
+    await heal(rig.server.toxiproxy, "four");
     expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
   });
 });

@@ -1,10 +1,11 @@
 import { createServer } from "node:http";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { heal } from "./healing.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import type { Toxic } from "./toxics.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
+import { startForTests, toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
 import { openToxiproxy } from "./toxiproxy.ts";
+import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 import { startToxiproxy, type ToxiproxyServer } from "./toxiproxy-server.ts";
 import type { ToxiproxyError } from "./toxiproxy-transport.ts";
 
@@ -16,27 +17,21 @@ const failure = (promise: Promise<unknown>): Promise<ToxiproxyError> =>
   );
 
 describe.skipIf(path === null)("a real toxiproxy", () => {
-  let server: ToxiproxyServer;
-  let upstream: Upstream;
+  const rig = toxiproxyRig(path as string);
   let made = 0;
   const makeProxy = async () => {
     const name = `link-${++made}`;
-    const state = await server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
-    return { name, state, proxy: server.toxiproxy.proxy(name) };
+    const state = await rig.server.toxiproxy.createProxy({
+      name,
+      listen: "127.0.0.1:0",
+      upstream: rig.upstream.address,
+    });
+    return { name, state, proxy: rig.server.toxiproxy.proxy(name) };
   };
   const latency: Toxic = { name: "t", stream: "downstream", type: "latency", attributes: { latency: 50, jitter: 0 } };
 
-  beforeAll(async () => {
-    upstream = await startUpstream();
-    server = await startForTests(path as string);
-  });
-  afterAll(async () => {
-    await server?.stop();
-    await upstream?.close();
-  });
-
   test("tells its version and has no proxy of its own start left", async () => {
-    expect(server.version).toBe("2.12.0");
+    expect(rig.server.version).toBe("2.12.0");
     const { toxiproxy, stop } = await startForTests(path as string);
     expect(await toxiproxy.list()).toEqual([]);
     await stop();
@@ -67,23 +62,23 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       status: 409,
       serverMessage: expect.stringContaining("already exists"),
     });
-    expect(await failure(server.toxiproxy.proxy("nobody").read())).toMatchObject({ status: 404 });
-    const again = server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: upstream.address });
+    expect(await failure(rig.server.toxiproxy.proxy("nobody").read())).toMatchObject({ status: 404 });
+    const again = rig.server.toxiproxy.createProxy({ name, listen: "127.0.0.1:0", upstream: rig.upstream.address });
     expect((await failure(again)).message).toContain("answered 409");
   });
 
   test("removing a proxy twice is not an error", async () => {
     const { name } = await makeProxy();
-    await server.toxiproxy.removeProxy(name);
-    await server.toxiproxy.removeProxy(name);
-    expect((await server.toxiproxy.list()).some((proxy) => proxy.name === name)).toBe(false);
+    await rig.server.toxiproxy.removeProxy(name);
+    await rig.server.toxiproxy.removeProxy(name);
+    expect((await rig.server.toxiproxy.list()).some((proxy) => proxy.name === name)).toBe(false);
   });
 
   test("healing removes toxics of anybody and enables, and tells what it did", async () => {
     const { name, proxy } = await makeProxy();
     await proxy.addToxic({ ...latency, name: "left-behind" });
     await proxy.setEnabled(false);
-    const healing = await heal(server.toxiproxy, name);
+    const healing = await heal(rig.server.toxiproxy, name);
     expect(healing).toEqual({
       proxy: name,
       healed: true,
@@ -96,8 +91,8 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
 
   test("a whole link needs nothing, and one that is not there is told as gone", async () => {
     const { name } = await makeProxy();
-    expect(await heal(server.toxiproxy, name)).toMatchObject({ healed: true, did: [] });
-    expect(await heal(server.toxiproxy, "nobody")).toMatchObject({ healed: false, gone: true, did: [] });
+    expect(await heal(rig.server.toxiproxy, name)).toMatchObject({ healed: true, did: [] });
+    expect(await heal(rig.server.toxiproxy, "nobody")).toMatchObject({ healed: false, gone: true, did: [] });
   });
 
   describe("when the server hangs", () => {
@@ -105,7 +100,7 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       const { listen } = await own.toxiproxy.createProxy({
         name: "stuck",
         listen: "127.0.0.1:0",
-        upstream: upstream.address,
+        upstream: rig.upstream.address,
       });
       // This delay cannot be interrupted: once it holds a request, DELETE waits those 60 s with the lock in hand.
       const stuck = {
