@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { type BlockPlan, measureBlock } from "./block.ts";
+import { NO_VALUES } from "./no-values.fixture.ts";
 
 const PLAN: BlockPlan = {
   steady: { fromUs: 1_000_000, toUs: 2_000_000 },
@@ -99,15 +100,6 @@ describe("a block", () => {
   });
 
   test("has no latency without answers, and a goodput of zero", () => {
-    expect(measureBlock([], PLAN)).toEqual({
-      latency_ms_p50: null,
-      latency_ms_p99: null,
-      ttfe_ms_p50: null,
-      event_gap_ms_p50: null,
-      shed_share: null,
-      error_share: null,
-      refusal_ms_p50: null,
-      goodput: 0,
-    });
+    expect(measureBlock([], PLAN)).toEqual({ ...NO_VALUES, goodput: 0 });
   });
 });

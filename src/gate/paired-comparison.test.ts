@@ -5,6 +5,7 @@ import { uniform } from "../workload/random.ts";
 import type { BlockValues } from "./block.ts";
 import { gateClaims } from "./gate-claims.ts";
 import type { GateMeasurement } from "./measurements.ts";
+import { NO_VALUES } from "./no-values.fixture.ts";
 import {
   type Comparison,
   comparePairs as compare,
@@ -18,16 +19,6 @@ import {
 type Truth = Partial<Record<GateMeasurement, number>>;
 
 const BASE = { latency_ms_p50: 80, latency_ms_p99: 90, goodput: 400 };
-const NOTHING: BlockValues = {
-  latency_ms_p50: null,
-  latency_ms_p99: null,
-  ttfe_ms_p50: null,
-  event_gap_ms_p50: null,
-  shed_share: null,
-  error_share: null,
-  refusal_ms_p50: null,
-  goodput: null,
-};
 const THREE: GatePolicy = {
   ...GATE_POLICY,
   measurements: ["latency_ms_p50", "latency_ms_p99", "goodput"],
@@ -44,7 +35,7 @@ const pairsOf = (count: number, scatter: number, truth: Truth = {}, seed = 1): P
     return Math.exp(scatter * Math.sqrt(-2 * Math.log(u)) * Math.cos(2 * Math.PI * v));
   };
   const block = (factor: Truth): BlockValues => ({
-    ...NOTHING,
+    ...NO_VALUES,
     latency_ms_p50: BASE.latency_ms_p50 * (factor.latency_ms_p50 ?? 1) * noise(),
     latency_ms_p99: BASE.latency_ms_p99 * (factor.latency_ms_p99 ?? 1) * noise(),
     goodput: BASE.goodput * (factor.goodput ?? 1) * noise(),
@@ -157,7 +148,7 @@ describe("a comparison of paired blocks", () => {
   });
 
   test("acquits what never differs at all", () => {
-    const block = { ...NOTHING, latency_ms_p50: 80, latency_ms_p99: 90, goodput: 0 };
+    const block = { ...NO_VALUES, latency_ms_p50: 80, latency_ms_p99: 90, goodput: 0 };
     expect(verdictOf(comparePairs(Array.from({ length: 16 }, () => ({ base: block, head: block }))))).toBe(
       "no-regression",
     );

@@ -1,19 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { uniform } from "../workload/random.ts";
 import type { BlockValues } from "./block.ts";
+import { NO_VALUES } from "./no-values.fixture.ts";
 import type { Pair } from "./paired-comparison.ts";
 import { risingP, sinkingOf } from "./sinking.ts";
 
-const block = (goodput: number | null): BlockValues => ({
-  latency_ms_p50: null,
-  latency_ms_p99: null,
-  ttfe_ms_p50: null,
-  event_gap_ms_p50: null,
-  shed_share: null,
-  error_share: null,
-  refusal_ms_p50: null,
-  goodput,
-});
+const block = (goodput: number | null): BlockValues => ({ ...NO_VALUES, goodput });
 const pairs = (heads: readonly (number | null)[]): Pair[] =>
   heads.map((head) => ({ base: block(100), head: block(head) }));
 

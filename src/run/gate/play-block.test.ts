@@ -7,11 +7,10 @@ import { dropsTheLastEvent } from "../../mutants/drops-the-last-event.ts";
 import { startSmallDeployment } from "../../mutation/deployment.ts";
 import { paid } from "../../mutation/stages/load.ts";
 import { HEALTHY, type Parts } from "../../platform/parts.ts";
-import { keeperOfTarget } from "../../target/lease-of-target.ts";
-import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
+import { bareDeployment } from "./bare-deployment.fixture.ts";
 import { type GateRoom, gateSideOf, type PlayedBlock, playBlock } from "./play-block.ts";
 
 const SERVICE_MS = 100;
@@ -23,22 +22,8 @@ const played = async (name: string, parts: Parts): Promise<{ block: PlayedBlock;
   try {
     const target = deployment.targets[0] as Target;
     const story = STORIES.get("chat-beside-noisy") as Story;
-    const side = await gateSideOf(
-      "head",
-      {
-        target,
-        secrets: createSecrets("."),
-        lease: keeperOfTarget(target),
-        found: {},
-        faults: null,
-        embedded: false,
-        reference: true,
-        exclusive: true,
-        folder: ".",
-        faultsMissing: "",
-      },
-      story,
-    );
+    const bare = bareDeployment(target, { reference: true, exclusive: true });
+    const side = await gateSideOf("head", bare, story);
     const room: GateRoom = {
       run: "abc123",
       seed: 1,

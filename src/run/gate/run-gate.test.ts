@@ -3,13 +3,12 @@ import { describe, expect, test } from "vitest";
 import type { Side } from "../../gate/block-plan.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
-import { keeperOfTarget } from "../../target/lease-of-target.ts";
-import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
+import { bareDeployment } from "./bare-deployment.fixture.ts";
 import type { GateRoom, GateSide, playBlock } from "./play-block.ts";
 import { runGate } from "./run-gate.ts";
 
@@ -31,18 +30,7 @@ const sideOf = (side: Side, more: Partial<Target>): GateSide => {
     view: viewOf(target),
     tenants: {},
     noisy: new Set(),
-    deployment: {
-      target,
-      secrets: createSecrets("."),
-      lease: keeperOfTarget(target),
-      found: {},
-      faults: null,
-      embedded: false,
-      reference: false,
-      exclusive: false,
-      folder: ".",
-      faultsMissing: "",
-    },
+    deployment: bareDeployment(target),
   };
 };
 
