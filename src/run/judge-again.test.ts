@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { composeDocument } from "./compose-document.ts";
@@ -46,16 +46,7 @@ const recordRun = async (outcomes: string[]): Promise<string> => {
   folders.push(path);
   const folder = openRunFolder(path);
   const lines = outcomes.map((outcome, n) => call(n, outcome));
-  const facts: StageFacts = {
-    stage: "s",
-    limits: {},
-    shedding: "unknown",
-    exclusive: false,
-    tenants: {},
-    faults: false,
-    drained: false,
-    ledger: [],
-  };
+  const facts: StageFacts = { ...bareFacts("s"), ledger: [] };
   const judges = INVARIANTS.filter(({ id }) => id === "first-failing-check-decides" || id === "envelope-fits-subcode");
   const { summary, measurements } = measureStage(lines, { stage: "s" });
   const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1");

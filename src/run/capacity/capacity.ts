@@ -13,6 +13,7 @@ import { calibrateRun } from "../calibration/calibrate-run.ts";
 import { UsageError } from "../exit-codes.ts";
 import { prepareTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
+import { type PlannedTarget, plannedTarget } from "../stages/plan-stages.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 import { playCapacity } from "./capacity-search.ts";
 
@@ -87,7 +88,7 @@ const INTENT = { load: true, faults: false, requests: 1 };
 
 export type CapacityPlan = {
   schema: "floodgate/plan@1";
-  target: { name: string; base_url: string; budget: Record<string, number> };
+  target: PlannedTarget;
   story: string;
   arrivals: Arrivals;
   objectives: string[];
@@ -111,11 +112,7 @@ export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan
   const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
   return {
     schema: "floodgate/plan@1",
-    target: {
-      name: target.name ?? target.base_url,
-      base_url: target.base_url,
-      budget: { ...target.budget } as Record<string, number>,
-    },
+    target: plannedTarget(target),
     story: wishes.story,
     arrivals: wishes.arrivals,
     objectives: objectives.map(({ text }) => text),

@@ -22,9 +22,18 @@ export type PlanRequest = DeploymentWish &
     refusals?(target: Target): readonly string[];
   };
 
+/** What a plan says of the target file. */
+export type PlannedTarget = { name: string; base_url: string; budget: Record<string, number> };
+
+export const plannedTarget = ({ name, base_url, budget }: Target): PlannedTarget => ({
+  name: name ?? base_url,
+  base_url,
+  budget: { ...budget } as Record<string, number>,
+});
+
 type StagesPlan = {
   schema: "floodgate/plan@1";
-  target: { name: string; base_url: string; budget: Record<string, number> };
+  target: PlannedTarget;
   stages: PlannedStage[];
   total: { seconds: number; calls: number };
   refused_by_guard: readonly string[];
@@ -63,11 +72,7 @@ export const planStages = async ({
   });
   return {
     schema: "floodgate/plan@1",
-    target: {
-      name: target.name ?? target.base_url,
-      base_url: target.base_url,
-      budget: { ...target.budget } as Record<string, number>,
-    },
+    target: plannedTarget(target),
     stages,
     total: {
       seconds: stages.reduce((sum, { seconds }) => sum + seconds, 0),
