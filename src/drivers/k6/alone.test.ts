@@ -1,18 +1,16 @@
 /** Scenarios as a user of k6 runs them, without the runner, on our own k6 and on one with the community's extension. */
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Asked, type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { Target } from "../../target/target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import { k6OrSkip, ROOT } from "./run-k6.fixture.ts";
 
-const root = fileURLToPath(new URL("../../..", import.meta.url));
-const binary = join(root, ".tools/k6");
+const binary = k6OrSkip();
 
 let stub: StubApi;
 let folder: string;
@@ -32,7 +30,7 @@ const k6 = (script: string, options: Record<string, string>, environment: Record
     const given = Object.entries(options).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
     const env = { HOME: folder, PWD: folder, K6_NO_USAGE_REPORT: "true", ...environment };
     const all = { cwd: folder, env: { ...env, K6_AUTO_EXTENSION_RESOLUTION: "false" } };
-    execFile(binary, ["run", "--quiet", "--no-color", ...given, script], all, (error, stdout, stderr) => {
+    execFile(binary as string, ["run", "--quiet", "--no-color", ...given, script], all, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), out: stdout + stderr });
     });
   });
@@ -41,7 +39,7 @@ const alone = async (
   story: string,
   more: Partial<Target> = {},
   options: Record<string, string> = {},
-  from = join(root, "scenarios"),
+  from = join(ROOT, "scenarios"),
 ): Promise<Ended> => {
   await writeFile(join(folder, "target.json"), JSON.stringify(stub.target(more)));
   const said = { FLOODGATE_TARGET: "target.json", DURATION: "1s", ...options };
@@ -101,7 +99,7 @@ let stock: string;
 beforeAll(async () => {
   const copy = await mkdtemp(join(tmpdir(), "floodgate-stock-"));
   for (const part of ["scenarios", "src/workload", "src/contract"]) {
-    await cp(join(root, part), join(copy, part), { recursive: true });
+    await cp(join(ROOT, part), join(copy, part), { recursive: true });
   }
   stock = join(copy, "scenarios");
   for (const name of await readdir(join(stock, "shared"))) {
@@ -112,7 +110,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(join(stock, ".."), { recursive: true }));
 
-describe.skipIf(!existsSync(binary))("a scenario without the runner", () => {
+describe.skipIf(binary === null)("a scenario without the runner", () => {
   test("shows what it is for, says so in a summary, and ends with 0", async () => {
     stub.instead = shedding();
     const { code, out } = await inTime(() => alone("chat-past-capacity", SMALL, { RATE: "60" }));
@@ -262,7 +260,7 @@ describe.skipIf(!existsSync(binary))("a scenario without the runner", () => {
   }, 120_000);
 });
 
-describe.skipIf(!existsSync(binary))("a scenario on a k6 with the community's extension", () => {
+describe.skipIf(binary === null)("a scenario on a k6 with the community's extension", () => {
   test("streams and other calls run, ends and outcomes are derived", async () => {
     stub.instead = shedding();
     const { code, out } = await inTime(() => alone("chat-past-capacity", SMALL, { RATE: "60" }, stock));

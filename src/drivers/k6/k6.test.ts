@@ -2,22 +2,15 @@ import { existsSync, readdirSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { wallUs } from "../../client/clock.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
-import type { CallLine } from "../../history/line.ts";
-import { createSecrets } from "../../target/secrets.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { createLease } from "../../workload/lease.ts";
 import { constant, type Profile, ramp, spike } from "../../workload/load-profiles.ts";
-import { type K6Options, runK6 } from "./k6.ts";
+import { k6OrSkip, playK6, ROOT } from "./run-k6.fixture.ts";
 
-const root = fileURLToPath(new URL("../../..", import.meta.url));
-const binary = join(root, ".tools/k6");
-if (!existsSync(binary)) console.warn("SKIPPED: the tests of the k6 driver need .tools/k6 (floodgate dev tools)");
+const k6 = k6OrSkip();
 
 let stub: StubApi;
 beforeEach(async () => {
@@ -25,37 +18,12 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-const run = async (story: string, profile: Profile, more: Partial<K6Options> = {}) => {
-  const lines: CallLine[] = [];
-  const target = stub.target();
-  const lease = createLease({});
-  const result = await runK6({
-    lease,
-    binary,
-    script: join(root, `scenarios/${story}.ts`),
-    story: STORIES.get(story)!,
-    stage: story,
-    idPrefix: `run1-${story}`,
-    seed: 1,
-    profile,
-    arrivals: "uniform",
-    target,
-    view: viewOf(target),
-    secrets: createSecrets("."),
-    epochUs: wallUs(),
-    timeouts: { callMs: 5000 },
-    onLine: (line) => lines.push(line),
-    ...more,
-  });
-  // Whether this machine was busy meanwhile is said by `late` and decides nothing here.
-  const late = result.problems.filter(({ reason }) => reason.includes("one call in a hundred"));
-  const problems = result.problems.filter((one) => !late.includes(one));
-  return { ...result, problems, late, lines, spent: lease.spent() };
-};
+const run = (story: string, profile: Profile, more: Parameters<typeof playK6>[3] = {}) =>
+  playK6(stub, story, profile, more);
 
-describe.skipIf(!existsSync(binary))("the k6 driver", () => {
+describe.skipIf(k6 === null)("the k6 driver", () => {
   test("every story has its scenario, and every scenario its story", () => {
-    const files = readdirSync(join(root, "scenarios")).filter(
+    const files = readdirSync(join(ROOT, "scenarios")).filter(
       (name) => name.endsWith(".ts") && !name.endsWith(".d.ts"),
     );
     expect(files.map((name) => name.replace(".ts", "")).sort()).toEqual([...STORIES.keys()].sort());
@@ -198,10 +166,10 @@ describe.skipIf(!existsSync(binary))("the k6 driver", () => {
   test("a script that throws fails the stage, although k6 ends with code 0", async () => {
     const folder = await mkdtemp(join(tmpdir(), "floodgate-test-"));
     const script = join(folder, "throws.ts");
-    const shared = `${root.replace(/\/$/, "")}/scenarios/shared`;
+    const shared = `${ROOT.replace(/\/$/, "")}/scenarios/shared`;
     await writeFile(
       script,
-      `import { catalogReads } from "${root.replace(/\/$/, "")}/src/workload/stories/catalog-reads.ts";
+      `import { catalogReads } from "${ROOT.replace(/\/$/, "")}/src/workload/stories/catalog-reads.ts";
        import { scenarioOf } from "${shared}/scenario.ts";
        const scenario = scenarioOf(catalogReads, {});
        export const { options, setup, handleSummary } = scenario;

@@ -1,19 +1,13 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { wallUs } from "../../client/clock.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { CallLine } from "../../history/line.ts";
-import { createSecrets } from "../../target/secrets.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { STORIES } from "../../workload/catalogue.ts";
-import { createLease, type Lease } from "../../workload/lease.ts";
+import type { Lease } from "../../workload/lease.ts";
 import { constant } from "../../workload/load-profiles.ts";
-import { type K6Options, runK6 } from "./k6.ts";
+import type { K6Options } from "./k6.ts";
+import { k6OrSkip, playK6 } from "./run-k6.fixture.ts";
 
-const root = fileURLToPath(new URL("../../..", import.meta.url));
-const binary = join(root, ".tools/k6");
+const k6 = k6OrSkip();
 const NOTHING = { map_loads: 0, analyses: 0, stream_seconds: 0 };
 
 let stub: StubApi;
@@ -22,34 +16,10 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-const run = async (story: string, ratePerS: number, lease: Lease, more: Partial<K6Options> = {}) => {
-  const lines: CallLine[] = [];
-  const target = stub.target();
-  const keeper = createLease(lease);
-  const result = await runK6({
-    binary,
-    script: join(root, `scenarios/${story}.ts`),
-    story: STORIES.get(story)!,
-    stage: story,
-    idPrefix: `run1-${story}`,
-    seed: 1,
-    profile: constant(ratePerS, 2),
-    arrivals: "uniform",
-    target,
-    view: viewOf(target),
-    secrets: createSecrets("."),
-    epochUs: wallUs(),
-    timeouts: { callMs: 5000 },
-    lease: keeper,
-    onLine: (line) => lines.push(line),
-    ...more,
-  });
-  // Whether this machine was busy meanwhile decides nothing here.
-  const problems = result.problems.filter(({ reason }) => !reason.includes("one call in a hundred"));
-  return { ...result, problems, lines, spent: keeper.spent(), keeperStopped: keeper.stopped };
-};
+const run = (story: string, ratePerS: number, lease: Lease, more: Partial<K6Options> = {}) =>
+  playK6(stub, story, constant(ratePerS, 2), { ...more, lease });
 
-describe.skipIf(!existsSync(binary))("the lease of the k6 driver", () => {
+describe.skipIf(k6 === null)("the lease of the k6 driver", () => {
   test("not one request more leaves than it allows, and the rest is no line", async () => {
     const { spent, stopped, keeperStopped, unsent, lines, problems } = await run("catalog-reads", 100, {
       requests: 37,

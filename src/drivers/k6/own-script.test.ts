@@ -1,13 +1,11 @@
-import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runK6Script } from "./own-script.ts";
+import { k6OrSkip } from "./run-k6.fixture.ts";
 
-const binary = fileURLToPath(new URL("../../../.tools/k6", import.meta.url));
-if (!existsSync(binary)) console.warn("SKIPPED: the tests of k6 scripts need .tools/k6 (floodgate dev tools)");
+const binary = k6OrSkip();
 
 let folder = "";
 beforeAll(async () => {
@@ -18,10 +16,10 @@ afterAll(() => rm(folder, { recursive: true }));
 const run = async (text: string, args: string[] = [], environment: Record<string, string> = {}) => {
   const script = join(folder, "own.ts");
   await writeFile(script, text);
-  return runK6Script({ binary, script, args: ["--quiet", ...args], environment });
+  return runK6Script({ binary: binary as string, script, args: ["--quiet", ...args], environment });
 };
 
-describe.skipIf(!existsSync(binary))("a script of the user's own", () => {
+describe.skipIf(binary === null)("a script of the user's own", () => {
   test("runs with the user's arguments and what the runner hands over", async () => {
     const text = `export default () => { if (__ENV.GIVEN !== "x") throw new Error("no"); };
       export const options = { iterations: 1 };
