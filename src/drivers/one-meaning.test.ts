@@ -1,11 +1,10 @@
 /**
  * One schedule at one server by both drivers. What each wrote down is held against what the server itself noted for the same
  * call, and against each other: orders that hold on any machine, and shares of calls that come near, never how fast it was.
+ * autocannon, which has no schedule and leaves no lines, is held to what applies to it; what does not is named and shown.
  */
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { fileURLToPath } from "node:url";
 import { describe, expect, type TestContext, test } from "vitest";
 import { wallUs } from "../client/clock.ts";
 import type { CallLine } from "../history/line.ts";
@@ -15,16 +14,17 @@ import type { Target } from "../target/target.ts";
 import { arrivalTimesUs } from "../workload/arrivals.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
+import { type Became, createLease, type LeaseKeeper } from "../workload/lease.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
+import { runAutocannon } from "./autocannon/autocannon.ts";
+import { notPlain } from "./autocannon/plain-story.ts";
 import { runK6 } from "./k6/k6.ts";
+import { k6OrSkip, ROOT } from "./k6/run-k6.fixture.ts";
 import { runOpenLoop } from "./open-loop/run-open-loop.fixture.ts";
 import { EVENTS, type Noted, startTimingStub, type TimingOptions } from "./timing-stub.fixture.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const binary = join(root, ".tools/k6");
-if (!existsSync(binary))
-  console.warn("SKIPPED: k6 in the comparison of the drivers needs .tools/k6 (floodgate dev tools)");
-const DRIVERS = existsSync(binary) ? (["open-loop", "k6"] as const) : (["open-loop"] as const);
+const binary = k6OrSkip();
+const DRIVERS = binary !== null ? (["open-loop", "k6"] as const) : (["open-loop"] as const);
 type DriverName = (typeof DRIVERS)[number];
 
 const SEED = 5;
@@ -47,7 +47,24 @@ const targetOf = (url: string): Target => ({
   })),
 });
 
-type Played = { lines: CallLine[]; noted: Map<string, Noted>; epochUs: number; hostLagMs: number };
+type AtStub = { noted: Map<string, Noted>; notes: number; hostLagMs: number };
+type Played = AtStub & { lines: CallLine[]; epochUs: number };
+
+/** What was played at a server of its own, what that server noted of each call, and how late our own event loop was. */
+const atStub = async <T>(stub: Partial<TimingOptions>, playAt: (target: Target) => Promise<T>): Promise<T & AtStub> => {
+  const server = await startTimingStub(stub);
+  const loopDelay = monitorEventLoopDelay({ resolution: 5 });
+  loopDelay.enable();
+  try {
+    const played = await playAt(targetOf(server.url));
+    const notes = await server.noted();
+    const noted = new Map(notes.map((note) => [note.id, note]));
+    return { ...played, noted, notes: notes.length, hostLagMs: loopDelay.percentile(99) / 1e6 };
+  } finally {
+    loopDelay.disable();
+    await server.close();
+  }
+};
 
 /** `arrivals` are Poisson's. */
 const play = async (
@@ -56,11 +73,7 @@ const play = async (
   profile: Profile,
   stub: Partial<TimingOptions>,
 ): Promise<Played> => {
-  const server = await startTimingStub(stub);
-  const loopDelay = monitorEventLoopDelay({ resolution: 5 });
-  loopDelay.enable();
-  try {
-    const target = targetOf(server.url);
+  const played = await atStub(stub, async (target) => {
     const lines: CallLine[] = [];
     const job = {
       stage: "s",
@@ -76,21 +89,13 @@ const play = async (
     const common = { secrets: createSecrets("."), onLine: (line: CallLine) => void lines.push(line) };
     if (driver === "open-loop") await runOpenLoop({ job: { ...job, story }, ...common });
     else {
-      const script = join(root, `scenarios/${story}.ts`);
-      await runK6({ binary, script, story: STORIES.get(story)!, ...job, ...common });
+      const script = join(ROOT, `scenarios/${story}.ts`);
+      await runK6({ binary: binary as string, script, story: STORIES.get(story)!, ...job, ...common });
     }
-    const noted = await server.noted();
-    expect(noted).toHaveLength(lines.length);
-    return {
-      lines,
-      noted: new Map(noted.map((note) => [note.id, note])),
-      epochUs: job.epochUs,
-      hostLagMs: loopDelay.percentile(99) / 1e6,
-    };
-  } finally {
-    loopDelay.disable();
-    await server.close();
-  }
+    return { lines, epochUs: job.epochUs };
+  });
+  expect(played.notes).toBe(played.lines.length);
+  return played;
 };
 
 const numberOf = ({ id }: CallLine): number => Number(id.split("-").at(-1));
@@ -131,9 +136,12 @@ const checkSchedule = ({ lines }: Played, profile: Profile): void => {
  * not by what the driver says of itself: a driver that booked the target's time as its lag must not be excused by it. Where it
  * was busy the test is skipped, aloud, after the orders have been looked at.
  */
-const onCalmMachine = (skip: TestContext["skip"], ...played: Played[]): void => {
+const skipWhereHeldBack = (skip: TestContext["skip"], ...played: AtStub[]): void => {
   const lagMs = Math.max(...played.map(({ hostLagMs }) => hostLagMs));
   skip(lagMs > CALM_MS, `this machine held our event loop back by ${Math.round(lagMs)} ms`);
+};
+const onCalmMachine = (skip: TestContext["skip"], ...played: Played[]): void => {
+  skipWhereHeldBack(skip, ...played);
   const lateMs = Math.max(...played.map(({ lines }) => figure(lines, "schedule_lag_ms_p50")));
   skip(lateMs > LATE_MS, `half of the calls left ${Math.round(lateMs)} ms late or later`);
 };
@@ -230,5 +238,77 @@ describe.skipIf(DRIVERS.length < 2)("both drivers", () => {
       expect(ratio, name).toBeGreaterThan(0.6);
       expect(ratio, name).toBeLessThan(1 / 0.6);
     }
+  });
+});
+
+describe("autocannon, beside them", () => {
+  const STORY = STORIES.get("catalog-reads")!;
+  /** Its calls in the order in which they ended, by what it says to the lease: the only place where it speaks of a single call. */
+  const playClosed = (connections: number, stub: Partial<TimingOptions>) =>
+    atStub(stub, async (target) => {
+      const epochUs = wallUs();
+      const lease = createLease({});
+      const ended: Became[] = [];
+      const take: LeaseKeeper["take"] = (nowUs, charging) => {
+        const taken = lease.take(nowUs, charging);
+        if (taken === null) return null;
+        const settle: typeof taken.settle = (atUs, became) => {
+          ended.push(became);
+          taken.settle(atUs, became);
+        };
+        return { ...taken, settle };
+      };
+      const result = await runAutocannon({
+        ...{ target, view: viewOf(target), secrets: createSecrets("."), story: STORY, seed: SEED, stage: "s" },
+        ...{ idPrefix: "r-autocannon", connections, durationS: 2, epochUs, signal: new AbortController().signal },
+        lease: { ...lease, take },
+      });
+      return { result, ended: ended.filter(({ sent }) => sent), epochUs };
+    });
+
+  test("counts every call that the server saw, once, and times it around what the server did", async ({ skip }) => {
+    const played = await playClosed(1, { delayMs: 30 });
+    const { result, ended, noted, epochUs, notes } = played;
+    expect([...noted.keys()]).toEqual(ended.map((_, n) => `r-autocannon-${n}`));
+    expect([result.byOutcome, result.latencyUs.n, notes]).toEqual([{ 200: ended.length }, ended.length, ended.length]);
+    // On one connection, one call after the other: the server noted them in the same order.
+    const pairs = [...noted.values()].map((note, n) => ({ ...note, ...ended[n]! }));
+    for (const { cameUs, endedUs, sentUs, doneUs } of pairs) {
+      expect(sentUs).toBeLessThanOrEqual(cameUs - epochUs + CLOCKS_US);
+      expect(doneUs).toBeGreaterThanOrEqual(endedUs - epochUs - CLOCKS_US);
+    }
+    expect(result.latencyUs.min).toBeGreaterThan(29_000);
+    skipWhereHeldBack(skip, played);
+    expect(share(pairs, ({ doneUs, endedUs }) => doneUs - (endedUs - epochUs) < 15_000)).toBeGreaterThan(0.5);
+  });
+
+  test("has no schedule: at a server that stands still it sends no more than it has connections, and times them whole", async () => {
+    const stallMs = 800;
+    const { result, ended, noted, epochUs } = await playClosed(3, { delayMs: 1, stallMs, stallAt: 20 });
+    const stalled = [...noted.values()][19]!;
+    const fromUs = stalled.cameUs - epochUs;
+    const during = ended.filter(
+      ({ sentUs, doneUs }) => sentUs < fromUs + stallMs * 500 && doneUs > fromUs + stallMs * 500,
+    );
+    expect(during.length).toBeGreaterThan(0);
+    expect(during.length).toBeLessThanOrEqual(3);
+    expect(result.latencyUs.max).toBeGreaterThanOrEqual(stallMs * 1000 - CLOCKS_US);
+  });
+
+  test("meets no full accept queue: its connections are made before, and kept", async () => {
+    const { result, ended } = await playClosed(2, { delayMs: 1, stallMs: 800, stallAt: 5, backlog: 2 });
+    expect(result.byOutcome).toEqual({ 200: ended.length });
+    expect(ended.filter(({ sentUs, doneUs }) => doneUs - sentUs > 400_000).length).toBeLessThanOrEqual(2);
+  });
+
+  test("has no times of a stream: it does not play one, and says so", () => {
+    const target = targetOf("http://127.0.0.1/v1");
+    expect(notPlain(STORIES.get("chat-past-capacity")!, SEED, viewOf(target))).toMatch(/^reads event streams/);
+    expect(notPlain(STORY, SEED, viewOf(target))).toBeNull();
+  });
+
+  test("has no times of a call's parts: it leaves totals, and no lines", async () => {
+    const { result } = await playClosed(1, { delayMs: 30 });
+    expect(Object.keys(result).sort()).toEqual(["byOutcome", "latencyUs", "problems", "sendingS"]);
   });
 });
