@@ -17,8 +17,8 @@ const DISPERSION = 0.1;
 const EVENT_MS = 2;
 /** Two clocks of one host that differ by less cannot be told from the time of a system call. */
 const CLOCK_MS = 0.1;
-/** The end of the last phase is a single call: late by so much it still was held. */
-const CEILING_SHARE = 0.95;
+/** The end of the last phase is a single call: late by so much a rate still was held. */
+export const CEILING_SHARE = 0.95;
 /** Fewer than this show nothing. */
 const ENOUGH = 30;
 const STALL_LEAST_US = 100_000;

@@ -5,18 +5,17 @@
 import type { ChildProcess } from "node:child_process";
 import { wallUs } from "../../client/clock.ts";
 import type { Driver } from "../../drivers/driver.ts";
+import { CEILING_SHARE } from "../../history/calibration-checks.ts";
 import type { FoldLine } from "../../history/line.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { createLease } from "../../workload/lease.ts";
+import { constant } from "../../workload/load-profiles.ts";
 import { targetAt } from "./calibrate-driver.ts";
 import type { Ceiling } from "./calibration-plan.ts";
 import type { CalibrationStub } from "./start-stub.ts";
-
-/** As in history/calibration-checks.ts. */
-const CEILING_SHARE = 0.95;
 
 type HeldRate = Ceiling & {
   name: string;
@@ -30,7 +29,7 @@ export const heldRate = async (
   { nullUrl, look }: Pick<CalibrationStub, "nullUrl" | "look">,
   { name, driver, mode, perS, forS, seed, signal, ...more }: HeldRate,
 ): Promise<Calibration> => {
-  const profile = { name: "ceiling", pieces: [{ from: perS, to: perS, durationS: forS }] };
+  const profile = constant(perS, forS);
   const arrivals = "poisson";
   const schedule = arrivalTimesUs(profile, arrivals, seed);
   const target = targetAt(nullUrl);
