@@ -3,7 +3,6 @@
  * to decide by. What the model says of a call is what the core says when its questions are answered from these maps, so
  * a difference to the real server is a fault of its wiring: its links, stores, caches, tokens, clocks.
  */
-
 import { outcomeOf } from "../../src/contract/refusals.ts";
 import { type Meter, type Product, type RouteName, routeOf } from "../../src/contract/routes.ts";
 import { type Ask, Call, type Deployment, type Session, type TakeOutcome, UNAVAILABLE } from "../../src/core/call.ts";

@@ -1,5 +1,4 @@
 /** The API's two links through a real toxiproxy, broken by the catalogue of the experiments (src/chaos/faults/catalogue.ts). */
-
 import type { Fault } from "../../src/chaos/fault.ts";
 import { makeFault } from "../../src/chaos/faults/catalogue.ts";
 import type { Toxiproxy } from "../../src/chaos/toxiproxy.ts";

@@ -1,5 +1,4 @@
 /** What the runner would hand over, made from the target file by the script itself. */
-
 import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
 import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";

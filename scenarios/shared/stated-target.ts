@@ -2,7 +2,6 @@
  * Reads a target file (README, "Your own deployment") inside k6, where there is no Node: `env:` from `-e` or the
  * environment, `file:` beside the target file. What is wrong is said in a sentence, before anything is sent.
  */
-
 import { hostOf, isLoopbackHost } from "../../src/contract/loopback.ts";
 import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";

@@ -1,5 +1,4 @@
 /** A server whose capacity is known from books, in virtual time: C slots, a queue up to K calls, and probes played on it. */
-
 import { type Arrivals, makeSchedule } from "../workload/arrivals.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { exponential } from "../workload/random.ts";

@@ -1,5 +1,4 @@
 /** The steps of an experiment on a proxied link: a fault of the catalogue, put on by toxiproxy and looked at by a probe. */
-
 import type { Undo } from "../supervision/undo.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { ExperimentSteps } from "./experiment.ts";

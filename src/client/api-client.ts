@@ -2,7 +2,6 @@
  * The one place that sends a call of a story and writes its line: puts host, credential, origin and call id in, sends it,
  * names what came. Everything that acts on a deployment as a client goes through here.
  */
-
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Secrets } from "../target/secrets.ts";

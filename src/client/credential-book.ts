@@ -2,7 +2,6 @@
  * From a name in a step to what is sent: keys and tokens of roles and tenants, origins, and session tokens, which are
  * minted when first needed and again before they end. What is known is given at once, so that a schedule need not wait.
  */
-
 import { inItsPlace, type KeyWanted, wantedUnder } from "../target/key-roles.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { AdminCredential, KeyCredential, Target } from "../target/target.ts";

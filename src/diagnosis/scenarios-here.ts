@@ -1,5 +1,4 @@
 /** What each scenario would do, spend and show on this deployment, worked out without sending anything. */
-
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";

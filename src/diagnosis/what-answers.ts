@@ -2,7 +2,6 @@
  * Whether the API is at an address: by its style catalog without a credential, which the contract refuses with 401, beside a
  * path that no deployment has. Sends nothing secret.
  */
-
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../workload/step.ts";
 import type { Answered, SingleCalls } from "./single-calls.ts";

@@ -1,5 +1,4 @@
 /** What `verify` and faults would come to with this target file, worked out without sending anything. */
-
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import { RULES } from "../verify/catalogue.ts";

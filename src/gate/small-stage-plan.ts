@@ -3,7 +3,6 @@
  * first, so that whatever else the machine does, in whatever rhythm, favours neither. A block is a part below the capacity,
  * where latency is read, and a part far above it, where goodput is read (design.md, "Gate on what is stable").
  */
-
 import type { CallLine } from "../history/line.ts";
 import type { Piece, Profile } from "../workload/load-profiles.ts";
 import { saltOf, uniform } from "../workload/random.ts";

@@ -1,5 +1,4 @@
 /** The series of a stage with fewer, longer bins, or a part of it: nothing is lost but when exactly. */
-
 import type { StageSeries } from "./series.ts";
 import { mergeSparse, type SparseBuckets } from "./statistics/log-buckets.ts";
 

@@ -2,7 +2,6 @@
  * Reads a fold of the history (`FoldLine`): as calls that stand for many, and its histograms. Two folds of the same second add
  * up to both.
  */
-
 import type { CallLine, FoldedDuration, FoldLine } from "./line.ts";
 import { Histogram } from "./statistics/histogram.ts";
 

@@ -1,5 +1,4 @@
 /** What is counted of one bin of time of one stage. Two bins merge into the one that had seen both. */
-
 import type { SampleName } from "./sample.ts";
 import { LogBuckets } from "./statistics/log-buckets.ts";
 

@@ -3,7 +3,6 @@
  * each bin of time. Calls stand where they were *intended*, so that a stall shows as the calls it hit. Adding up a stage's
  * bins gives its `by_outcome` exactly.
  */
-
 import type { SampleName } from "./sample.ts";
 import type { SparseBuckets } from "./statistics/log-buckets.ts";
 

@@ -4,7 +4,6 @@
  * downgrade. Only calls whose facts settle the question are judged, and only by the question itself: admitted, or refused
  * for a capability.
  */
-
 import { outcomeOf } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";

@@ -3,7 +3,6 @@
  * records may be as old as the revocation budget, no older, whether or not the key service can be reached. Streams that
  * were open before run on.
  */
-
 import { isReference } from "./evidence/is-reference.ts";
 import { mayBeRefusalUnder200 } from "./evidence/legal-answers.ts";
 import { isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";

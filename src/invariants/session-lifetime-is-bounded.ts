@@ -2,7 +2,6 @@
  * A session token cannot be taken back before it expires, so its lifetime bounds the harm of a stolen one: never more than
  * 30 minutes (specification 2.1, 8; items 24, 32, 33, 224).
  */
-
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 

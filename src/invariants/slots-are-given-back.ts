@@ -3,7 +3,6 @@
  * everybody while it does nothing (item 180). Read from the replicas' own gauges, once nobody is calling any more:
  * where others may still be calling, a slot that is held is no lost one.
  */
-
 import { isAdmitted } from "./evidence/moments.ts";
 import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";

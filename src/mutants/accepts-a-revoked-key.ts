@@ -1,5 +1,4 @@
 /** Existence taken for validity. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The date of expiry stored and never read. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The allowlist stored and never read. */
-
 import type { Mutant } from "./mutant.ts";
 import { without } from "./order-surgery.ts";
 

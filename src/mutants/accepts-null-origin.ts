@@ -1,5 +1,4 @@
 /** `null` taken for no origin at all. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The check for an `Origin` left out. */
-
 import type { Mutant } from "./mutant.ts";
 import { without } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The body validated by the framework, before anybody looked at who is asking. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedBefore } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The limiter asked before the body was read. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedBefore } from "./order-surgery.ts";
 

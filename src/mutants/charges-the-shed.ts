@@ -1,5 +1,4 @@
 /** The organization's cap looked at after the limiter was asked. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedAfter } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** Restrictions of a key stored and shown, and not enforced. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** A route added without its scope. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

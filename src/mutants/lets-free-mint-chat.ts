@@ -1,5 +1,4 @@
 /** The tier looked at when a key is made, and not when it is used. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** `startsWith` in place of a comparison. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The exchange open to every kind of key. */
-
 import type { Mutant } from "./mutant.ts";
 import { without } from "./order-surgery.ts";
 

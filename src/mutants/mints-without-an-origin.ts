@@ -1,5 +1,4 @@
 /** A missing origin let through, because some clients send none. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead, without } from "./order-surgery.ts";
 

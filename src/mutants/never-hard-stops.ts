@@ -1,5 +1,4 @@
 /** A paid organization taken to be without limit. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

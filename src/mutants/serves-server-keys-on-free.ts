@@ -1,5 +1,4 @@
 /** The tier limits products, and somebody forgot that it limits kinds of keys too. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** A public key taken at runtime, without a session. */
-
 import type { Mutant } from "./mutant.ts";
 import { without } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The allowance taken for the hard stop. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

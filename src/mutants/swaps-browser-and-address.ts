@@ -1,5 +1,4 @@
 /** A server key's address looked at before whether a browser sent it. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedAfter } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** The origin looked at before the kind of key, which is the first check of the exchange. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedAfter } from "./order-surgery.ts";
 

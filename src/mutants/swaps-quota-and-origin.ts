@@ -1,5 +1,4 @@
 /** The limiter asked before the origin was looked at. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedBefore } from "./order-surgery.ts";
 

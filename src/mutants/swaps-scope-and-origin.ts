@@ -1,5 +1,4 @@
 /** At runtime the scope looked at before the session's origin. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedAfter } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** Capability looked at before the origin, as when both stand in one condition. */
-
 import type { Mutant } from "./mutant.ts";
 import { movedAfter } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** A12's other reading, on the platform that promises the first one. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

@@ -1,5 +1,4 @@
 /** An empty list of restrictions taken to allow everything. */
-
 import type { Mutant } from "./mutant.ts";
 import { instead } from "./order-surgery.ts";
 

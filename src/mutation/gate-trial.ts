@@ -2,7 +2,6 @@
  * The gate's small stage: the healthy platform as the base, a mutant (or the healthy platform again) as the head, each a
  * deployment of its own in this process, each loaded by an open-loop driver in a process of its own.
  */
-
 import { wallUs } from "../client/clock.ts";
 import { type OpenLoop, startOpenLoop } from "../drivers/open-loop/open-loop.ts";
 import { SIDES, type Side } from "../gate/block-plan.ts";

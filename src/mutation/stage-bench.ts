@@ -2,7 +2,6 @@
  * What a mutant is tried on: a small deployment, loaded through the same client as any other. The calls' lines, the marks and
  * the witnesses come out as a stage that can be judged.
  */
-
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
 import type { Line } from "../history/line.ts";

@@ -3,7 +3,6 @@
  * which are decided where the records are, so that a key limit holds under concurrency. Implementations: memory and
  * `node:sqlite` (in the key service), and the key service over HTTP. One suite judges them (`keys.fixture.ts`).
  */
-
 import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../core/management.ts";
 import type { KeyRecord, KeySnapshot, Organization } from "../core/records.ts";
 

@@ -3,7 +3,6 @@
  * in one process the links are real HTTP over real TCP, so that a proxy can stand between on a laptop too
  * (interface.md section 4, `serve`).
  */
-
 import { randomBytes } from "node:crypto";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { isBlock } from "../core/origin.ts";

@@ -1,5 +1,4 @@
 /** What each fault of a run met, as a table: a row an experiment, a column a situation. */
-
 import type { RunDocument } from "../history/run-document.ts";
 import { FAULT_STATE_WORDS, FAULT_STATES, type StateReached } from "../history/states-reached.ts";
 import { count } from "./figures.ts";

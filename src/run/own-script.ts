@@ -2,7 +2,6 @@
  * The body of `load --script`: a user's own k6 script against a deployment. Its calls are not ours, so there are no history
  * lines; what k6's summary says of them is reported, and crossed thresholds fail the run.
  */
-
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";

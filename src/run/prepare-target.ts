@@ -2,7 +2,6 @@
  * From a target file to what a run may begin with: read, checked, its secrets registered for masking, the safety guard
  * asked. Nothing is sent here.
  */
-
 import { keeperOfTarget } from "../target/lease-of-target.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";

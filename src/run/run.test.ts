@@ -2,7 +2,6 @@
  * A whole run that is ended in the middle, as a user would: by Ctrl-C and by kill -9. What is asked is what is left:
  * nothing, and after a Ctrl-C a report. Real deployment, real faults, real k6.
  */
-
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

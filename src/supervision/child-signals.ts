@@ -1,5 +1,4 @@
 /** Signals sent to children on purpose, written down before: a stopped process must not stay stopped when the run dies. */
-
 import type { Journal } from "./journal.ts";
 import { type ProcessId, signalProcess } from "./processes.ts";
 import type { Undo } from "./undo.ts";

@@ -2,7 +2,6 @@
  * How much of somebody's deployment a run may use up (interface.md section 2, `budget`): a call that would pass the budget
  * is not sent, and the rule that wanted it is skipped with the reason.
  */
-
 import type { Target } from "./target.ts";
 
 /** The budget of the target file does not allow the call; it was not sent. */

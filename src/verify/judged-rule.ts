@@ -2,7 +2,6 @@
  * One rule, tried once, made into a claim. What it lacks is named and it is skipped; what it cannot judge, what the run's
  * budget no longer allows, and a rule that fails itself, say nothing about the target.
  */
-
 import type { Claim } from "../history/run-document.ts";
 import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";

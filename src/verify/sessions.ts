@@ -1,7 +1,6 @@
 /**
  * Sessions that are minted when first needed and kept: each product once for each role, anew when most of its life has gone.
  */
-
 import type { Product } from "../contract/routes.ts";
 import type { KeyRole } from "../target/target.ts";
 import { renewAtMs } from "../workload/session-renewal.ts";

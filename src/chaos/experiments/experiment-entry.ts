@@ -1,5 +1,4 @@
 /** An experiment as data: what is broken, how, and what must hold meanwhile and afterwards. */
-
 import type { FaultState } from "../../history/states-reached.ts";
 
 /** A dependency, the API itself, or the way from callers to it. */

@@ -2,7 +2,6 @@
  * Up and down faster than a circuit breaker or a pool settles. The toggling lives in the runner: when the runner dies it
  * stops, and the watchdog leaves the link up.
  */
-
 import { pause } from "../../supervision/waiting.ts";
 import type { FaultMaker } from "../fault.ts";
 

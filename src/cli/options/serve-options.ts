@@ -1,5 +1,4 @@
 /** The options of `floodgate serve`, and what they mean for a role of the platform. */
-
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { definedFields } from "../../platform/defined-fields.ts";

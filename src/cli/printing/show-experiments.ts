@@ -1,5 +1,4 @@
 /** `chaos --list`: what there is to break, and what must hold. Nothing is sent. */
-
 import {
   type Breakage,
   type BrokenPart,

@@ -1,5 +1,4 @@
 /** Gathers what a scenario needs of a target: credentials, sessions minted beforehand, certificates, a proxy. */
-
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";

@@ -2,7 +2,6 @@
  * From what a scenario printed to lines of the history: the step is computed again from the call's number, and the outcome is
  * named in the same place as for our own driver.
  */
-
 import { lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";

@@ -2,7 +2,6 @@
  * What a k6 run amounts to: the lines that its scenario printed, k6's own counts, and what puts the two in doubt. k6 ends
  * with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
  */
-
 import { readFile } from "node:fs/promises";
 import type { CallLine } from "../../history/line.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";

@@ -2,7 +2,6 @@
  * What the runner and the open-loop driver's process say to each other: one JSON value a line. Everything reaches the
  * process over its stdin, credentials too; it has neither arguments nor environment of its own.
  */
-
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";

@@ -2,7 +2,6 @@
  * The process of the open-loop driver. It is a process of its own so that nothing else the runner does can make a call
  * late, and it ends when its stdin does.
  */
-
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";

@@ -2,7 +2,6 @@
  * Starts the open-loop driver's process and speaks with it. The caller gets lines as they come, and at the end what was
  * offered, what the host did meanwhile and what puts the result in doubt.
  */
-
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";

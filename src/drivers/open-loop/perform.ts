@@ -1,5 +1,4 @@
 /** Performs the tries of one call of a story, waiting in between as its client does. */
-
 import type { ApiClient, Sent } from "../../client/api-client.ts";
 import type { CallContext } from "../../client/call-line.ts";
 import type { CallLine } from "../../history/line.ts";

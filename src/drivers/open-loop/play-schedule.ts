@@ -2,7 +2,6 @@
  * Sends a story by its schedule, each call at its moment whatever became of the ones before, and counts what could not be
  * sent so. That count decides whether a run may say anything about load.
  */
-
 import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";

@@ -2,7 +2,6 @@
  * What a caller's own facts say about capability: stored in the key, and admitted by the tier (specification 2.3, 4.1,
  * 7.2; table B6). The judges' own tables: the platform's are not looked at.
  */
-
 import type { CallFacts } from "../../contract/call-facts.ts";
 import { PRODUCT_SCOPE, type Product, routeOf, type Scope } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";

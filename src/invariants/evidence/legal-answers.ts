@@ -3,7 +3,6 @@
  * call to get (spec-checklist.md B1-B6). Independent of the platform on purpose. `ours` holds a deployment to the one
  * reading that the reference platform implements; otherwise every reading of part C is allowed.
  */
-
 import type { CallFacts } from "../../contract/call-facts.ts";
 import { type AnyRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import { type Route, routeOf } from "../../contract/routes.ts";

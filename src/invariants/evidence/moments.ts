@@ -3,7 +3,6 @@
  * its sending and its end, each widened by how far that clock may be off. A judge accuses only by what holds for every
  * moment in between.
  */
-
 import { Heap } from "../../history/heap.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import { lineTimeUs } from "../../history/line.ts";

@@ -10,7 +10,6 @@
  * back a moment after the last byte, one of a caller who left whenever it is noticed, and a call that is shed may itself
  * count while it is. Other people's traffic is not in it, so it bounds anything only where nobody else calls.
  */
-
 import { Heap } from "../../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
 import { earliestUs, isDefinite, latestUs } from "./moments.ts";

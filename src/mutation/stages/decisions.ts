@@ -1,5 +1,4 @@
 /** Plays about single answers and about allowances: what is admitted, answered and charged. */
-
 import type { Product } from "../../contract/routes.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { CallerName, TargetView } from "../../workload/callers/target-view.ts";

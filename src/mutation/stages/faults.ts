@@ -1,5 +1,4 @@
 /** Plays about broken dependencies: what is answered without them, what is charged, and that it ends with the heal. */
-
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
 import { readLedger } from "../../target/control-planes.ts";

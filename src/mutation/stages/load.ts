@@ -1,5 +1,4 @@
 /** Plays about load: caps on calls in flight, and the request rate of a key. */
-
 import type { RouteName } from "../../contract/routes.ts";
 import type { SeedTenant } from "../../platform/seed.ts";
 import { pause } from "../../supervision/waiting.ts";

@@ -1,5 +1,4 @@
 /** The black-box rules on a small deployment: they see headers, bodies and key management, which no invariant does. */
-
 import type { Claim } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { runVerify, type VerifyOptions } from "../../verify/run-verify.ts";

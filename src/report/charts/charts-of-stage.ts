@@ -1,5 +1,4 @@
 /** Which charts a stage has. */
-
 import type { Claim } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
 import { mergeSparse, quantileMs } from "../../history/statistics/log-buckets.ts";

@@ -1,5 +1,4 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
-
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import type { Deployment } from "../deployments/deployment.ts";

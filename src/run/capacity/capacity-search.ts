@@ -1,5 +1,4 @@
 /** Plays a capacity search to its end on a deployment, and writes down what was found as one stage of a run. */
-
 import type { Answer } from "../../capacity/answer.ts";
 import { capacityClaims, capacityMeasurement, type Found } from "../../capacity/capacity-claims.ts";
 import { advise, type Demand } from "../../capacity/demand.ts";

@@ -2,7 +2,6 @@
  * Faults on several links, by a schedule: each put in at its moment and taken away at its own, side by side with others. For
  * the random search; an experiment, which waits for what it sees, is `link-fault.ts`.
  */
-
 import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { heal } from "../../chaos/healing.ts";
 import { httpProbe } from "../../chaos/link-probe.ts";

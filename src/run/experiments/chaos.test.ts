@@ -2,7 +2,6 @@
  * `chaos` on a deployment that is not ours, as a user types it: what is broken is mended, also after kill -9, and what is
  * not ours stays as it was. Real processes, real faults.
  */
-
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

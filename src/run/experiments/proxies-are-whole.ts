@@ -2,7 +2,6 @@
  * Before anything is broken on somebody's toxiproxy: the proxies of the target file have to be whole. A fault on top of
  * another one would be judged for both, and healing would have to choose.
  */
-
 import { dirname } from "node:path";
 import { TOXIC_PREFIX } from "../../chaos/fault.ts";
 import { openToxiproxy, type ProxyState } from "../../chaos/toxiproxy.ts";

@@ -1,5 +1,4 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
-
 import { whyNoWatchdog } from "../../chaos/watchdog-client.ts";
 import type { Target } from "../../target/target.ts";
 import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";

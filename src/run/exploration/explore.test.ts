@@ -1,5 +1,4 @@
 /** The random search as a user types it: a planted mutant is found, made short, written down and played again. */
-
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -2,7 +2,6 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
-
 import { hostDoubts } from "../../drivers/host-doubts.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";

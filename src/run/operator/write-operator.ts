@@ -2,7 +2,6 @@
  * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
  * nothing. No credential stands in any file: the runners get them from a Secret that the user makes.
  */
-
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

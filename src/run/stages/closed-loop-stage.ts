@@ -2,7 +2,6 @@
  * One stage under autocannon: a closed loop, which has no schedule and leaves no line of each call. Its totals stand in the
  * report; what has to see each call, or latency from a moment at which a call was due, is skipped with that reason.
  */
-
 import { cannotReach, runAutocannon } from "../../drivers/autocannon/autocannon.ts";
 import { notPlain } from "../../drivers/autocannon/plain-story.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";

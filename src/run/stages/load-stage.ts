@@ -3,7 +3,6 @@
  * drained, the witnesses are read and the invariants are folded over its lines. Those are measured as they come and read
  * back from disk to be judged, so that a soak needs no more memory than a short stage.
  */
-
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../../client/clock.ts";

@@ -2,7 +2,6 @@
  * A stage of a suite as data: which story under which driver, what happens to the deployment meanwhile, which invariants
  * judge it, what it must reach.
  */
-
 import type { FaultState } from "../../history/states-reached.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { Disturbance } from "../disturbances/disturbance.ts";

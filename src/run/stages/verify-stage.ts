@@ -1,5 +1,4 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
-
 import { createRunClock } from "../../client/clock.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";

@@ -2,7 +2,6 @@
  * The witnesses of a stage beside the driver's lines: what tenants had used before it, and after it what the platform
  * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
  */
-
 import type { Gauges, StageFacts, TenantFacts } from "../../history/stage-facts.ts";
 import { holdsMore } from "../../invariants/nothing-is-left-open.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";

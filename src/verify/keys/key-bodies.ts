@@ -2,7 +2,6 @@
  * What a deployment has shown of the bodies of key management, which the specification does not show: whether it reads them
  * as they are written here. Where it does not, nothing is held against it.
  */
-
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";

@@ -2,7 +2,6 @@
  * An allowance used up on purpose: mints until they are refused, many of them at once, and loads under a session that is there
  * already. The rules of the phase `quota-burn` judge what came.
  */
-
 import { inFlightMax } from "../../client/transport.ts";
 import { outcomeOf } from "../../contract/refusals.ts";
 import type { KeyRole } from "../../target/target.ts";

@@ -2,7 +2,6 @@
  * Load for a few seconds, inside what `permits.load_max_rps` allows: to meet the request rate limit, and to meet the caps on
  * calls in flight. Each is done once and looked at by several rules.
  */
-
 import { inFlightMax } from "../../client/transport.ts";
 import type { Target } from "../../target/target.ts";
 import type { CredentialRef } from "../../workload/step.ts";

@@ -1,5 +1,4 @@
 /** What stands between a rule and its trial: roles that the target file lacks, permits, budget. Known before anything is sent. */
-
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { Rule } from "../rule.ts";

@@ -1,5 +1,4 @@
 /** What a run of `verify` would do, worked out without sending anything: rules judged and skipped, calls, and what they use up. */
-
 import type { Level } from "../../history/run-document.ts";
 import { createBudget, type Spending } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";

@@ -2,7 +2,6 @@
  * What came of one call, named for the rules and for the other judges. Apart from sending, because what counts as an answer
  * at all is decided here: half of one is none, unless we left it ourselves.
  */
-
 import { type CallContext, lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";

@@ -2,7 +2,6 @@
  * What came back from one call, named for judging. Reading is more lenient than the contract: a subcode is found wherever a
  * broken deployment may have put it, so that one rule can say "the right answer" and another "in the wrong envelope".
  */
-
 import type { Received } from "../../client/send-request.ts";
 import {
   type EnvelopeSeen,

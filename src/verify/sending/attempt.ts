@@ -2,7 +2,6 @@
  * One attempt at a call: paced, budgeted, sent, recorded. A target that has stopped answering is waited for here, by all calls
  * together; what to make of overload is the sender's (`sender.ts`).
  */
-
 import type { Dispatcher } from "undici";
 import type { RunClock } from "../../client/clock.ts";
 import { sendRequest } from "../../client/send-request.ts";

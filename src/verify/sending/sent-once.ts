@@ -1,5 +1,4 @@
 /** Calls that something on the way may cut off, time after time: to be sent again then would cost patience and show nothing. */
-
 import type { Context } from "../context.ts";
 import type { Answer } from "./answer.ts";
 import type { TestCall } from "./test-call.ts";

@@ -2,7 +2,6 @@
  * An event stream read as text, line by line, to judge the frame itself (item 166). A parser made for clients forgives what
  * is to be judged here: a missing `event:` line, data that is no JSON, the order of the two.
  */
-
 import { parseJson } from "../../contract/envelopes.ts";
 import type { Chunk } from "./answer.ts";
 

@@ -2,7 +2,6 @@
  * One call that a rule wants to make, said in the words of the specification: which route, whose credential, which origin.
  * What goes over the wire, and the same without its secrets for a crash file, is made from it in one place.
  */
-
 import type { OutgoingRequest } from "../../client/send-request.ts";
 import type { CallFacts } from "../../contract/call-facts.ts";
 import type { Product, RouteName } from "../../contract/routes.ts";

@@ -2,7 +2,6 @@
  * Which refusal a rising load meets first on a target: that of the whole deployment, of an organization or of a key. Only
  * where what is stated leaves no doubt is one of them required of a stage.
  */
-
 import { type Profile, profilePeakPerS } from "../load-profiles.ts";
 import type { Reach } from "../story.ts";
 import { type Caller, runtimeCallers } from "./callers.ts";

@@ -3,7 +3,6 @@
  * the target's roles allow (spec-checklist.md part D). Each round of calls visits all cases once, in an order of its own;
  * what is charged stands in the first round alone, unless the owner permits to burn allowances.
  */
-
 import { oncePerView, type TargetView } from "../callers/target-view.ts";
 import { constant, type Profile, profileCalls } from "../load-profiles.ts";
 import { saltOf, whole } from "../random.ts";

@@ -3,7 +3,6 @@
  * comparison and of a soak; nobody is meant to be refused, and nothing of it is charged: tiles are free, and the sessions
  * are for chat (A9, item 80).
  */
-
 import type { RouteName } from "../../contract/routes.ts";
 import { callAs, callersMissing, minting, runtimeCallers, sessionsOf } from "../callers/callers.ts";
 import { chatPerS, inFlightCaps, sharesOf } from "../callers/rates.ts";

@@ -1,5 +1,4 @@
 /** The description of refusals: which of them each route can answer with, and the shape of each, from the same catalogue. */
-
 import { type AnyRefusalName, refusalOf } from "../../../contract/refusals.ts";
 import { type RouteName, routeOf } from "../../../contract/routes.ts";
 import { REQUESTS } from "../../schemas.ts";

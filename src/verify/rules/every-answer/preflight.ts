@@ -2,7 +2,6 @@
  * What a browser asks before it sends a credential (items 159, 160). How a preflight is answered is a gap, and it may be done
  * further in front: so this is a should. Where it lets the Origin in and no header that could carry the key, no page gets through.
  */
-
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";

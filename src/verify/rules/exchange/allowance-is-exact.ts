@@ -2,7 +2,6 @@
  * The allowance of a Free organization, used up on purpose (items 10, 79, 87, 184, 204, 227, 234; A9): mints at the edge, at
  * once, because a gap between check and charge shows only then.
  */
-
 import { Checks } from "../../checks.ts";
 import { burn, EXCEEDED, PAST, UNKNOWN_MOST } from "../../limits/allowance-burn.ts";
 import { inOneWindow } from "../../limits/month-windows.ts";

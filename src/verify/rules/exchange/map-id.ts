@@ -1,5 +1,4 @@
 /** The optional member `map_id` of the exchange's body (items 66-67, 89): any text is one; what it does is not shown. */
-
 import { ANY_SUCCESS, Checks, isSessionsOff } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";

@@ -1,5 +1,4 @@
 /** Nothing but tile uses map loads up (items 80, 225). */
-
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import { isStop } from "../../limits/allowance-burn.ts";
 import type { Rule } from "../../rule.ts";

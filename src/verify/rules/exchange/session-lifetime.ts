@@ -1,5 +1,4 @@
 /** When a session ends (items 23-24, 32, 61, 164, 224): by what its token says of itself, and where it is short, by the clock. */
-
 import { isObject, parseJson } from "../../../contract/envelopes.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";

@@ -2,7 +2,6 @@
  * What nobody well-meaning sends (items 58, 109, 202, 223): the specification shows no limits of size or depth and no types of
  * most fields, so whether such a call is admitted is the deployment's affair. A server error is not, on any of them.
  */
-
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf, scopeOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";

@@ -1,5 +1,4 @@
 /** Addresses that nobody well-meaning asks for (items 58, 109, 223): queries of the place search, and tiles that are none. */
-
 import { type Context, callersOf } from "../../context.ts";
 import { isAdmitted } from "../../sending/answer.ts";
 import { role, type TestCall } from "../../sending/test-call.ts";

@@ -1,5 +1,4 @@
 /** What a limit says of itself, in every answer of the run (items 184, 208, 214, 217-218, 226-227). Nothing is sent for these. */
-
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
 import { retryAfterMs } from "../../sending/retry-after.ts";

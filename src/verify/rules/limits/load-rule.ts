@@ -1,5 +1,4 @@
 /** What the rules about load have in common: what a limit is called, and that the user allowed a burst. */
-
 import type { Target } from "../../../target/target.ts";
 import type { Checks } from "../../checks.ts";
 import { DOWN, rateOf } from "../../limits/load-burst.ts";

@@ -3,7 +3,6 @@
  * rules cover what somebody thought of. What fits is worked out by the order of checks as the judges of a history know
  * it (invariants/evidence/legal-answers.ts), every reading allowed. The seed of the run decides, so a replay makes the same calls.
  */
-
 import { countedAs, outcomeOf } from "../../../contract/refusals.ts";
 import { PRODUCT_SCOPE, type Product, type RouteName } from "../../../contract/routes.ts";
 import { legalAnswers } from "../../../invariants/evidence/legal-answers.ts";

@@ -2,7 +2,6 @@
  * Caps that are stated and fixed (items 210, 211; interface: `shedding`): only there a call that is shed, or is not, is judged one
  * by one. No more streams side by side than a cap allows, none shed far below it, and one cap for all keys of an organization.
  */
-
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { type Caller, forWantOfConnections, overload, rateAllowed, SHED, wave } from "../../limits/load-burst.ts";

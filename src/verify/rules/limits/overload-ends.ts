@@ -1,5 +1,4 @@
 /** Last of all bursts (items 180, 210, 220): whatever the ones before and the refusals have left behind shows now. */
-
 import { Checks } from "../../checks.ts";
 import { wave } from "../../limits/load-burst.ts";
 import type { Rule } from "../../rule.ts";

@@ -3,7 +3,6 @@
  * limited ever after, however often its caller waits as long as it was asked to, while others are served. Looked at after
  * the other bursts, most of the time has passed by then; only where it is still limited is anything waited for.
  */
-
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { otherCaller, rateEdge } from "../../limits/load-burst.ts";

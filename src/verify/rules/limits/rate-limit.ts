@@ -2,7 +2,6 @@
  * More calls of one key than its rate limit allows (items 214-218, 230): with `--allow-load`, inside `load_max_rps`. How high the
  * limit is may not be stated, so these rules look at how it is reported, whom it concerns and whether it ends.
  */
-
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import {

@@ -3,7 +3,6 @@
  * show something: the one without a prompt, and the one with it. An analysis is metered: the second is made only where the
  * first was refused, or the budget has one to spare.
  */
-
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import { OutOfBudget } from "../../planning/shortage.ts";

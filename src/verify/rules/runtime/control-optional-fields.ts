@@ -3,7 +3,6 @@
  * not shown, so a refusal alone says nothing: only a field that is refused whatever stands in it, and always with the same words,
  * while the call without it is served, is one that the deployment does not take.
  */
-
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";

@@ -2,7 +2,6 @@
  * Calls for a place that differ in one optional parameter (item 99), and what a service itself says of one that it does not
  * take. Apart from the rules, because two of them look at the same calls.
  */
-
 import { type Context, callersOf } from "../../context.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
 import type { TestCall } from "../../sending/test-call.ts";

@@ -2,7 +2,6 @@
  * The optional parameters of a place are taken with and without (item 99). Their types are not shown, so a refusal alone says
  * nothing: it is compared with calls that differ in nothing else (`poi-calls.ts`), made only where something was refused.
  */
-
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords } from "../../sending/answer.ts";

@@ -3,7 +3,6 @@
  * are failures, what a place looks like and what a success looks like is not shown, so a doubtful answer is compared with that
  * to two places of the same shape. The comparison is made only where there is a doubt.
  */
-
 import { isObject } from "../../../contract/envelopes.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";

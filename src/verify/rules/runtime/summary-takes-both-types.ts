@@ -2,7 +2,6 @@
  * A summary is streamed of either type (item 93). Beside the type its fields are not shown, so a refusal alone says nothing:
  * it is compared with the other type and with one that does not exist, only where something was refused.
  */
-
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";

@@ -2,7 +2,6 @@
  * The three streams speak three contracts (items 93-95; A10): distinguished by the names of their events and the fields of their
  * payloads, which is all that a client sees of a contract.
  */
-
 import { isObject } from "../../../contract/envelopes.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";

@@ -1,5 +1,4 @@
 /** The terminal error event of a stream (items 167-169, 174-175), wherever in the run one came. */
-
 import { isObject } from "../../../contract/envelopes.ts";
 import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
