@@ -7,6 +7,9 @@ import { linkSteps, undoOf } from "./link-steps.ts";
 import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
 import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
+/** Of an experiment that went as it should. */
+const WHOLE = { steady: true, tookEffect: true, healed: true, recovered: true, stopped: false, notes: [] };
+
 /** What happened, in order, by steps that do nothing else. */
 const rehearsal = (changes: Partial<ExperimentSteps> = {}) => {
   const order: string[] = [];
@@ -66,14 +69,7 @@ describe("an experiment", () => {
       fault: "refused",
       experiment: "limiter.refused",
     });
-    expect(outcome).toEqual({
-      steady: true,
-      tookEffect: true,
-      healed: true,
-      recovered: true,
-      stopped: false,
-      notes: [],
-    });
+    expect(outcome).toEqual(WHOLE);
   });
 
   test("goes on until enough was seen of the fault, and no longer than three times its time", async () => {
@@ -207,14 +203,7 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
   test.each(["refused", "reply-lost", "flapping"])("%s takes effect and is healed", async (fault) => {
     const { plan, surroundings } = await broken(`real-${fault}`, fault);
     const { outcome } = await runExperiment(plan, surroundings);
-    expect(outcome).toEqual({
-      steady: true,
-      tookEffect: true,
-      healed: true,
-      recovered: true,
-      stopped: false,
-      notes: [],
-    });
+    expect(outcome).toEqual(WHOLE);
   });
 
   test("a link that somebody left broken is not built upon, and is made whole", async () => {
