@@ -1,7 +1,9 @@
 /** The port of every way to break something: inject, does it show, heal, and how to heal it without us. */
 import type { ExperimentSteps } from "../../chaos/experiment.ts";
 import type { FaultStream } from "../../chaos/fault.ts";
+import { birthOf } from "../../supervision/processes.ts";
 import type { Undo } from "../../supervision/undo.ts";
+import type { Part } from "../deployments/part.ts";
 
 export type Breaker = Pick<ExperimentSteps, "inject" | "heal"> & {
   undo: Undo;
@@ -13,6 +15,12 @@ export type Breaker = Pick<ExperimentSteps, "inject" | "heal"> & {
   healMs: number;
   /** For a report. */
   notes: readonly string[];
+};
+
+/** Of what is done to a child of this run, which dies with the run: a stopped one has to be woken for that. */
+export const wakeUp = (part: Part): Undo => {
+  const pid = part.pid();
+  return { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" };
 };
 
 /** What was asked for cannot be done here; the message says what is missing. */

@@ -1,9 +1,8 @@
 /** Kills, stops or ends a process of a deployment that this run started, and brings it back on the same ports and store. */
 import { type LinkSeen, observeLink } from "../../chaos/link-probe.ts";
-import { birthOf } from "../../supervision/processes.ts";
 import type { OwnParts } from "../deployments/own-parts.ts";
 import type { Part } from "../deployments/part.ts";
-import { type Breaker, NoWayError } from "./breaker.ts";
+import { type Breaker, NoWayError, wakeUp } from "./breaker.ts";
 import type { ProcessFault } from "./disturbance.ts";
 import { untilRefundsAreUnderWay } from "./unsettled-refunds.ts";
 
@@ -50,12 +49,10 @@ const WAYS: Readonly<Record<ProcessFault["fault"], Way>> = {
 export const processBreaker = (fault: ProcessFault, own: OwnParts, apis: readonly string[] = []): Breaker => {
   const part = partOf(own, fault);
   const way = WAYS[fault.fault];
-  const pid = part.pid();
   return {
     ...TIMES,
     stream: "both",
-    // Should this run die, its children die with it; a stopped one has to be woken for that.
-    undo: { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" },
+    undo: wakeUp(part),
     notes: [],
     inject: (signal) => way.inject(part, apis, signal),
     showsAtPart: async () => way.shows(await observeLink(part.probe(GIVE_UP_MS)), part),

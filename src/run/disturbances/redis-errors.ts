@@ -1,10 +1,9 @@
 /** Errors of a Redis of ours, and the proof that a call met them: Redis counts each kind of error that it answers with. */
 import { Redis } from "ioredis";
-import { birthOf } from "../../supervision/processes.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Part } from "../deployments/part.ts";
 import type { RedisPart } from "../deployments/redis-part.ts";
-import type { Breaker } from "./breaker.ts";
+import { type Breaker, wakeUp } from "./breaker.ts";
 
 /** What is done by commands to Redis: it ends with Redis itself. */
 const BY_COMMAND = { stream: "both", undo: { how: "nothing" }, notes: [] } as const;
@@ -119,33 +118,30 @@ const KEY_DELAY_US = 50_000;
 const SLOW = ["--key-load-delay", `${KEY_DELAY_US}`, "--loading-process-events-interval-bytes", "1024"];
 
 /** Killed, and started again as one that has much to read: it listens, and answers LOADING. */
-export const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): Breaker => {
-  const pid = limiter.pid();
-  return {
-    ...TIMES,
-    stream: "both",
-    notes: [],
-    undo: { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" },
-    inject: async (signal) => {
-      const filling = Array.from({ length: SLOW_KEYS }, (_, at): Command => ["SET", `floodgate:filling:${at}`, at]);
-      await ask(url, ...filling, ["BGREWRITEAOF"]);
-      const isRewriting = async (): Promise<boolean> =>
-        /aof_rewrite_(in_progress|scheduled):1/.test((await ask(url, ["INFO", "persistence"])).join());
-      while (await isRewriting()) await pause(AGAIN_MS, signal);
-      await limiter.kill();
-      nextArgs.push(...SLOW);
-      await limiter.startAgain(signal);
-    },
-    showsAtPart: async () => {
-      const said = await ask(url, ["GET", "floodgate:filling:0"]).catch((error: Error) => [error.message]);
-      return said.join().includes("LOADING");
-    },
-    heal: async (signal) => {
-      nextArgs.length = 0;
-      if (limiter.isRunning()) await limiter.kill();
-      await limiter.bringBack(signal);
-      await ask(url, ["DEL", ...Array.from({ length: SLOW_KEYS }, (_, at) => `floodgate:filling:${at}`)]);
-      return [];
-    },
-  };
-};
+export const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): Breaker => ({
+  ...TIMES,
+  stream: "both",
+  notes: [],
+  undo: wakeUp(limiter),
+  inject: async (signal) => {
+    const filling = Array.from({ length: SLOW_KEYS }, (_, at): Command => ["SET", `floodgate:filling:${at}`, at]);
+    await ask(url, ...filling, ["BGREWRITEAOF"]);
+    const isRewriting = async (): Promise<boolean> =>
+      /aof_rewrite_(in_progress|scheduled):1/.test((await ask(url, ["INFO", "persistence"])).join());
+    while (await isRewriting()) await pause(AGAIN_MS, signal);
+    await limiter.kill();
+    nextArgs.push(...SLOW);
+    await limiter.startAgain(signal);
+  },
+  showsAtPart: async () => {
+    const said = await ask(url, ["GET", "floodgate:filling:0"]).catch((error: Error) => [error.message]);
+    return said.join().includes("LOADING");
+  },
+  heal: async (signal) => {
+    nextArgs.length = 0;
+    if (limiter.isRunning()) await limiter.kill();
+    await limiter.bringBack(signal);
+    await ask(url, ["DEL", ...Array.from({ length: SLOW_KEYS }, (_, at) => `floodgate:filling:${at}`)]);
+    return [];
+  },
+});

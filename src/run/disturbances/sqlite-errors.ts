@@ -2,9 +2,8 @@
 import { execFile } from "node:child_process";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { birthOf } from "../../supervision/processes.ts";
 import type { Part } from "../deployments/part.ts";
-import type { Breaker } from "./breaker.ts";
+import { type Breaker, wakeUp } from "./breaker.ts";
 
 const TIMES = { injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
 const PROBE_WAIT_MS = 0;
@@ -55,20 +54,17 @@ const limitFiles = async (pid: number, most: "0" | "unlimited"): Promise<void> =
 };
 
 /** Not one byte may be written to a file any more: to the process it is a disk that takes nothing. */
-export const diskFull = (limiter: Part): Breaker => {
-  const pid = limiter.pid();
-  return {
-    ...TIMES,
-    stream: "both",
-    notes: [],
-    undo: { how: "signal", pid, start: birthOf(pid), signal: "SIGCONT" },
-    inject: () => limitFiles(pid, "0"),
-    // That a limit stands is no proof that anything was to be written.
-    showsAtPart: null,
-    heal: async (signal) => {
-      if (limiter.isRunning()) await limitFiles(limiter.pid(), "unlimited");
-      await limiter.bringBack(signal);
-      return [];
-    },
-  };
-};
+export const diskFull = (limiter: Part): Breaker => ({
+  ...TIMES,
+  stream: "both",
+  notes: [],
+  undo: wakeUp(limiter),
+  inject: () => limitFiles(limiter.pid(), "0"),
+  // That a limit stands is no proof that anything was to be written.
+  showsAtPart: null,
+  heal: async (signal) => {
+    if (limiter.isRunning()) await limitFiles(limiter.pid(), "unlimited");
+    await limiter.bringBack(signal);
+    return [];
+  },
+});
