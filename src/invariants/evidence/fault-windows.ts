@@ -1,6 +1,9 @@
 /**
  * When a dependency was certainly broken, by the lines of the experiments: from `injected`, where the fault was seen
  * to bite, to `healing`, where somebody began to take it away. What lies between asking and confirming belongs to neither.
+ * While another fault is put on the same link, or taken off it, the link is rebuilt, and what it held back may get through
+ * (toxiproxy's latency hands on what it holds whenever the chain of toxics changes): such a change ends a window, and begins
+ * another one when it is done.
  */
 import type { CallLine, FaultLine } from "../../history/line.ts";
 import { decidedByUs, earliestUs } from "./moments.ts";
@@ -18,16 +21,20 @@ export const letsNothingThrough = ({ fault, tookEffect }: FaultWindow): boolean 
 
 export class FaultWindows {
   readonly all: FaultWindow[] = [];
+  #inForce: Omit<FaultWindow, "fromUs" | "toUs">[] = [];
+  /** How many changes of a link are under way. */
+  readonly #changes = new Map<string, number>();
 
-  see(line: FaultLine): void {
-    const { link, fault, phase, at_us } = line;
-    if (phase === "injected") {
-      const tookEffect = line.took_effect === true;
-      this.all.push({ link, fault, fromUs: at_us, toUs: Number.POSITIVE_INFINITY, tookEffect });
-    }
-    if (phase !== "healing") return;
-    for (const window of this.all) {
-      if (window.link === link && window.fault === fault && window.toUs > at_us) window.toUs = at_us;
+  see({ link, fault, phase, at_us: atUs, took_effect }: FaultLine): void {
+    const begins = phase === "injecting" || phase === "healing";
+    const changes = Math.max(0, (this.#changes.get(link) ?? 0) + (begins ? 1 : -1));
+    this.#changes.set(link, changes);
+    if (begins) for (const window of this.all) if (window.link === link) window.toUs = Math.min(window.toUs, atUs);
+    if (phase === "injected") this.#inForce.push({ link, fault, tookEffect: took_effect === true });
+    if (phase === "healing") this.#inForce = this.#inForce.filter((one) => one.link !== link || one.fault !== fault);
+    if (begins || changes > 0) return;
+    for (const one of this.#inForce.filter((each) => each.link === link)) {
+      this.all.push({ ...one, fromUs: atUs, toUs: Number.POSITIVE_INFINITY });
     }
   }
 

@@ -18,7 +18,7 @@ import {
 } from "./specimen.fixture.ts";
 
 const FAULTS = { faults: true };
-const during = (count: number, outcome: string, more: Partial<CallLine> = {}, fromMs = 1_100): CallLine[] =>
+const during = (count: number, outcome: string, more: Parameters<typeof call>[1] = {}, fromMs = 1_100): CallLine[] =>
   many(count, (at) => call(`${outcome} ${at}`, { atMs: fromMs + at, outcome, facts: SERVER, ...more }));
 const limiterDown = faultSpan("limiter", "refused", 1_000, 4_000);
 const keysDown = faultSpan("keys", "refused", 1_000, 4_000);
@@ -48,6 +48,17 @@ export const failsClosed: Specimens = {
         ...during(12, "429 limiter_unavailable"),
         call("b", { atMs: 995, tookMs: 50 }),
         call("e", { atMs: 3_990, tookMs: 50 }),
+      ),
+    },
+    {
+      name: "answers that were held back, let go by another fault on the same link",
+      facts: FAULTS,
+      lines: inOrder(
+        ...faultSpan("limiter", "slow-beyond-budget", 1_000, 4_000),
+        ...faultSpan("limiter", "reset", 2_500, 3_500),
+        ...during(12, "429 limiter_unavailable"),
+        ...during(4, "200", { tookMs: 160 }, 2_400),
+        ...during(4, "200", { tookMs: 160 }, 3_400),
       ),
     },
     {
@@ -101,6 +112,26 @@ export const failsClosed: Specimens = {
       facts: foreignStage(FAULTS),
       lines: inOrder(...limiterDown, load("1", { atMs: 2_000 })),
       says: /maps\.loads/,
+    },
+    {
+      name: "admitted while two faults lay on the link",
+      facts: FAULTS,
+      lines: inOrder(
+        ...faultSpan("limiter", "slow-beyond-budget", 1_000, 4_000),
+        ...faultSpan("limiter", "reset", 2_500, 3_500),
+        call("1", { atMs: 3_000 }),
+      ),
+      says: /200 on/,
+    },
+    {
+      name: "admitted when the second of two faults was gone",
+      facts: FAULTS,
+      lines: inOrder(
+        ...faultSpan("limiter", "slow-beyond-budget", 1_000, 4_000),
+        ...faultSpan("limiter", "reset", 2_500, 3_500),
+        call("1", { atMs: 3_600 }),
+      ),
+      says: /slow-beyond-budget/,
     },
     {
       name: "a stream admitted",
