@@ -71,8 +71,8 @@ export type StageFacts = {
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
   /**
-   * The stage is not made to bring about what each of its judges is about (nobody is meant to be refused, or a user chose the
-   * load): what does not come about is skipped, on the reference platform as well.
+   * The stage is not made to bring about what each of its judges is about (nobody is meant to be refused, a user chose the
+   * load, or faults were drawn): what does not come about is skipped, on the reference platform as well.
    */
   incidental?: true;
   /** Whether faults were injected in this stage. */

@@ -183,6 +183,13 @@ export const failsClosed: Specimens = {
       verdict: "inconclusive",
       says: /10 are needed/,
     },
+    {
+      name: "few calls under faults that were drawn",
+      facts: { ...FAULTS, incidental: true },
+      lines: inOrder(...limiterDown, ...during(3, "429 limiter_unavailable")),
+      verdict: "skipped",
+      says: /10 are needed/,
+    },
   ],
 };
 

@@ -92,6 +92,10 @@ export const breaksEdge = (disturbance: Disturbance | undefined): boolean => {
   return fault !== null && partsOf(fault).some(({ link }) => link === "edge");
 };
 
+/** Faults of a seed: which, when and for how long is left to it. */
+export const isDrawn = (disturbance: Disturbance | undefined): boolean =>
+  disturbance?.kind === "fault-schedule" && "drawn" in disturbance.events;
+
 export const movesClock = (disturbance: Disturbance | undefined): boolean => {
   const fault = faultOf(disturbance);
   return fault !== null && partsOf(fault).some((part) => part.fault === "new-month");

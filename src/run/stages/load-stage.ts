@@ -43,7 +43,7 @@ import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
-import type { LoadStage } from "./stage-plan.ts";
+import { isIncidental, type LoadStage } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
 import { changesSeen, foreignCharges } from "./taints.ts";
 import { heldNow, readAllWitnesses, readTenants, watchLookups } from "./witnesses.ts";
@@ -282,7 +282,7 @@ export const playLoadStage = async (
   const facts: StageFacts = {
     ...statedFacts(plan.name, deployment),
     started_at_ms: epochUs / 1000,
-    ...(plan.reaches === undefined || plan.objectives === true ? { incidental: true as const } : {}),
+    ...(isIncidental(plan) ? { incidental: true as const } : {}),
     tenants,
     host,
     ...faulted,

@@ -4,7 +4,7 @@
  */
 import type { FaultState } from "../../history/states-reached.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
-import type { Disturbance } from "../disturbances/disturbance.ts";
+import { type Disturbance, isDrawn } from "../disturbances/disturbance.ts";
 
 export type LoadStage = {
   kind: "load";
@@ -67,3 +67,7 @@ export type VerifyStage = {
 export type StagePlan = LoadStage | VerifyStage;
 
 export const driverOf = (plan: StagePlan): string => (plan.kind === "verify" ? "verify" : plan.driver);
+
+/** Whether the stage is made for nothing of what its judges are about, so that what does not come about is no doubt. */
+export const isIncidental = ({ reaches, objectives, disturbance }: LoadStage): boolean =>
+  reaches === undefined || objectives === true || isDrawn(disturbance);

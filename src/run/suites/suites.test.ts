@@ -4,6 +4,7 @@ import { OUTCOMES } from "../../contract/refusals.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
+import { isIncidental } from "../stages/stage-plan.ts";
 import { SUITES } from "./catalogue.ts";
 import { shortened } from "./suite.ts";
 
@@ -42,6 +43,16 @@ test("every outcome that the issue of the main job asks for is one that a smoke 
   ]) {
     expect(reached).toContain(outcome);
   }
+});
+
+test("what drawn faults do not bring about is no doubt in a soak; an experiment has to bring it about", () => {
+  const stagesOf = (name: string) => (SUITES.get(name)?.stages(given) ?? []).filter((plan) => plan.kind === "load");
+  const soak = stagesOf("soak");
+  expect(soak.length).toBeGreaterThan(0);
+  expect(soak.filter((plan) => !isIncidental(plan))).toEqual([]);
+  const experiments = stagesOf("nightly").filter(({ disturbance }) => disturbance?.kind === "link-fault");
+  expect(experiments.length).toBeGreaterThan(0);
+  expect(experiments.filter(isIncidental)).toEqual([]);
 });
 
 test("--short takes a fifth of the time, and never less than a stage needs", () => {
