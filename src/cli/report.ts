@@ -15,6 +15,15 @@ type Reported = Recorded & { folder: string };
 /** When several runs were asked for, the worst decides (interface.md section 1). */
 const ORDER = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];
 
+const differences = (changed: ReturnType<typeof judgeAgain>["changed"]): string => {
+  if (changed.length === 0) return "Judged again from its files: every claim as the run wrote it.";
+  const decided = changed.filter(({ was, is }) => was?.verdict !== is.verdict);
+  const words = changed.length - decided.length;
+  const said = decided.map(({ id, was, is }) => `\n  ${id} was ${was?.verdict ?? "absent"}, is ${is.verdict}`).join("");
+  const other = words === 0 ? "" : `\n  ${words} with the same verdict in other words`;
+  return `Judged again from its files; what differs:${said}${other}`;
+};
+
 const reportOne = async (path: string, options: ReportOptions): Promise<Reported> => {
   const folder = resolve(existsSync(join(path, "run.json")) || !path.endsWith("run.json") ? path : join(path, ".."));
   const { document, series, changed } = judgeAgain(folder);
@@ -22,11 +31,7 @@ const reportOne = async (path: string, options: ReportOptions): Promise<Reported
   if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
   const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
   process.stderr.write(`${terminalText(document, { folder, colour })}\n`);
-  process.stderr.write(
-    changed.length === 0
-      ? "Judged again from its files: every claim as the run wrote it.\n"
-      : `Judged again from its files, ${changed.length} claims differ: ${changed.map(({ id, was, is }) => `${id} was ${was?.verdict ?? "absent"}, is ${is.verdict}`).join("; ")}\n`,
-  );
+  process.stderr.write(`${differences(changed)}\n`);
   return { folder, document, series };
 };
 
