@@ -70,6 +70,8 @@ const measure = async (options: Options, room: BenchRoom) => {
 const supervised = async <T>(body: (room: BenchRoom) => Promise<T>): Promise<T> => {
   const folder = mkdtempSync(join(tmpdir(), "floodgate-bench-"));
   const journal = new Journal(join(folder, "journal.ndjson"));
+  // For the watchdog; it is removed below otherwise.
+  journal.about({ kind: "folder", name: "stores and journal", undo: { how: "remove-folder", path: folder } });
   const supervisor = await Supervisor.open({ journal, watchdog: WATCHDOG_PROCESS, stopMs: 0 });
   const unlisten = supervisor.onSignal(() => undefined);
   try {

@@ -3,6 +3,7 @@
  * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
  * beyond what the file permits.
  */
+import { beforeSignalEnds } from "../supervision/before-signal-ends.ts";
 import { createBudget, type Spending } from "../target/budget.ts";
 import { lockTarget } from "../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../target/secrets.ts";
@@ -125,6 +126,7 @@ export const diagnoseTarget = async (file: string, owned: readonly string[]): Pr
   if (!guard.ok) return { sections: [fileSection()], refusedByGuard: guard.reasons, spent: budget.spent };
   const secrets = createSecrets(folder);
   const lock = lockTarget(target.base_url);
+  const forget = beforeSignalEnds(lock.release);
   try {
     const calls = await openSingleCalls({ target, secrets, budget });
     try {
@@ -139,6 +141,7 @@ export const diagnoseTarget = async (file: string, owned: readonly string[]): Pr
     const broken = fileSection([finding("wrong", "transport", error.message)]);
     return { sections: [broken, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
   } finally {
+    forget();
     lock.release();
   }
 };

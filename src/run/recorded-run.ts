@@ -200,6 +200,10 @@ export const recordRun = async (
       startMs: started.getTime(),
       onWarning: events.warning,
     });
+    // For the watchdog: a killed run leaves no lock behind.
+    const locked = locks.map(({ path }) =>
+      journal.about({ kind: "folder", name: "the target's lock", undo: { how: "remove-folder", path } }),
+    );
     const recorder = createRecorder(folder, watcher);
     await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));
     try {
@@ -226,6 +230,9 @@ export const recordRun = async (
       if (stop.stoppedBy() === null) note("run/completed", error instanceof Error ? error.message : String(error));
     }
     for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
+    // From here on the run touches no target.
+    for (const lock of locks) lock.release();
+    for (const id of locked) journal.undone(id, "released");
     journal.close();
     await recorder.close();
     const document = await finish(request, { folder, recorder, started, stop }, progress);

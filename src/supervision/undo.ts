@@ -15,7 +15,7 @@ export type Undo =
   | { how: "signal"; pid: number; start: string; signal: "SIGCONT" }
   /** A process of ours that is still there, with its group. */
   | { how: "end-process"; pid: number; start: string; pgid: number; end_last: boolean }
-  /** A folder of ours that holds secrets, after the processes that write into it. */
+  /** A folder of ours that holds secrets, or a lock file, after the processes that write into it. */
   | { how: "remove-folder"; path: string }
   /** Several, the last of them first; one that cannot be taken back does not keep the others. */
   | { how: "all"; undos: Undo[] }

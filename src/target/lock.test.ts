@@ -1,12 +1,14 @@
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { startTimeOf } from "../supervision/processes.ts";
 import { lockTarget, TargetBusyError } from "./lock.ts";
 
 const URL = "http://127.0.0.1:8080/v1";
+const NONCE = "00000000000000ff";
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-lock-"));
@@ -14,7 +16,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("the lock of a target", () => {
-  test("a second run is told who has it and what to do, until it is released", () => {
+  test("a second run learns who has it and what to do, until it is released", () => {
     const lock = lockTarget(URL, folder);
     expect(() => lockTarget(URL, folder)).toThrow(TargetBusyError);
     expect(() => lockTarget(URL, folder)).toThrow(`kill ${process.pid}`);
@@ -38,13 +40,18 @@ describe("the lock of a target", () => {
     lock.release();
   });
 
-  test("one whose process is gone is taken over", async () => {
+  test("one whose process is gone is removed, of this target and of any other", async () => {
     const child = spawn("sleep", ["600"]);
-    const stale = { pid: child.pid as number, start: startTimeOf(child.pid as number), nonce: "old" };
+    const start = startTimeOf(child.pid as number);
     const { path, release } = lockTarget(URL, folder);
     release();
-    writeFileSync(path, JSON.stringify(stale));
+    const of = (target: string) =>
+      path.replace(/-[^-]*-[^-]*-[^-]*$/, `-${child.pid}-${start}-${NONCE}.lock`).replace(/[0-9a-f]{16}/, target);
+    const same = /[0-9a-f]{16}/.exec(path)?.[0] as string;
+    writeFileSync(of(same), URL);
+    writeFileSync(of("0123456789abcdef"), "http://127.0.0.1:9");
     expect(() => lockTarget(URL, folder)).toThrow(`process ${child.pid}`);
+    expect(readdirSync(folder)).toHaveLength(2);
     child.kill("SIGKILL");
     await new Promise((resolve) => child.once("exit", resolve));
     lockTarget(URL, folder).release();
@@ -54,57 +61,62 @@ describe("the lock of a target", () => {
   test("one whose number belongs to a later process is taken over", () => {
     const { path, release } = lockTarget(URL, folder);
     release();
-    writeFileSync(path, JSON.stringify({ pid: process.pid, start: "1", nonce: "old" }));
+    writeFileSync(path.replace(/-[^-]*-[^-]*$/, `-1-${NONCE}.lock`), URL);
     lockTarget(URL, folder).release();
+    expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("a file that nobody can read as a lock is taken over", () => {
-    const { path, release } = lockTarget(URL, folder);
-    release();
-    writeFileSync(path, "");
-    lockTarget(URL, folder).release();
-  });
-
-  test("a lock that was lost is not taken from its new holder", () => {
+  test("releasing removes nobody else's, not even of a lock that was lost", () => {
     const lock = lockTarget(URL, folder);
     rmSync(lock.path);
     const other = lockTarget(URL, folder);
     lock.release();
-    expect(readdirSync(folder)).toHaveLength(1);
+    expect(readdirSync(folder)).toEqual([basename(other.path)]);
     other.release();
   });
 
-  test("of many that come at once on a stale lock exactly one gets it", async () => {
-    const { path, release } = lockTarget(URL, folder);
-    release();
-    writeFileSync(path, JSON.stringify({ pid: process.pid, start: "1", nonce: "old" }));
-    const script = `
-      import { lockTarget } from ${JSON.stringify(join(import.meta.dirname, "lock.ts"))};
-      process.stdin.once("data", () => {
-        try { lockTarget(${JSON.stringify(URL)}, ${JSON.stringify(folder)}); console.log("got"); } catch { console.log("busy"); }
-      });
-      process.stdin.on("end", () => process.exit());
-      console.log("ready");`;
+  test("a file of another name is left alone", () => {
+    const names = ["floodgate-0123456789abcdef.lock", "floodgate-lock-of-mine.lock"];
+    for (const name of names) writeFileSync(join(folder, name), "");
+    lockTarget(URL, folder).release();
+    expect(readdirSync(folder).sort()).toEqual(names);
+  });
+
+  /** Each tries on "go", says what came, gives it back on "back" and says so. */
+  const RIVAL = `
+    import { createInterface } from "node:readline";
+    import { lockTarget } from ${JSON.stringify(join(import.meta.dirname, "lock.ts"))};
+    let lock;
+    createInterface({ input: process.stdin }).on("line", (word) => {
+      if (word === "back") { lock?.release(); lock = undefined; console.log("back"); return; }
+      try { lock = lockTarget(${JSON.stringify(URL)}, process.argv[1]); console.log("got"); } catch (error) { console.log(error.name); }
+    }).on("close", () => process.exit());
+    console.log("ready");`;
+
+  test("of many that come at the same moment exactly one gets it, over and over, also over a stale one", async () => {
     const rivals = Array.from({ length: 4 }, () => {
-      const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+      const child = spawn(process.execPath, ["--input-type=module", "-e", RIVAL, folder], {
         stdio: ["pipe", "pipe", "inherit"],
       });
-      const said = { text: "" };
-      child.stdout.on("data", (chunk: Buffer) => {
-        said.text += chunk;
-      });
-      const until = (word: RegExp) =>
-        new Promise<void>((resolve) => {
-          const look = () => word.test(said.text) && resolve();
-          child.stdout.on("data", look);
-          look();
-        });
-      return { child, said, until };
+      const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+      const next = async (): Promise<string> => (await lines.next()).value as string;
+      const ask = (word: string): Promise<string> => {
+        child.stdin.write(`${word}\n`);
+        return next();
+      };
+      return { child, next, ask };
     });
-    await Promise.all(rivals.map((rival) => rival.until(/ready/)));
-    for (const { child } of rivals) child.stdin.write("go\n");
-    await Promise.all(rivals.map((rival) => rival.until(/got|busy/)));
-    expect(rivals.filter(({ said }) => said.text.includes("got"))).toHaveLength(1);
+    await Promise.all(rivals.map(({ next }) => next()));
+    const { path, release } = lockTarget(URL, folder);
+    release();
+    for (let round = 0; round < 25; round++) {
+      writeFileSync(path.replace(/-[^-]*-[^-]*$/, `-1-${NONCE}.lock`), URL);
+      const said = await Promise.all(rivals.map(({ ask }) => ask("go")));
+      expect(said.sort()).toEqual(["TargetBusyError", "TargetBusyError", "TargetBusyError", "got"]);
+      expect(readdirSync(folder)).toHaveLength(1);
+      await Promise.all(rivals.map(({ ask }) => ask("back")));
+      expect(readdirSync(folder)).toEqual([]);
+    }
     const exits = rivals.map(({ child }) => new Promise((resolve) => child.once("exit", resolve)));
     for (const { child } of rivals) child.stdin.end();
     await Promise.all(exits);

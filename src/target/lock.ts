@@ -1,13 +1,14 @@
 /**
  * One run per target at a time: two runs on one deployment would load each other's measurement and heal each other's
- * faults. A file in the temporary folder of the OS, named by the target's URL, holds who runs; one whose process is gone
- * is taken over.
+ * faults. Each run has an empty file of its own in the temporary folder of the OS, whose name holds a hash of the
+ * target's URL, the run's process and a nonce. So nobody ever removes a file that could have become another run's: one
+ * is removed by its own run, by that run's watchdog, or by whoever finds its process gone.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isAlive, startTimeOf } from "../supervision/processes.ts";
+import { isAlive, type ProcessId, startTimeOf } from "../supervision/processes.ts";
 
 /** A mistake of the user, for exit code 2. */
 export class TargetBusyError extends Error {
@@ -23,7 +24,13 @@ export class TargetBusyError extends Error {
 
 export type Lock = { readonly path: string; release: () => void };
 
-type Holder = { pid: number; start: string; nonce: string };
+/** How often, and after how many milliseconds each, a run looks again whether one that came with it has given way. */
+const LOOKS = 200;
+const LOOK_MS = 10;
+
+const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S+)-([0-9a-f]{16})\.lock$/;
+
+type Claim = { path: string; target: string; process: ProcessId; nonce: string };
 
 /** Without what does not make it another target: case of the host, a trailing slash, user and password, query. */
 const targetOf = (baseUrl: string): string => {
@@ -31,62 +38,61 @@ const targetOf = (baseUrl: string): string => {
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;
 };
 
-const read = (path: string): Holder | null => {
+/** Those of living processes, whatever their target; what others left behind is removed on the way. */
+const livingClaims = (folder: string): Claim[] =>
+  readdirSync(folder).flatMap((name) => {
+    const [, target = "", pid = "", start = "", nonce = ""] = NAME.exec(name) ?? [];
+    if (target === "") return [];
+    const claim = { path: join(folder, name), target, process: { pid: Number(pid), start: decode(start) }, nonce };
+    if (isAlive(claim.process)) return [claim];
+    try {
+      rmSync(claim.path, { force: true });
+    } catch {
+      // Another user's: it harms nobody.
+    }
+    return [];
+  });
+
+const decode = (start: string): string => {
   try {
-    const holder = JSON.parse(readFileSync(path, "utf8")) as Partial<Holder>;
-    return typeof holder.pid === "number" && typeof holder.start === "string" ? (holder as Holder) : null;
+    return decodeURIComponent(start);
   } catch {
-    return null;
+    return start;
   }
 };
+
+/** One that holds the target has written into its file; one that only asks has not. */
+const isHeld = ({ path }: Claim): boolean => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0;
+
+const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 /** Throws `TargetBusyError` when a living run has it. */
 export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => {
   const target = targetOf(baseUrl);
-  const path = join(folder, `floodgate-${createHash("sha256").update(target).digest("hex").slice(0, 16)}.lock`);
+  const hash = createHash("sha256").update(target).digest("hex").slice(0, 16);
   const nonce = randomBytes(8).toString("hex");
-  const mine: Holder = { pid: process.pid, start: startTimeOf(process.pid) ?? "", nonce };
-  const draft = `${path}.${nonce}`;
-  writeFileSync(draft, JSON.stringify(mine), { mode: 0o644, flag: "wx" });
+  const start = encodeURIComponent(startTimeOf(process.pid) ?? "");
+  const path = join(folder, `floodgate-${hash}-${process.pid}-${start}-${nonce}.lock`);
+  const release = (): void => rmSync(path, { force: true });
+  writeFileSync(path, "", { mode: 0o644, flag: "wx" });
   try {
-    for (let attempt = 0; attempt < 20; attempt++) {
-      try {
-        // Unlike a write, a link appears with its content, and fails when somebody else was first.
-        linkSync(draft, path);
-        return {
-          path,
-          release: () => {
-            if (read(path)?.nonce === nonce) rmSync(path, { force: true });
-          },
-        };
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    // Of two runs the one whose file came later sees the other's here: both cannot find themselves alone.
+    for (let look = 0; ; look++) {
+      const rivals = livingClaims(folder)
+        .filter((claim) => claim.target === hash && claim.nonce !== nonce)
+        .sort((a, b) => (a.nonce < b.nonce ? -1 : 1));
+      const rival = rivals.find(isHeld) ?? rivals[0];
+      if (rival === undefined) break;
+      // Both have just come: the one with the smaller nonce stays, the other gives way.
+      if (isHeld(rival) || rival.nonce < nonce || look === LOOKS) {
+        throw new TargetBusyError(rival.process.pid, target, rival.path);
       }
-      const holder = read(path);
-      if (holder !== null && isAlive(holder)) throw new TargetBusyError(holder.pid, target, path);
-      takeAway(path, holder?.nonce);
+      pause(LOOK_MS);
     }
-    throw new Error(`the lock file ${path} is neither held nor free; remove it`);
-  } finally {
-    rmSync(draft, { force: true });
+    writeFileSync(path, `${target}\n`);
+  } catch (error) {
+    release();
+    throw error;
   }
-};
-
-/** Takes a stale lock away. By renaming, to see what was taken: another run may just have put its own there. */
-const takeAway = (path: string, stale: string | undefined): void => {
-  const taken = `${path}.stale-${randomBytes(4).toString("hex")}`;
-  try {
-    renameSync(path, taken);
-  } catch {
-    return; // Somebody else took it away.
-  }
-  const holder = read(taken);
-  if (holder !== null && holder.nonce !== stale && isAlive(holder)) {
-    try {
-      linkSync(taken, path);
-    } catch {
-      // A third one was quicker; it is the holder then.
-    }
-  }
-  rmSync(taken, { force: true });
+  return { path, release };
 };

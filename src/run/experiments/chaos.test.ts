@@ -2,7 +2,7 @@
  * `chaos` on a deployment that is not ours, as a user types it: what is broken is mended, also after kill -9, and what is
  * not ours stays as it was. Real processes, real faults.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,6 +43,9 @@ const watchdogOf = (runner: RunningCommand): number => {
   throw new Error("the runner has no watchdog");
 };
 
+const locksOf = ({ child }: RunningCommand): string[] =>
+  readdirSync(tmpdir()).filter((name) => name.endsWith(".lock") && name.includes(`-${child.pid}-`));
+
 /** A deployment of somebody else's for the tests of one part, which therefore go one after the other. */
 const deployed = () => {
   let folder = "";
@@ -82,9 +85,11 @@ describe("chaos on somebody's deployment, killed", part, () => {
     const runner = chaos("keys-refused", "--target", theirs.targetFile("killed.json"), "--out", out);
     await untilFault(runner, out);
     expect((await theirs.toxiproxy.proxy("keys").read()).enabled).toBe(false);
+    expect(locksOf(runner)).toHaveLength(1);
     runner.child.kill("SIGKILL");
     await waitUntil(async () => openEffects(journalIn(out)).length === 0, { forMs: 10_000, pollMs: 50 });
     expect(openEffects(journalIn(out))).toEqual([]);
+    expect(locksOf(runner)).toEqual([]);
     expect(journalIn(out).findLast(({ kind }) => kind === "fault")).toMatchObject({
       phase: "undone",
       by: "watchdog",

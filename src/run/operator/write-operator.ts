@@ -3,11 +3,13 @@
  * nothing. No credential stands in any file: the runners get them from a Secret that the user makes.
  */
 import { execFile } from "node:child_process";
+import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { hostOf, isLoopbackHost } from "../../contract/loopback.ts";
+import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { STORIES } from "../../workload/catalogue.ts";
@@ -69,6 +71,7 @@ const sentenceOf = (stderr: string): string => {
 /** `variables` stand in the archive, and in k6's arguments: nothing secret is among them. */
 const archiveBy = async (k6: string, script: string, out: string, variables: Record<string, string>): Promise<void> => {
   const home = await mkdtemp(join(tmpdir(), "floodgate-archive-"));
+  const forget = beforeSignalEnds(() => rmSync(home, { recursive: true, force: true }));
   const given = Object.entries(variables).flatMap(([name, value]) => ["-e", `${name}=${value}`]);
   try {
     await promisify(execFile)(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {
@@ -78,6 +81,7 @@ const archiveBy = async (k6: string, script: string, out: string, variables: Rec
   } catch (error) {
     throw new UsageError(`k6 archive failed: ${sentenceOf((error as { stderr?: string }).stderr ?? String(error))}`);
   } finally {
+    forget();
     await rm(home, { recursive: true, force: true });
   }
 };
