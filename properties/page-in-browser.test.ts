@@ -15,7 +15,7 @@ if (path === null) console.warn("skipped: no Chromium on the PATH, so no page wa
 /** Of each chart: how many shapes have an extent, and how wide it is drawn. */
 const CHARTS = `[...document.querySelectorAll("figure")].map((figure) => ({
   id: figure.id,
-  marks: [...figure.querySelectorAll(".plot path, .plot rect, .frame circle")].filter((shape) => {
+  marks: [...figure.querySelectorAll(".plot path:not(.grid), .plot rect, .frame circle")].filter((shape) => {
     const box = shape.getBoundingClientRect();
     return box.width + box.height > 1;
   }).length,

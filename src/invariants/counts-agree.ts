@@ -133,7 +133,7 @@ export const countsAgree: Invariant = {
         if (calls === 0) return inconclusive("no call was made", EXPECTED);
         compareCounts();
         compareLedger();
-        const books = [counts && "counts", ledger && "ledger"].filter(Boolean).join(" and ");
+        const books = [counts && "counts", ledger && "ledger"].filter(Boolean);
         if (evidence.count === 0 && doubts.count > 0) {
           const why = "the counts differ from what callers saw; a gateway that retries or caches would look the same";
           return inconclusive(why, EXPECTED, doubts.first);
@@ -145,8 +145,13 @@ export const countsAgree: Invariant = {
         if (evidence.count === 0 && counts === undefined && !ours && !charges.knowsOurIds()) {
           return skipped("a ledger that names the ids of our calls", EXPECTED);
         }
-        if (evidence.count === 0)
-          return passed(`callers and ${books} agree over ${calls} calls, ${unknown} without an answer`, EXPECTED);
+        if (evidence.count === 0) {
+          const rest = unknown === 0 ? "" : `; of ${unknown} nobody knows whether they arrived`;
+          return passed(
+            `callers${books.length > 1 ? "," : " and"} ${books.join(" and ")} agree over ${calls} calls${rest}`,
+            EXPECTED,
+          );
+        }
         if (!drained)
           return inconclusive("counts and ledger were read before the stage was drained", EXPECTED, evidence.first);
         return failed("callers, counts and ledger do not agree", EXPECTED, evidence);

@@ -45,11 +45,11 @@ export const duration = (ms: number): string => {
   return `${Math.floor(seconds / 3600)} h ${two(Math.floor((seconds % 3600) / 60))} min`;
 };
 
-/** A measurement's value with its unit; a ratio has none. */
+/** A measurement's value with its unit; a ratio and a count have none. */
 export const valueText = (m: Measurement): string => withUnit(figure(m.value), m.unit);
 
 export const withUnit = (text: string, unit: string): string =>
-  unit === "ratio" || unit === "" ? text : unit === "1/s" ? `${text} /s` : `${text} ${unit}`;
+  unit === "ratio" || unit === "1" || unit === "" ? text : unit === "1/s" ? `${text} /s` : `${text} ${unit}`;
 
 /** The 95 % interval, or `null` where there is none. */
 export const intervalText = (m: Measurement): string | null =>

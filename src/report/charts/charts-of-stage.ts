@@ -74,7 +74,12 @@ const gapMap = ({ series }: Course, id: string): HeatMap => ({
 });
 
 /** Over time and on one axis; and those that have an axis of their own. */
-type StageCharts = { overTime: Chart[]; others: Chart[] };
+type StageCharts = {
+  overTime: Chart[];
+  others: Chart[];
+  /** Of charts that would show nothing but this. */
+  said: Pick<Chart, "title" | "finding">[];
+};
 
 const isThere = (chart: Chart | null): chart is Chart => chart !== null;
 
@@ -93,21 +98,24 @@ export const chartsOfStage = (
     ...(which === "all" ? [firstEventMap(course, id, firsts), gapMap(course, id)] : []),
   ];
   const doubted = doubtedBins(course);
+  const lag = lagChart(course, `${id}-lag`);
+  const isLagDrawn = which === "all" || doubted.some((isLate) => isLate);
   const overTime = [
     loadChart(course, `${id}-load`),
     ...maps.map((map) => heatMap(course, { ...map, doubted })),
     inFlightChart(course, `${id}-flight`),
-    which === "least" ? null : lagChart(course, `${id}-lag`),
+    isLagDrawn && which !== "least" ? lag : null,
     which === "all" ? cpuChart(course, `${id}-cpu`) : null,
   ].filter(isThere);
-  if (which !== "all") return { overTime, others: [] };
+  const said = overTime.includes(lag) ? [] : [lag];
+  if (which !== "all") return { overTime, others: [], said };
   const curves = [
-    { name: "from the moment due", buckets: mergeSparse(course.fine.latency), shape: "line callers" },
-    { name: "from sending", buckets: course.fine.latency_from_sent, shape: "line gauges" },
+    { name: "from the moment due", buckets: mergeSparse(course.fine.latency), shape: "line callers" as const },
+    { name: "from sending", buckets: course.fine.latency_from_sent, shape: "line gauges" as const },
   ];
   const others = [
     percentilePlot({ id: `${id}-percentiles`, title: "Latency by percentile." }, curves, answers),
     organizationsChart(course, `${id}-orgs`),
   ].filter(isThere);
-  return { overTime, others };
+  return { overTime, others, said };
 };

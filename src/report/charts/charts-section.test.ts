@@ -57,6 +57,41 @@ describe("charts of a stage", () => {
     expect(courseOfFault(courseFrom(never))!.sentence).toContain("the stage ended before calls ended as before");
   });
 
+  test("an allowance that is used up beside a fault is neither its effect nor a lack of recovery", () => {
+    const series = madeSeries({ withFault: true, calls: 1_000 });
+    const stage = series.stages[0]!;
+    const before = courseOfFault(courseFrom(series))!;
+    const last = stage.offered.length - 1;
+    stage.by_outcome["429 map_load_hard_stop"] = stage.offered.map((_, i) => (i > last - 4 ? 1 : 0));
+    expect(courseOfFault(courseFrom(series))).toEqual(before);
+    stage.by_outcome["401"] = stage.by_outcome["429 map_load_hard_stop"]!;
+    expect(courseOfFault(courseFrom(series))!.sentence).toContain("the stage ended before calls ended as before");
+  });
+
+  test("each refusal has a layer of its own while there are few, and what comes rarely is together where there are many", () => {
+    const [stage] = madeSeries().stages;
+    const bins = (n: number) => stage!.offered.map((_, i) => (i < n ? 1 : 0));
+    const namesOf = (refusals: Record<string, number[]>) =>
+      layersOf({ ...stage!, by_outcome: { "200": bins(9), ...refusals } }).map(({ name, pattern }) => [name, pattern]);
+    expect(namesOf({ "429 limiter_unavailable": bins(2), "503": bins(5) })).toEqual([
+      ["answered", null],
+      ["503", "refused"],
+      ["429 limiter_unavailable", "refused-second"],
+    ]);
+    const many = namesOf({
+      "401": bins(1),
+      "403 ip_not_allowed": bins(4),
+      "503": bins(5),
+      "429 rate_limited": bins(3),
+    });
+    expect(many).toEqual([
+      ["answered", null],
+      ["503", "refused"],
+      ["403 ip_not_allowed", "refused-second"],
+      ["refused otherwise", "refused-third"],
+    ]);
+  });
+
   test("calls under way are those that started and did not end yet", () => {
     const course = courseFrom(madeSeries());
     expect(inFlightByCallers(course).at(-1)).toBe(0);
@@ -89,7 +124,7 @@ describe("the page with charts", () => {
     for (const figure of figures) {
       const [, title, desc] = /role="img" aria-labelledby="(\S+) (\S+)"/.exec(figure)!;
       expect(figure).toMatch(new RegExp(`<title id="${title}">[^<]+</title><desc id="${desc}">[^<]+</desc>`));
-      expect(figure).toMatch(/<svg class="plot"[\s\S]*?<path/);
+      expect(figure).toMatch(/<svg class="plot"[\s\S]*?<path (?!class="grid")/);
       expect(figure).toMatch(/<figcaption>.+<\/figcaption>/);
       expect(figure.split("<tr>").length).toBeGreaterThan(2);
       expect(figure.split("<tr>").length).toBeLessThan(63);
@@ -119,11 +154,41 @@ describe("the page with charts", () => {
     expect(page).toContain("above chat p99&lt;=150ms");
   });
 
-  test.each([40, 80])("with %i stages it is small all the same, and says how", (stages) => {
-    const many = Array.from({ length: stages }, (_, i) => ({ stage: `stage-${i}`, calls: 500 }));
+  test("of 47 experiments it is at most 1 MB, says what is coarser, and each has its chart, its times and its sums", () => {
+    const names = Array.from({ length: 47 }, (_, i) => `experiment-${i}`);
+    const each = <T>(count: number, make: (stage: string, i: number) => T): T[] =>
+      names.flatMap((stage) => Array.from({ length: count }, (_, i) => make(stage, i)));
+    const { stages, measurements } = madeRun();
+    const claims = each(12, (stage, i) => madeClaim(`rule-${i}/${stage}`, { replay: "npx floodgate chaos" }));
+    const run = madeRun({
+      claims: [...claims, ...names.map((stage) => madeClaim(`counts-agree/${stage}`, { reason: "all agree" }))],
+      stages: names.map((name) => ({ ...stages[2]!, name })),
+      measurements: each(20, (stage, i) => ({ ...measurements[i % measurements.length]!, stage })),
+    });
+    const page = htmlReport(run, madeSeries(...names.map((stage) => ({ stage, calls: 400, withFault: true }))));
+    expect(utf8Bytes(page)).toBeLessThanOrEqual(1_048_576);
+    expect(page).toMatch(/There are many stages: to keep this page below 1 MB, .*have no charts of .*first events/);
+    for (const [i, block] of page.split('<details class="course"').slice(1).entries()) {
+      expect(block).toContain(`id="c${i}-load"`);
+      expect(block).toMatch(/<rect class="band"/);
+      expect(block).toMatch(/to detect<\/dt><dd>within .*to heal<\/dt><dd>.*to recover<\/dt><dd>/);
+      expect(block).toContain("922 calls = 640 answered + 282 refused + 0 indeterminate; all agree");
+    }
+  });
+
+  test("of 200 stages it is smaller than 3 MB, or says that charts are left out", () => {
+    const many = Array.from({ length: 200 }, (_, i) => ({ stage: `stage-${i}`, calls: 300 }));
     const page = htmlReport(madeRun(), madeSeries(...many));
     expect(utf8Bytes(page)).toBeLessThan(3 * 1024 * 1024);
     expect(page).toMatch(/There are many stages|The charts were left out/);
+  });
+
+  test("what keys and lines point at is there, once", () => {
+    const page = pageOf(madeSeries({ withFault: true }));
+    const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+    const wanted = [...page.matchAll(/ href="#([^"]+)"/g)].map(([, id]) => id);
+    expect(wanted.length).toBeGreaterThan(20);
+    expect(wanted.filter((id) => ids.filter((one) => one === id).length !== 1)).toEqual([]);
   });
 
   test("what is drawn is what the series holds", () => {

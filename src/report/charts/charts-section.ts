@@ -8,9 +8,10 @@ import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import { chartsOfStage } from "./charts-of-stage.ts";
 import { type Course, courseOf, type Detail } from "./course.ts";
-import { courseOfFault } from "./fault-course.ts";
+import { faultFacts } from "./fault-facts.ts";
 import { chartFigure } from "./frame.ts";
 import { gateChart } from "./gate-chart.ts";
+import { rowTimes } from "./time-axis.ts";
 
 /** A chart of fewer calls shows nothing that its table does not. */
 const CALLS_LEAST = 20;
@@ -30,16 +31,6 @@ const openDetail = ({ binsMost, rowsMost }: Detail): Detail => ({
 /** An attribute without a value. */
 const OPEN = html` open`;
 
-const controls = (course: Course, stage: string): Markup =>
-  html`<div class="controls" hidden><label>Cursor <input type="range" min="0" max="${course.spanS}" step="${Number((course.binS * course.binsInRow).toFixed(6))}" value="0" aria-label="cursor through the charts of ${stage}"></label><output></output><span class="buttons"><button type="button" value="in">Zoom in</button><button type="button" value="out">Zoom out</button><button type="button" value="all">All</button></span></div>`;
-
-const faultTimes = (course: Course): Markup | null => {
-  const fault = courseOfFault(course);
-  if (fault === null) return null;
-  const after = (s: number | null, none: string): string => (s === null ? none : `within ${milliseconds(s * 1000)}`);
-  return html`<dl class="facts"><dt>to detect</dt><dd>${after(fault.detectedAfterS, "nothing was seen by callers")}</dd><dt>to heal</dt><dd>${fault.healedAfterS === null ? "not confirmed" : milliseconds(fault.healedAfterS * 1000)}</dd><dt>to recover</dt><dd>${after(fault.recoveredAfterS, "not known")}</dd></dl>`;
-};
-
 /** A block of charts that share a cursor and a zoom. */
 export const courseBlock = (
   about: { id: string; name: string; calls: number; isOpen: boolean },
@@ -49,22 +40,22 @@ export const courseBlock = (
   const { id, name, calls, isOpen } = about;
   const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first.`;
   return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span class="said">${charts.finding}</span></summary>
-<p class="small muted">${width}</p>${controls(course, name)}${charts.before}${charts.overTime}${charts.others}</details>`;
+<p class="small muted">${width}</p>${charts.before}${charts.overTime}${charts.others}</details>`;
 };
 
 const stageBlock = (
   whole: StageSeries,
-  claims: readonly Claim[],
+  run: RunDocument,
   detail: Detail,
   about: { id: string; isOpen: boolean },
 ): Markup => {
   const own = about.isOpen ? openDetail(detail) : detail;
   const course = courseOf(whole, own);
-  const { overTime, others } = chartsOfStage(course, claims, about.id, own.folded);
+  const { overTime, others, said } = chartsOfStage(course, run.claims, about.id, own.folded);
   return courseBlock({ ...about, name: whole.stage, calls: sumOf(whole.offered) }, course, {
     finding: overTime[0]?.finding ?? "",
-    before: faultTimes(course),
-    overTime: html`${overTime.map(chartFigure)}`,
+    before: faultFacts(course, run),
+    overTime: html`${overTime.map(chartFigure)}${said.map(({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`)}`,
     others: others.length === 0 ? null : html`<div class="beside">${others.map(chartFigure)}</div>`,
   });
 };
@@ -83,6 +74,23 @@ export const isDrawn =
 /** What a gate or a capacity search found, beside the calls that it made. */
 export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity };
 
+/** What stages that start folded lose where they are drawn in `detail` and not in `finest`, in clauses. */
+export const lostTo = (run: RunDocument, series: Series, detail: Detail, finest: Detail): string[] => {
+  const folded = series.stages.filter(isDrawn(run.stages));
+  const [now, best] = [detail, finest].map((one) => folded.map((whole) => courseOf(whole, one)));
+  const differs = (of: (course: Course) => number): boolean =>
+    (now ?? []).some((course, i) => of(course) !== of((best ?? [])[i] as Course));
+  return [
+    ...(differs(({ bins }) => bins) ? ["bins are longer"] : []),
+    ...(differs((course) => rowTimes(course).length) ? ["tables have fewer rows"] : []),
+    ...(detail.folded === finest.folded
+      ? []
+      : [
+          `stages that start folded have no charts of ${detail.folded === "least" ? "the generator, " : ""}first events, gaps, CPU, percentiles and organizations`,
+        ]),
+  ];
+};
+
 /** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
 export const chartsSection = (
   run: RunDocument,
@@ -100,7 +108,7 @@ export const chartsSection = (
       : html`<p class="small muted">Not drawn: ${left.join(", ")} (single calls, or fewer than ${CALLS_LEAST}).</p>`;
   const needed = drawn.filter(({ stage }) => needsALook(run.claims, stage)).slice(0, NEED_MOST);
   const blocks = drawn.map((one, i) =>
-    stageBlock(one, run.claims, detail, {
+    stageBlock(one, run, detail, {
       id: `c${i}`,
       isOpen: drawn.length <= OPEN_MOST || needed.includes(one),
     }),

@@ -1,12 +1,14 @@
 /**
  * What a fault did to the callers, read from the same bins as the chart: from when on calls ended otherwise than before it,
- * how long the link took to heal, and how long after that calls still ended otherwise. No finer than a bin.
+ * how long it took to heal, and how long after that calls still ended otherwise. No finer than a bin.
  */
+import { outcomeOf } from "../../contract/refusals.ts";
 import { sumOf } from "../../history/series.ts";
+import { counted } from "../figures.ts";
 import { milliseconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 
-type FaultCourse = {
+export type FaultCourse = {
   experiment: string;
   /**
    * From when the fault was asked for, since it may act from then on, to the end of the bin of the first call that ended
@@ -25,6 +27,8 @@ type FaultCourse = {
   sentence: string;
 };
 
+const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"] as const).map(outcomeOf);
+
 /** Of the first fault of a stage; `null` where there was none. */
 export const courseOfFault = (course: Course): FaultCourse | null => {
   const { fine: series } = course;
@@ -35,14 +39,17 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
   const atS = (event: { at_ms: number }): number => (event.at_ms - series.from_ms) / 1000;
   const askedS = atS(asked ?? injected);
   const { experiment } = injected.fault;
-  // What callers saw before anything was touched is the steady state, whatever it is.
+  // What callers saw before anything was touched is the steady state, whatever it is; and so is what only a platform says
+  // whose limiter and key service both answer, such as that an allowance is used up meanwhile.
   const firstBin = Math.max(0, Math.floor(askedS / binS));
   const usual = new Set(
     Object.entries(series.by_outcome)
       .filter(([, counts]) => sumOf(counts.slice(0, firstBin)) > 0)
       .map(([outcome]) => outcome),
   );
-  const unusual = Object.entries(series.by_outcome).filter(([outcome]) => !usual.has(outcome));
+  const unusual = Object.entries(series.by_outcome).filter(
+    ([outcome, counts]) => !usual.has(outcome) && !THROUGH.includes(outcome) && sumOf(counts) > 0,
+  );
   const others = series.offered.map((_, i) => unusual.reduce((sum, [, counts]) => sum + (counts[i] ?? 0), 0));
   const first = others.findIndex((n) => n > 0);
   const last = others.findLastIndex((n) => n > 0);
@@ -60,14 +67,16 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
   return { ...found, sentence: sentenceOf(found, course, injected.fault.took_effect === true) };
 };
 
+const wordsOf = (outcome: string): string => (outcome === "indeterminate" ? "without an answer" : outcome);
+
 const sentenceOf = (found: Omit<FaultCourse, "sentence">, course: Course, tookEffect: boolean): string => {
   const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
   if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
   const heal =
-    healedAfterS === null ? "It was not confirmed healed." : `The link healed in ${milliseconds(healedAfterS * 1000)}`;
+    healedAfterS === null ? "It was not confirmed healed." : `It healed in ${milliseconds(healedAfterS * 1000)}`;
   if (calls === 0 || detectedAfterS === null)
     return `Callers saw nothing of ${experiment}: every call ended as before it. ${heal}${healedAfterS === null ? "" : "."}`;
-  const seen = `Callers saw ${experiment} within ${milliseconds(detectedAfterS * 1000)} (${calls} calls ended ${outcomes.join(" or ")}).`;
+  const seen = `Callers saw ${experiment} within ${milliseconds(detectedAfterS * 1000)} (${counted(calls, "call")} ended ${outcomes.map(wordsOf).join(" or ")}).`;
   if (healedAfterS === null || recoveredAfterS === null) return `${seen} ${heal}`;
   return lastIsUnusual(found, course)
     ? `${seen} ${heal}, and the stage ended before calls ended as before.`

@@ -1,7 +1,7 @@
 /**
  * The frame that every chart stands in: a caption that states the finding, an image with a title and a description, axes,
  * keys, and the same numbers as a table. What is drawn is stretched to any width (a nested svg); what is written is not.
- * Lines and texts carry their colours as attributes too, for pages whose style is not let through.
+ * Colours stand in attributes too, once for the texts and once for the lines, for pages whose style is not admitted.
  */
 import { html, type Markup } from "../page/markup.ts";
 
@@ -50,24 +50,27 @@ export type Chart = {
 
 export const percent = (share: number): string => `${Number((share * 100).toFixed(2))}%`;
 
-const grid = ({ up, height }: Chart): Markup => {
-  const ys = up.map(({ at }) => Math.round(ABOVE + at * height));
-  const lines = ys.map((y) => html`<line x1="0" x2="100%" y1="${y}" y2="${y}"/>`);
-  const texts = up.map(({ text }, i) => html`<text x="-8" y="${(ys[i] as number) + 4}">${text}</text>`);
-  return html`<g class="grid" stroke="#8884">${lines}</g><g text-anchor="end" fill="currentColor">${texts}</g>`;
+const scale = ({ up, height }: Chart): Markup => {
+  const texts = up.map(({ text, at }) => html`<text x="-8" y="${Math.round(ABOVE + at * height) + 4}">${text}</text>`);
+  return html`<g text-anchor="end">${texts}</g>`;
 };
+
+/** As wide as the drawing, however far it is zoomed. */
+const grid = ({ up, height }: Chart): Markup =>
+  html`<path class="grid" stroke="#8884" d="${up.map(({ at }) => `M0 ${Math.round(at * height)}h${WIDTH}`).join("")}"/>`;
 
 const acrossTicks = ({ across, height, isOverTime }: Chart): Markup[] =>
   across.map(({ at, text }) => {
-    const anchor = at > 0.97 ? "end" : at < 0.03 && !isOverTime ? "start" : "middle";
-    return html`<text x="${percent(at)}" y="${ABOVE + height + 16}" text-anchor="${anchor}">${text}</text>`;
+    const anchor = at > 0.97 ? "end" : at < 0.03 && !isOverTime ? "start" : null;
+    return html`<text x="${percent(at)}" y="${ABOVE + height + 16}"${anchor === null ? null : html` text-anchor="${anchor}"`}>${text}</text>`;
   });
 
+/** Cells and rows end where the next begins, as HTML has it: tables are a third of a page with many stages. */
 const tableOf = ({ head, rows, rowS }: Table): Markup => {
-  const heads = head.map((name) => html`<th>${name}</th>`);
-  const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}</td>`)}</tr>`);
+  const heads = head.map((name) => html`<th>${name}`);
+  const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}`)}`);
   const seconds = rowS === undefined ? null : html` data-row="${Number(rowS.toFixed(6))}"`;
-  return html`<div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead><tr>${heads}</tr></thead><tbody>${lines}</tbody></table></div>`;
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead><tr>${heads}<tbody>${lines}</table></div>`;
 };
 
 export const chartFigure = (chart: Chart): Markup => {
@@ -76,20 +79,15 @@ export const chartFigure = (chart: Chart): Markup => {
     keys.length === 0
       ? null
       : html`<ul class="keys">${keys.map((key) => html`<li>${key.swatch} ${key.text}</li>`)}</ul>`;
-  const cursor = chart.isOverTime
-    ? html`<line class="cursor" x1="0" x2="0" y1="${ABOVE}" y2="${ABOVE + height}" visibility="hidden" stroke="currentColor"/>`
-    : null;
   const below = ABOVE + height + BELOW + (acrossName === undefined ? 0 : 16);
   const name =
-    acrossName === undefined
-      ? null
-      : html`<text x="100%" y="${below - 4}" text-anchor="end" fill="currentColor">${acrossName}</text>`;
+    acrossName === undefined ? null : html`<text x="100%" y="${below - 4}" text-anchor="end">${acrossName}</text>`;
+  const above = unit === "" ? null : html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`;
   return html`<figure class="chart${chart.isOverTime ? " timed" : ""}${chart.isNamed ? " named" : ""}" id="${id}"><figcaption><span class="what">${title}</span> ${finding}</figcaption>${legend}
-<svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
-<text class="unit" x="-8" y="11" text-anchor="end" fill="currentColor">${unit}</text>${grid(chart)}
-<svg class="plot" x="0" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none">${drawn}</svg>
-${labels ?? null}<g class="ticks" fill="currentColor">${acrossTicks(chart)}</g>${name}${cursor}</svg>
-<p class="read" hidden></p><details class="numbers"><summary>Table</summary>${tableOf(table)}</details></figure>`;
+<svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible" fill="currentColor"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
+${above}${scale(chart)}<svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor">${grid(chart)}${drawn}</svg>
+${labels ?? null}<g class="ticks" text-anchor="middle">${acrossTicks(chart)}</g>${name}</svg>
+<details class="numbers"><summary>Table</summary>${tableOf(table)}</details></figure>`;
 };
 
 /** Where a drawn height is in the frame, in pixels: for labels beside lines. */

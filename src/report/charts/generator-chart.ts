@@ -7,6 +7,7 @@ import { html } from "../page/markup.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import type { Chart } from "./frame.ts";
+import { lineSwatch } from "./swatches.ts";
 import { rowTimes, stepPath, timeTicks } from "./time-axis.ts";
 
 const HEIGHT = 56;
@@ -19,10 +20,7 @@ const lagOf = ({ series }: Course): (number | null)[] => series.lag.map((bin) =>
 export const doubtedBins = ({ series }: Course): boolean[] =>
   series.lag.map((bin) => (quantileMs(bin, 0.9) ?? 0) > LATE_MS);
 
-const keyOf = (shape: string, text: string) => ({
-  swatch: html`<svg class="swatch" width="22" height="14" aria-hidden="true"><path class="${shape}" fill="none" stroke="currentColor" d="M0 7H22"/></svg>`,
-  text,
-});
+const keyOf = (shape: "line p50" | "line p99" | "line lag", text: string) => ({ swatch: lineSwatch(shape), text });
 
 export const lagChart = (course: Course, id: string): Chart => {
   const { series, binS, binsInRow } = course;
@@ -49,7 +47,7 @@ export const lagChart = (course: Course, id: string): Chart => {
     description: `How late the latest call of each bin left, over ${seconds(course.spanS)}.`,
     across: timeTicks(course),
     up: y.ticks(2).map((ms) => ({ at: 1 - ms / top, text: ms === 0 ? "0" : milliseconds(ms) })),
-    drawn: html`<path class="line lag" fill="none" stroke="currentColor" d="${stepPath(course, lag, y)}"/>`,
+    drawn: html`<path class="line lag" d="${stepPath(course, lag, y)}"/>`,
     keys: [keyOf("line lag", "latest call of a bin")],
     table: {
       head: ["from", "p50", "p99", "latest"],
@@ -106,7 +104,7 @@ export const cpuChart = (course: Course, id: string): Chart | null => {
     description: `CPU of the generator's processes and of the machine over ${seconds(course.spanS)}, read twice a second.`,
     across: timeTicks(course),
     up: y.ticks(2).map((value) => ({ at: 1 - value / top, text: figure(value) })),
-    drawn: html`${lines.map(({ values, shape }) => html`<path class="${shape}" fill="none" stroke="currentColor" d="${stepPath(course, held(values), y)}"/>`)}`,
+    drawn: html`${lines.map(({ values, shape }) => html`<path class="${shape}" d="${stepPath(course, held(values), y)}"/>`)}`,
     keys: lines.map(({ shape, text }) => keyOf(shape, text)),
     table: {
       head: ["from", ...lines.map(({ text }) => text)],

@@ -15,9 +15,10 @@ import { count, counted } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
-import { type Chart, inFrame, type Key, WIDTH } from "./frame.ts";
+import { type Chart, inFrame, WIDTH } from "./frame.ts";
 import { logTicks } from "./log-ticks.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
+import { doubtSwatch, type Hue, hueSwatch, lineSwatch } from "./swatches.ts";
 import { bandLabels, bandShapes, rowTimes, stepPath, timeTicks, xOf } from "./time-axis.ts";
 import type { TimeLimit } from "./time-limits.ts";
 
@@ -58,32 +59,35 @@ const cellsOf = (bins: readonly SparseBuckets[], all: SparseBuckets): Cells => {
   return { size, first, rows, at, most };
 };
 
-/** One path for each shade, in units of cells; neighbours in a row that share it are one rectangle. */
+/** One path for each shade, in units of cells and as lines as high as a cell; neighbours in a row that share it are one. */
 const cellPaths = ({ rows, at, most }: Cells, height: number, hue: string): Markup => {
   const shade = (n: number): number =>
     most === 1 ? SHADES - 1 : Math.min(SHADES - 1, Math.floor((SHADES * Math.log(n)) / Math.log(most + 1)));
   const paths: string[] = Array.from({ length: SHADES }, () => "");
+  const ends = paths.map(() => ({ x: 0, y: 0 }));
+  /** Counted from where the last one of its shade ended. */
+  const run = (own: number, x: number, y: number, width: number): string => {
+    const from = ends[own] as { x: number; y: number };
+    ends[own] = { x: x + width, y };
+    const down = y - from.y;
+    return `m${x - from.x}${down < 0 ? "" : " "}${down}h${width}`;
+  };
   for (let row = 0; row < rows; row++) {
     const shadeAt = (i: number): number => (at[i]?.[row] === undefined ? -1 : shade(at[i]?.[row] as number));
     for (let i = 0; i < at.length; ) {
       const own = shadeAt(i);
       let end = i + 1;
       while (end < at.length && shadeAt(end) === own) end += 1;
-      if (own >= 0) paths[own] += `M${i} ${rows - 1 - row}h${end - i}v1h-${end - i}z`;
+      if (own >= 0) paths[own] += run(own, i, rows - 1 - row, end - i);
       i = end;
     }
   }
-  const scale = `scale(${Number((WIDTH / at.length).toFixed(4))} ${Number((height / rows).toFixed(4))})`;
+  const scale = `scale(${Number((WIDTH / at.length).toFixed(4))} ${Number((height / rows).toFixed(4))}) translate(0 .5)`;
   const drawn = paths.map((path, own) =>
     path === "" ? null : html`<path opacity="${(0.16 + (0.84 * own) / (SHADES - 1)).toFixed(2)}" d="${path}"/>`,
   );
-  return html`<g class="${hue}" fill="currentColor" transform="${scale}">${drawn}</g>`;
+  return html`<g class="cells ${hue}" transform="${scale}">${drawn}</g>`;
 };
-
-const lineKey = (name: string, shape: string): Key => ({
-  swatch: html`<svg class="swatch" width="22" height="14" aria-hidden="true"><path class="halo" fill="none" d="M0 7H22"/><path class="${shape}" fill="none" stroke="currentColor" d="M0 7H22"/></svg>`,
-  text: name,
-});
 
 export type HeatMap = {
   id: string;
@@ -92,7 +96,7 @@ export type HeatMap = {
   buckets: readonly SparseBuckets[];
   /** What was counted, in one and in several: `answer`, `answers`. */
   of: readonly [string, string];
-  hue: "kind-answered" | "kind-shed" | "kind-refused" | "kind-error";
+  hue: Hue;
   /** A clause after the figures. */
   more?: string;
   limits?: readonly TimeLimit[];
@@ -120,7 +124,7 @@ const grey = (course: Course, doubted: readonly boolean[], height: number): Mark
   doubted.flatMap((isLate, i) =>
     isLate
       ? [
-          html`<rect class="doubt" fill="#8883" x="${xOf(course, i * course.binS)}" y="0" width="${(WIDTH / course.bins).toFixed(2)}" height="${height}"/>`,
+          html`<rect class="doubt" fill="#8883" stroke="none" x="${xOf(course, i * course.binS)}" width="${(WIDTH / course.bins).toFixed(2)}" height="${height}"/>`,
         ]
       : [],
   );
@@ -157,22 +161,15 @@ export const heatMap = (course: Course, map: HeatMap): Chart | null => {
     description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${shown.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${shown.map(({ name }) => name).join(" and ")} where there are enough.`}`,
     across: timeTicks(course),
     up: ticks.map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),
-    drawn: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}${bandShapes(course, height)}${drawnLimits.map(({ ms }) => html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${y(ms).toFixed(1)}H${WIDTH}"/>`)}${shown.map(({ path, shape }) => html`<path class="halo" fill="none" d="${path}"/><path class="${shape}" fill="none" stroke="currentColor" d="${path}"/>`)}`,
-    labels: html`${bandLabels(course)}${drawnLimits.map(({ ms, text }) => html`<text class="limit-name" x="100%" y="${inFrame(y(ms) - 4)}" text-anchor="end" fill="currentColor">${text}</text>`)}`,
+    drawn: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}${bandShapes(course, height)}${drawnLimits.map(({ ms }) => html`<path class="limit" d="M0 ${y(ms).toFixed(1)}H${WIDTH}"/>`)}${shown.map(({ path, shape, name }) => html`<g class="halo"><path id="${id}-${name}" d="${path}"/></g><use class="${shape}" href="#${id}-${name}"/>`)}`,
+    labels: html`${bandLabels(course)}${drawnLimits.map(({ ms, text }) => html`<text class="limit-name" x="100%" y="${inFrame(y(ms) - 4)}" text-anchor="end">${text}</text>`)}`,
     keys: [
       {
-        swatch: html`<svg class="swatch" width="42" height="14" aria-hidden="true">${[0.16, 0.58, 1].map((opacity, i) => html`<path class="${hue}" fill="currentColor" opacity="${opacity}" d="M${i * 14} 0h14v14h-14z"/>`)}</svg>`,
+        swatch: hueSwatch(hue),
         text: `1 to ${count(cells.most)} in a cell`,
       },
-      ...shown.map(({ name, shape }) => lineKey(name, shape)),
-      ...(doubted.some((isLate) => isLate)
-        ? [
-            {
-              swatch: html`<svg class="swatch" width="14" height="14" aria-hidden="true"><path class="doubt" fill="#8883" d="M0 0h14v14h-14z"/></svg>`,
-              text: "the generator was late",
-            },
-          ]
-        : []),
+      ...shown.map(({ name, shape }) => ({ swatch: lineSwatch(shape), text: name })),
+      ...(doubted.some((isLate) => isLate) ? [{ swatch: doubtSwatch(), text: "the generator was late" }] : []),
     ],
     table: {
       head: ["from", of[1], "p50", "p90", "p99", "longest"],

@@ -7,6 +7,7 @@ import { html } from "../page/markup.ts";
 import { seconds } from "./chart-figures.ts";
 import type { Course } from "./course.ts";
 import { type Chart, inFrame, WIDTH } from "./frame.ts";
+import { lineSwatch } from "./swatches.ts";
 import { bandLabels, bandShapes, rowTimes, stepPath, timeTicks, xOf } from "./time-axis.ts";
 
 const HEIGHT = 110;
@@ -56,11 +57,8 @@ export const inFlightChart = (course: Course, id: string): Chart => {
     line<{ s: number; value: number }>()
       .x(({ s }) => xOf(course, s))
       .y(({ value }) => y(value))
-      .digits(1)(seen) ?? "";
-  const key = (shape: string, text: string) => ({
-    swatch: html`<svg class="swatch" width="22" height="14" aria-hidden="true"><path class="${shape}" fill="none" stroke="currentColor" d="M0 7H22"/></svg>`,
-    text,
-  });
+      .digits(0)(seen) ?? "";
+  const key = (shape: "line callers" | "line gauges", text: string) => ({ swatch: lineSwatch(shape), text });
   const capY = isCapShown ? y(cap) : 0;
   const tableGauges = largestOf(gauges, binsInRow);
   return {
@@ -76,8 +74,8 @@ export const inFlightChart = (course: Course, id: string): Chart => {
       .ticks(3)
       .filter(Number.isInteger)
       .map((value) => ({ at: 1 - value / top, text: count(value) })),
-    drawn: html`${bandShapes(course, HEIGHT)}${isCapShown ? html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${capY.toFixed(1)}H${WIDTH}"/>` : null}<path class="line callers" fill="none" stroke="currentColor" d="${stepPath(course, callers, y)}"/>${gaugeLine === "" ? null : html`<path class="line gauges" fill="none" stroke="currentColor" d="${gaugeLine}"/>`}`,
-    labels: html`${bandLabels(course)}${isCapShown ? html`<text class="limit-name" x="100%" y="${inFrame(capY - 4)}" text-anchor="end" fill="currentColor">cap ${count(cap)}</text>` : null}`,
+    drawn: html`${bandShapes(course, HEIGHT)}${isCapShown ? html`<path class="limit" d="M0 ${capY.toFixed(1)}H${WIDTH}"/>` : null}<path class="line callers" d="${stepPath(course, callers, y)}"/>${gaugeLine === "" ? null : html`<path class="line gauges" d="${gaugeLine}"/>`}`,
+    labels: html`${bandLabels(course)}${isCapShown ? html`<text class="limit-name" x="100%" y="${inFrame(capY - 4)}" text-anchor="end">cap ${count(cap)}</text>` : null}`,
     keys: [key("line callers", "by the callers"), ...(seen.length === 0 ? [] : [key("line gauges", "by the gauges")])],
     table: {
       head: ["from", "by the callers", ...(seen.length === 0 ? [] : ["by the gauges"])],

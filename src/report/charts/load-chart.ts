@@ -1,6 +1,5 @@
 /** Offered against what came of it: a line of what was offered, and under it every call by its outcome. */
 import { scaleLinear } from "d3-scale";
-import { area, curveStepAfter, stack } from "d3-shape";
 import { sumsOf } from "../../history/coarser-series.ts";
 import { sumOf } from "../../history/series.ts";
 import { count, counted, figure, share } from "../figures.ts";
@@ -10,7 +9,8 @@ import type { Course } from "./course.ts";
 import { courseOfFault } from "./fault-course.ts";
 import type { Chart } from "./frame.ts";
 import { type Layer, layerShapes, layerSwatch, layersOf } from "./layers.ts";
-import { bandLabels, bandShapes, rowTimes, stepPath, timeTicks, xOf } from "./time-axis.ts";
+import { lineSwatch } from "./swatches.ts";
+import { areaPath, bandLabels, bandShapes, rowTimes, stepPath, timeTicks } from "./time-axis.ts";
 
 const HEIGHT = 190;
 /** Seconds around the first shed call in which the offered rate is read. */
@@ -60,19 +60,14 @@ export const loadChart = (course: Course, id: string): Chart => {
   const most = Math.max(...offered);
   const y = scaleLinear([0, most], [HEIGHT, 0]).nice(4);
   const top = y.domain()[1] as number;
-  const stacked = stack<number, Layer>()
-    .keys(layers)
-    .value((i, { counts }) => (counts[i] ?? 0) / binS)(series.offered.map((_, i) => i));
-  const shape = area<{ s: number; low: number; high: number }>()
-    .x(({ s }) => xOf(course, s))
-    .y0(({ low }) => y(low))
-    .y1(({ high }) => y(high))
-    .curve(curveStepAfter)
-    .digits(1);
-  const shapes = stacked.map((rows) => {
-    const points = rows.map(([low, high], i) => ({ s: i * binS, low, high }));
-    const [low = 0, high = 0] = rows.at(-1) ?? [];
-    return layerShapes(rows.key, shape([...points, { s: course.spanS, low, high }]) ?? "");
+  // Each layer reaches to the bottom, and those beneath it are drawn over it: half of the outlines are needed.
+  const under = series.offered.map(() => 0);
+  const shapes = layers.map((layer) => {
+    const tops = layer.counts.map((n, i) => {
+      under[i] = (under[i] as number) + n;
+      return n === 0 ? null : (under[i] as number) / binS;
+    });
+    return layerShapes(layer, areaPath(course, tops, y, HEIGHT));
   });
   const rows = rowTimes(course);
   const sums = (counts: readonly number[]): number[] => sumsOf(counts, binsInRow);
@@ -88,13 +83,10 @@ export const loadChart = (course: Course, id: string): Chart => {
     description: `Calls a second over ${seconds(course.spanS)}, by the moment at which they were due, at most ${perSecond(most)}. A line shows what was offered; the layers under it add up to it: ${layers.map(({ name, counts }) => `${name} ${count(sumOf(counts))}`).join(", ")}.`,
     across: timeTicks(course),
     up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: figure(value) })),
-    drawn: html`${shapes}${bandShapes(course, HEIGHT)}<path class="line" fill="none" stroke="currentColor" d="${stepPath(course, offered, y)}"/>`,
+    drawn: html`${shapes.reverse()}${bandShapes(course, HEIGHT)}<path class="line" d="${stepPath(course, offered, y)}"/>`,
     labels: html`${bandLabels(course)}`,
     keys: [
-      {
-        swatch: html`<svg class="swatch" width="14" height="14" aria-hidden="true"><path class="line" fill="none" stroke="currentColor" d="M0 7H14"/></svg>`,
-        text: "offered",
-      },
+      { swatch: lineSwatch("line"), text: "offered" },
       ...layers.map((layer) => ({ swatch: layerSwatch(layer), text: layer.name })),
     ],
     table: {

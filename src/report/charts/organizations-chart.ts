@@ -76,7 +76,7 @@ export const organizationsChart = (course: Course, id: string): Chart | null => 
     across: [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: `${at * 100} %` })),
     acrossName: "of its own calls answered",
     up,
-    drawn: html`${[0.25, 0.5, 0.75, 1].map((at) => html`<path class="grid" stroke="#8884" fill="none" d="M${at * WIDTH} 0V${height}"/>`)}`,
+    drawn: html`${[0.25, 0.5, 0.75, 1].map((at) => html`<path class="grid" stroke="#8884" d="M${at * WIDTH} 0V${height}"/>`)}`,
     labels: html`${dots}`,
     table: {
       head: ["organization", "offered", "answered", "shed", "share answered"],

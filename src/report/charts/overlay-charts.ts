@@ -11,6 +11,7 @@ import { layersOf } from "./layers.ts";
 import { logTicks } from "./log-ticks.ts";
 import { percentilePlot } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
+import { lineSwatch } from "./swatches.ts";
 import { rowTimes, stepPath, timeTicks } from "./time-axis.ts";
 
 /** A run of a stage, with what it is called. */
@@ -21,10 +22,7 @@ export type Sides = readonly [Side, Side];
 const SHAPES = ["line gauges", "line callers"] as const;
 const HEIGHT = 150;
 
-const key = (shape: string, text: string): Key => ({
-  swatch: html`<svg class="swatch" width="22" height="14" aria-hidden="true"><path class="${shape}" fill="none" stroke="currentColor" d="M0 7H22"/></svg>`,
-  text,
-});
+const key = (shape: "line callers" | "line gauges", text: string): Key => ({ swatch: lineSwatch(shape), text });
 
 /** The axis that both fit on. */
 export const sharedAxis = ([a, b]: Sides): Course => (a.course.spanS >= b.course.spanS ? a.course : b.course);
@@ -74,8 +72,8 @@ const answeredChart = (sides: Sides, id: string): Chart => {
     description: "Answered calls a second by the moment at which they were due, a line for each run.",
     across: timeTicks(axis),
     up: y.ticks(4).map((value) => ({ at: 1 - value / top, text: figure(value) })),
-    drawn: html`${sides.map((side, i) => html`<path class="${SHAPES[i] as string}" fill="none" stroke="currentColor" d="${path(axis, side, rates[i] ?? [], y)}"/>`)}`,
-    keys: sides.map(({ name }, i) => key(SHAPES[i] as string, name)),
+    drawn: html`${sides.map((side, i) => html`<path class="${SHAPES[i] as string}" d="${path(axis, side, rates[i] ?? [], y)}"/>`)}`,
+    keys: sides.map(({ name }, i) => key(SHAPES[i] ?? "line callers", name)),
     table: {
       head: ["from", ...sides.map(({ name }) => `answered in ${name}`)],
       rows: times.map((time, i) => [time, ...cells.map((column) => column[i] ?? null)]),
@@ -112,8 +110,8 @@ const medianChart = (sides: Sides, id: string): Chart | null => {
     description: "The median of whole answers from the moment a call was due, a line for each run, logarithmic.",
     across: timeTicks(axis),
     up: ticks.map((ms) => ({ at: y(ms) / HEIGHT, text: milliseconds(ms) })),
-    drawn: html`${sides.map((side, i) => html`<path class="${SHAPES[i] as string}" fill="none" stroke="currentColor" d="${path(axis, side, lines[i] ?? [], y)}"/>`)}`,
-    keys: sides.map(({ name }, i) => key(SHAPES[i] as string, name)),
+    drawn: html`${sides.map((side, i) => html`<path class="${SHAPES[i] as string}" d="${path(axis, side, lines[i] ?? [], y)}"/>`)}`,
+    keys: sides.map(({ name }, i) => key(SHAPES[i] ?? "line callers", name)),
     table: {
       head: ["from", ...sides.map(({ name }) => `p50 in ${name}`)],
       rows: rowTimes(axis).map((time, i) => [time, ...rows.map((column) => cell(column[i]))]),
@@ -126,7 +124,7 @@ const percentiles = (sides: Sides, id: string): Chart | null => {
   const curves = sides.map(({ name, course }, i) => ({
     name,
     buckets: mergeSparse(course.fine.latency),
-    shape: SHAPES[i] as string,
+    shape: SHAPES[i] ?? "line callers",
   }));
   const p = [0.999, 0.99, 0.9, 0.5].find((one) =>
     curves.every(({ buckets }) => quantileIfEnough(buckets, one) !== null),

@@ -6,11 +6,23 @@
 export const PAGE_SCRIPT = `(() => {
 "use strict";
 const W = 640;
+const svgNs = "http://www.w3.org/2000/svg";
+const el = (name, attributes, ...inside) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...inside);
+  return made;
+};
+const button = (value, text) => el("button", { type: "button", value }, text);
+const controls = (name, span, step) => el("div", { class: "controls" },
+  el("label", {}, "Cursor ", el("input", { type: "range", min: 0, max: span, step, value: 0, "aria-label": "cursor through the charts of " + name })),
+  el("output", {}),
+  el("span", { class: "buttons" }, button("in", "Zoom in"), button("out", "Zoom out"), button("all", "All")));
 const svgText = (s, x, y) => {
-  const t = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  const t = document.createElementNS(svgNs, "text");
   t.setAttribute("x", x * 100 + "%");
   t.setAttribute("y", y);
-  t.setAttribute("text-anchor", x > 0.97 ? "end" : "middle");
+  if (x > 0.97) t.setAttribute("text-anchor", "end");
   t.textContent = s;
   return t;
 };
@@ -23,24 +35,32 @@ const step = (width, span) => {
 };
 for (const course of document.querySelectorAll(".course")) {
   const span = Number(course.dataset.span);
-  const bar = course.querySelector(".controls");
-  const slider = bar.querySelector("input");
-  const out = bar.querySelector("output");
   const charts = [...course.querySelectorAll("figure.timed")].map((figure) => {
     const frame = figure.querySelector(".frame");
+    const plot = frame.querySelector(".plot");
     const table = figure.querySelector("table");
+    const cursor = document.createElementNS(svgNs, "line");
+    const top = Number(plot.getAttribute("y"));
+    for (const [key, value] of Object.entries({ class: "cursor", y1: top, y2: top + Number(plot.getAttribute("height")), visibility: "hidden", stroke: "currentColor" })) cursor.setAttribute(key, value);
+    frame.append(cursor);
+    const read = el("p", { class: "read" });
+    frame.after(read);
     return {
       frame,
-      plot: frame.querySelector(".plot"),
-      cursor: frame.querySelector(".cursor"),
+      plot,
+      cursor,
+      read,
       ticks: frame.querySelector(".ticks"),
       names: [...frame.querySelectorAll("[data-s]")],
-      read: figure.querySelector(".read"),
       rowS: Number(table.dataset.row),
       head: [...table.tHead.rows[0].cells].map((c) => c.textContent),
       rows: table.tBodies[0].rows,
     };
   });
+  if (charts.length === 0) continue;
+  const bar = controls(course.querySelector("summary b").textContent, span, charts[0].rowS);
+  const slider = bar.querySelector("input");
+  const out = bar.querySelector("output");
   let from = 0, to = span, at = null;
   const share = (s) => (s - from) / (to - from);
   const place = () => {
@@ -105,9 +125,10 @@ for (const course of document.querySelectorAll(".course")) {
     });
     c.frame.addEventListener("dblclick", () => zoom(0, span));
   }
-  bar.hidden = false;
+  place();
+  course.querySelector("summary").nextElementSibling.after(bar);
 }
 })();`;
 
 /** What a policy names it by; the test of this file prints the right one. */
-export const PAGE_SCRIPT_HASH = "sha256-y50EPGLByeQ31dM++9WVIH7/oSDCfZmQLmsjEWTiJSI=";
+export const PAGE_SCRIPT_HASH = "sha256-e1KhWp6CnmDgGjvI8uyC799/eSgMukQLSN0EMZuSFf0=";

@@ -12,13 +12,14 @@ import { milliseconds } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logTicks } from "./log-ticks.ts";
 import { ABOVE_LEAST, isEnough, quantileIfEnough } from "./quantile-line.ts";
+import { lineSwatch } from "./swatches.ts";
 import type { TimeLimit } from "./time-limits.ts";
 
 const HEIGHT = 190;
 const MARKS = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 const NAMES = ["least", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %"];
 
-type Curve = { name: string; buckets: SparseBuckets; shape: string };
+type Curve = { name: string; buckets: SparseBuckets; shape: "line callers" | "line gauges" };
 
 type Point = { stretch: number; ms: number };
 
@@ -93,10 +94,10 @@ export const percentilePlot = (
     across: marks.map(({ stretch, name }) => ({ at: x(stretch) / WIDTH, text: name })),
     acrossName: "of the calls took no longer",
     up: ticks.map((ms) => ({ at: y(ms) / HEIGHT, text: milliseconds(ms) })),
-    drawn: html`${marks.map(({ stretch }) => html`<path class="grid" stroke="#8884" fill="none" d="M${x(stretch).toFixed(1)} 0V${HEIGHT}"/>`)}${drawn.map(({ points, shape }) => html`<path class="${shape}" fill="none" stroke="currentColor" d="${path(points)}"/>`).reverse()}`,
-    labels: html`${shownLimits.map(({ quantile, ms, text }) => html`<g class="limit-point"><circle cx="${percent(x(1 / (1 - quantile)) / WIDTH)}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${percent(x(1 / (1 - quantile)) / WIDTH)}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end" fill="currentColor">${text}</text></g>`)}`,
+    drawn: html`${marks.map(({ stretch }) => html`<path class="grid" stroke="#8884" d="M${x(stretch).toFixed(1)} 0V${HEIGHT}"/>`)}${drawn.map(({ points, shape }) => html`<path class="${shape}" d="${path(points)}"/>`).reverse()}`,
+    labels: html`${shownLimits.map(({ quantile, ms, text }) => html`<g class="limit-point"><circle cx="${percent(x(1 / (1 - quantile)) / WIDTH)}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${percent(x(1 / (1 - quantile)) / WIDTH)}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`)}`,
     keys: drawn.map(({ name, shape }) => ({
-      swatch: html`<svg class="swatch" width="22" height="14" aria-hidden="true"><path class="${shape}" fill="none" stroke="currentColor" d="M0 7H22"/></svg>`,
+      swatch: lineSwatch(shape),
       text: name,
     })),
     table: {

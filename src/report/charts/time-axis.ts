@@ -1,9 +1,9 @@
 /** The horizontal axis of all charts over time, and the bands of faults through them. */
 import { scaleLinear } from "d3-scale";
-import { curveStepAfter, line } from "d3-shape";
 import { html, type Markup } from "../page/markup.ts";
 import type { Course } from "./course.ts";
 import { inFrame, percent, type Tick, WIDTH } from "./frame.ts";
+import { areasTo, type Step, stepsTo } from "./step-path.ts";
 
 const TICKS = 6;
 
@@ -24,12 +24,12 @@ export const xOf = (course: Course, s: number): number => Number(((s / course.sp
 export const bandShapes = (course: Course, height: number): Markup[] => [
   ...course.bands.map(({ fromS, toS, tookEffect, name }) => {
     const x = xOf(course, Math.max(0, fromS));
-    const width = Math.max(1, xOf(course, Math.min(course.spanS, toS)) - x);
-    return html`<rect class="${tookEffect ? "band" : "band empty"}" x="${x}" y="0" width="${width}" height="${height}" fill="none"><title>${name}</title></rect>`;
+    const width = Math.max(1, xOf(course, Math.min(course.spanS, toS)) - x).toFixed(1);
+    return html`<rect class="${tookEffect ? "band" : "band empty"}" x="${x}" width="${width}" height="${height}"><title>${name}</title></rect>`;
   }),
   ...course.marks.map(({ atS, name }) => {
     const x = xOf(course, atS);
-    return html`<path class="mark" d="M${x} 0V${height}" fill="none" stroke="currentColor"><title>${name}</title></path>`;
+    return html`<path class="mark" d="M${x} 0V${height}"><title>${name}</title></path>`;
   }),
 ];
 
@@ -52,27 +52,25 @@ export const bandLabels = (course: Course): Markup[] => {
     free = at + NAME_ROOM;
     const anchor = at > 1 - NAME_ROOM ? html` text-anchor="end"` : null;
     return [
-      html`<text class="band-name" data-s="${s.toFixed(2)}" x="${percent(at)}" y="${inFrame(-6)}" fill="currentColor"${anchor}>${text}</text>`,
+      html`<text class="band-name" data-s="${s.toFixed(2)}" x="${percent(at)}" y="${inFrame(-6)}"${anchor}>${text}</text>`,
     ];
   });
 };
 
-/** A line of steps, one for each bin; it is broken where there is no value. */
-export const stepPath = (course: Course, values: readonly (number | null)[], y: (value: number) => number): string => {
-  // A step of no height needs no point.
-  const points = values
-    .map((value, i) => ({ s: i * course.binS, value }))
-    .filter(({ value }, i) => i === 0 || value !== values[i - 1]);
-  points.push({ s: course.spanS, value: values.at(-1) ?? null });
-  return (
-    line<{ s: number; value: number | null }>()
-      .defined(({ value }) => value !== null)
-      .x(({ s }) => xOf(course, s))
-      .y(({ value }) => y(value as number))
-      .curve(curveStepAfter)
-      .digits(1)(points) ?? ""
-  );
-};
+/** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
+export const stepPath = (course: Course, values: readonly (number | null)[], y: (value: number) => number): string =>
+  stepsTo(stepsOf(course, values, y), xOf(course, values.length * course.binS));
+
+/** The same filled down to the bottom. */
+export const areaPath = (
+  course: Course,
+  values: readonly (number | null)[],
+  y: (value: number) => number,
+  height: number,
+): string => areasTo(stepsOf(course, values, y), xOf(course, values.length * course.binS), height);
+
+const stepsOf = (course: Course, values: readonly (number | null)[], y: (value: number) => number): Step[] =>
+  values.map((value, i) => ({ x: xOf(course, i * course.binS), y: value === null ? null : Math.round(y(value)) }));
 
 /** When each row of a table begins, in seconds of the stage. */
 export const rowTimes = ({ bins, binsInRow, binS }: Course): string[] =>

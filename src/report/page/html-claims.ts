@@ -62,8 +62,40 @@ const row = (claim: Claim): Markup => {
 <td>${why(claim)}</td><td>${again(claim)}</td></tr>`;
 };
 
+/** Of a claim that is made of several stages: what it is called without its stage. */
+const nameOf = ({ id, stage }: Claim): string =>
+  stage !== "" && id.endsWith(`/${stage}`) ? id.slice(0, -stage.length - 1) : id;
+
+const AS_EXPECTED = "as expected";
+
+/** Passes of one rule, which differ by their stage alone: said once, with what was seen in each. */
+const passesRow = (claims: readonly Claim[]): Markup => {
+  const [first] = claims as [Claim];
+  const spec = [...new Set(claims.flatMap((claim) => claim.spec))].sort((a, b) => a - b);
+  const items = spec.length === 0 ? null : html`<span class="muted">, items ${spec.join(", ")}</span>`;
+  const stages = claims.map(
+    ({ stage, reason, got }) =>
+      html`<li><code>${stage}</code> ${reason}${got === AS_EXPECTED ? "" : `; got: ${got}`}</li>`,
+  );
+  return html`<tr><td>${badge("pass")} × ${claims.length}</td>
+<td><code class="id">${nameOf(first)}</code><div class="small"><b>${first.level}</b>${items}</div></td>
+<td>${first.expected}<details><summary>in ${claims.length} stages</summary><ul class="held">${stages}</ul></details></td><td>${again(first)}</td></tr>`;
+};
+
+/** Claims that share a row: passes of one rule without evidence of their own. */
+const rows = (claims: readonly Claim[]): Markup[] => {
+  const groups = new Map<string, Claim[]>();
+  for (const [i, claim] of claims.entries()) {
+    const { verdict, level, expected, replay, evidence } = claim;
+    const isAlike = verdict === "pass" && evidence.length === 0;
+    const key = JSON.stringify(isAlike ? [nameOf(claim), level, expected, replay] : i);
+    groups.set(key, [...(groups.get(key) ?? []), claim]);
+  }
+  return [...groups.values()].map((list) => (list.length === 1 ? row(list[0] as Claim) : passesRow(list)));
+};
+
 const table = (claims: readonly Claim[]): Markup =>
-  html`<table class="claims"><thead><tr><th>Verdict</th><th>Claim</th><th>Why, expected, got</th><th>Evidence, replay</th></tr></thead><tbody>${claims.map(row)}</tbody></table>`;
+  html`<table class="claims"><thead><tr><th>Verdict</th><th>Claim</th><th>Why, expected, got</th><th>Evidence, replay</th></tr></thead><tbody>${rows(claims)}</tbody></table>`;
 
 const group = (verdict: ClaimVerdict, claims: readonly Claim[]): Markup | null => {
   if (claims.length === 0) return null;

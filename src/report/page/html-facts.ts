@@ -63,18 +63,42 @@ const wordsOf = (name: string): string =>
     ? "streams that came to this end"
     : (WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "");
 
+const HEADS = html`<thead><tr><th>Measurement</th><th>Value</th><th>95 % interval</th><th>Samples</th></tr></thead>`;
+
 const measurementRow = (m: Measurement): Markup =>
-  html`<tr><td data-label="measurement"><code>${m.name}</code><div class="small muted">${wordsOf(m.name)}</div></td><td class="number" data-label="value">${valueText(m)}</td><td class="number" data-label="95 % interval">${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td class="number" data-label="samples">${count(m.n)}</td></tr>`;
+  html`<tr><td><code>${m.name}</code></td><td>${valueText(m)}</td><td>${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td>${count(m.n)}</td></tr>`;
+
+/** With more stages than this each is folded. */
+const OPEN_STAGES_MOST = 4;
+
+const stageTable = (stage: string, list: readonly Measurement[], isFolded: boolean): Markup => {
+  const table = html`<table class="values">${HEADS}<tbody>${list.map(measurementRow)}</tbody></table>`;
+  return isFolded
+    ? html`<details><summary><b>${stage}</b> <span class="muted">${counted(list.length, "measurement")}</span></summary>${table}</details>`
+    : html`<h3>${stage}</h3>${table}`;
+};
+
+/** Each name once, in words, however many stages have it. */
+const glossary = (names: readonly string[]): Markup => {
+  const byWords = new Map<string, string[]>();
+  for (const name of names) {
+    const words = wordsOf(name);
+    if (words !== "") byWords.set(words, [...(byWords.get(words) ?? []), name]);
+  }
+  const rows = [...byWords].map(
+    ([words, those]) =>
+      html`<dt>${those.map((name, i) => html`${i === 0 ? "" : ", "}<code>${name}</code>`)}</dt><dd>${words}</dd>`,
+  );
+  return html`<details><summary>What each name means</summary><dl class="facts wide">${rows}</dl></details>`;
+};
 
 export const measurementsSection = (run: RunDocument): Markup | null => {
   if (run.measurements.length === 0) return null;
   const byStage = new Map<string, Measurement[]>();
   for (const m of run.measurements) byStage.set(m.stage, [...(byStage.get(m.stage) ?? []), m]);
-  const bodies = [...byStage].map(
-    ([stage, list]) =>
-      html`<tbody><tr class="group"><th colspan="4">${stage}</th></tr>${list.map(measurementRow)}</tbody>`,
-  );
-  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate. A percentile whose samples are too few to bound it on both sides says so; samples that hang together count as the fewer that they are worth.</p><table class="measurements"><thead><tr><th>Measurement</th><th class="number">Value</th><th class="number">95 % interval</th><th class="number">Samples</th></tr></thead>${bodies}</table></section>`;
+  const tables = [...byStage].map(([stage, list]) => stageTable(stage, list, byStage.size > OPEN_STAGES_MOST));
+  const names = [...new Set(run.measurements.map(({ name }) => name))];
+  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate. A percentile whose samples are too few to bound it on both sides says so; samples that hang together count as the fewer that they are worth.</p>${glossary(names)}${tables}</section>`;
 };
 
 const calibration = (run: RunDocument): Markup | null => {

@@ -18,9 +18,9 @@ describe("two runs over each other", () => {
       const drawn = /<svg class="plot"[\s\S]*?<\/svg>/.exec(figure)![0];
       expect(drawn).toMatch(/line gauges.*line callers|line callers.*line gauges/s);
     }
-    const [earlier, later] = [
-      ...figures[0]!.matchAll(/<path class="line \w+" fill="none" stroke="currentColor" d="([^"]{40,})"/g),
-    ].map(([, d]) => Math.max(...[...d!.matchAll(/[ML]([\d.]+),/g)].map(([, x]) => Number(x))));
+    const [earlier, later] = [...figures[0]!.matchAll(/<path class="line \w+" d="M0 [^"]{40,}"/g)].map(([d]) =>
+      [...d.matchAll(/h([\d.]+)/g)].reduce((sum, [, width]) => sum + Number(width), 0),
+    );
     expect(earlier).toBeGreaterThan(600);
     expect(later).toBeLessThan(350);
     expect(page.replace(PAGE_SCRIPT, "")).not.toMatch(/NaN|undefined|Infinity/);

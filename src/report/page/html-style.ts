@@ -49,11 +49,11 @@ nav{margin:16px 2px 0;display:flex;flex-wrap:wrap;gap:4px 18px}
 table{border-collapse:collapse;width:100%;margin:8px 0}
 th,td{text-align:left;vertical-align:top;padding:8px 10px;border-bottom:1px solid var(--line)}
 thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-child td{border-bottom:0}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.group th{background:var(--code);font-size:.9375rem}
+.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.values td+td,.values th+th{text-align:right;font-variant-numeric:tabular-nums}.values td+td{white-space:nowrap}.values td,.values th{padding:5px 10px}
 .claims{table-layout:fixed}.claims th:nth-child(1){width:136px}.claims th:nth-child(2){width:25%}.claims th:nth-child(4){width:27%}
 .claims td{font-size:.9375rem}.claims .id{background:none;padding:0;font-weight:600}.reason{font-weight:600}
 .replay{display:block;padding:6px 8px;margin-top:2px;user-select:all}.replay span{display:inline-block;max-width:100%}
-.ids{list-style:none;padding:0;margin:2px 0 6px}.ids li{margin:3px 0}.ids.inline li{display:inline-block;margin-right:6px}
+.ids{list-style:none;padding:0;margin:2px 0 6px}.ids li{margin:3px 0}.held li{margin:2px 0}.ids.inline li{display:inline-block;margin-right:6px}
 .facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:4px 0}.facts dt{color:var(--muted)}.facts dd{margin:0}
 .facts.wide{gap:6px 20px}summary{cursor:pointer;color:var(--link);font-size:.875rem;padding:2px 0}
 .stages{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:8px 36px}.stage td,.stage th{padding:5px 8px}.stage td:first-child{white-space:nowrap}
@@ -67,9 +67,9 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 @media (max-width:720px){.stage td,.stage th{padding:5px 5px}.stage code{font-size:.8125em;padding:1px 2px}main{padding:14px 12px 40px}.card{padding:16px 14px}.banner{padding:18px 14px 10px;border-left-width:8px}.verdict svg{width:40px;height:40px}
 .claims,.claims tbody,.claims tr,.claims td{display:block;width:100%}.claims thead{display:none}
 .claims tr{border:1px solid var(--line);border-radius:8px;padding:6px 10px;margin:10px 0}.claims td{border:0;padding:5px 0}
-.measurements thead{display:none}.measurements tbody,.measurements tr,.measurements td,.measurements .group th{display:block}
-.measurements tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td{border:0;padding:1px 0;text-align:left;white-space:normal}.measurements td.number{display:inline-block;margin-right:14px}
+.measurements thead,.values thead{display:none}.measurements tbody,.measurements tr,.measurements td,.values tbody,.values tr,.values td{display:block}
+.measurements tr,.values tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td,.values td,.values td+td{border:0;padding:1px 0;text-align:left;white-space:normal}.measurements td.number,.values td+td{display:inline-block;margin-right:14px}
 .measurements td.number::before,.measurements td[data-label=verdict]::before{content:attr(data-label) ": ";color:var(--muted)}
-.measurements tr.group{padding:0;border:0}}
+.values td+td::before{color:var(--muted);content:"value: "}.values td:nth-child(3)::before{content:"95 % interval: "}.values td:nth-child(4)::before{content:"samples: "}}
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}
 `;

@@ -69,6 +69,36 @@ describe("report.html", () => {
     expect(attributes.filter((a) => /^on\w+=/.test(a))).toEqual([]);
   });
 
+  test("passes of one rule share a row that has each stage with what was seen there; a fail never does", () => {
+    const of = (stage: string, over = {}) =>
+      madeClaim(`charged-once/${stage}`, { replay: "npx floodgate chaos", reason: `seen in ${stage}`, ...over });
+    const page = htmlReport(
+      madeRun({
+        claims: [
+          of("a"),
+          of("b", { got: "3 charges" }),
+          of("c", { evidence: ["fg-1"] }),
+          of("d", { verdict: "fail" }),
+          of("d", { verdict: "fail" }),
+        ],
+      }),
+    );
+    expect(page).toMatch(/× 2<\/td>\s*<td><code class="id">charged-once<\/code>/);
+    expect(page).toContain("<li><code>a</code> seen in a</li><li><code>b</code> seen in b; got: 3 charges</li>");
+    expect(page).toContain('<code class="id">charged-once/c</code>');
+    expect(page.split('<code class="id">charged-once/d</code>')).toHaveLength(3);
+  });
+
+  test("each name of a measurement is explained once, and a count has no unit", () => {
+    const [one] = madeRun().measurements;
+    const stages = ["a", "b", "c", "d", "e", "f"];
+    const measurements = stages.map((stage) => ({ ...one!, name: "retries", stage, value: 322, unit: "1", n: 322 }));
+    const page = htmlReport(madeRun({ measurements }));
+    expect(page.split("calls made again after a refusal")).toHaveLength(2);
+    expect(page).toContain("<td>322</td><td>–</td><td>322</td>");
+    for (const stage of stages) expect(page).toContain(`<summary><b>${stage}</b>`);
+  });
+
   test("tells the verdict first, then fails before inconclusive before skipped before passes", () => {
     const page = htmlReport(madeRun());
     const at = [

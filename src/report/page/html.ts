@@ -4,7 +4,7 @@
  */
 import type { RunDocument, Verdict } from "../../history/run-document.ts";
 import type { Series } from "../../history/series.ts";
-import { chartsSection, type Found } from "../charts/charts-section.ts";
+import { chartsSection, type Found, lostTo } from "../charts/charts-section.ts";
 import type { Detail } from "../charts/course.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "../claim-order.ts";
 import { oneLine, utf8Bytes } from "../escape.ts";
@@ -18,8 +18,8 @@ import { pageShell } from "./page-shell.ts";
 
 const FIRST_MAX = 5;
 
-const MEANING: Readonly<Record<Verdict, string>> = {
-  pass: "All that must hold and was judged did hold.",
+/** A pass says of how many claims. */
+const MEANING: Readonly<Record<Exclude<Verdict, "pass">, string>> = {
   fail: "Something that must hold was seen broken.",
   inconclusive: "Nothing that must hold was seen broken, but too little is known to call it a pass.",
 };
@@ -30,11 +30,11 @@ const banner = (run: RunDocument): Markup => {
   );
   const first = open.slice(0, FIRST_MAX).map((c) => html`<li><code>${c.id}</code>: ${c.reason}</li>`);
   // A failed run's reason is the list itself; an inconclusive one may have further reasons (something required is absent).
-  const why = run.verdict === "fail" && open.length > 0 ? null : html`<p>${whyOf(run)}</p>`;
+  const why = run.verdict === "pass" || (run.verdict === "fail" && open.length > 0) ? null : html`<p>${whyOf(run)}</p>`;
   const more =
     open.length > FIRST_MAX ? html`<li><a href="#claims">and ${open.length - FIRST_MAX} more</a></li>` : null;
   return html`<section class="banner ${run.verdict}"><div class="verdict">${sign(run.verdict, 56)}<h1>${run.verdict}</h1></div>
-<p class="lead">${MEANING[run.verdict]}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
+<p class="lead">${run.verdict === "pass" ? whyOf(run) : MEANING[run.verdict]}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
 };
 
 /** What is not judged, in a line under the verdict: a pass of little must not look like a pass of all. */
@@ -117,11 +117,11 @@ const DETAILS: readonly Detail[] = [
   { binsMost: 24, rowsMost: 4, folded: "least" },
 ];
 
-const COARSER =
-  "There are many stages: to keep this page small, bins are coarser and tables shorter than they could be";
-const noteOf = (detail: Detail): string | null => {
-  if (detail === DETAILS[0]) return null;
-  return `${COARSER}${detail.folded !== "all" ? ", and a stage that starts folded has only its main charts" : ""}. series.json has all of it.`;
+/** What is coarser or left out, so that a reader knows what to look for elsewhere; `null` where all is there. */
+const noteOf = (run: RunDocument, series: Series, detail: Detail): string | null => {
+  const lost = lostTo(run, series, detail, DETAILS[0] as Detail);
+  if (lost.length === 0) return null;
+  return `There are many stages: to keep this page below 1 MB, ${lost.join("; ")}. series.json has all of it.`;
 };
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
@@ -131,7 +131,7 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found = {})
   let text = "";
   for (let i = 0; i < DETAILS.length; ) {
     const detail = DETAILS[i] as Detail;
-    const charts = chartsSection(run, series, found, detail, noteOf(detail));
+    const charts = chartsSection(run, series, found, detail, noteOf(run, series, detail));
     text = page(run, charts);
     const bytes = utf8Bytes(text);
     if (charts === null || bytes <= BYTES_MOST) return text;

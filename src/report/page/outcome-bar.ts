@@ -3,8 +3,8 @@
  * readable at any width; each kind has a pattern and each segment a letter, so that colour is never the only sign.
  */
 import { count, share } from "../figures.ts";
-import type { OutcomeKind, OutcomeRow } from "../outcome-kinds.ts";
 import { html, type Markup } from "./markup.ts";
+import { OUTCOME_KINDS, type OutcomeKind, type OutcomeRow } from "../outcome-kinds.ts";
 
 /** Per cent below which a segment is drawn wider than it is: two calls of a thousand must not vanish. */
 const LEAST = 0.8;
@@ -49,20 +49,23 @@ export const outcomeBar = (rows: readonly OutcomeRow[], label: string): OutcomeB
   };
 };
 
-/** The same fill and pattern in small, for legends and tables. */
+/** The same fill and pattern in small, for legends and tables: drawn once in a page, by `patterns`. */
 export const swatch = (kind: OutcomeKind): Markup =>
-  html`<svg class="swatch" width="16" height="16" aria-hidden="true">${filled(kind, "0", "16", 16)}</svg>`;
+  html`<svg class="swatch" width="16" height="16" aria-hidden="true"><use href="#swatch-${kind}"/></svg>`;
 
-/** The patterns themselves; once in a page, before the first bar. */
+/** The patterns themselves, and what swatches point at; once in a page, before the first bar. */
 export const patterns = (): Markup => {
   const pattern = (kind: OutcomeKind, size: number, turn: number, drawn: Markup): Markup =>
     html`<pattern id="pattern-${kind}" class="pattern-${kind}" width="${size}" height="${size}" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})">${drawn}</pattern>`;
   const line = html`<path d="M0 0V8" stroke-width="3"/>`;
+  const small = (Object.keys(OUTCOME_KINDS) as OutcomeKind[]).map(
+    (kind) => html`<g id="swatch-${kind}">${filled(kind, "0", "16", 16)}</g>`,
+  );
   return html`<svg width="0" height="0" class="defs" aria-hidden="true"><defs>
 ${pattern("error", 7, 0, html`<circle cx="3.5" cy="3.5" r="1.4" stroke="none"/>`)}
 ${pattern("shed", 8, 45, line)}
 ${pattern("refused", 8, 90, html`<path d="M0 0V8" stroke-width="2"/>`)}
 ${pattern("edge", 6, 0, html`<path d="M0 0V6" stroke-width="2"/>`)}
 ${pattern("indeterminate", 6, 45, html`<path d="M0 0V6M0 0H6" stroke-width="1.6"/>`)}
-</defs></svg>`;
+${small}</defs></svg>`;
 };
