@@ -73,11 +73,11 @@ const sentenceOf = (found: Omit<FaultCourse, "sentence">, course: Course, tookEf
   const { experiment, calls, outcomes, detectedAfterS, healedAfterS, recoveredAfterS, binS } = found;
   if (!tookEffect) return `${experiment} took no effect: what was seen under it proves nothing.`;
   const heal =
-    healedAfterS === null ? "It was not confirmed healed." : `It healed in ${milliseconds(healedAfterS * 1000)}`;
-  if (calls === 0 || detectedAfterS === null)
-    return `Callers saw nothing of ${experiment}: every call ended as before it. ${heal}${healedAfterS === null ? "" : "."}`;
-  const seen = `Callers saw ${experiment} within ${milliseconds(detectedAfterS * 1000)} (${counted(calls, "call")} ended ${outcomes.map(wordsOf).join(" or ")}).`;
-  if (healedAfterS === null || recoveredAfterS === null) return `${seen} ${heal}`;
+    healedAfterS === null ? "It was not confirmed healed" : `It was healed in ${milliseconds(healedAfterS * 1000)}`;
+  if (calls === 0 || detectedAfterS === null) return `Callers saw nothing of it: every call ended as before. ${heal}.`;
+  const first = `${calls === 1 ? "it came" : "the first"} within ${milliseconds(detectedAfterS * 1000)} of the fault`;
+  const seen = `${counted(calls, "call")} ended ${outcomes.map(wordsOf).join(" or ")}, ${first}.`;
+  if (healedAfterS === null || recoveredAfterS === null) return `${seen} ${heal}.`;
   return lastIsUnusual(found, course)
     ? `${seen} ${heal}, and the stage ended before calls ended as before.`
     : `${seen} ${heal}; calls ended as before ${recoveredAfterS <= binS ? "at once" : `within ${milliseconds(recoveredAfterS * 1000)} after that`}.`;

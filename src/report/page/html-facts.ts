@@ -87,9 +87,9 @@ const glossary = (names: readonly string[]): Markup => {
   }
   const rows = [...byWords].map(
     ([words, those]) =>
-      html`<dt>${those.map((name, i) => html`${i === 0 ? "" : ", "}<code>${name}</code>`)}</dt><dd>${words}</dd>`,
+      html`<li>${those.map((name, i) => html`${i === 0 ? "" : ", "}<code>${name}</code>`)}: ${words}</li>`,
   );
-  return html`<details><summary>What each name means</summary><dl class="facts wide">${rows}</dl></details>`;
+  return html`<details><summary>What each name means</summary><ul class="held">${rows}</ul></details>`;
 };
 
 export const measurementsSection = (run: RunDocument): Markup | null => {
@@ -110,6 +110,30 @@ const calibration = (run: RunDocument): Markup | null => {
   return html`<h3>Calibration</h3><p>${calibrationText(run.calibration)} Known truths, measured by the same drivers on this machine before the run.</p><table class="measurements"><thead><tr><th>What</th><th class="number">Truth</th><th class="number">Measured</th><th>Verdict</th></tr></thead><tbody>${rows}</tbody></table>`;
 };
 
+/** More than these start folded. */
+const OPEN_NOTES_MOST = 12;
+
+/** Those of one stage stand in one line. */
+const hostNotes = ({ environment, stages }: RunDocument): Markup => {
+  const notes = environment.host_notes;
+  if (notes.length === 0) return html`<p>Nothing out of the ordinary was noticed on the host.</p>`;
+  const names = new Set(stages.map(({ name }) => name));
+  const byStage = new Map<string, string[]>();
+  for (const note of notes) {
+    const [stage = ""] = note.split(": ", 1);
+    const isOfStage = names.has(stage);
+    const key = isOfStage ? stage : "";
+    byStage.set(key, [...(byStage.get(key) ?? []), isOfStage ? note.slice(stage.length + 2) : note]);
+  }
+  const lines = [...byStage].flatMap(([stage, said]) =>
+    stage === "" ? said.map((note) => html`<li>${note}</li>`) : [html`<li><b>${stage}:</b> ${said.join("; ")}</li>`],
+  );
+  const list = html`<ul class="notes">${lines}</ul>`;
+  const shown =
+    lines.length > OPEN_NOTES_MOST ? html`<details><summary>Show all ${notes.length}</summary>${list}</details>` : list;
+  return html`<p>Noticed on the host during the run. Such things taint claims about time, and only those.</p>${shown}`;
+};
+
 export const environmentSection = (run: RunDocument): Markup => {
   const { environment: env, target } = run;
   const spent = spendingText(run);
@@ -125,9 +149,5 @@ export const environmentSection = (run: RunDocument): Markup => {
     ["started", moment(run.started_at)],
     ["finished", moment(run.finished_at)],
   ];
-  const notes =
-    env.host_notes.length === 0
-      ? html`<p>Nothing out of the ordinary was noticed on the host.</p>`
-      : html`<p>Noticed on the host during the run. Such things taint claims about time, and only those.</p><ul class="notes">${env.host_notes.map((n) => html`<li>${n}</li>`)}</ul>`;
-  return html`<section class="card" id="environment"><h2>Where it ran</h2><dl class="facts wide">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl><h3>Notes on the host</h3>${notes}${calibration(run)}</section>`;
+  return html`<section class="card" id="environment"><h2>Where it ran</h2><dl class="facts wide">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl><h3>Notes on the host</h3>${hostNotes(run)}${calibration(run)}</section>`;
 };

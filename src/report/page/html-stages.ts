@@ -2,7 +2,7 @@
 import type { RunDocument, StageSummary } from "../../history/run-document.ts";
 import { count, counted, duration, share } from "../figures.ts";
 import { OUTCOME_KINDS, type OutcomeKind, outcomeRows } from "../outcome-kinds.ts";
-import { statesMet } from "../states-met.ts";
+import { type StatesMet, statesMet } from "../states-met.ts";
 import { faultTimeline } from "./fault-timeline.ts";
 import { html, type Markup } from "./markup.ts";
 import { outcomeBar, swatch } from "./outcome-bar.ts";
@@ -48,15 +48,26 @@ export const stagesSection = (run: RunDocument): Markup => {
 const metTable = (run: RunDocument): Markup | null => {
   const met = statesMet(run);
   if (met === null) return null;
+  const isBare = ({ cells }: StatesMet["rows"][number]): boolean =>
+    cells.every(({ text, must }) => !must && (text === "0" || text === "–"));
+  const [bare, others] = [met.rows.filter(isBare), met.rows.filter((row) => !isBare(row))];
   const heads = met.heads.map((text) => html`<th class="number">${text}</th>`);
-  const rows = met.rows.map(({ stage: name, cells }) => {
+  const rows = others.map(({ stage: name, cells }) => {
     const shown = cells.map(({ text, must, missed }) => {
-      const what = missed ? html`<b class="warn">✖ never</b>` : must ? html`<b>${text}</b>` : html`${text}`;
+      const what = missed ? html`<b class="warn">✖ never</b>` : must ? html`<b>${text}</b>` : text === "0" ? "" : text;
       return html`<td class="number">${what}</td>`;
     });
     return html`<tr><td>${name}</td>${shown}</tr>`;
   });
-  return html`<h3>What the faults met</h3><p>How often, while each fault was in. What an experiment has to meet is bold: without it, it proves nothing.</p><div class="scroll"><table><thead><tr><th>Experiment</th>${heads}</tr></thead><tbody>${rows}</tbody></table></div>`;
+  const table =
+    others.length === 0
+      ? null
+      : html`<table class="met"><thead><tr><th>Experiment</th>${heads}</tr></thead><tbody>${rows}</tbody></table>`;
+  const nothing =
+    bare.length === 0
+      ? null
+      : html`<p>${others.length === 0 ? "They" : "The others"} met nothing but ordinary calls: ${bare.map(({ stage: name }) => name).join(", ")}.</p>`;
+  return html`<h3>What the faults met</h3><p>How often, while each fault was in; blank is never. What an experiment has to meet is bold: without it, it proves nothing.</p>${table}${nothing}`;
 };
 
 export const faultsSection = (run: RunDocument): Markup => {

@@ -2,12 +2,20 @@
  * The style of the page. Colours are variables, once for light and once for dark, chosen so that text on them has a
  * contrast of at least 4.5 to 1; whatever a colour says, a word, a letter, a shape or a pattern says too.
  */
+import { FAULT_STATE_WORDS, FAULT_STATES } from "../history/states-reached.ts";
+
 const KINDS = ["answered", "error", "shed", "refused", "edge", "indeterminate"] as const;
 
 const kindRules = KINDS.map(
   (kind) =>
     `.kind-${kind}{fill:var(--${kind})}.pattern-${kind} *{stroke:var(--on-kind);fill:none;opacity:.4}` +
     `.on-${kind}{fill:var(--on-kind);stroke:var(--${kind})}`,
+).join("");
+
+/** On a phone each cell says its column. */
+const METS = FAULT_STATES.map(
+  (state, i) =>
+    `.met td:nth-child(${i + 2})::before{content:"${FAULT_STATE_WORDS[state].replace("'", "\u2019")}: ";color:var(--muted)}`,
 ).join("");
 
 const LIGHT = `--page:#f4f6f8;--card:#fff;--text:#1b1f24;--muted:#545d68;--line:#d4dae1;--link:#0b57b0;--code:#eef1f4;
@@ -49,7 +57,7 @@ nav{margin:16px 2px 0;display:flex;flex-wrap:wrap;gap:4px 18px}
 table{border-collapse:collapse;width:100%;margin:8px 0}
 th,td{text-align:left;vertical-align:top;padding:8px 10px;border-bottom:1px solid var(--line)}
 thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-child td{border-bottom:0}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.values td+td,.values th+th{text-align:right;font-variant-numeric:tabular-nums}.values td+td{white-space:nowrap}.values td,.values th{padding:5px 10px}
+.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.met th.number{white-space:normal;min-width:84px}.met td:first-child{overflow-wrap:normal}.values td+td,.values th+th{text-align:right;font-variant-numeric:tabular-nums}.values td+td{white-space:nowrap}.values td,.values th{padding:5px 10px}
 .claims{table-layout:fixed}.claims th:nth-child(1){width:136px}.claims th:nth-child(2){width:25%}.claims th:nth-child(4){width:27%}
 .claims td{font-size:.9375rem}.claims .id{background:none;padding:0;font-weight:600}.reason{font-weight:600}
 .replay{display:block;padding:6px 8px;margin-top:2px;user-select:all}.replay span{display:inline-block;max-width:100%}
@@ -70,6 +78,6 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .measurements thead,.values thead{display:none}.measurements tbody,.measurements tr,.measurements td,.values tbody,.values tr,.values td{display:block}
 .measurements tr,.values tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td,.values td,.values td+td{border:0;padding:1px 0;text-align:left;white-space:normal}.measurements td.number,.values td+td{display:inline-block;margin-right:14px}
 .measurements td.number::before,.measurements td[data-label=verdict]::before{content:attr(data-label) ": ";color:var(--muted)}
-.values td+td::before{color:var(--muted);content:"value: "}.values td:nth-child(3)::before{content:"95 % interval: "}.values td:nth-child(4)::before{content:"samples: "}}
+.met thead{display:none}.met tbody,.met tr,.met td{display:block}.met tr{padding:6px 0;border-bottom:1px solid var(--line)}.met td{border:0;padding:1px 0;text-align:left}.met td:empty{display:none}${METS}.values td+td::before{color:var(--muted);content:"value: "}.values td:nth-child(3)::before{content:"95 % interval: "}.values td:nth-child(4)::before{content:"samples: "}}
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}
 `;
