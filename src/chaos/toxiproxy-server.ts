@@ -37,6 +37,8 @@ type ServerOptions = {
   /** Path of `toxiproxy-server`. */
   path: string;
   start: StartChild;
+  /** Where its configuration is while it starts, so that a killed run leaves none elsewhere; else the OS's temporary one. */
+  folder?: string;
   /** Until it answers, in milliseconds, each try. */
   readyMs?: number;
   tries?: number;
@@ -79,7 +81,7 @@ type Running = { child: ServerChild; version: string };
 
 const startOn = async (port: number, toxiproxy: Toxiproxy, links: Link[], options: ServerOptions): Promise<Running> => {
   const mark = `floodgate-${randomBytes(6).toString("hex")}`;
-  const folder = await mkdtemp(join(tmpdir(), "floodgate-toxiproxy-"));
+  const folder = await mkdtemp(join(options.folder ?? tmpdir(), "floodgate-toxiproxy-"));
   const config = join(folder, "proxies.json");
   let child: ServerChild | undefined;
   try {

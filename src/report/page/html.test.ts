@@ -99,6 +99,39 @@ describe("report.html", () => {
     for (const stage of stages) expect(page).toContain(`<summary><b>${stage}</b>`);
   });
 
+  test("notes on the host are in one line for each stage, folded where there are many", () => {
+    const run = madeRun();
+    const notes = ["steady-mix: one thing", "steady-mix: another", "the machine: slept"];
+    const few = htmlReport({ ...run, environment: { ...run.environment, host_notes: notes } });
+    expect(few).toContain("<li><b>steady-mix:</b> one thing; another</li><li>the machine: slept</li></ul>");
+    const many = Array.from({ length: 13 }, (_, i) => `note ${i}`);
+    const page = htmlReport({ ...run, environment: { ...run.environment, host_notes: many } });
+    expect(page).toMatch(/<details><summary>Show all 13<\/summary><ul class="notes">/);
+  });
+
+  test("what a fault met is a row, what it never met a blank, and who met nothing is named", () => {
+    const run = madeRun();
+    const states = (times: number) => [
+      { state: "streams-open" as const, must: true, times },
+      { state: "shedding" as const, must: false, times: 0 },
+    ];
+    const withStates = (...met: (number | null)[]) =>
+      htmlReport({
+        ...run,
+        stages: met.map((times, i) => ({
+          ...run.stages[0]!,
+          name: `experiment-${i}`,
+          states: times === null ? [{ state: "shedding" as const, must: false, times: 0 }] : states(times),
+        })),
+      });
+    const page = withStates(3, 0, null);
+    expect(page).toContain('<tr><td>experiment-0</td><td class="number"><b>3</b></td>');
+    expect(page).toContain('<td class="number"></td></tr>');
+    expect(page).toContain('<tr><td>experiment-1</td><td class="number"><b class="warn">✖ never</b></td>');
+    expect(page).toContain("The others met nothing but ordinary calls: experiment-2.");
+    expect(withStates(null)).toContain("They met nothing but ordinary calls: experiment-0.");
+  });
+
   test("tells the verdict first, then fails before inconclusive before skipped before passes", () => {
     const page = htmlReport(madeRun());
     const at = [

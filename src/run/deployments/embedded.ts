@@ -90,6 +90,7 @@ export const startEmbedded = async (options: Options): Promise<Embedded> => {
     startRole("keys", "keys", ["--keys", `sqlite:${join(data, "keys.db")}`, "--limiter", limiter.url]),
     startToxiproxy({
       path: options.toxiproxyPath,
+      folder: data,
       start: ({ name, command, args, env, endLast }) =>
         supervisor.start({ name, command, args, env, endLast, ends: "by-signal" }),
     }),
