@@ -1,8 +1,8 @@
 /** The outcomes of a stage as layers that lie on each other: together they are every call that was offered. */
 import { outcomeOf } from "../../contract/refusals.ts";
 import { type StageSeries, sumOf } from "../../history/series.ts";
-import { html, type Markup } from "../page/markup.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
+import { html, type Markup } from "../page/markup.ts";
 import { fillSwatch, swatchDefs } from "./swatches.ts";
 
 export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; counts: number[] };

@@ -2,7 +2,7 @@
  * The style of the page. Colours are variables, once for light and once for dark, chosen so that text on them has a
  * contrast of at least 4.5 to 1; whatever a colour says, a word, a letter, a shape or a pattern says too.
  */
-import { FAULT_STATE_WORDS, FAULT_STATES } from "../history/states-reached.ts";
+import { FAULT_STATE_WORDS, FAULT_STATES } from "../../history/states-reached.ts";
 
 const KINDS = ["answered", "error", "shed", "refused", "edge", "indeterminate"] as const;
 

@@ -3,8 +3,8 @@
  * readable at any width; each kind has a pattern and each segment a letter, so that colour is never the only sign.
  */
 import { count, share } from "../figures.ts";
-import { html, type Markup } from "./markup.ts";
 import { OUTCOME_KINDS, type OutcomeKind, type OutcomeRow } from "../outcome-kinds.ts";
+import { html, type Markup } from "./markup.ts";
 
 /** Per cent below which a segment is drawn wider than it is: two calls of a thousand must not vanish. */
 const LEAST = 0.8;
