@@ -1,6 +1,6 @@
-/** The closed loop: autocannon in a process of its own. Each question is one block of load. */
-import autocannon from "autocannon";
+/** The closed loop, in a process of its own. Each question is one block of load, over connections of its own. */
 import { serveParent } from "./child-side.ts";
+import { requestBytes, runConnection } from "./load-connection.ts";
 
 export type Load = {
   url: string;
@@ -13,40 +13,32 @@ export type Load = {
 
 export type LoadResult = {
   ratePerS: number;
-  /** Answers by status; `error` for calls without one. */
+  /** Answers by status; `error` for connections that were lost. */
   byStatus: Record<string, number>;
   /** Share of one core that the client used: near 1, it was the client that was measured. */
   clientCpu: number;
 };
 
-/** autocannon ends at a sample's end. */
-const SAMPLE_MS = 100;
+const run = async ({ url, method, headers, body, connections, durationS }: Load): Promise<LoadResult> => {
+  const at = new URL(url);
+  const request = requestBytes(method, at, headers, body);
+  const byStatus: Record<string, number> = {};
+  let isOver = false;
+  const count = (outcome: string): void => {
+    if (!isOver) byStatus[outcome] = (byStatus[outcome] ?? 0) + 1;
+  };
+  const on = { answered: count, failed: () => count("error") };
+  const cpu = process.cpuUsage();
+  const beganMs = performance.now();
+  const sockets = Array.from({ length: connections }, () => runConnection(at, request, on));
+  await new Promise((resolve) => setTimeout(resolve, durationS * 1_000));
+  isOver = true;
+  const elapsedS = (performance.now() - beganMs) / 1_000;
+  const { user, system } = process.cpuUsage(cpu);
+  for (const socket of sockets) socket.destroy();
+  const { error: _lost, ...answered } = byStatus;
+  const answers = Object.values(answered).reduce((sum, n) => sum + n, 0);
+  return { ratePerS: answers / elapsedS, byStatus, clientCpu: (user + system) / 1e6 / elapsedS };
+};
 
-serveParent(() => ({
-  made: null,
-  answer: async ({ url, method, headers, body, connections, durationS }: Load): Promise<LoadResult> => {
-    const cpu = process.cpuUsage();
-    const ran = await autocannon({
-      url,
-      method,
-      headers,
-      connections,
-      duration: durationS,
-      sampleInt: SAMPLE_MS,
-      ...(body === undefined ? {} : { body }),
-    });
-    const { user, system } = process.cpuUsage(cpu);
-    const byStatus: Record<string, number> = {};
-    let answers = 0;
-    for (const [status, { count }] of Object.entries(ran.statusCodeStats ?? {})) {
-      byStatus[status] = count ?? 0;
-      answers += count ?? 0;
-    }
-    if (ran.errors > 0) byStatus.error = ran.errors;
-    return {
-      ratePerS: answers / ran.duration,
-      byStatus,
-      clientCpu: (user + system) / 1e6 / ran.duration,
-    };
-  },
-}));
+serveParent(() => ({ made: null, answer: run }));
