@@ -127,6 +127,7 @@ export const startApiService = async (
     inference: new Inference(inferenceOptions, parts.serviceMs, (waitMs) => shedder.sample(waitMs, performance.now())),
     counts: new OutcomeCounts(),
     log,
+    logsCalls: log.isLevelEnabled("debug"),
     freshId: freshIds(),
     streamLimits: { ...STREAM_LIMITS, ...options.streamLimits },
     limiterBudgetMs: options.limiterBudgetMs ?? 250,

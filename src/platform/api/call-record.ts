@@ -8,7 +8,7 @@ export const countOutcome = (context: ApiContext, requestId: string, outcome: st
 };
 
 /** When a call began, for its line in the log; a clock is read for each call only where calls are logged. */
-export const beginningMs = ({ log }: ApiContext): number => (log.isLevelEnabled("debug") ? performance.now() : 0);
+export const beginningMs = ({ logsCalls }: ApiContext): number => (logsCalls ? performance.now() : 0);
 
 /** `beganMs`: by `beginningMs`. The credential is looked at only where calls are logged. */
 export const recordCall = (
@@ -21,7 +21,7 @@ export const recordCall = (
   caller: { readonly credential: string | null },
 ): void => {
   countOutcome(context, requestId, outcome, org);
-  if (!context.log.isLevelEnabled("debug")) return;
+  if (!context.logsCalls) return;
   const durationMs = performance.now() - beganMs;
   const { credential } = caller;
   context.log.debug(context.parts.requestLog({ requestId, route, org, outcome, durationMs, credential }), "call");

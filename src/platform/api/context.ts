@@ -28,6 +28,8 @@ export type ApiContext = {
   readonly inference: Inference;
   readonly counts: OutcomeCounts;
   readonly log: Logger;
+  /** Whether each call has a line in the log. */
+  readonly logsCalls: boolean;
   readonly freshId: () => string;
   readonly streamLimits: StreamLimits;
   readonly limiterBudgetMs: number;

@@ -14,13 +14,9 @@ type Row = Map<string, Map<string, number>>;
 /** Runs remembered; the one longest unheard of is forgotten first. */
 const RUNS_MAX = 1_000;
 
-const endOfRun = (requestId: string): number => {
-  for (let i = requestId.length - 1; i > 0; i -= 1) {
-    const code = requestId.charCodeAt(i);
-    if (code === 46 || code === 58 || code === 47) return i;
-  }
-  return -1;
-};
+/** Where the run's id ends; 0 or less for an id without one. */
+const endOfRun = (requestId: string): number =>
+  Math.max(requestId.lastIndexOf("."), requestId.lastIndexOf(":"), requestId.lastIndexOf("/"));
 
 const add = (row: Row, outcome: string, org: string): void => {
   let byOrg = row.get(outcome);
@@ -39,7 +35,7 @@ export class OutcomeCounts {
   count(requestId: string, outcome: string, org: string): void {
     add(this.#all, outcome, org);
     const end = endOfRun(requestId);
-    if (end === -1) return;
+    if (end <= 0) return;
     const run = requestId.slice(0, end);
     let row = this.#runs.get(run);
     if (row === undefined) {
