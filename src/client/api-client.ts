@@ -80,19 +80,24 @@ const mintedFrom = (wanted: SessionWanted, { line, answer }: Sent): { token: str
 
 type Address = { origin: string; path: string };
 
-/** Paths with numbers in them are as many as the calls. */
+/** Of one route; paths with numbers in them are as many as the calls. */
 const ADDRESSES_MOST = 1_000;
 
+/** Asked for each call: by route, then by path, because a text made of both would have to be hashed each time. */
 const addressBook = (target: Target): ((step: Step) => Address) => {
-  const known = new Map<string, Address>();
+  const routes = new Map<Step["route"], Map<string, Address>>();
   return (step) => {
-    const name = `${step.route} ${step.path}`;
-    const found = known.get(name);
+    let known = routes.get(step.route);
+    if (known === undefined) {
+      known = new Map();
+      routes.set(step.route, known);
+    }
+    const found = known.get(step.path);
     if (found !== undefined) return found;
     const { origin, pathname, search } = new URL(urlOf(target, step));
     const address = { origin, path: pathname + search };
     if (known.size >= ADDRESSES_MOST) known.clear();
-    known.set(name, address);
+    known.set(step.path, address);
     return address;
   };
 };
@@ -105,7 +110,8 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
   let minted = 0;
 
   const headersFor = (step: Step, id: string, credential: string | null): string[] => {
-    const listedOrigin = "of" in step.credential ? book.originOf(step.credential.of) : undefined;
+    const isListed = step.origin === "listed" && "of" in step.credential;
+    const listedOrigin = isListed ? book.originOf(step.credential.of) : undefined;
     const headers = headersOf(step, { id, credential, listedOrigin, shared: transport.headers });
     if (headers !== null) {
       const list: string[] = [];

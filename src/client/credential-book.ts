@@ -85,8 +85,18 @@ export const createCredentialBook = (
     return started;
   };
 
-  const peek: CredentialBook["peek"] = (ref) => {
+  /** Asked for each call, mostly with one of few refs. */
+  const names = new WeakMap<CredentialRef, string>();
+  const nameOf = (ref: CredentialRef): string => {
+    const known = names.get(ref);
+    if (known !== undefined) return known;
     const name = credentialName(ref);
+    names.set(ref, name);
+    return name;
+  };
+
+  const peek: CredentialBook["peek"] = (ref) => {
+    const name = nameOf(ref);
     if (ref.as !== "session") return keys.get(name);
     const session = sessions.get(name);
     const nowMs = Date.now();

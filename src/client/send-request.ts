@@ -124,10 +124,11 @@ class Exchange {
   onResponseStart(_controller: Dispatcher.DispatchController, code: number, answered: Received["headers"]): void {
     if (code < 200) return;
     const { stream, abort } = this.#request;
-    const nowUs = this.#clock.nowUs();
+    // The same turn read the first byte.
+    const nowUs = this.#headUs ?? this.#clock.nowUs();
     this.#status = code;
     this.#headers = answered;
-    this.#firstUs = this.#headUs ?? nowUs;
+    this.#firstUs = nowUs;
     if (stream !== undefined && code === 200 && isEventStream(answered["content-type"])) {
       this.#reader = createStreamReader(stream, this.#request.keepEvents === true);
     } else {

@@ -3,7 +3,7 @@
  * that a target with one key can be played with. Computed once per view.
  */
 import { type Product, type RouteName, routeOf, type Scope } from "../../contract/routes.ts";
-import { type Step, type StepWish, stepOf } from "../step.ts";
+import { type CredentialRef, type Step, type StepWish, stepOf } from "../step.ts";
 import type { SessionWanted } from "../story.ts";
 import { type CallerName, callerOf, oncePerView, type RoleInView, type TargetView, type Tier } from "./target-view.ts";
 
@@ -104,10 +104,21 @@ const PRODUCT_OF: Readonly<Partial<Record<Scope, Product>>> = { ai: "chat", desi
 /** The product whose session may call a route (item 82, A16). */
 const productFor = (route: RouteName): Product => PRODUCT_OF[routeOf(route).scope ?? "ai"] ?? "chat";
 
+/** One for all its calls, so that whoever looks something up by it may keep what was found. */
+const serverKeys = new WeakMap<Caller, CredentialRef>();
+
+const serverKeyOf = (caller: Caller): CredentialRef => {
+  const known = serverKeys.get(caller);
+  if (known !== undefined) return known;
+  const ref = { as: "server", of: caller.name } as const;
+  serverKeys.set(caller, ref);
+  return ref;
+};
+
 /** A runtime call as this caller makes it: with its server key, or with a session from its own page. */
 export const callAs = (view: TargetView, n: number, caller: Caller, wish: Omit<StepWish, "credential">): Step =>
   caller.kind === "server"
-    ? stepOf(view, n, { ...wish, credential: { as: "server", of: caller.name } })
+    ? stepOf(view, n, { ...wish, credential: serverKeyOf(caller) })
     : stepOf(view, n, {
         origin: "listed",
         ...wish,

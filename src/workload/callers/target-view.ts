@@ -124,11 +124,7 @@ const tenantsByOrg = oncePerView((view) => new Map(view.tenants.map((tenant) => 
 
 type CallerFound = { readonly org: string; readonly powers: KeyPowers };
 
-/**
- * Who a caller is. A role whose organization the target file does not name goes by its role's name, so that it is
- * neither taken for a call without a credential nor for another organization's.
- */
-export const callerOf = (view: TargetView, name: CallerName, kind: "publishable" | "server"): CallerFound => {
+const findCaller = (view: TargetView, name: CallerName, kind: KeyPowers["kind"]): CallerFound => {
   if (name.startsWith("tenant:")) {
     const org = name.slice("tenant:".length);
     const tier = tenantsByOrg(view).get(org)?.tier;
@@ -142,4 +138,24 @@ export const callerOf = (view: TargetView, name: CallerName, kind: "publishable"
     org: stated?.org ?? name,
     powers: stated?.tier === undefined ? powers : { ...powers, tier: stated.tier },
   };
+};
+
+/** Asked for each call. */
+const callersFound = oncePerView((_view) => ({
+  publishable: new Map<CallerName, CallerFound>(),
+  server: new Map<CallerName, CallerFound>(),
+}));
+
+/**
+ * Who a caller is. A role whose organization the target file does not name goes by its role's name, so that it is
+ * neither taken for a call without a credential nor for another organization's.
+ */
+export const callerOf = (view: TargetView, name: CallerName, kind: KeyPowers["kind"]): CallerFound => {
+  const known = callersFound(view)[kind];
+  let found = known.get(name);
+  if (found === undefined) {
+    found = findCaller(view, name, kind);
+    known.set(name, found);
+  }
+  return found;
 };
