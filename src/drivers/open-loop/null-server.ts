@@ -1,16 +1,14 @@
 /**
- * A server that answers every request at once with the same words, and counts: the least that a server can cost, so that
- * what is seen at its other end is the generator. It reads no more of a request than where it ends.
+ * A server that answers every request at once with the same words, and counts: what is seen at its other end is the
+ * generator.
  */
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { startBareServer } from "./bare-server.ts";
 
 /** Good for a session exchange as well. */
 const BODY = '{"ok":true,"session_token":"of-nobody","expires_in":900}';
 const ANSWER = Buffer.from(
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
 );
-const HEAD_END = "\r\n\r\n";
-const BACKLOG = 4096;
 
 export type NullServer = {
   port: number;
@@ -19,48 +17,21 @@ export type NullServer = {
   close(): void;
 };
 
-/** How long the first request in a text is, with its body; `null` where it has not all come. */
-const lengthOfFirst = (text: string): number | null => {
-  const head = text.indexOf(HEAD_END);
-  if (head < 0) return null;
-  const stated = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head))?.[1];
-  const length = head + HEAD_END.length + Number(stated ?? 0);
-  return length <= text.length ? length : null;
-};
-
 export const startNullServer = async (nowUs: () => number): Promise<NullServer> => {
-  const sockets = new Set<Socket>();
   let calls = 0;
   let lastUs = 0;
-  const server: Server = createServer({ noDelay: true }, (socket) => {
-    sockets.add(socket);
-    let held = "";
-    socket.on("error", () => undefined);
-    socket.on("close", () => sockets.delete(socket));
-    socket.on("data", (chunk) => {
-      held += chunk.toString("latin1");
-      for (let length = lengthOfFirst(held); length !== null; length = lengthOfFirst(held)) {
-        held = held.slice(length);
-        calls += 1;
-        lastUs = nowUs();
-        socket.write(ANSWER);
-      }
-    });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host: "127.0.0.1", port: 0, backlog: BACKLOG }, resolve);
+  const { port, close } = await startBareServer((_request, socket) => {
+    calls += 1;
+    lastUs = nowUs();
+    socket.write(ANSWER);
   });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     look: () => {
       const seen = { calls, lastUs };
       calls = 0;
       return seen;
     },
-    close: () => {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
+    close,
   };
 };

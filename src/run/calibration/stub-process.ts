@@ -1,14 +1,15 @@
 /**
  * The other end of a calibration: a server whose delays are known because it makes them, in a process of its own, so that
  * what it does takes no time from who is measured. It answers the routes of the contract, stamps each call by itself, stands
- * still once, and ends when its stdin does.
+ * still once, and ends when its stdin does. It stands on a bare server, because all that a server does between its socket and
+ * its stamps would count as the driver's error.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { wallUs } from "../../client/clock.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
+import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
 import { startNullServer } from "../../drivers/open-loop/null-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-play.ts";
 import type { FromStub, StubPhases, ToStub } from "./stub-messages.ts";
@@ -43,27 +44,36 @@ const begin = (receivedUs: number): void => {
 
 const isOver = (nowUs: number): boolean => phases !== null && startUs !== null && nowUs >= startUs + phases.nullFromUs;
 
-const plain = (res: ServerResponse, stamp: Stamp): void => {
+const PLAIN = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}');
+
+const plain = (socket: Socket, stamp: Stamp): void => {
   stamp.answered_us = wallUs();
   stamp.last_us = stamp.answered_us;
-  res.setHeader("content-type", "application/json");
-  res.end('{"ok":true}');
+  socket.write(PLAIN);
 };
 
-const stream = (kind: Stream, res: ServerResponse, stamp: Stamp, events: number): void => {
+const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const LAST_CHUNK = "0\r\n\r\n";
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
+
+/** What is written for each event of a stream, the head with the first and the end with the last. */
+const streamOf = (kind: Stream, events: number): string[] => {
   const { content, done } = VOCABULARIES[kind];
-  res.writeHead(200, { "content-type": "text/event-stream" });
+  return Array.from({ length: events }, (_, at) => {
+    const isLast = at === events - 1;
+    const event = chunk(isLast ? writeEvent(done, {}) : writeEvent(content[0] as string, { text: "a" }));
+    return (at === 0 ? STREAM_HEAD : "") + event + (isLast ? LAST_CHUNK : "");
+  });
+};
+
+const stream = (parts: readonly string[], socket: Socket, stamp: Stamp): void => {
   let written = 0;
   const next = (): void => {
-    written += 1;
     stamp.last_us = wallUs();
-    if (written === 1) stamp.answered_us = stamp.last_us;
-    if (written >= events) {
-      res.end(writeEvent(done, {}));
-      return;
-    }
-    res.write(writeEvent(content[0] as string, { text: "a" }));
-    setTimeout(next, EVENT_EVERY_MS);
+    if (written === 0) stamp.answered_us = stamp.last_us;
+    socket.write(parts[written] as string);
+    written += 1;
+    if (written < parts.length) setTimeout(next, EVENT_EVERY_MS);
   };
   next();
 };
@@ -77,36 +87,56 @@ const kindOf = (route: RouteName | undefined): StampKind =>
         ? "delayed"
         : "at once";
 
-const answer = (req: IncomingMessage, res: ServerResponse): void => {
+const pathOf = (request: string): string => {
+  const target = request.slice(request.indexOf(" ") + 1, request.indexOf(" HTTP/"));
+  return target.replace(/\?.*$/, "").replace(/^\/v1/, "");
+};
+
+const answer = (request: string, socket: Socket): void => {
   const receivedUs = wallUs();
   begin(receivedUs);
-  const path = (req.url ?? "").replace(/\?.*$/, "").replace(/^\/v1/, "");
-  const route = routeByPath.get(path);
+  const route = routeByPath.get(pathOf(request));
   const isNull = isOver(receivedUs);
   const kind = kindOf(route);
   const stamp: Stamp = {
-    id: String(req.headers["x-request-id"] ?? ""),
+    id: /\r\nx-request-id: *(\S+)/i.exec(request)?.[1] ?? "",
     kind: isNull ? "at once" : kind,
     received_us: receivedUs,
     answered_us: receivedUs,
     last_us: receivedUs,
   };
   stamps.push(stamp);
-  // A body that nobody reads would keep the connection from its next call.
-  req.resume();
   const events = route === undefined ? undefined : routeOf(route).stream;
-  if (events !== undefined) stream(events, res, stamp, isNull ? 1 : EVENTS);
-  else if (kind === "delayed" && !isNull) setTimeout(() => plain(res, stamp), DELAY_MS);
-  else plain(res, stamp);
+  if (events !== undefined) stream(streamOf(events, isNull ? 1 : EVENTS), socket, stamp);
+  else if (kind === "delayed" && !isNull) setTimeout(() => plain(socket, stamp), DELAY_MS);
+  else plain(socket, stamp);
 };
 
-const server = createServer(answer);
-// Longer than a calibration: a connection that is closed while idle would look like a lost call.
-server.keepAliveTimeout = 60_000;
+const WARM_CALLS = 2_000;
+
+/** What has just been loaded runs slowly, and that would count as the driver's error as well. */
+const warmUp = async (at: number): Promise<void> => {
+  const socket = connect(at, "127.0.0.1").resume();
+  const request = (n: number): string => {
+    const path = routeOf(ROUTE_NAMES[n % ROUTE_NAMES.length] as RouteName).path;
+    return `GET /v1${path} HTTP/1.1\r\nx-request-id: warm-up-${n}\r\n\r\n`;
+  };
+  socket.on("error", () => undefined);
+  for (let n = 0; n < WARM_CALLS; n++) {
+    socket.write(request(n));
+    if (n % 20 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  // The last delayed answers and events are still to come.
+  await new Promise((resolve) => setTimeout(resolve, DELAY_MS + EVENTS * EVENT_EVERY_MS));
+  socket.destroy();
+};
+
+const { port } = await startBareServer(answer);
 const nullServer = await startNullServer(wallUs);
-server.listen(0, "127.0.0.1", 1024, () =>
-  say({ type: "listening", port: (server.address() as AddressInfo).port, nullPort: nullServer.port }),
-);
+await warmUp(port);
+await warmUp(nullServer.port);
+nullServer.look();
+say({ type: "listening", port, nullPort: nullServer.port });
 
 const input = createInterface({ input: process.stdin });
 input.on("line", (line) => {

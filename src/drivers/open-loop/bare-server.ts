@@ -1,0 +1,46 @@
+/** The least that a server can cost: it cuts what comes into requests, each with its body, and looks at nothing else. */
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+
+const HEAD_END = "\r\n\r\n";
+const BACKLOG = 4096;
+
+type BareServer = { port: number; close(): void };
+
+/** How long the first request in a text is, with its body; `null` where it has not all come. */
+const lengthOfFirst = (text: string): number | null => {
+  const head = text.indexOf(HEAD_END);
+  if (head < 0) return null;
+  const stated = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head))?.[1];
+  const length = head + HEAD_END.length + Number(stated ?? 0);
+  return length <= text.length ? length : null;
+};
+
+/** `answer` is called for each whole request, and writes whole answers. */
+export const startBareServer = async (answer: (request: string, socket: Socket) => void): Promise<BareServer> => {
+  const sockets = new Set<Socket>();
+  const server: Server = createServer({ noDelay: true }, (socket) => {
+    sockets.add(socket);
+    let held = "";
+    socket.on("error", () => undefined);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("data", (chunk) => {
+      held += chunk.toString("latin1");
+      for (let length = lengthOfFirst(held); length !== null; length = lengthOfFirst(held)) {
+        const request = held.slice(0, length);
+        held = held.slice(length);
+        answer(request, socket);
+      }
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host: "127.0.0.1", port: 0, backlog: BACKLOG }, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+};
