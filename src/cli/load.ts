@@ -14,6 +14,7 @@ import { CommandError } from "./command-error.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
 import { seconds } from "./options/durations.ts";
 import { positive, whole } from "./options/numbers.ts";
+import { checkPrecise } from "./options/precise-option.ts";
 import { PROFILE_NAMES, profileOf } from "./options/profile-option.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { wrapped } from "./printing/findings-text.ts";
@@ -29,6 +30,7 @@ type LoadOptions = TargetOptions & {
   profile?: string;
   segments?: number;
   fold?: boolean;
+  precise?: boolean;
   script?: string;
   short?: boolean;
   operator?: string;
@@ -45,6 +47,7 @@ const wishOf = (options: LoadOptions): ScenarioWish => ({
   ...profileOf(options.profile),
   ...(options.segments === undefined ? {} : { segments: options.segments }),
   ...(options.fold === true ? { fold: true as const } : {}),
+  ...(options.precise === true ? { precise: true as const } : {}),
 });
 
 /** The words of the command that change the load, as they may be typed again. */
@@ -58,6 +61,7 @@ const wordsOf = (name: string, options: LoadOptions): string[] => [
   ...(options.profile === undefined ? [] : ["--profile", options.profile]),
   ...(options.segments === undefined ? [] : ["--segments", `${options.segments}`]),
   ...(options.fold === true ? ["--fold"] : []),
+  ...(options.precise === true ? ["--precise"] : []),
   ...(options.short === true ? ["--short"] : []),
 ];
 
@@ -97,6 +101,7 @@ const checkDriver = (stage: LoadStage, options: LoadOptions): void => {
       `${stage.name} looks at each call to see when it has recovered, so there is no --fold; leave it out`,
     );
   }
+  if (stage.precise === true) checkPrecise(stage.driver, stage.segments);
   if (stage.driver !== "autocannon") return;
   const { arrivals, profile, segments, fold } = options;
   const given = Object.entries({ arrivals, profile, segments, fold }).filter(([, value]) => value !== undefined);
@@ -113,8 +118,15 @@ const checkDriver = (stage: LoadStage, options: LoadOptions): void => {
 
 /** `--operator DIR`: files for a cluster instead of a run. */
 const writeForOperator = async (stage: LoadStage, folder: string, options: LoadOptions): Promise<void> => {
-  const { target: targetFile, driver, arrivals, profile, short, fold } = options;
-  const unfit = Object.entries({ arrivals, profile, short, fold, driver: driver === "k6" ? undefined : driver });
+  const { target: targetFile, driver, arrivals, profile, short, fold, precise } = options;
+  const unfit = Object.entries({
+    arrivals,
+    profile,
+    short,
+    fold,
+    precise,
+    driver: driver === "k6" ? undefined : driver,
+  });
   const given = unfit.filter(([, value]) => value !== undefined).map(([name]) => `--${name}`);
   if (given.length > 0) {
     throw new CommandError(EXIT.usage, `a scenario that k6 runs by itself has no ${given.join(", ")}; leave it out`);
@@ -155,6 +167,7 @@ export const loadCommand = (): Command =>
       .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
+      .option("--precise", "calls leave within a tenth of a millisecond; it takes a whole core for each process")
       .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
       .option("--short", "a fifth of the time, for a first look"),

@@ -33,6 +33,14 @@ test("a loop that stood still is noticed", async () => {
   expect(notes.cpu_share).toBeGreaterThan(0);
 });
 
+test("CPU time that only waiting took is not what the generator needed", () => {
+  const ended = watchHost();
+  const untilMs = performance.now() + 50;
+  while (performance.now() < untilMs);
+  const all = ended().cpu_share as number;
+  expect(ended(1_000_000).cpu_share).toBeLessThan(all - 1);
+});
+
 test.skipIf(process.platform !== "linux")(
   "files that are open at once are counted, and how busy the machine was",
   async () => {

@@ -97,8 +97,8 @@ const snapshot = () => ({
   atMs: performance.now(),
 });
 
-/** Starts watching; the result of the function says what changed since. */
-export const watchHost = (generator: WatchedGenerator = { own: true }): (() => HostNotes) => {
+/** Starts watching; the result of the function says what changed since. `spunUs`: CPU time that our own waiting took. */
+export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs?: number) => HostNotes) => {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
   const before = snapshot();
@@ -115,7 +115,7 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): (() => H
   look();
   const looking = setInterval(look, LOOK_EVERY_MS);
   looking.unref();
-  return () => {
+  return (spunUs = 0) => {
     look();
     clearInterval(looking);
     const after = snapshot();
@@ -136,7 +136,8 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): (() => H
       event_loop_lag_ms_p99: lagMs(delay.percentile(99)),
       event_loop_lag_ms_max: lagMs(delay.max),
       cpu_share:
-        other?.share() ?? (other === null ? (user + system) / 1000 / Math.max(1, after.atMs - before.atMs) : null),
+        other?.share() ??
+        (other === null ? (user + system - spunUs) / 1000 / Math.max(1, after.atMs - before.atMs) : null),
       cpu_share_max: other === null ? 1 : availableParallelism(),
       steal_share: share("steal"),
       busy_share: idle === null ? null : 1 - idle,

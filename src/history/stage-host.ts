@@ -9,7 +9,7 @@ export type HostFacts = {
   /** Of the generator's own event loop; `null` where it has none (k6). */
   event_loop_lag_ms_p99: number | null;
   event_loop_lag_ms_max: number | null;
-  /** Cores that the generator used, and how many it can use at most: one for a loop of Node. */
+  /** Cores that the generator needed, without what it spent on waiting, and how many it can use at most: one for a loop of Node. */
   cpu_share: number | null;
   cpu_share_max: number;
   /** Shares of all cores' time: given to others by the hypervisor, and not idle. */

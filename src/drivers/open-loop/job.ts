@@ -32,6 +32,8 @@ export type OpenLoopJob = {
   maxOutstanding?: number;
   /** Admitted calls are folded where they were made. */
   fold?: true;
+  /** A whole core is spent on not being late (pacer.ts). */
+  precise?: true;
   /** The deployment is the reference platform, by which a folding driver says which calls look wrong. */
   reference?: true;
   /** How long calls may go on after the last arrival (default: the call time-out). */

@@ -89,7 +89,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   fold?.end();
   clearInterval(progress);
   tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
-  tell({ type: "host", ...told() });
+  tell({ type: "host", ...told(pressing.spunUs()) });
   for (const problem of problemsOf(end, firstUnmade, client.connections, stopped))
     tell({ type: "problem", ...problem });
   tell({ type: "end", ...end }, true);

@@ -35,6 +35,19 @@ test("after a pause of the process it catches up without forgetting any, and let
   expect(turns).toBeGreaterThan(5);
 });
 
+test("precise: it turns through all of the wait and says how long that was, otherwise it naps", async () => {
+  const turned = async (precise: boolean): Promise<number> => {
+    const clock = createRunClock(wallUs());
+    const pacer = startPacer(clock, listOf([100_000, 140_000]), () => undefined, { precise });
+    await pacer.finished;
+    return pacer.spunUs();
+  };
+  const [asUsual, precisely] = [await turned(false), await turned(true)];
+  // What others have of the core meanwhile is for the machine to say.
+  expect(precisely).toBeGreaterThan(5 * asUsual);
+  expect(precisely).toBeLessThan(140_000);
+});
+
 test("stop ends it before the next moment", async () => {
   const clock = createRunClock(wallUs());
   let fired = 0;

@@ -6,6 +6,7 @@ import { type ApiClient, NotSentError } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
 import { makeSchedule } from "../../workload/arrivals.ts";
+import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import { createLagTable } from "../schedule-lag.ts";
@@ -23,6 +24,8 @@ type Pressing = {
   /** No further arrivals. */
   stop(): void;
   finished: Promise<{ end: OpenLoopEnd; firstUnmade: string }>;
+  /** CPU time that only waiting took, in microseconds. */
+  spunUs(): number;
 };
 
 /** Waits that end early, all together, when nobody is to begin anything any more. */
@@ -77,15 +80,26 @@ export const startPressing = (
   let firstUnmade = "";
   /** The lease ended it: calls that are under way are not waited for. */
   let cutShort = false;
-  /** Number of the arrival that `next` gave last. */
+  /** Number of the arrival that `next` gave last, and what is to be sent then: made while there is time, before its moment. */
   let k = -1;
+  let steps: readonly Step[] | Error = [];
 
+  const numberOf = (arrival: number): number => (job.firstCall ?? 0) + arrival;
+  const planned = (i: number): readonly Step[] | Error => {
+    try {
+      return story.plan(job.seed, i, job.view);
+    } catch (error) {
+      return error as Error;
+    }
+  };
   const next = (): number | null => {
     for (;;) {
       const at = schedule.next();
       if (at === null) return null;
       k += 1;
-      if (k % of === index) return startUs + at;
+      if (k % of !== index) continue;
+      steps = planned(numberOf(k));
+      return startUs + at;
     }
   };
   const how = { stage: job.stage, driver, idPrefix: job.idPrefix, seed: job.seed, onLine, wait: waits.wait };
@@ -112,17 +126,20 @@ export const startPressing = (
       return;
     }
     if (under >= client.connections) end.queued += 1;
-    const i = (job.firstCall ?? 0) + k;
     lag.add(clock.nowUs() - dueUs);
     end.started += 1;
     under += 1;
+    if (steps instanceof Error) {
+      over(steps);
+      return;
+    }
     try {
-      perform(client, story.plan(job.seed, i, job.view), i, dueUs, how, over);
+      perform(client, steps, numberOf(k), dueUs, how, over);
     } catch (error) {
       over(error);
     }
   };
-  const pacer = startPacer(clock, next, fire);
+  const pacer = startPacer(clock, next, fire, { precise: job.precise === true });
   const stop = (): void => {
     pacer.stop();
     waits.cancel();
@@ -150,5 +167,6 @@ export const startPressing = (
     now: () => ({ offered: end.offered, started: end.started, outstanding: under, done }),
     stop,
     finished: finish(),
+    spunUs: pacer.spunUs,
   };
 };

@@ -35,7 +35,7 @@ export const warmUp = async (
   clock: RunClock,
   onLine: (line: CallLine) => void,
 ): Promise<void> => {
-  if (profilePeakPerS(job.profile) / (job.segment?.of ?? 1) < FROM_PER_S) return;
+  if (job.precise !== true && profilePeakPerS(job.profile) / (job.segment?.of ?? 1) < FROM_PER_S) return;
   const server = await startNullServer(clock.nowUs);
   const stage = "warm-up";
   const client = await openApiClient({

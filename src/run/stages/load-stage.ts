@@ -251,6 +251,7 @@ export const playLoadStage = async (
     view,
     epochUs,
     ...(deployment.reference ? { reference: true as const } : {}),
+    ...(plan.precise === true ? { precise: true as const } : {}),
   };
   const before = await observe(deployment);
   const faulted = faultFacts(plan.disturbance, profilePeakPerS(profile), target.limits);

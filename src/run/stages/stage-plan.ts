@@ -25,6 +25,8 @@ export type LoadStage = {
   segments?: number;
   /** Admitted calls are not written one by one, but folded into seconds (history/call-fold.ts): for high rates. */
   fold?: true;
+  /** The open-loop driver spends a whole core, each process of it, on not being late. */
+  precise?: true;
   /** Ids of invariants/catalogue.ts. */
   judges: readonly string[];
   disturbance?: Disturbance;

@@ -36,7 +36,10 @@ const JUDGES: Readonly<Record<string, readonly string[]>> = {
 
 /** What a user may say of the stage. */
 export type ScenarioWish = Partial<
-  Pick<LoadStage, "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "segments" | "fold">
+  Pick<
+    LoadStage,
+    "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "segments" | "fold" | "precise"
+  >
 >;
 
 export const SCENARIOS: readonly Story[] = [...STORIES.values()];
