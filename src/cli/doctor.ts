@@ -10,9 +10,11 @@ import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
+import { CommandError } from "./command-error.ts";
+import { checkPrecise } from "./options/precise-option.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
 
-type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean };
+type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean; precise?: boolean };
 
 /** The same schedule each time, so that two calibrations can be compared. */
 const SEED = 1;
@@ -45,8 +47,15 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnos
 };
 
 const doctor = async (options: DoctorOptions): Promise<void> => {
+  if (options.precise === true) {
+    if (options.calibrate !== true) throw new CommandError(EXIT.usage, "--precise is a way to --calibrate; give both");
+    checkPrecise("open-loop");
+  }
   const diagnosis = options.target === undefined ? null : await diagnoseTarget(options.target, options.iOwn ?? []);
-  const calibrated = options.calibrate === true ? await calibrateMachine(SEED, new AbortController().signal) : null;
+  const calibrated =
+    options.calibrate === true
+      ? await calibrateMachine({ seed: SEED, precise: options.precise === true, signal: new AbortController().signal })
+      : null;
   const sections = [
     await toolsHere(),
     await machineHere(REPOSITORY),
@@ -79,5 +88,6 @@ export const doctorCommand = (): Command =>
     .option("--target <file>", "also try each role of this target file once (at most 60 calls)")
     .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
     .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
+    .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")
     .option("--json", "print what was found as JSON on stdout")
     .action(doctor);

@@ -165,6 +165,17 @@ describe("a calibration", () => {
       verdict: "fail",
     } as const;
     expect(calibrationDoubts([lost], 800)).toEqual([expect.stringContaining("one to one")]);
+    const slow = {
+      name: "open-loop: null server, folded, rate held",
+      truth: 42_000,
+      measured: 13_500,
+      unit: "1/s",
+      verdict: "fail",
+    } as const;
+    expect(calibrationDoubts([lost, slow], 800)).toEqual([
+      expect.stringMatching(/should be 42000 1\/s \(--segments 4 divides the schedule/),
+    ]);
+    expect(calibrationDoubts([{ ...slow, measured: 0 }], 800)[0]).not.toContain("--segments");
     const uneven = {
       name: "open-loop: arrivals, dispersion",
       truth: 1,

@@ -62,6 +62,16 @@ const matters = ({ name, truth, measured, unit }: Calibration, limitMs: number):
   return !name.includes(": arrivals, ") || LAG_OF_LIMIT * limitMs < LAG_MS;
 };
 
+/** What to do where a driver does not hold three times the rate: a part of the schedule is all that is asked of each process. */
+const adviceOn = (failed: readonly Calibration[]): string => {
+  const parts = failed
+    .filter(({ name, measured }) => name.endsWith("rate held") && measured > 0)
+    .map(({ truth, measured }) => Math.ceil(truth / measured));
+  return parts.length === 0
+    ? ""
+    : ` (--segments ${Math.max(...parts)} divides the schedule among processes that hold it)`;
+};
+
 /** What checks that failed mean for a claim that compares with a time (`limitMs`), as sentences. */
 export const calibrationDoubts = (checks: readonly Calibration[], limitMs: number): string[] => {
   const failed = checks.filter((check) => matters(check, limitMs));
@@ -70,7 +80,8 @@ export const calibrationDoubts = (checks: readonly Calibration[], limitMs: numbe
     return `${name} was ${figureOf(measured)} and should be ${figureOf(truth)}${of}`;
   });
   const more = failed.length - named.length;
-  return failed.length === 0 ? [] : [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`];
+  if (failed.length === 0) return [];
+  return [`calibration: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}${adviceOn(failed)}`];
 };
 
 const generatorDoubts = (host: HostFacts, limitMs: number): string[] => {

@@ -1,6 +1,6 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
 import { calibrateRun } from "./calibration/calibrate-run.ts";
-import { calibrationPlanOf, ceilingsOf } from "./calibration/calibration-plan.ts";
+import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration/calibration-plan.ts";
 import type { EmbeddedWish } from "./deployments/embedded-deployment.ts";
 import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
@@ -19,7 +19,7 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
     const deployment = await openDeployment(context, { limiter });
     const plans = stagesFor({ ...deployment, limiter }, wish);
     const calibrated = calibrationPlanOf(deployment, plans);
-    await calibrateRun(context, calibrated, ceilingsOf(calibrated, plans));
+    await calibrateRun(context, calibrated, { ceilings: ceilingsOf(calibrated, plans), ...modesOf(plans) });
     await playStages(context, deployment, plans);
   });
 };

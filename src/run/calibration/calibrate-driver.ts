@@ -53,6 +53,9 @@ type DriverCalibration = {
   /** The highest rate that the run plays with it, calls per second. */
   peakPerS: number;
   seed: number;
+  precise?: boolean;
+  /** It writes no line for an admitted call: then no more than the first rate is asked with a line each. */
+  foldsAll?: boolean;
   onSpawn?(child: ChildProcess): void;
   onFolder?(path: string): void;
   signal: AbortSignal;
@@ -67,7 +70,8 @@ const phasesOf = (schedule: readonly number[]) => ({
 
 export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibration): Promise<Calibration[]> => {
   const { name, driver, seed, signal } = of;
-  const { ratePerS, ceilingPerS } = ratesOf(of.peakPerS);
+  const { ratePerS, ceilingPerS: triplePerS } = ratesOf(of.peakPerS);
+  const ceilingPerS = of.foldsAll === true ? ratePerS : triplePerS;
   const profile: Profile = {
     name: "calibration",
     pieces: [
@@ -94,6 +98,7 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
       view: viewOf(target),
       epochUs,
       drainMs: 2_000,
+      ...(of.precise === true ? { precise: true as const } : {}),
     },
     secrets: createSecrets("."),
     lease: createLease({}),

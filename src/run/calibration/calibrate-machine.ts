@@ -1,7 +1,7 @@
 /** The calibration without a run, for `doctor --calibrate`: both drivers at a rate at which tools are commonly compared. */
 import type { Calibration } from "../../history/run-document.ts";
 import { seeTool } from "../../tools/find-tool.ts";
-import { calibrate } from "./calibrate.ts";
+import { type CalibrateOptions, calibrate } from "./calibrate.ts";
 import type { CalibrationPlan, Ceiling } from "./calibration-plan.ts";
 
 /** field-notes/measured.md section 6 compares tools at this rate. */
@@ -22,7 +22,9 @@ type MachineCalibration = {
 const isCeiling = ({ name }: Calibration): boolean => CEILINGS.some(({ mode }) => name.endsWith(`${mode}, rate held`));
 
 /** Builds nothing: without k6 it is left out and said so. */
-export const calibrateMachine = async (seed: number, signal: AbortSignal): Promise<MachineCalibration> => {
+export const calibrateMachine = async (
+  how: Pick<CalibrateOptions, "seed" | "precise" | "signal">,
+): Promise<MachineCalibration> => {
   const { tool, problem } = await seeTool("k6", {});
   const plan: CalibrationPlan = new Map([
     ["open-loop", RATE_PER_S],
@@ -31,8 +33,7 @@ export const calibrateMachine = async (seed: number, signal: AbortSignal): Promi
   const all = await calibrate({
     plan,
     ceilings: CEILINGS,
-    seed,
-    signal,
+    ...how,
     k6Path: async () => (tool === null ? "k6" : tool.path),
   });
   const why = problem ?? "it is not built yet: npx floodgate dev tools";

@@ -2,14 +2,14 @@
 import { failedChecks } from "../../history/calibration-checks.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
 import type { RunContext } from "../run-context.ts";
-import { calibrate } from "./calibrate.ts";
-import type { CalibrationPlan, Ceiling } from "./calibration-plan.ts";
+import { type CalibrateOptions, calibrate } from "./calibrate.ts";
+import type { CalibrationPlan } from "./calibration-plan.ts";
 
 /** Of the drivers in the plan; nothing happens where it has none. */
 export const calibrateRun = async (
   context: RunContext,
   plan: CalibrationPlan,
-  ceilings: readonly Ceiling[] = [],
+  modes: Pick<CalibrateOptions, "ceilings" | "precise" | "foldsAll"> = {},
 ): Promise<void> => {
   if (plan.size === 0 || context.signal.aborted) return;
   const { supervisor, events, signal, seed } = context;
@@ -18,7 +18,7 @@ export const calibrateRun = async (
   try {
     const checks = await calibrate({
       plan,
-      ceilings,
+      ...modes,
       seed,
       signal,
       k6Path: () => context.tool("k6"),

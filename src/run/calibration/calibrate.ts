@@ -14,11 +14,15 @@ import type { CalibrationPlan, Ceiling, DriverName } from "./calibration-plan.ts
 import { heldRate } from "./held-rate.ts";
 import { startCalibrationStub } from "./start-stub.ts";
 
-type CalibrateOptions = {
+export type CalibrateOptions = {
   plan: CalibrationPlan;
   seed: number;
   /** Rates that the open-loop driver is to hold besides, each in its mode. */
   ceilings?: readonly Ceiling[];
+  /** The open-loop driver folds whatever it plays: three times the rate are asked of that mode alone, in `ceilings`. */
+  foldsAll?: boolean;
+  /** The open-loop driver as `load --precise` uses it. */
+  precise?: boolean;
   /** Path of k6; asked only where the plan has it. Throws a sentence where it cannot be had. */
   k6Path(): Promise<string>;
   /** Of every process and of every folder that holds secrets, for supervision. */
@@ -62,6 +66,8 @@ export const calibrate = async ({ plan, seed, signal, ...options }: CalibrateOpt
           seed,
           signal,
           onSpawn,
+          precise: options.precise === true && name === "open-loop",
+          foldsAll: options.foldsAll === true && name === "open-loop",
           ...(onFolder === undefined ? {} : { onFolder }),
         };
         const checks = await calibrateDriver(stub, parts);

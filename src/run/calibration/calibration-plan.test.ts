@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
-import { calibrationPlanOf, ceilingsOf } from "./calibration-plan.ts";
+import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration-plan.ts";
 
 const DEPLOYMENT = {
   target: {
@@ -48,6 +48,14 @@ describe("what is calibrated", () => {
     expect(ceilingsOf(plan, folding)).toEqual([{ mode: "folded", perS: 1_200, forS: 0.5 }]);
     expect(ceilingsOf(plan, [stage("a", { ratePerS: 400 })])).toEqual([]);
     expect(ceilingsOf(plan, [stage("a", { driver: "k6", fold: true })])).toEqual([]);
+  });
+
+  test("is each mode of the open-loop driver that the run uses, and no other", () => {
+    const [folds, whole, k6] = [stage("a", { fold: true }), stage("b"), stage("c", { driver: "k6" })];
+    expect(modesOf([folds, k6])).toEqual({ foldsAll: true, precise: false });
+    expect(modesOf([folds, whole])).toEqual({ foldsAll: false, precise: false });
+    expect(modesOf([k6]).foldsAll).toBe(false);
+    expect(modesOf([whole, stage("d", { precise: true })])).toEqual({ foldsAll: false, precise: true });
   });
 
   test("is nothing where only links are broken and nobody asks how long things take", () => {

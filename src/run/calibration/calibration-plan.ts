@@ -36,10 +36,21 @@ export const ratesOf = (peakPerS: number): { ratePerS: number; ceilingPerS: numb
   return { ratePerS, ceilingPerS: Math.max(3 * peakPerS, ratePerS) };
 };
 
+const isOfOpenLoop = (plan: StagePlan): plan is LoadStage => plan.kind === "load" && plan.driver === "open-loop";
+
+/** In which modes of the open-loop driver the run plays: what it does not use is not asked of it. */
+export const modesOf = (plans: readonly StagePlan[]): { foldsAll: boolean; precise: boolean } => {
+  const stages = plans.filter(isOfOpenLoop);
+  return {
+    foldsAll: stages.length > 0 && stages.every(({ fold }) => fold === true),
+    precise: stages.some(({ precise }) => precise === true),
+  };
+};
+
 /** Where a stage folds its calls, the driver is to hold three times the rate in that mode as well. */
 export const ceilingsOf = (plan: CalibrationPlan, plans: readonly StagePlan[]): Ceiling[] => {
   const peakPerS = plan.get("open-loop");
-  const isFolded = plans.some((stage) => stage.kind === "load" && stage.driver === "open-loop" && stage.fold === true);
+  const isFolded = plans.some((plan) => isOfOpenLoop(plan) && plan.fold === true);
   return isFolded && peakPerS !== undefined ? [{ mode: "folded", perS: ratesOf(peakPerS).ceilingPerS, forS: 0.5 }] : [];
 };
 

@@ -21,6 +21,7 @@ type HeldRate = Ceiling & {
   name: string;
   driver: Driver;
   seed: number;
+  precise?: boolean;
   onSpawn?(child: ChildProcess): void;
   signal: AbortSignal;
 };
@@ -51,6 +52,7 @@ export const heldRate = async (
       view: viewOf(target),
       epochUs,
       drainMs: 2_000,
+      ...(more.precise === true ? { precise: true as const } : {}),
     },
     secrets: createSecrets("."),
     lease: createLease({}),
