@@ -3,11 +3,25 @@
 package main
 
 import (
+	"os"
+
+	"floodgate/native/bundle"
 	_ "floodgate/native/sse"
 
 	"go.k6.io/k6/v2/cmd"
 )
 
+// The runner names a file here that the bundle of the script is written to, and played from. The script is the last argument.
+const bundleVariable = "FLOODGATE_BUNDLE"
+
 func main() {
+	if out := os.Getenv(bundleVariable); out != "" && len(os.Args) > 1 {
+		script := &os.Args[len(os.Args)-1]
+		known := map[string]string{bundleVariable: out, "FLOODGATE_HANDOVER": os.Getenv("FLOODGATE_HANDOVER")}
+		// k6 itself says what is wrong with a script that cannot be bundled.
+		if bundle.Script(*script, out, known) == nil {
+			*script = out
+		}
+	}
 	cmd.Execute()
 }
