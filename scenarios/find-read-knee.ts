@@ -6,5 +6,5 @@ const scenario = scenarioOf(findReadKnee, {
   allowed: ["200", "429 b2b_overloaded", "429 org_overloaded", "429 rate_limited"],
 });
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

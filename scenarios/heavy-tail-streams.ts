@@ -6,5 +6,5 @@ const scenario = scenarioOf(heavyTailStreams, {
   allowed: ["200", "200 error", "429 b2b_overloaded"],
 });
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

@@ -33,6 +33,8 @@ declare module "k6/x/sse" {
     closeAfterEvents?: number;
     /** What an admitted call is charged to, for the lease. It is taken before the call leaves and given back when it is refused. */
     charges?: "map_loads" | "analyses";
+    /** False: no `sse_event_gap` samples; the response has the gaps. k6 keeps every sample of a trend until its end. Default true. */
+    gapSamples?: boolean;
   }
 
   /** What the whole process may spend and how fast. Absent: not bounded. The same as `Lease` of src/workload/lease.ts. */
@@ -60,6 +62,8 @@ declare module "k6/x/sse" {
     unsent: number;
     /** Calls that left and that no script has settled. */
     in_flight: number;
+    /** The most that were at once. */
+    most_in_flight: number;
     /** Why nothing leaves any more, as a sentence. */
     stopped: string | null;
   }
@@ -179,6 +183,62 @@ declare module "k6/x/sse" {
   export function waitUntil(us: number): boolean;
 
   /**
+   * Rests until an arrival is due and returns its number a little before that, or -1 where the iteration or all sending ended before.
+   * The VU brings an arrival, its number and its moment (microseconds since 1970). Whoever came to rest last is given the next that is
+   * due, so that no more VUs are used than calls are under way.
+   */
+  export function turn(n: number, us: number): number;
+
+  /** The moment of the arrival that `turn` gave the VU last. */
+  export function turnUs(): number;
+
+  /** Where `print` and `printCall` write to, for the whole process; to be called in the init context by every VU with the same path. */
+  export function printTo(path: string): void;
+
+  /** Writes a line, within 20 ms. */
+  export function print(line: string): void;
+
+  /**
+   * Writes a line about the VU's newest `open`, as `Printed` of src/workload/handover.ts has it. Body and error come from the script,
+   * because they may hold a secret. Of a call that was not sent nothing is written.
+   */
+  export function printCall(
+    i: number,
+    step: number,
+    attempt: number,
+    intendedUs: number,
+    body: string,
+    error: string,
+    aborted: boolean,
+  ): void;
+
+  /** How many calls of `begin` may be under way at once in the process; every VU says the same. */
+  export function callsAtOnce(most: number): void;
+
+  /**
+   * Makes one exchange beside the VU, without handlers, and prints what came of it as `printCall` does; credentials in body and error are
+   * masked. It returns when the call is under way: the VU does not wait for the answer. Where as many as may be are under way, it waits
+   * for one to end. False: the iteration or all sending ended before.
+   */
+  export function begin(
+    url: SseUrl,
+    params: SseParams,
+    i: number,
+    step: number,
+    attempt: number,
+    intendedUs: number,
+  ): boolean;
+
+  /**
+   * Waits until all calls of `begin` are over, at most for `limit`, and breaks off the rest. To be called in teardown, for k6 ends when
+   * its VUs have nothing more to do.
+   */
+  export function finish(limit: Duration): void;
+
+  /** Writes what waits to be written at once. To be called after the last line. */
+  export function printed(): void;
+
+  /**
    * Waits until every call that left is settled, at most for `limit`, and returns true to the first VU that asks; false at once to all
    * others. To be followed by exec.test.abort, which would otherwise cut calls off before the script knows what came of them.
    */
@@ -203,6 +263,15 @@ declare module "k6/x/sse" {
     remember: typeof remember;
     claim: typeof claim;
     waitUntil: typeof waitUntil;
+    turn: typeof turn;
+    turnUs: typeof turnUs;
+    printTo: typeof printTo;
+    print: typeof print;
+    printCall: typeof printCall;
+    printed: typeof printed;
+    callsAtOnce: typeof callsAtOnce;
+    begin: typeof begin;
+    finish: typeof finish;
   };
   export default sse;
 }

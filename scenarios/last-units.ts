@@ -6,5 +6,5 @@ const scenario = scenarioOf(lastUnits, {
   allowed: ["200", "429 map_load_quota_exceeded", "429 map_load_hard_stop"],
 });
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

@@ -6,5 +6,5 @@ const scenario = scenarioOf(sessionStorm, {
   allowed: ["200"],
 });
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

@@ -4,5 +4,5 @@ import { scenarioOf } from "./shared/scenario.ts";
 
 const scenario = scenarioOf(smoke, {});
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

@@ -6,5 +6,5 @@ const scenario = scenarioOf(soak, {
   allowed: ["200", "200 error"],
 });
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

@@ -13,5 +13,5 @@ const scenario = scenarioOf(tileQuotaStampede, {
   ],
 });
 
-export const { options, setup, handleSummary } = scenario;
+export const { options, setup, teardown, handleSummary } = scenario;
 export default scenario.run;

@@ -64,6 +64,7 @@ export const scenarioAlone = (story: Story, expectations: Expectations): Scenari
         counting.fault(maskSecrets(String(error)));
       }
     },
+    teardown: () => undefined,
     handleSummary: (data) => ({
       stdout: summaryText({ story, target, notes, handed }, data as SummaryData, spentSoFar()),
     }),

@@ -29,6 +29,9 @@ export type Answer = Pick<
   isUnread: boolean;
 };
 
+/** Which call of the run it was, and when it should have left, microseconds since 1970. */
+export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
+
 /** What is to be sent, host and credential put in. */
 export type Outgoing = {
   method: string;
@@ -41,4 +44,6 @@ export type Outgoing = {
   timeouts: Timeouts;
   abortAfterEvents: number | undefined;
   slowReadMs: number | undefined;
+  /** Gaps between events as samples of k6 too. */
+  gapSamples: boolean;
 };

@@ -1,28 +1,29 @@
 /** Makes the calls of one iteration, each at its moment. What an answer means is decided by whoever is given it. */
-import exec from "k6/execution";
 import { readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, outcomeOfStream } from "../../src/contract/refusals.ts";
 import { routeOf } from "../../src/contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
+import { needNoVu } from "../../src/workload/k6-executor.ts";
 import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../src/workload/request.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { triesOf } from "../../src/workload/tries.ts";
-import type { Answer, Outgoing } from "./answer.ts";
-import { hasAdditions, sendByExtension } from "./extension.ts";
+import type { Answer, CallMade, Outgoing } from "./answer.ts";
+import { beginByExtension, hasAdditions, sendByExtension } from "./extension.ts";
 import { spentSoFar } from "./lease.ts";
 import { sendByStock } from "./stock.ts";
 import { type Turns, waitUntil } from "./turns.ts";
 
-/** Which call of the run it was, and when it should have left, microseconds since 1970. */
-export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
-
 type Calling = {
   handed: HandOver;
   turns: Turns;
+  /** Nothing is done with an answer but to print it, so that calls which nothing follows need not be waited for. */
+  isPrinted?: boolean;
   /** Session tokens by `credentialName`, where they are not handed over. */
   sessionOf(name: string): string | undefined;
+  /** Given the number of the call that the iteration plays. */
+  onTurn?(i: number): void;
   /** Given each call when it is over. */
   onAnswer(made: CallMade, step: Step, answer: Answer): void;
   /** The lease did not let a call leave, or ended the load while it waited for its moment. */
@@ -38,8 +39,9 @@ const credentialOf = (step: Step, { handed, sessionOf }: Pick<Calling, "handed" 
   return found;
 };
 
-/** One request, whoever it is for. */
-export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed" | "sessionOf">): Answer => {
+type Sending = Pick<Calling, "handed" | "sessionOf">;
+
+const outgoingOf = (step: Step, id: string, calling: Sending): Outgoing => {
   const { handed } = calling;
   const listedOrigin = "of" in step.credential ? handed.origins[step.credential.of] : undefined;
   const credential = credentialOf(step, calling);
@@ -50,7 +52,7 @@ export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed"
   if (abort !== undefined && !("afterEvents" in abort)) {
     throw new Error("k6 can leave a stream after events, not after a time");
   }
-  const outgoing: Outgoing = {
+  return {
     method: step.method,
     url: urlOf(handed.places, step),
     headers,
@@ -61,8 +63,15 @@ export const sendStep = (step: Step, id: string, calling: Pick<Calling, "handed"
     timeouts: handed.timeouts,
     abortAfterEvents: abort?.afterEvents,
     slowReadMs: step.slowReadMs,
+    gapSamples: handed.gapSamples !== false,
   };
-  return hasAdditions ? sendByExtension(outgoing) : sendByStock(outgoing);
+};
+
+/** One request, whoever it is for. */
+export const sendStep = (step: Step, id: string, calling: Sending): Answer => {
+  const outgoing = outgoingOf(step, id, calling);
+  // Our own k6 made the bundle, so the other half is left out of it.
+  return __ENV.FLOODGATE_BUNDLE || hasAdditions ? sendByExtension(outgoing) : sendByStock(outgoing);
 };
 
 /** The outcome as a client sees it, which decides whether it tries again. */
@@ -77,14 +86,28 @@ export const outcomeOf = ({ status, ended, opened, body, isUnread }: Answer): st
 /** Why nothing may leave any more. */
 const whyEnded = (): string => spentSoFar()?.stopped ?? "the load was ended";
 
-/** Iteration number `exec.scenario.iterationInTest` of the story, at its moment of the schedule. */
+/** One arrival of the schedule, at its moment. */
 export const performIteration = (story: Story, calling: Calling): void => {
   const { handed } = calling;
-  const i = handed.firstCall + exec.scenario.iterationInTest;
+  const turn = calling.turns.take();
+  if (turn === null) {
+    calling.onUnsent(whyEnded());
+    return;
+  }
+  const i = handed.firstCall + turn.n;
+  calling.onTurn?.(i);
   // Worked out beforehand, so that the call leaves at once when its moment comes.
-  const tries = triesOf(story.plan(handed.seed, i, handed.view), handed.seed, i);
+  const steps = story.plan(handed.seed, i, handed.view);
+  const only = steps[0];
+  if (calling.isPrinted && only !== undefined && needNoVu(steps)) {
+    const outgoing = outgoingOf(only, callId(handed.idPrefix, i, 0, 0), calling);
+    const made = { i, step: 0, attempt: 0, intendedUs: turn.dueUs };
+    if (!waitUntil(turn.dueUs) || !beginByExtension(outgoing, made)) calling.onUnsent(whyEnded());
+    return;
+  }
+  const tries = triesOf(steps, handed.seed, i);
   let next = tries.next();
-  let dueUs = calling.turns.dueUs();
+  let { dueUs } = turn;
   while (!next.done) {
     const { step, at, attempt, waitMs } = next.value;
     if (waitMs !== null) dueUs += Math.round(waitMs * 1000);
@@ -101,6 +124,8 @@ export const performIteration = (story: Story, calling: Calling): void => {
     }
     // A call that the lease held back was not due before it might leave.
     calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.heldUs }, step, answer);
+    // Nothing follows, whatever the answer says: reading it would cost more than the rest.
+    if (step.retry === undefined && at === steps.length - 1) return;
     dueUs = answer.doneUs;
     next = tries.next({ outcome: outcomeOf(answer), retryAfter: answer.retryAfter, nowMs: Date.now() });
   }

@@ -3,60 +3,123 @@
  * a refusal and asks the lease before a call leaves. Other calls than streams go through it as well.
  */
 import { sleep } from "k6";
-import type { SseParams } from "k6/x/sse";
+import type { SseParams, SseResponse } from "k6/x/sse";
 import sse from "k6/x/sse";
-import type { Answer, Outgoing } from "./answer.ts";
+import type { Answer, CallMade, Outgoing } from "./answer.ts";
 
 /** Whether this k6 has our extension, or the community's of the same name. */
 export const hasAdditions = typeof (sse as { lease?: unknown }).lease === "function";
 
-// An older build of ours would neither wait for a call's moment nor time it as the history means it.
-if (hasAdditions && typeof (sse as { waitUntil?: unknown }).waitUntil !== "function") {
+// An older build of ours would neither give arrivals to VUs nor make calls beside them.
+if (hasAdditions && typeof (sse as { begin?: unknown }).begin !== "function") {
   throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
 }
 
-export const sendByExtension = (outgoing: Outgoing): Answer => {
-  const { abortAfterEvents, slowReadMs, stream, timeouts, charges, body } = outgoing;
+/** Works out what is asked for: most of it nobody asks for, and a call is to cost little. */
+class AnswerOfExtension implements Answer {
+  readonly #seen: SseResponse;
+  readonly #abortAfterEvents: number | undefined;
+  readonly isUnread = false;
+
+  constructor(seen: SseResponse, abortAfterEvents: number | undefined) {
+    this.#seen = seen;
+    this.#abortAfterEvents = abortAfterEvents;
+  }
+
+  get heldUs() {
+    return this.#seen.held_us;
+  }
+  get startedUs() {
+    return this.#seen.started_us ?? Date.now() * 1000;
+  }
+  get connectUs() {
+    return this.#seen.connect_us;
+  }
+  get sentUs() {
+    return this.#seen.sent_us;
+  }
+  get firstUs() {
+    return this.#seen.first_us;
+  }
+  get firstEventUs() {
+    return this.#seen.first_event_us;
+  }
+  get lastEventUs() {
+    return this.#seen.last_event_us;
+  }
+  get doneUs() {
+    return this.#seen.done_us ?? this.startedUs;
+  }
+  get status() {
+    return this.#seen.status;
+  }
+  get ended() {
+    return this.#seen.ended;
+  }
+  get opened() {
+    return this.#seen.opened;
+  }
+  get events() {
+    return this.#seen.events;
+  }
+  get late() {
+    return this.#seen.late;
+  }
+  get names() {
+    const { names } = this.#seen;
+    return names === "" ? [] : names.split("\n");
+  }
+  get gaps() {
+    const { gaps } = this.#seen;
+    return gaps === "" ? [] : gaps.split(",").map(Number);
+  }
+  get error() {
+    return this.#seen.error;
+  }
+  get body() {
+    return this.#seen.body;
+  }
+  get aborted() {
+    const most = this.#abortAfterEvents;
+    return most !== undefined && this.#seen.events >= most && this.ended === "closed_by_client";
+  }
+  get retryAfter() {
+    return this.#seen.headers["Retry-After"];
+  }
+}
+
+const paramsOf = (outgoing: Outgoing): SseParams => {
+  const { abortAfterEvents, stream, timeouts, charges, body } = outgoing;
   const params: SseParams = {
     method: outgoing.method,
     headers: outgoing.headers,
     timeout: timeouts.callMs,
     idleTimeout: timeouts.idleMs,
     tags: { name: outgoing.name },
-    ...(stream === undefined ? {} : { firstEventTimeout: timeouts.firstEventMs, terminal: stream }),
-    ...(charges === undefined ? {} : { charges }),
-    ...(body === undefined ? {} : { body }),
-    ...(abortAfterEvents === undefined ? {} : { closeAfterEvents: abortAfterEvents }),
   };
+  if (!outgoing.gapSamples) params.gapSamples = false;
+  if (stream !== undefined) {
+    params.firstEventTimeout = timeouts.firstEventMs;
+    params.terminal = stream;
+  }
+  if (charges !== undefined) params.charges = charges;
+  if (body !== undefined) params.body = body;
+  if (abortAfterEvents !== undefined) params.closeAfterEvents = abortAfterEvents;
+  return params;
+};
+
+/** Makes the call beside the VU, which does not wait for the answer; false where nothing may leave any more. */
+export const beginByExtension = (outgoing: Outgoing, { i, step, attempt, intendedUs }: CallMade): boolean =>
+  sse.begin(outgoing.url, paramsOf(outgoing), i, step, attempt, intendedUs);
+
+export const sendByExtension = (outgoing: Outgoing): Answer => {
+  const { abortAfterEvents, slowReadMs } = outgoing;
   // Reading waits for the handler. Without one, events cost the script nothing.
   const resting = slowReadMs === undefined ? undefined : () => sleep(slowReadMs / 1000);
   const answer = sse.open(
     outgoing.url,
-    params,
+    paramsOf(outgoing),
     resting === undefined ? undefined : (client) => client.on("event", resting),
   );
-  const startedUs = answer.started_us ?? Date.now() * 1000;
-  const isLeft = abortAfterEvents !== undefined && answer.events >= abortAfterEvents;
-  return {
-    heldUs: answer.held_us,
-    startedUs,
-    connectUs: answer.connect_us,
-    sentUs: answer.sent_us,
-    firstUs: answer.first_us,
-    firstEventUs: answer.first_event_us,
-    lastEventUs: answer.last_event_us,
-    doneUs: answer.done_us ?? startedUs,
-    status: answer.status,
-    ended: answer.ended,
-    opened: answer.opened,
-    events: answer.events,
-    late: answer.late,
-    names: answer.names === "" ? [] : answer.names.split("\n"),
-    gaps: answer.gaps,
-    error: answer.error,
-    body: answer.body,
-    aborted: isLeft && answer.ended === "closed_by_client",
-    retryAfter: answer.headers["Retry-After"],
-    isUnread: false,
-  };
+  return new AnswerOfExtension(answer, abortAfterEvents);
 };

@@ -3,5 +3,6 @@ export type Scenario = {
   options: Record<string, unknown>;
   setup(): unknown;
   run(data?: unknown): void;
+  teardown(): void;
   handleSummary(data: unknown): Record<string, string>;
 };

@@ -7,7 +7,7 @@ import type { Lease } from "../../src/workload/lease.ts";
 import { hasAdditions } from "./extension.ts";
 
 /** Calls that are under way when the lease ends the test may go on for so long. */
-const DRAIN_MS = 1_000;
+export const DRAIN_MS = 1_000;
 
 export const setLease = (lease: Lease | undefined): void => {
   if (hasAdditions && lease !== undefined) sse.lease(lease);
@@ -35,6 +35,15 @@ export const settled = (): void => {
 /** `null` on a k6 that does not count it. */
 export const spentSoFar = (): PrintedSpent | null => {
   if (!hasAdditions) return null;
-  const { unsent, in_flight: cut, stopped, requests, map_loads, analyses, stream_seconds } = sse.spent();
-  return { type: "spent", spent: { requests, map_loads, analyses, stream_seconds }, unsent, cut, stopped };
+  const {
+    unsent,
+    in_flight: cut,
+    most_in_flight: most,
+    stopped,
+    requests,
+    map_loads,
+    analyses,
+    stream_seconds,
+  } = sse.spent();
+  return { type: "spent", spent: { requests, map_loads, analyses, stream_seconds }, unsent, cut, most, stopped };
 };

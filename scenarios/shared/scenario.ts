@@ -2,10 +2,12 @@
 import type { Story } from "../../src/workload/story.ts";
 import { scenarioAlone } from "./alone.ts";
 import type { Expectations } from "./expectations.ts";
-import { handedByRunner, scenarioForRunner } from "./for-runner.ts";
+import { handedIn, scenarioForRunner } from "./for-runner.ts";
 import type { Scenario } from "./k6-exports.ts";
 
 export const scenarioOf = (story: Story, expectations: Expectations): Scenario => {
-  const handed = handedByRunner();
-  return handed === null ? scenarioAlone(story, expectations) : scenarioForRunner(story, handed);
+  // Where the runner has k6 play one script of all (src/native/bundle), the other half is left out of it.
+  return __ENV.FLOODGATE_HANDOVER
+    ? scenarioForRunner(story, handedIn(__ENV.FLOODGATE_HANDOVER))
+    : scenarioAlone(story, expectations);
 };

@@ -1,6 +1,7 @@
 /**
- * When each iteration is due. The schedule is that of src/workload/arrivals.ts, kept once for all VUs; an iteration waits for
- * the moment of its own number, or begins at once where that is past.
+ * Which arrival an iteration plays, and when that is due. The schedule is that of src/workload/arrivals.ts, kept once for all
+ * VUs. On our own k6 the VU that came to rest last plays the next arrival (src/native/sse/turns.go); elsewhere each plays the
+ * one of its own number.
  */
 import { sleep } from "k6";
 import { SharedArray } from "k6/data";
@@ -19,9 +20,12 @@ export const waitUntil = (us: number): boolean => {
   return true;
 };
 
+/** `n`: number of the arrival, from 0; `dueUs`: microseconds since 1970. */
+export type Turn = { n: number; dueUs: number };
+
 export type Turns = {
-  /** When this iteration is due, microseconds since 1970. */
-  dueUs(): number;
+  /** Rests until shortly before an arrival is due; `null`: the load was ended before. */
+  take(): Turn | null;
 };
 
 /** In the init context: k6 makes a SharedArray there alone. */
@@ -30,12 +34,19 @@ export const turnsOf = ({ schedule, seed }: Pick<HandOver, "schedule" | "seed">)
   const afterUs = new SharedArray<number>("arrivals", () =>
     momentsPath === undefined ? arrivalTimesUs(profile, arrivals, seed) : (JSON.parse(open(momentsPath)) as number[]),
   );
+  // k6 makes both anew whenever they are asked for.
+  let scenario: typeof exec.scenario | undefined;
+  let zeroUs = startUs;
   return {
-    dueUs: () => {
-      const zeroUs = startUs ?? (exec.scenario.startTime + LEAD_MS) * 1000;
-      const after = afterUs[exec.scenario.iterationInTest];
+    take: () => {
+      scenario ??= exec.scenario;
+      zeroUs ??= (scenario.startTime + LEAD_MS) * 1000;
+      const own = scenario.iterationInTest;
+      const after = afterUs[own];
       if (after === undefined) throw new Error("k6 began more iterations than the schedule has arrivals");
-      return zeroUs + after;
+      if (!hasAdditions) return { n: own, dueUs: zeroUs + after };
+      const n = sse.turn(own, zeroUs + after);
+      return n < 0 ? null : { n, dueUs: sse.turnUs() };
     },
   };
 };

@@ -39,8 +39,13 @@ export type HandOver = {
   options: Record<string, unknown>;
   /** What k6 may spend and how fast; not bounded where absent. */
   lease?: Lease;
-  /** Where the runner looks for k6's own figures; absent where k6 runs by itself. */
+  /** Where the runner looks for k6's own figures, and for what the scenario prints; absent where k6 runs by itself. */
   summaryPath?: string;
+  printPath?: string;
+  /** How many calls may be under way at once beside the VUs; absent: each is waited for by its VU. */
+  callsAtOnce?: number;
+  /** False: gaps between events are no samples of k6, which would keep each for its summary; the lines have them. */
+  gapSamples?: boolean;
 };
 
 /** One attempt of one step, as printed. Times are microseconds since 1970. */
@@ -67,8 +72,8 @@ export type Printed = {
   events: number;
   late: number;
   names: string[];
-  /** Microseconds between each two events, with commas between them. */
-  gaps: string;
+  /** Microseconds between each two events. */
+  gaps: number[];
   error: string;
   retryAfter?: string;
   /** The part of the body that an outcome is named by; never a token. */
@@ -91,6 +96,8 @@ export type PrintedSpent = {
   unsent: number;
   /** Calls that left and that the end of the test cut off: they have no line. */
   cut: number;
+  /** Calls that were under way at once, at most. */
+  most: number;
   /** Why nothing was sent any more, as a sentence. */
   stopped: string | null;
 };

@@ -36,13 +36,18 @@ export const nobodysCredential = (step: Step): string | null | undefined => {
 /** Where a deployment is: tiles and key management may live elsewhere than the rest (interface.md section 2). */
 export type Places = { readonly base_url: string; readonly key_management_url?: string; readonly tile_url?: string };
 
-const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
+const withoutSlash = (url: string): string => (url.endsWith("/") ? url.replace(/\/+$/, "") : url);
+
+const tileUrl = (template: string, path: string): string | null => {
+  const [, z, x, y] = /^\/maps\/tiles\/([^/?]+)\/([^/?]+)\/([^/?]+)$/.exec(path) ?? [];
+  if (z === undefined || x === undefined || y === undefined) return null;
+  return template.replaceAll("{z}", z).replaceAll("{x}", x).replaceAll("{y}", y);
+};
 
 export const urlOf = (places: Places, step: Step): string => {
-  const tile = /^\/maps\/tiles\/([^/?]+)\/([^/?]+)\/([^/?]+)$/.exec(step.path);
-  if (step.route === "maps.tiles" && places.tile_url !== undefined && tile !== null) {
-    const [, z, x, y] = tile as unknown as [string, string, string, string];
-    return places.tile_url.replaceAll("{z}", z).replaceAll("{x}", x).replaceAll("{y}", y);
+  if (step.route === "maps.tiles" && places.tile_url !== undefined) {
+    const tile = tileUrl(places.tile_url, step.path);
+    if (tile !== null) return tile;
   }
   const manages = step.route.startsWith("keys.") && places.key_management_url !== undefined;
   return withoutSlash(manages ? (places.key_management_url as string) : places.base_url) + step.path;
@@ -60,7 +65,8 @@ type RequestParts = {
 
 /** Headers by name in lower case; `null` when the step wants a listed origin and there is none. */
 export const headersOf = (step: Step, parts: RequestParts): Record<string, string> | null => {
-  const headers: Record<string, string> = { "user-agent": "floodgate", accept: "application/json", ...parts.shared };
+  const headers: Record<string, string> = { "user-agent": "floodgate", accept: "application/json" };
+  for (const name in parts.shared) headers[name] = parts.shared[name] as string;
   if (step.route !== "-" && routeOf(step.route).stream !== undefined) headers.accept = "text/event-stream";
   if (step.body !== undefined) headers["content-type"] = "application/json";
   headers["x-request-id"] = parts.id;
@@ -76,7 +82,8 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
     if (origin === undefined) return null;
     headers.origin = origin;
   }
-  for (const [name, value] of Object.entries(step.headers ?? {})) headers[name.toLowerCase()] = value;
+  if (step.headers === undefined) return headers;
+  for (const [name, value] of Object.entries(step.headers)) headers[name.toLowerCase()] = value;
   return headers;
 };
 

@@ -17,16 +17,36 @@ type Try = {
 
 type CameOfTry = Pick<Refused, "outcome" | "retryAfter" | "nowMs">;
 
-/** `seed` and `i` give the jitter. Ends at the first step that was not answered with success: a later one builds on it. */
-export function* triesOf(steps: readonly Step[], seed: number, i: number): Generator<Try, void, CameOfTry> {
-  for (const [at, step] of steps.entries()) {
-    let waitMs: number | null = null;
-    for (let attempt = 0; ; attempt++) {
-      const came = yield { step, at, attempt, waitMs };
-      waitMs = nextAttemptMs(step, seed, i, { ...came, attempt });
-      if (waitMs !== null) continue;
-      if (!came.outcome.startsWith("2")) return;
-      break;
-    }
-  }
-}
+export type Tries = {
+  /** The next try; `came`: what came of the one before, absent for the first. */
+  next(came?: CameOfTry): { readonly done: false; readonly value: Try } | { readonly done: true };
+};
+
+const OVER = { done: true } as const;
+
+/**
+ * `seed` and `i` give the jitter. Ends at the first step that was not answered with success: a later one builds on it. No
+ * generator, because those cost a k6 script more than the call does.
+ */
+export const triesOf = (steps: readonly Step[], seed: number, i: number): Tries => {
+  let at = 0;
+  let attempt = 0;
+  const tryOf = (waitMs: number | null): ReturnType<Tries["next"]> => {
+    const step = steps[at];
+    return step === undefined ? OVER : { done: false, value: { step, at, attempt, waitMs } };
+  };
+  return {
+    next: (came) => {
+      const step = steps[at];
+      if (came === undefined || step === undefined) return tryOf(null);
+      const waitMs = nextAttemptMs(step, seed, i, { ...came, attempt });
+      if (waitMs !== null) {
+        attempt += 1;
+        return tryOf(waitMs);
+      }
+      at = came.outcome.startsWith("2") ? at + 1 : steps.length;
+      attempt = 0;
+      return tryOf(null);
+    },
+  };
+};

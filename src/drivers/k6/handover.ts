@@ -59,7 +59,7 @@ const gather = async (gathering: Gathering): Promise<Gathered> => {
 };
 
 export type HandedOver = {
-  handOver: Omit<HandOver, "firstCall" | "schedule" | "summaryPath" | "lease">;
+  handOver: Omit<HandOver, "firstCall" | "schedule" | "summaryPath" | "printPath" | "lease">;
   /** For k6's process, beside the path of the file. */
   environment: Record<string, string>;
 };

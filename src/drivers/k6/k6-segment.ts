@@ -9,6 +9,7 @@ import { type Lease, NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
 import { leaseShare } from "../../workload/lease-share.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { followLines } from "./follow-lines.ts";
+import { k6Outputs } from "./k6-outputs.ts";
 import { startK6 } from "./k6-process.ts";
 import type { Reading } from "./lines.ts";
 import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
@@ -20,7 +21,7 @@ export type K6Segment = {
   script: string;
   /** A folder that only its owner may read. */
   folder: string;
-  handOver: Omit<HandOver, "summaryPath" | "lease">;
+  handOver: Omit<HandOver, "summaryPath" | "printPath" | "lease">;
   environment: Record<string, string>;
   /** What all segments together may spend, and what the target file states. */
   lease: Lease;
@@ -39,6 +40,8 @@ type K6SegmentResult = {
   dropped: number | null;
   unsent: number;
   stopped: string | null;
+  /** Calls that were under way at once, at most. */
+  most: number;
   spent: Spent;
   warnings: string[];
 };
@@ -57,6 +60,9 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     ...segment.handOver,
     lease: leaseShare(segment.lease, index, of),
     summaryPath: path("summary.json"),
+    printPath: path("printed.ndjson"),
+    // A user who has k6 send its metrics elsewhere wants them all there.
+    gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
   };
   await writeFile(path("handover.json"), JSON.stringify(handed), { mode: 0o600 });
   await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
@@ -64,7 +70,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
   const k6 = startK6(
     segment.binary,
     [...args, ...segmentArguments(index, of), segment.script],
-    { ...segment.environment, FLOODGATE_HANDOVER: path("handover.json") },
+    { ...segment.environment, FLOODGATE_HANDOVER: path("handover.json"), FLOODGATE_BUNDLE: path("scenario.js") },
     folder,
   );
   segment.onSpawn?.(k6.child);
@@ -92,6 +98,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     dropped: summary?.dropped ?? null,
     unsent: seen.end?.unsent ?? 0,
     stopped: stoppedBy(seen, stated),
+    most: seen.end?.most ?? 0,
     // A k6 that was killed has not said it: then every line is a request.
     spent: seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines },
     warnings: exit.warnings,

@@ -15,7 +15,7 @@ import type { Target } from "../../target/target.ts";
 import { type Arrivals, countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import { executorFor, restMs, startTogetherMs, vusFor } from "../../workload/k6-executor.ts";
+import { executorFor, startTogetherMs } from "../../workload/k6-executor.ts";
 import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
 import { endsAll } from "../../workload/lease-share.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
@@ -24,6 +24,7 @@ import { TIMEOUTS, type Timeouts } from "../../workload/timeouts.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { type K6Segment, runSegment } from "./k6-segment.ts";
+import { busyWarnings, vusHere } from "./vus.ts";
 
 export type K6Options = {
   /** Path of the k6 binary that has k6/x/sse. */
@@ -87,6 +88,12 @@ const scheduleFor = async (options: K6Options, folder: string, startUs?: number)
   };
 };
 
+/** Where a few VUs make all calls there is little memory to look through, and looking for garbage in it less often pays. */
+const GOGC_OF_FEW_VUS = "300";
+
+/** Beyond the time-out of a call: what is under way when the VUs have nothing more to do comes to its end in teardown. */
+const TEARDOWN_MS = 10_000;
+
 type Parts = {
   folder: string;
   lease: LeaseKeeper;
@@ -95,14 +102,16 @@ type Parts = {
   /** How many calls the schedule has, and how many processes share it. */
   arrivals: number;
   segments: number;
+  vus: number;
+  callsAtOnce: number;
 };
 
 /** What does not depend on the process is gathered once, so that segments mint no session twice and share what is left then. */
 const handOverFor = async (
   options: K6Options,
-  { arrivals, segments, ...parts }: Parts,
+  { arrivals, segments, vus, callsAtOnce, ...parts }: Parts,
 ): Promise<Pick<K6Segment, "handOver" | "environment"> | string> => {
-  const { profile, view, story, seed } = options;
+  const { profile, story } = options;
   let collected: HandedOver;
   try {
     collected = await collectHandOver({ ...options, ...parts, clock: createRunClock(options.epochUs) });
@@ -110,17 +119,21 @@ const handOverFor = async (
     return `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
   }
   const { handOver, environment } = collected;
-  const vus = options.vus ?? Math.max(segments, vusFor(profile, view.limits, restMs(story, seed, view)));
   const executor = executorFor({ profile, arrivals, vus, gracefulStopMs: parts.timeouts.callMs });
   const startUs = options.startUs ?? (segments === 1 ? undefined : wallUs() + startTogetherMs(vus) * 1000);
   return {
     handOver: {
       ...handOver,
       firstCall: options.firstCall ?? 0,
+      callsAtOnce: Math.ceil(callsAtOnce / segments),
       schedule: await scheduleFor(options, parts.folder, startUs),
-      options: { ...handOver.options, scenarios: { [story.name.replaceAll("-", "_")]: executor } },
+      options: {
+        ...handOver.options,
+        teardownTimeout: `${parts.timeouts.callMs + TEARDOWN_MS}ms`,
+        scenarios: { [story.name.replaceAll("-", "_")]: executor },
+      },
     },
-    environment,
+    environment: vus < callsAtOnce ? { GOGC: GOGC_OF_FEW_VUS, ...environment } : environment,
   };
 };
 
@@ -159,7 +172,8 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     if (arrivals === 0) return unplayed("the schedule had no arrivals", lease, lines);
     // A process without a call of its own would have nothing to run.
     const segments = Math.min(options.segments ?? 1, arrivals);
-    const handed = await handOverFor(options, { folder, lease, timeouts, onLine, arrivals, segments });
+    const { warnings, ...places } = vusHere(options, segments);
+    const handed = await handOverFor(options, { folder, lease, timeouts, onLine, arrivals, segments, ...places });
     if (typeof handed === "string") return unplayed(handed, lease, lines);
     const allOver = new AbortController();
     const signal = options.signal === undefined ? allOver.signal : AbortSignal.any([options.signal, allOver.signal]);
@@ -196,7 +210,16 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
       lines,
       unsent: results.reduce((total, { unsent }) => total + unsent, 0),
       stopped: results.find(({ stopped }) => stopped !== null)?.stopped ?? null,
-      warnings: [...new Set(results.flatMap(({ warnings }) => warnings))],
+      warnings: [
+        ...warnings,
+        ...(places.callsAtOnce < arrivals
+          ? busyWarnings(
+              places.callsAtOnce,
+              results.map(({ most }) => most),
+            )
+          : []),
+        ...new Set(results.flatMap((result) => result.warnings)),
+      ],
     };
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -57,7 +57,7 @@ const receivedOf = (
             lastUs: since(printed.lastEventUs),
             terminal: null,
             names: new Set(printed.names),
-            gapsUs: printed.gaps === "" ? [] : printed.gaps.split(",").map(Number),
+            gapsUs: printed.gaps,
             kept: [],
           }
         : null,

@@ -36,7 +36,13 @@ type Seen = {
   end: PrintedSpent | null;
 };
 
-/** Takes what the scenario prints, line by line. k6 wraps each in one of its own log. */
+/** A line as the scenario printed it; a k6 without our extension wraps it in one of its own log. */
+const printedIn = (text: string): FromScenario => {
+  const line = JSON.parse(text) as FromScenario | { type?: undefined; msg: string };
+  return line.type === undefined ? (JSON.parse(line.msg) as FromScenario) : line;
+};
+
+/** Takes what the scenario prints, line by line. */
 export const createReader = (
   reading: Reading,
   onLine: (line: CallLine) => void,
@@ -45,7 +51,7 @@ export const createReader = (
   const take = (text: string): void => {
     let printed: FromScenario;
     try {
-      printed = JSON.parse((JSON.parse(text) as { msg: string }).msg) as FromScenario;
+      printed = printedIn(text);
     } catch {
       seen.strangers += 1;
       return;

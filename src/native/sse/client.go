@@ -68,6 +68,9 @@ func (c *client) emitEvent(e eventstream.Event) {
 
 // emitError gives the handler a Go error, whose error() is its text: the shape of the community extension.
 func (c *client) emitError(err error) {
+	if !c.listens("error") { // nor has a call beside the VU a runtime
+		return
+	}
 	c.emit("error", c.rt.ToValue(err))
 }
 

@@ -37,6 +37,9 @@ type exchange struct {
 	client  *client
 	state   *lib.State
 	ledger  *ledger
+	// nil: the VU's own, and made of request
+	transport http.RoundTripper
+	out       *http.Request
 
 	granted   bool          // the ledger let it leave
 	held      time.Duration // it waited for the ledger's turn
@@ -55,12 +58,7 @@ type exchange struct {
 	first     time.Duration // the first event
 	last      time.Duration // the newest event
 	done      time.Duration
-	gaps      []gap
-}
-
-type gap struct {
-	at   time.Duration
-	wide time.Duration
+	gaps      []time.Duration
 }
 
 // wire is what the transport said of the connection, in nanoseconds since startedAt; 0 where it did not happen. Its own goroutines say it.
@@ -103,13 +101,16 @@ func (x *exchange) run(parent context.Context) {
 			return
 		}
 	}
-	out, err := x.request.http()
-	if err != nil {
-		x.client.thrown = fmt.Errorf("sse.open: %w", err)
-		return
+	out := x.out
+	if out == nil {
+		var err error
+		if out, err = x.request.http(); err != nil {
+			x.client.thrown = fmt.Errorf("sse.open: %w", err)
+			return
+		}
 	}
 	asked := time.Now()
-	err = x.ledger.take(ctx, x.request.charges, x.request.isStream())
+	err := x.ledger.take(ctx, x.request.charges, x.request.isStream())
 	if x.ledger.mayHold(x.request.charges) {
 		x.held = time.Since(asked)
 	}
@@ -127,7 +128,11 @@ func (x *exchange) run(parent context.Context) {
 	ctx = httptrace.WithClientTrace(ctx, x.wire.trace(x.startedAt))
 	x.timeouts = newTimeouts(cancel, x.request, x.startedAt)
 	defer x.timeouts.stop()
-	answer, err := x.state.Transport.RoundTrip(out.WithContext(ctx))
+	transport := x.transport
+	if transport == nil {
+		transport = x.state.Transport
+	}
+	answer, err := transport.RoundTrip(out.WithContext(ctx))
 	if err != nil {
 		x.failed(ctx, err)
 		if x.end == endTruncated { // cut within the head: there is no answer to be a part of
@@ -203,7 +208,7 @@ func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 		x.first = at
 		x.timeouts.answered()
 	} else if len(x.gaps) < gapsKept {
-		x.gaps = append(x.gaps, gap{at, at - x.last})
+		x.gaps = append(x.gaps, at-x.last)
 	}
 	x.last = at
 	x.called(e.Name)

@@ -25,6 +25,7 @@ type ledger struct {
 	recent   recentCalls
 	unsent   int64
 	inFlight int
+	most     int    // in flight at once
 	stopped  string // why nothing leaves any more
 	draining bool
 }
@@ -143,6 +144,7 @@ func (l *ledger) try(kind charge, isStream bool) (time.Duration, <-chan struct{}
 		l.reserved[kind]++
 	}
 	l.inFlight++
+	l.most = max(l.most, l.inFlight)
 	return 0, nil, nil
 }
 
@@ -274,6 +276,7 @@ func (l *ledger) account() map[string]any {
 		"stream_seconds": l.streams.total(time.Now()).Seconds(),
 		"unsent":         l.unsent,
 		"in_flight":      l.inFlight,
+		"most_in_flight": l.most,
 		"stopped":        stopped,
 	}
 }

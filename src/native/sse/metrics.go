@@ -45,7 +45,11 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 		return
 	}
 	tags := tagsOf(state, x)
-	samples := make(metrics.Samples, 0, len(x.gaps)+4)
+	gaps := x.gaps
+	if x.request.noGapSamples {
+		gaps = nil
+	}
+	samples := make(metrics.Samples, 0, len(gaps)+4)
 	add := func(metric *metrics.Metric, at time.Duration, value float64) {
 		samples = append(samples, metrics.Sample{
 			TimeSeries: metrics.TimeSeries{Metric: metric, Tags: tags.Tags},
@@ -58,8 +62,10 @@ func (m streamMetrics) push(state *lib.State, x *exchange) {
 		add(m.firstEvent, x.first, metrics.D(x.first))
 		add(m.events, x.done, float64(x.events))
 	}
-	for _, g := range x.gaps {
-		add(m.eventGap, g.at, metrics.D(g.wide))
+	at := x.first
+	for _, gap := range gaps {
+		at += gap
+		add(m.eventGap, at, metrics.D(gap))
 	}
 	if x.opened {
 		add(m.duration, x.done, metrics.D(x.done))

@@ -6,6 +6,7 @@
 package sse
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -18,15 +19,18 @@ func init() {
 	modules.Register("k6/x/sse", NewRootModule())
 }
 
-// RootModule makes one ModuleInstance for each VU, all with the same ledger and board. Use NewRootModule.
+// RootModule makes one ModuleInstance for each VU, which share what is here. Use NewRootModule.
 type RootModule struct {
-	ledger *ledger
-	board  *board
+	ledger  *ledger
+	board   *board
+	turns   *turns
+	printer *printer
+	beside  *beside
 }
 
-// NewRootModule makes a module with a ledger and a board of its own; a process has one.
+// NewRootModule makes a module with all of these of its own; a process has one.
 func NewRootModule() *RootModule {
-	return &RootModule{ledger: newLedger(), board: newBoard()}
+	return &RootModule{ledger: newLedger(), board: newBoard(), turns: newTurns(), printer: &printer{}, beside: newBeside()}
 }
 
 // ModuleInstance is the module as one VU sees it.
@@ -35,7 +39,12 @@ type ModuleInstance struct {
 	metrics   streamMetrics
 	ledger    *ledger
 	board     *board
-	unsettled int // calls of the VU that were let go, and of which the script may not have taken note
+	turns     *turns
+	printer   *printer
+	beside    *beside
+	last      *exchange // the VU's newest, for printCall
+	played    arrival   // what turn gave it last
+	unsettled int       // calls of the VU that were let go, and of which the script may not have taken note
 }
 
 var (
@@ -49,14 +58,19 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	if err != nil {
 		common.Throw(vu.Runtime(), err)
 	}
-	return &ModuleInstance{vu: vu, metrics: metrics, ledger: r.ledger, board: r.board}
+	return &ModuleInstance{
+		vu: vu, metrics: metrics, ledger: r.ledger, board: r.board, turns: r.turns, printer: r.printer, beside: r.beside,
+	}
 }
 
 // Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`.
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
-		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain, "waitUntil": m.waitUntil,
+		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain,
+		"waitUntil": m.waitUntil, "turn": m.turn, "turnUs": m.turnUs,
 		"recall": m.board.recall, "remember": m.board.remember, "claim": m.claim,
+		"printTo": m.printer.open, "print": m.printer.text, "printCall": m.printCall, "printed": m.printer.flush,
+		"callsAtOnce": m.beside.allow, "begin": m.begin, "finish": m.finish,
 	}
 	return modules.Exports{Default: named, Named: named}
 }
@@ -89,6 +103,7 @@ func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (*sobek.Obje
 		m.unsettled++
 	}
 	m.metrics.push(state, x)
+	m.last = x
 	if client.thrown != nil {
 		return nil, client.thrown
 	}
@@ -123,6 +138,26 @@ func (m *ModuleInstance) waitUntil(moment sobek.Value) (bool, error) {
 	}
 	m.settled()
 	return m.ledger.waitUntil(m.vu.Context(), int64(us)), nil
+}
+
+// turn rests until an arrival is due and returns its number, a little before its moment, or -1 where the iteration or all sending ended
+// before. The VU brings an arrival, by number and moment (microseconds since 1970); it is given the next that is due, which is another
+// where more VUs rest.
+func (m *ModuleInstance) turn(number int64, us float64) (int64, error) {
+	if m.vu.State() == nil {
+		return 0, common.NewInitContextError("sse.turn cannot be called in the init context: call it in a VU function")
+	}
+	if math.IsNaN(us) {
+		return 0, errors.New("sse.turn: the moment is to be microseconds since 1970, but it is NaN")
+	}
+	m.settled()
+	m.played = m.turns.take(m.vu.Context(), m.ledger.ended, arrival{number, int64(us)})
+	return m.played.number, nil
+}
+
+// turnUs is the moment of the arrival that the VU was given last.
+func (m *ModuleInstance) turnUs() int64 {
+	return m.played.us
 }
 
 // drain blocks the first VU that calls it until all calls that left are settled, at most for limit, and returns true; it returns false

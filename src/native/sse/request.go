@@ -39,7 +39,8 @@ type request struct {
 	idleTimeout       time.Duration // between two reads of the body
 	terminal          map[string]end
 	charges           charge
-	closeAfterEvents  int // 0 is never
+	closeAfterEvents  int  // 0 is never
+	noGapSamples      bool // the gaps stand in the response alone
 }
 
 // unresendable is an empty body. net/http sends a request again by itself when a kept connection breaks under it and its method is GET, HEAD,
@@ -150,10 +151,12 @@ func (r *request) parseParameter(rt *sobek.Runtime, key string, value sobek.Valu
 			return nil
 		}
 		return fmt.Errorf("closeAfterEvents is to be a number from 1 on, but it is %q", value.String())
+	case "gapSamples":
+		r.noGapSamples = !value.ToBoolean()
 	case "terminal":
 		return r.parseTerminal(value.ToObject(rt))
 	default:
-		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, closeAfterEvents, terminal and charges", key)
+		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, closeAfterEvents, gapSamples, terminal and charges", key)
 	}
 	return err
 }

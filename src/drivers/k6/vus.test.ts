@@ -1,0 +1,43 @@
+import { describe, expect, test } from "vitest";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { constant } from "../../workload/load-profiles.ts";
+import { busyWarnings, vusHere } from "./vus.ts";
+
+const view = viewOf({
+  credentials: { server: { key: "env:X" } },
+  limits: { slots: 3_000, service_ms: 5_000 },
+});
+const wish = { profile: constant(600, 10), view, story: STORIES.get("chat-past-capacity")!, seed: 1 };
+const GB = 1e9;
+
+describe("VUs on this machine", () => {
+  test("are as many as the load asks for where there is memory", () => {
+    const { vus, callsAtOnce, warnings } = vusHere(wish, 1, 16 * GB);
+    expect(callsAtOnce).toBeGreaterThan(3_000);
+    expect(vus).toBeLessThan(50);
+    expect(warnings).toEqual([]);
+  });
+
+  test("are as many as fit where there is not, and that is said", () => {
+    const { callsAtOnce, warnings } = vusHere(wish, 1, 0.2 * GB);
+    expect(callsAtOnce).toBe(1_000);
+    expect(warnings).toEqual([expect.stringMatching(/at most 1000 \(half of the 200 MB that are free here\)/)]);
+    expect(vusHere(wish, 4, 0)).toMatchObject({ vus: 4, callsAtOnce: 4 });
+  });
+
+  test("are those that are asked for", () => {
+    expect(vusHere({ ...wish, vus: 7 }, 1, 0)).toEqual({ vus: 7, callsAtOnce: 7, warnings: [] });
+  });
+
+  test("are a place for each call where somebody has to wait for the answer", () => {
+    const { vus, callsAtOnce } = vusHere({ ...wish, story: STORIES.get("slow-readers")! }, 1, 16 * GB);
+    expect(vus).toBe(callsAtOnce);
+  });
+
+  test("that were all busy at once are told of, in any of the processes", () => {
+    expect(busyWarnings(10, [9])).toEqual([]);
+    expect(busyWarnings(10, [10])).toEqual([expect.stringMatching(/10 calls .* `limits.service_ms`/)]);
+    expect(busyWarnings(10, [2, 5])).toHaveLength(1);
+  });
+});

@@ -1,0 +1,149 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/grafana/sobek"
+	"go.k6.io/k6/v2/js/common"
+	"go.k6.io/k6/v2/lib"
+)
+
+// errTestOver is why a call that the end of the test met was broken off.
+var errTestOver = errors.New("the test is over")
+
+// beside is what makes calls beside the VUs. A VU that waits for an answer costs a quarter of a megabyte and milliseconds to make, and a
+// stream lasts for seconds; where a script does nothing with an answer but have it printed, its VU goes on at once, and the call costs a
+// goroutine and its connection.
+type beside struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	calls  sync.WaitGroup
+
+	mu   sync.Mutex
+	room chan struct{}       // a place for each call that may be under way
+	idle []http.RoundTripper // the newest last
+}
+
+func newBeside() *beside {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &beside{ctx: ctx, cancel: cancel}
+}
+
+// allow sets how many calls may be under way at once; every VU says the same.
+func (b *beside) allow(calls int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if calls < 1 {
+		return errors.New("sse.callsAtOnce: expected a number from 1 on")
+	}
+	if b.room == nil {
+		b.room = make(chan struct{}, calls)
+	} else if cap(b.room) != calls {
+		return errors.New("sse.callsAtOnce: the process was told another number already; all VUs are to say the same")
+	}
+	return nil
+}
+
+// transportFor lends a call a transport of its own, with the settings that k6 gives its VUs: the one that was given back last, which has a
+// connection, or a new one. From a transport that many share, a call that waits for its connection is given another's that became free, and
+// nobody can say any more what connecting took.
+func (b *beside) transportFor(state *lib.State) http.RoundTripper {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if newest := len(b.idle) - 1; newest >= 0 {
+		transport := b.idle[newest]
+		b.idle = b.idle[:newest]
+		return transport
+	}
+	if own, ok := state.Transport.(*http.Transport); ok {
+		return own.Clone()
+	}
+	return state.Transport
+}
+
+func (b *beside) giveBack(transport http.RoundTripper) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.idle = append(b.idle, transport)
+}
+
+// begin makes an exchange beside the VU and prints what came of it, as printCall does. It returns when the call is under way, after waiting
+// for a place where so many are already; false where the iteration or all sending ended before.
+func (m *ModuleInstance) begin(url, params sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
+	state, b := m.vu.State(), m.beside
+	if state == nil {
+		return false, common.NewInitContextError("sse.begin cannot be called in the init context: call it in a VU function")
+	}
+	if b.room == nil {
+		return false, errors.New("sse.begin: say how many calls may be under way by sse.callsAtOnce")
+	}
+	request, err := parseRequest(m.vu.Runtime(), state, url, params)
+	if err != nil {
+		return false, err
+	}
+	out, err := request.http()
+	if err != nil {
+		return false, fmt.Errorf("sse.begin: %w", err)
+	}
+	m.settled()
+	select {
+	case b.room <- struct{}{}:
+	case <-m.ledger.ended:
+		return false, nil
+	case <-m.vu.Context().Done():
+		return false, nil
+	}
+	x := &exchange{request: request, client: newClient(nil), state: state, ledger: m.ledger, transport: b.transportFor(state), out: out}
+	b.calls.Add(1)
+	go func() {
+		defer b.calls.Done()
+		defer func() {
+			b.giveBack(x.transport)
+			<-b.room
+		}()
+		x.run(b.ctx)
+		m.metrics.push(state, x)
+		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test, which the count of calls in flight shows; or never sent
+			return
+		}
+		_ = m.printer.write(x.printed(made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}, x.printable(), masked(x.text()), x.left()))
+		m.ledger.settled()
+	}()
+	return true, nil
+}
+
+// finish waits until all calls beside the VUs are over, at most for so long, and breaks off the rest. To be called in teardown: after it k6
+// takes no samples any more.
+func (m *ModuleInstance) finish(limit sobek.Value) error {
+	atMost, err := duration("limit", limit)
+	if err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	go func() {
+		m.beside.calls.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-timer.C:
+	case <-m.vu.Context().Done():
+	}
+	m.beside.cancel(errTestOver)
+	<-over
+	return nil
+}
+
+// left says that the script left the stream on purpose, after so many events.
+func (x *exchange) left() bool {
+	most := x.request.closeAfterEvents
+	return most > 0 && x.events >= most && x.end == endClosed
+}

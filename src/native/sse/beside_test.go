@@ -1,0 +1,178 @@
+package sse
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// held serves streams that end when they are let go.
+func held(t *testing.T) (url string, open *atomic.Int64, letGo func()) {
+	t.Helper()
+	open = new(atomic.Int64)
+	gate := make(chan struct{})
+	url = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("event: token\ndata: 1\n\n"))
+		w.(http.Flusher).Flush()
+		open.Add(1)
+		defer open.Add(-1)
+		select {
+		case <-gate:
+			_, _ = w.Write([]byte("event: done\ndata: 2\n\n"))
+		case <-r.Context().Done():
+		}
+	})
+	return url, open, func() { close(gate) }
+}
+
+func printing(v *vu, calls int) string {
+	path := filepath.Join(v.t.TempDir(), "printed")
+	v.run(fmt.Sprintf(`sse.printTo(%q); sse.callsAtOnce(%d)`, path, calls))
+	return path
+}
+
+func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
+	url, open, letGo := held(t)
+	v := newVU(t)
+	path := printing(v, 10)
+	v.run(fmt.Sprintf(`for (let i = 0; i < 5; i++) if (!sse.begin(%q, %s, i, 0, 0, 1000 + i)) throw new Error("no");`, url, terminal))
+	if !eventually(t, func() bool { return open.Load() == 5 }) {
+		t.Fatalf("expected five streams at once, there are %d", open.Load())
+	}
+	expect(t, "in flight", v.account()["in_flight"].(int), 5)
+	letGo()
+	v.run(`sse.finish("10s"); sse.printed()`)
+	seen := map[any]bool{}
+	for _, line := range printedIn(t, path) {
+		expect(t, "ended", line["ended"], "done")
+		expect(t, "events", line["events"], 2.0)
+		expect(t, "intended", line["intendedUs"].(float64)-line["i"].(float64), 1000)
+		seen[line["i"]] = true
+	}
+	expect(t, "calls with a line", len(seen), 5)
+	expect(t, "in flight afterwards", v.account()["in_flight"].(int), 0)
+	expect(t, "most in flight", v.account()["most_in_flight"].(int), 5)
+	streams := 0
+	for _, container := range v.containers() {
+		for _, sample := range container.GetSamples() {
+			if sample.Metric.Name == "sse_streams" {
+				streams++
+			}
+		}
+	}
+	expect(t, "samples of streams", streams, 5)
+}
+
+func TestACallThatFindsNoPlaceWaitsForOne(t *testing.T) {
+	url, open, letGo := held(t)
+	v := newVU(t)
+	printing(v, 2)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = v.VU.Runtime().RunString(fmt.Sprintf(`for (let i = 0; i < 3; i++) sse.begin(%q, %s, i, 0, 0, 0)`, url, terminal))
+	}()
+	eventually(t, func() bool { return open.Load() == 2 })
+	select {
+	case <-over:
+		t.Fatal("expected the third call to wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	letGo()
+	<-over
+	v.run(`sse.finish(10000)`)
+}
+
+func TestWhatTheEndOfTheTestCutsOffHasNoLine(t *testing.T) {
+	url, open, _ := held(t)
+	v := newVU(t)
+	path := printing(v, 10)
+	v.run(fmt.Sprintf(`sse.begin(%q, %s, 0, 0, 0, 0); sse.print("{}")`, url, terminal))
+	eventually(t, func() bool { return open.Load() == 1 })
+	v.run(`sse.finish(20); sse.printed()`)
+	expect(t, "lines", len(printedIn(t, path)), 1)
+	expect(t, "in flight", v.account()["in_flight"].(int), 1)
+}
+
+func TestNothingIsBegunWhenNothingMayLeaveAnyMore(t *testing.T) {
+	url, seen := answering(t, 200, "{}")
+	v := newVU(t)
+	path := printing(v, 1)
+	v.run(fmt.Sprintf(`
+		sse.lease({ requests: 1 });
+		for (let i = 0; i < 3; i++) sse.begin(%q, {}, i, 0, 0, 0);
+		sse.finish("10s"); sse.printed();`, url))
+	expect(t, "seen", seen.Load(), 1)
+	expect(t, "lines", len(printedIn(t, path)), 1)
+}
+
+func TestCredentialsAreMaskedInWhatIsPrintedOfACall(t *testing.T) {
+	for text, want := range map[string]string{
+		"no secret here":                       "no secret here",
+		"key svc_sk_live_abcdefgh1234 is bad":  "key svc_sk_live_...1234 is bad",
+		"svc_pk_abcdefgh5678":                  "svc_pk_...5678",
+		"svc_sess_live_eyJabcde.abcd.efgh9999": "svc_sess_live_...9999",
+		"eyJabcdefg.abcd.efgh7777":             "eyJ...7777",
+		"svc_sk_live_...1234":                  "svc_sk_live_...1234",
+	} {
+		expect(t, text, masked(text), want)
+	}
+	url, _ := answering(t, 401, `{"detail":"svc_sk_live_abcdefgh1234 is unknown"}`)
+	v := newVU(t)
+	path := printing(v, 1)
+	v.run(fmt.Sprintf(`sse.begin(%q, {}, 0, 0, 0, 0); sse.finish("10s"); sse.printed()`, url))
+	body := printedIn(t, path)[0]["body"].(string)
+	if strings.Contains(body, "abcdefgh") || !strings.Contains(body, "svc_sk_live_...1234") {
+		t.Errorf("expected the key masked, got %s", body)
+	}
+}
+
+func TestABodyIsPrintedWhereAnOutcomeIsNamedByIt(t *testing.T) {
+	for _, c := range []struct {
+		status     int
+		body, want string
+	}{
+		{200, `{"ok":true}`, ""},
+		{200, `{"error":"no route"}`, `{"error":"no route"}`},
+		{429, `{"error":"b2b_overloaded"}`, `{"error":"b2b_overloaded"}`},
+		{502, strings.Repeat("é", 2000), strings.Repeat("é", 1024)},
+		{502, "x" + strings.Repeat("é", 2000), "x" + strings.Repeat("é", 1023)},
+	} {
+		x := &exchange{status: c.status, body: c.body}
+		expect(t, fmt.Sprint(c.status, " ", len(c.body)), x.printable(), c.want)
+	}
+}
+
+func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
+	gate := make(chan struct{})
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-gate
+		_, _ = w.Write([]byte("{}"))
+	})
+	v := newVU(t)
+	path := printing(v, 5)
+	begin := func(from, to int) {
+		v.run(fmt.Sprintf(`for (let i = %d; i < %d; i++) sse.begin(%q, {}, i, 0, 0, 0)`, from, to, url))
+	}
+	begin(0, 3)
+	close(gate)
+	eventually(t, func() bool { return v.account()["in_flight"].(int) == 0 })
+	eventually(t, func() bool { v.run(`sse.printed()`); return len(printedIn(t, path)) == 3 })
+	begin(3, 4)
+	v.run(`sse.finish("10s"); sse.printed()`)
+	made := 0
+	for _, line := range printedIn(t, path) {
+		if line["connectUs"] != 0.0 {
+			made++
+		}
+		if line["i"] == 3.0 {
+			expect(t, "connection of the last call", line["connectUs"], 0.0)
+		}
+	}
+	expect(t, "connections", made, 3)
+}

@@ -1,0 +1,50 @@
+package sse
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// secret is what a credential may look like, as in src/contract/credentials.ts, where more is said about it.
+var (
+	secret        = regexp.MustCompile(`svc_(?:pk|sk|sess)_[A-Za-z0-9_.~+/=%-]{6,}|eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{3,}\.[A-Za-z0-9_-]{3,}`)
+	alreadyMasked = regexp.MustCompile(`^svc_(?:pk|sk|sess)_(?:[a-z]+_)?\.\.\.`)
+	prefix        = regexp.MustCompile(`^svc_(?:pk|sk|sess)_(?:(?:live|test)_)?`)
+)
+
+// masked replaces every credential in a text by its prefix and last four characters.
+func masked(text string) string {
+	if !strings.Contains(text, "svc_") && !strings.Contains(text, "eyJ") {
+		return text
+	}
+	return secret.ReplaceAllStringFunc(text, func(found string) string {
+		if alreadyMasked.MatchString(found) {
+			return found
+		}
+		shown := prefix.FindString(found)
+		if shown == "" {
+			shown = found[:3]
+		}
+		return shown + "..." + found[len(found)-4:]
+	})
+}
+
+const printedBodyMost = 2048
+
+// printable is the part of the body that an outcome is named by: as in scenarios/shared/printing.ts.
+func (x *exchange) printable() string {
+	isSuccess := x.status >= http.StatusOK && x.status < http.StatusMultipleChoices
+	if x.body == "" || isSuccess && !strings.Contains(x.body, `"error"`) {
+		return ""
+	}
+	body := x.body
+	if len(body) > printedBodyMost {
+		body = body[:printedBodyMost]
+		for len(body) > 0 && !utf8.ValidString(body[max(0, len(body)-utf8.UTFMax):]) {
+			body = body[:len(body)-1]
+		}
+	}
+	return masked(body)
+}

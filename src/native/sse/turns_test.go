@@ -1,0 +1,113 @@
+package sse
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+func inMs(ms int) int64 {
+	return unixMicro(time.Now().Add(time.Duration(ms) * time.Millisecond))
+}
+
+// restIn lets a VU rest and says what it was given.
+func restIn(t *turns, ctx context.Context, own arrival) <-chan int64 {
+	given := make(chan int64, 1)
+	go func() { given <- t.take(ctx, nil, own).number }()
+	return given
+}
+
+func (t *turns) atRest() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.resting)
+}
+
+func TestTheVUThatCameToRestLastPlaysTheNextArrival(t *testing.T) {
+	turns, ctx := newTurns(), context.Background()
+	var given []<-chan int64
+	for n := range 3 {
+		given = append(given, restIn(turns, ctx, arrival{int64(n), inMs(300 + 100*n)}))
+		eventually(t, func() bool { return turns.atRest() == n+1 })
+	}
+	for n, at := range []int{2, 1, 0} {
+		select {
+		case number := <-given[at]:
+			expect(t, "number", number, int64(n))
+		case <-time.After(10 * time.Second):
+			t.Fatalf("VU %d was given nothing", at)
+		}
+	}
+}
+
+func TestEveryArrivalIsPlayedOnceAndNoneBeforeItsMoment(t *testing.T) {
+	const vus, all = 40, 400
+	turns := newTurns()
+	zero := inMs(50)
+	moment := func(n int64) int64 { return zero + 500*n }
+	var mu sync.Mutex
+	var next int64
+	var played []int64
+	var together sync.WaitGroup
+	for range vus {
+		together.Add(1)
+		go func() {
+			defer together.Done()
+			for {
+				mu.Lock()
+				n := next
+				next++
+				mu.Unlock()
+				if n >= all {
+					return
+				}
+				number := turns.take(context.Background(), nil, arrival{n, moment(n)}).number
+				if early := moment(number) - unixMicro(time.Now()); early > turnEarly.Microseconds() {
+					t.Errorf("arrival %d was given %d us before its moment", number, early)
+				}
+				mu.Lock()
+				played = append(played, number)
+				mu.Unlock()
+			}
+		}()
+	}
+	together.Wait()
+	slices.Sort(played)
+	for n := range int64(all) {
+		if played[n] != n {
+			t.Fatalf("expected each arrival once, got %v", played)
+		}
+	}
+	expect(t, "at rest", turns.atRest(), 0)
+}
+
+func TestAnArrivalThatIsDueIsPlayedAtOnce(t *testing.T) {
+	turns := newTurns()
+	resting := restIn(turns, t.Context(), arrival{7, inMs(60_000)})
+	eventually(t, func() bool { return turns.atRest() == 1 })
+	expect(t, "number", turns.take(t.Context(), nil, arrival{3, inMs(-5)}).number, 3)
+	select {
+	case number := <-resting:
+		t.Errorf("expected the other to rest on, it was given %d", number)
+	default:
+	}
+}
+
+func TestRestEndsWithTheIterationAndWithAllSending(t *testing.T) {
+	turns := newTurns()
+	ctx, cancel := context.WithCancel(context.Background())
+	one := restIn(turns, ctx, arrival{0, inMs(300)})
+	eventually(t, func() bool { return turns.atRest() == 1 })
+	other := restIn(turns, context.Background(), arrival{1, inMs(60_000)})
+	eventually(t, func() bool { return turns.atRest() == 2 })
+	cancel()
+	expect(t, "given to the one that left", <-one, -1)
+	expect(t, "given to the other", <-other, 0)
+	ended := make(chan struct{})
+	close(ended)
+	expect(t, "given after the end", turns.take(context.Background(), ended, arrival{2, inMs(60_000)}).number, -1)
+	expect(t, "at rest", turns.atRest(), 0)
+	expect(t, "left to play", len(turns.numbers), 0)
+}
