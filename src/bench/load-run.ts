@@ -4,13 +4,14 @@ import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import type { BenchRoom } from "./bench.ts";
+import { type ProcessUse, watchProcesses } from "./process-use.ts";
 
 const KEY = "FLOODGATE_BENCH_NULL";
 /** Ends a run that hangs. */
 const RUN_MS = 120_000;
 
 /** A target file for a bare server, which looks at no key. Returns its path. */
-export const writeTarget = ({ folder }: BenchRoom, url: string): string => {
+export const writeTarget = ({ folder }: BenchRoom, url: string, limits?: Record<string, number>): string => {
   const file = join(mkdtempSync(join(folder, "target-")), "target.json");
   const target = {
     schema: "floodgate/target@1",
@@ -18,16 +19,25 @@ export const writeTarget = ({ folder }: BenchRoom, url: string): string => {
     base_url: url,
     credentials: { server: { key: `env:${KEY}` } },
     permits: { load_max_rps: 1_000_000 },
+    ...(limits === undefined ? {} : { limits }),
   };
   writeFileSync(file, JSON.stringify(target));
   return file;
 };
 
-export const runLoad = async (
+export type LoadRun = {
+  document: RunDocument;
+  /** The run folder. */
+  folder: string;
+  /** By name: the runner (`floodgate`), k6, the server of the benchmark. */
+  used: Map<string, ProcessUse>;
+};
+
+export const recordLoad = async (
   { supervisor, folder }: BenchRoom,
   words: readonly string[],
   environment: Record<string, string> = {},
-): Promise<RunDocument> => {
+): Promise<LoadRun> => {
   const out = join(mkdtempSync(join(folder, "run-")), "run");
   const child = await supervisor.start({
     name: "load",
@@ -36,11 +46,16 @@ export const runLoad = async (
     ends: "by-signal",
     env: { [KEY]: "svc_sk_live_bench", ...environment },
   });
+  const used = watchProcesses(process.pid, "k6");
   const late = setTimeout(() => void child.stop(), RUN_MS);
   await child.exited;
   clearTimeout(late);
-  return JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
+  const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
+  return { document, folder: out, used: used() };
 };
+
+export const runLoad = async (...of: Parameters<typeof recordLoad>): Promise<RunDocument> =>
+  (await recordLoad(...of)).document;
 
 /** Of the first stage that has it; `NaN` where none has. */
 export const figureOf = ({ measurements }: RunDocument, name: string): number =>

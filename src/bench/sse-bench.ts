@@ -1,61 +1,117 @@
 /**
  * Events from many streams through `load chat-past-capacity`, history included, from a bare server that writes each event
- * when it is due: how many arrive, and by how much the slowest hundredth of the gaps between two is off.
+ * when it is due: how many arrive while all streams are open, how far the gaps between two are off (p99), what a stream costs
+ * k6 in memory. Server, k6 and runner share the cores of one machine; which of them was at its end is printed.
  */
-import type { Bench } from "./bench.ts";
-import { type Block, compare, plainBlock, type Row } from "./comparison.ts";
+import { join } from "node:path";
+import type { CallLine, Line } from "../history/line.ts";
+import { jsonLines } from "../run/read-lines.ts";
+import type { Bench, BenchRoom, Settings } from "./bench.ts";
+import { compare, plainBlock, type Row } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
-import { figureOf, runLoad, writeTarget } from "./load-run.ts";
-import type { BareOptions } from "./processes/bare-process.ts";
+import { recordLoad, writeTarget } from "./load-run.ts";
 import { startBenchChild } from "./processes/child-process.ts";
+import type { PulseOptions } from "./processes/pulse-process.ts";
+import { type StreamEvents, streamEvents } from "./stream-events.ts";
 
-const STREAMS = 1_500;
-const STREAM_S = 2;
 const EVENTS = 100;
-const SECONDS = 8;
-const GAP_MS = (STREAM_S * 1_000) / EVENTS;
-const WANTED = { perS: (STREAMS / STREAM_S) * EVENTS, gapErrorMs: 25 };
+/** For so long all streams are open. */
+const FULL_S = 6;
+const GAP_ERROR_MS = 25;
+const STREAM_MB = 0.3;
 const ROUNDS_MAX = 3;
 
-const server: BareOptions = {
-  kind: "streams",
+type Shape = {
+  name: string;
+  streams: number;
+  /** How long each stream runs; `EVENTS` of them come evenly spread. */
+  streamS: number;
+};
+
+/** 50 events a second from each; and twice the streams with 20 a second, as chats have. */
+const SHAPES: readonly Shape[] = [
+  { name: "1,500 streams", streams: 1_500, streamS: 2 },
+  { name: "3,000 streams", streams: 3_000, streamS: 5 },
+];
+
+const serverOf = ({ streamS }: Shape): PulseOptions => ({
   headers: ["Content-Type", "text/event-stream", "Cache-Control", "no-store"],
   frames: Array.from({ length: EVENTS }, (_, i) =>
     i === EVENTS - 1 ? "event: done\ndata: {}\n\n" : `event: token\ndata: {"i":${i}}\n\n`,
   ),
-  durationMs: STREAM_S * 1_000,
+  durationMs: streamS * 1_000,
+});
+
+type Measured = StreamEvents & { streamMb: number; disturbances: string[] };
+
+function* calls(folder: string): Generator<CallLine> {
+  for (const line of jsonLines<Line>(join(folder, "history.ndjson"))) if (line.type === "call") yield line;
+}
+
+const percent = (cores: number | undefined): string => `${Math.round(100 * (cores ?? Number.NaN))} %`;
+
+const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, target: string): Promise<Measured> => {
+  const words = ["chat-past-capacity", "--driver", "k6", "--arrivals", "uniform", "--target", target];
+  const load = ["--rate", String(streams / streamS), "--duration", `${streamS + FULL_S}s`];
+  const disturbed = watchHost();
+  const { folder, used } = await recordLoad(room, [...words, ...load]);
+  const disturbances = disturbed();
+  let firstUs = Number.POSITIVE_INFINITY;
+  for (const { intended_us } of calls(folder)) firstUs = Math.min(firstUs, intended_us);
+  const fromUs = firstUs + streamS * 1e6;
+  const seen = streamEvents(calls(folder), {
+    gapMs: (streamS * 1_000) / EVENTS,
+    fromUs,
+    toUs: fromUs + FULL_S * 1e6,
+  });
+  const k6 = used.get("k6");
+  const streamMb = (k6?.rssBytes ?? Number.NaN) / 1e6 / seen.held;
+  const sizes = `${seen.held} held, ${seen.other} not done, ${streamMb.toFixed(2)} MB each`;
+  const cores = ["pulse-process", "k6", "floodgate"].map((process) => `${process} ${percent(used.get(process)?.cores)}`);
+  const figures = `${Math.round(seen.perS)} events/s, gaps off by ${seen.gapErrorMsP99.toFixed(1)} ms (p99)`;
+  process.stderr.write(`  ${name}: ${figures}, ${sizes}; of a core: ${cores.join(", ")}\n`);
+  return { ...seen, streamMb, disturbances };
+};
+
+const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
+  const row = (what: string, unit: string, target: Row["target"], wanted: number, value: (one: Measured) => number) => {
+    const pairs = all.map((one) => ({
+      ours: plainBlock(value(one), { disturbances: one.disturbances }),
+      against: plainBlock(wanted),
+    }));
+    return compare({ name: `${shape.name}: ${what}`, what: sse.what, unit, target }, pairs);
+  };
+  const wantedPerS = (shape.streams / shape.streamS) * EVENTS;
+  return [
+    row("events", "events/s", { atLeast: 0.99 }, wantedPerS, ({ perS }) => perS),
+    row("gaps", "ms", { atMost: 1 }, GAP_ERROR_MS, ({ gapErrorMsP99 }) => gapErrorMsP99),
+    row("memory", "MB", { atMost: 1 }, STREAM_MB, ({ streamMb }) => streamMb),
+  ];
+};
+
+const runShape = async ({ rounds }: Settings, room: BenchRoom, shape: Shape): Promise<Row[]> => {
+  const { streams, streamS } = shape;
+  const child = await startBenchChild(room.supervisor, "pulse-process.ts", serverOf(shape));
+  try {
+    const url = `${(child.made as { url: string }).url}/v1`;
+    const target = writeTarget(room, url, { slots: streams, service_ms: streamS * 1_000 });
+    const measured: Measured[] = [];
+    for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
+      measured.push(await measure(room, shape, target));
+    }
+    return rowsOf(shape, measured);
+  } finally {
+    await child.end();
+  }
 };
 
 export const sse: Bench = {
   name: "sse",
-  what: `events a second, and the error of their gaps (p99), on ${STREAMS} streams through load chat-past-capacity`,
+  what: "events a second, the error of their gaps (p99) and k6's memory, on many streams through load chat-past-capacity",
   isLong: true,
-  run: async ({ rounds }, room) => {
-    const child = await startBenchChild(room.supervisor, "bare-process.ts", server);
-    const target = writeTarget(room, `${(child.made as { url: string }).url}/v1`);
-    const perS: Block[] = [];
-    const gapErrorMs: Block[] = [];
-    try {
-      for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
-        const disturbed = watchHost();
-        const rate = ["--rate", String(STREAMS / STREAM_S), "--duration", `${SECONDS}s`, "--arrivals", "uniform"];
-        const run = await runLoad(room, ["chat-past-capacity", "--driver", "k6", ...rate, "--target", target]);
-        const gaps = run.measurements.find(({ name }) => name === "event_gap_ms_p99");
-        const disturbances = disturbed();
-        perS.push(plainBlock(((gaps?.n ?? 0) + figureOf(run, "streams_done")) / SECONDS, { disturbances }));
-        gapErrorMs.push(plainBlock(Math.abs((gaps?.value ?? Number.NaN) - GAP_MS), { disturbances }));
-      }
-    } finally {
-      await child.end();
-    }
-    const row = (name: string, unit: string, target: Row["target"], ours: Block[], wanted: number): Row =>
-      compare(
-        { name, what: sse.what, unit, target },
-        ours.map((each) => ({ ours: each, against: plainBlock(wanted) })),
-      );
-    return [
-      row("sse events", "events/s", { atLeast: 0.99 }, perS, WANTED.perS),
-      row("sse gap error", "ms", { atMost: 1 }, gapErrorMs, WANTED.gapErrorMs),
-    ];
+  run: async (settings, room) => {
+    const rows: Row[] = [];
+    for (const shape of SHAPES) rows.push(...(await runShape(settings, room, shape)));
+    return rows;
   },
 };

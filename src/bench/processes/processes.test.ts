@@ -68,6 +68,22 @@ describe("the processes of a benchmark", () => {
     }
   });
 
+  test("the pulse says every frame when it is due, on one connection after another", async () => {
+    const options = { headers: ["Content-Type", "text/event-stream"], frames, durationMs: 200 };
+    const server = await startBenchChild(supervisor, "pulse-process.ts", options);
+    try {
+      for (const _ of [1, 2]) {
+        const beganMs = performance.now();
+        const answer = await request(`${urlOf(server.made)}/y`, { method: "POST", body: "{}" });
+        expect(answer.headers["content-type"]).toBe("text/event-stream");
+        expect(await answer.body.text()).toBe(frames.join(""));
+        expect(performance.now() - beganMs).toBeGreaterThanOrEqual(199);
+      }
+    } finally {
+      await server.end();
+    }
+  });
+
   test("what goes wrong in a child comes back as its sentence", async () => {
     const child = await startBenchChild(supervisor, "decisions-process.ts", null);
     try {
