@@ -67,7 +67,9 @@ const measure = async (room: BenchRoom, { name, streams, streamS }: Shape, targe
   const k6 = used.get("k6");
   const streamMb = (k6?.rssBytes ?? Number.NaN) / 1e6 / seen.held;
   const sizes = `${seen.held} held, ${seen.other} not done, ${streamMb.toFixed(2)} MB each`;
-  const cores = ["pulse-process", "k6", "floodgate"].map((process) => `${process} ${percent(used.get(process)?.cores)}`);
+  const cores = ["pulse-process", "k6", "floodgate"].map(
+    (process) => `${process} ${percent(used.get(process)?.cores)}`,
+  );
   const figures = `${Math.round(seen.perS)} events/s, gaps off by ${seen.gapErrorMsP99.toFixed(1)} ms (p99)`;
   process.stderr.write(`  ${name}: ${figures}, ${sizes}; of a core: ${cores.join(", ")}\n`);
   return { ...seen, streamMb, disturbances };
