@@ -173,7 +173,7 @@ declare module "k6/x/sse" {
   /** What was spent; also without a lease, and in handleSummary. */
   export function spent(): SpentSoFar;
 
-  /** Says that what came of the VU's last call is written down; the next `open` says the same. */
+  /** Says that what came of the VU's last call is written down; the next `open`, `begin`, `turn` or `waitUntil` says the same. */
   export function settled(): void;
 
   /**
@@ -230,10 +230,10 @@ declare module "k6/x/sse" {
   ): boolean;
 
   /**
-   * Waits until all calls of `begin` are over, at most for `limit`, and breaks off the rest. To be called in teardown, for k6 ends when
-   * its VUs have nothing more to do.
+   * Waits until all calls of `begin` are over, at most for `limit` and, once all sending has ended, for `drain`; breaks off the rest,
+   * which have no line and stay in `in_flight`. To be called in teardown, for k6 ends when its VUs have nothing more to do.
    */
-  export function finish(limit: Duration): void;
+  export function finish(limit: Duration, drain: Duration): void;
 
   /** Writes what waits to be written at once. To be called after the last line. */
   export function printed(): void;

@@ -4,6 +4,7 @@ import sse from "k6/x/sse";
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import type { Story } from "../../src/workload/story.ts";
+import { callsEndMs } from "../../src/workload/timeouts.ts";
 import { performIteration } from "./calls.ts";
 import { hasAdditions } from "./extension.ts";
 import type { Scenario } from "./k6-exports.ts";
@@ -16,7 +17,7 @@ import { turnsOf } from "./turns.ts";
 /** The file is opened in the init context, by each VU; the runner removes it afterwards. */
 export const handedIn = (path: string): HandOver => JSON.parse(open(path)) as HandOver;
 
-/** Beyond the time-out of a call, for its last line to be printed. */
+/** Beyond the end of all calls, for the last line to be printed. */
 const FINISH_MS = 1_000;
 
 /**
@@ -64,7 +65,7 @@ export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
     },
     // What is still under way has its time-out; k6 ends when its VUs have nothing more to do.
     teardown: () => {
-      if (isPrinted) sse.finish(sse.spent().stopped === null ? handed.timeouts.callMs + FINISH_MS : DRAIN_MS);
+      if (isPrinted) sse.finish(callsEndMs(handed.timeouts) + FINISH_MS, DRAIN_MS);
     },
     handleSummary: (data) => {
       const spent = spentSoFar();

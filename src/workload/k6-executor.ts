@@ -18,15 +18,15 @@ const RETRY_WAIT_MS = 1250;
 /** Where no call is a stream, more would only make k6 start later: so many cover a stall at a thousand calls a second. */
 const SHORT_MAX = 2_000;
 /** VUs of a k6 that runs by itself, which cannot see how much memory there is. */
-export const VUS_MAX_ALONE = 10_000;
+export const VUS_MAX_ALONE = 4_000;
 /** Memory of a VU that waits for a stream, its scripts and its connection included; and of a stream beside the VUs. */
 const VU_BYTES = 400_000;
-const CALL_BYTES = 100_000;
+const CALL_BYTES = 200_000;
 /** VUs that make calls which they do not wait for: some, and for so long of the highest rate. */
 const BESIDE_VUS = 32;
 const BESIDE_S = 0.005;
-/** Calls looked at to see how a story's callers behave. */
-const LOOKED_AT = 20;
+/** Calls looked at to see how a story's callers behave: enough to meet what one in twenty does. */
+const LOOKED_AT = 200;
 
 /** From the beginning of k6's scenario to its first arrival: time for all VUs to begin waiting. */
 export const LEAD_MS = 200;

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,6 +27,9 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
       (name) => name.endsWith(".ts") && !name.endsWith(".d.ts"),
     );
     expect(files.map((name) => name.replace(".ts", "")).sort()).toEqual([...STORIES.keys()].sort());
+    // Without its teardown nobody would wait for the calls that are under way when the VUs have nothing more to do.
+    const exported = "export const { options, setup, teardown, handleSummary }";
+    expect(files.filter((name) => !readFileSync(join(ROOT, "scenarios", name), "utf8").includes(exported))).toEqual([]);
   });
 
   test("the same calls arrive as from our own driver, and each has a line in the history's form", async () => {
@@ -172,7 +175,7 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
       `import { catalogReads } from "${ROOT.replace(/\/$/, "")}/src/workload/stories/catalog-reads.ts";
        import { scenarioOf } from "${shared}/scenario.ts";
        const scenario = scenarioOf(catalogReads, {});
-       export const { options, setup, handleSummary } = scenario;
+       export const { options, setup, teardown, handleSummary } = scenario;
        export default () => { throw new Error("boom"); };`,
     );
     const { problems } = await run("catalog-reads", constant(20, 1), { script });

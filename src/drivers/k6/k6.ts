@@ -1,7 +1,7 @@
 /**
  * Runs one story by k6, with its scenario file, in one process or in several that share the schedule. Secrets reach k6 in
- * a file that only its owner may read and that is gone afterwards; calls come back as lines that the scenario prints to a
- * file. That way out was measured: at 2,000 calls per second with 600 bytes each none of 10,002 lines was lost.
+ * a file that only its owner may read and that is gone afterwards; calls come back as lines of a file that the extension
+ * writes.
  */
 import type { ChildProcess } from "node:child_process";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -20,7 +20,7 @@ import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
 import { endsAll } from "../../workload/lease-share.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import { TIMEOUTS, type Timeouts } from "../../workload/timeouts.ts";
+import { callsEndMs, TIMEOUTS, type Timeouts } from "../../workload/timeouts.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { type K6Segment, runSegment } from "./k6-segment.ts";
@@ -91,7 +91,7 @@ const scheduleFor = async (options: K6Options, folder: string, startUs?: number)
 /** Where a few VUs make all calls there is little memory to look through, and looking for garbage in it less often pays. */
 const GOGC_OF_FEW_VUS = "300";
 
-/** Beyond the time-out of a call: what is under way when the VUs have nothing more to do comes to its end in teardown. */
+/** Beyond the end of all calls: what is under way when the VUs have nothing more to do comes to its end in teardown. */
 const TEARDOWN_MS = 10_000;
 
 type Parts = {
@@ -129,7 +129,7 @@ const handOverFor = async (
       schedule: await scheduleFor(options, parts.folder, startUs),
       options: {
         ...handOver.options,
-        teardownTimeout: `${parts.timeouts.callMs + TEARDOWN_MS}ms`,
+        teardownTimeout: `${callsEndMs(parts.timeouts) + TEARDOWN_MS}ms`,
         scenarios: { [story.name.replaceAll("-", "_")]: executor },
       },
     },

@@ -10,28 +10,41 @@ const view = viewOf({
 });
 const wish = { profile: constant(600, 10), view, story: STORIES.get("chat-past-capacity")!, seed: 1 };
 const GB = 1e9;
+const roomy = { freeBytes: 16 * GB, files: 1_000_000 };
 
 describe("VUs on this machine", () => {
   test("are as many as the load asks for where there is memory", () => {
-    const { vus, callsAtOnce, warnings } = vusHere(wish, 1, 16 * GB);
+    const { vus, callsAtOnce, warnings } = vusHere(wish, 1, roomy);
     expect(callsAtOnce).toBeGreaterThan(3_000);
     expect(vus).toBeLessThan(50);
     expect(warnings).toEqual([]);
   });
 
   test("are as many as fit where there is not, and that is said", () => {
-    const { callsAtOnce, warnings } = vusHere(wish, 1, 0.2 * GB);
+    const { callsAtOnce, warnings } = vusHere(wish, 1, { ...roomy, freeBytes: 0.4 * GB });
     expect(callsAtOnce).toBe(1_000);
-    expect(warnings).toEqual([expect.stringMatching(/at most 1000 \(half of the 200 MB that are free here\)/)]);
-    expect(vusHere(wish, 4, 0)).toMatchObject({ vus: 4, callsAtOnce: 4 });
+    expect(warnings).toEqual([expect.stringMatching(/at most 1000 \(half of the 400 MB that are free here\)/)]);
+    expect(vusHere(wish, 4, { ...roomy, freeBytes: 0 })).toMatchObject({ vus: 4, callsAtOnce: 4 });
+  });
+
+  test("need a file each, of which a process may have so many", () => {
+    const { callsAtOnce, warnings } = vusHere(wish, 1, { ...roomy, files: 1_024 });
+    expect(callsAtOnce).toBe(824);
+    expect(warnings).toEqual([
+      expect.stringMatching(/at most 824 \(a process may have 1024 files open here: ulimit -n\)/),
+    ]);
   });
 
   test("are those that are asked for", () => {
-    expect(vusHere({ ...wish, vus: 7 }, 1, 0)).toEqual({ vus: 7, callsAtOnce: 7, warnings: [] });
+    expect(vusHere({ ...wish, vus: 7 }, 1, { ...roomy, freeBytes: 0 })).toEqual({
+      vus: 7,
+      callsAtOnce: 7,
+      warnings: [],
+    });
   });
 
   test("are a place for each call where somebody has to wait for the answer", () => {
-    const { vus, callsAtOnce } = vusHere({ ...wish, story: STORIES.get("slow-readers")! }, 1, 16 * GB);
+    const { vus, callsAtOnce } = vusHere({ ...wish, story: STORIES.get("slow-readers")! }, 1, roomy);
     expect(vus).toBe(callsAtOnce);
   });
 

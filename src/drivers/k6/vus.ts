@@ -1,4 +1,5 @@
 /** How many calls k6 may make at once here, and how many VUs make them: as the load asks for, as far as there is memory. */
+import { readProc } from "../../supervision/proc-files.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import {
   allPlacesTaken,
@@ -14,6 +15,20 @@ import type { Story } from "../../workload/story.ts";
 /** k6 may have so much of the memory that is free: the deployment may stand on the same machine. */
 const MEMORY_SHARE = 0.5;
 
+/** What k6 opens besides the connections of calls. */
+const OTHER_FILES = 200;
+
+/** What this machine has for calls: bytes that are free, and files that a process may have open. */
+export type Room = { freeBytes: number; files: number };
+
+const roomHere = (): Room => {
+  const [, files = "unlimited"] = /^Max open files\s+\S+\s+(\S+)/m.exec(readProc("/proc/self/limits") ?? "") ?? [];
+  return {
+    freeBytes: process.availableMemory(),
+    files: files === "unlimited" ? Number.POSITIVE_INFINITY : Number(files),
+  };
+};
+
 type Wish = {
   profile: Profile;
   view: TargetView;
@@ -28,15 +43,19 @@ type Vus = { vus: number; callsAtOnce: number; warnings: string[] };
 export const vusHere = (
   { profile, view, story, seed, vus: asked }: Wish,
   segments: number,
-  freeBytes = process.availableMemory(),
+  { freeBytes, files }: Room = roomHere(),
 ): Vus => {
   const holding = holdingOf(story, seed, view);
   if (asked !== undefined)
     return { vus: vusFor(profile, asked, holding), callsAtOnce: Math.max(1, asked), warnings: [] };
   const wanted = Math.max(segments, callsAtOnceFor(profile, view.limits, holding));
-  const fit = Math.max(segments, callsThatFit(MEMORY_SHARE * freeBytes, holding));
-  const callsAtOnce = Math.min(wanted, fit);
-  const why = `half of the ${Math.round(freeBytes / 1e6)} MB that are free here`;
+  const inMemory = callsThatFit(MEMORY_SHARE * freeBytes, holding);
+  const inFiles = segments * Math.max(1, files - OTHER_FILES);
+  const callsAtOnce = Math.min(wanted, Math.max(segments, Math.min(inMemory, inFiles)));
+  const why =
+    inFiles < inMemory
+      ? `a process may have ${files} files open here: ulimit -n`
+      : `half of the ${Math.round(freeBytes / 1e6)} MB that are free here`;
   return {
     vus: Math.max(segments, vusFor(profile, callsAtOnce, holding)),
     callsAtOnce,

@@ -94,9 +94,9 @@ func (m *ModuleInstance) begin(url, params sobek.Value, i, step, attempt int64, 
 	select {
 	case b.room <- struct{}{}:
 	case <-m.ledger.ended:
-		return false, nil
+		return false, m.ledger.refuse(nil)
 	case <-m.vu.Context().Done():
-		return false, nil
+		return false, m.ledger.refuse(nil)
 	}
 	x := &exchange{request: request, client: newClient(nil), state: state, ledger: m.ledger, transport: b.transportFor(state), out: out}
 	b.calls.Add(1)
@@ -111,16 +111,23 @@ func (m *ModuleInstance) begin(url, params sobek.Value, i, step, attempt int64, 
 		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test, which the count of calls in flight shows; or never sent
 			return
 		}
-		_ = m.printer.write(x.printed(made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}, x.printable(), masked(x.text()), x.left()))
+		made := made{i, step, attempt, int64(intendedUs) + x.held.Microseconds()}
+		if err := m.printer.write(x.printed(made, x.printable(), masked(x.text()), x.left())); err != nil {
+			m.ledger.endFor("what came of calls cannot be written: " + err.Error())
+		}
 		m.ledger.settled()
 	}()
 	return true, nil
 }
 
-// finish waits until all calls beside the VUs are over, at most for so long, and breaks off the rest. To be called in teardown: after it k6
-// takes no samples any more.
-func (m *ModuleInstance) finish(limit sobek.Value) error {
+// finish waits until all calls beside the VUs are over, at most for limit, once sending has ended at most for drain, and breaks off the
+// rest. To be called in teardown: after it k6 takes no samples any more.
+func (m *ModuleInstance) finish(limit, drain sobek.Value) error {
 	atMost, err := duration("limit", limit)
+	if err != nil {
+		return err
+	}
+	drainFor, err := duration("drain", drain)
 	if err != nil {
 		return err
 	}
@@ -136,6 +143,13 @@ func (m *ModuleInstance) finish(limit sobek.Value) error {
 		return nil
 	case <-timer.C:
 	case <-m.vu.Context().Done():
+	case <-m.ledger.ended:
+		timer.Reset(min(drainFor, atMost))
+		select {
+		case <-over:
+			return nil
+		case <-timer.C:
+		}
 	}
 	m.beside.cancel(errTestOver)
 	<-over

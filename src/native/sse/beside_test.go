@@ -46,7 +46,7 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 	}
 	expect(t, "in flight", v.account()["in_flight"].(int), 5)
 	letGo()
-	v.run(`sse.finish("10s"); sse.printed()`)
+	v.run(`sse.finish("10s", "1s"); sse.printed()`)
 	seen := map[any]bool{}
 	for _, line := range printedIn(t, path) {
 		expect(t, "ended", line["ended"], "done")
@@ -85,7 +85,7 @@ func TestACallThatFindsNoPlaceWaitsForOne(t *testing.T) {
 	}
 	letGo()
 	<-over
-	v.run(`sse.finish(10000)`)
+	v.run(`sse.finish(10000, 10000)`)
 }
 
 func TestWhatTheEndOfTheTestCutsOffHasNoLine(t *testing.T) {
@@ -94,8 +94,34 @@ func TestWhatTheEndOfTheTestCutsOffHasNoLine(t *testing.T) {
 	path := printing(v, 10)
 	v.run(fmt.Sprintf(`sse.begin(%q, %s, 0, 0, 0, 0); sse.print("{}")`, url, terminal))
 	eventually(t, func() bool { return open.Load() == 1 })
-	v.run(`sse.finish(20); sse.printed()`)
+	v.run(`sse.finish(20, 10000); sse.printed()`)
 	expect(t, "lines", len(printedIn(t, path)), 1)
+	expect(t, "in flight", v.account()["in_flight"].(int), 1)
+}
+
+func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
+	url, open, _ := held(t)
+	root := NewRootModule()
+	v := newVUOf(t, root)
+	printing(v, 10)
+	v.run(fmt.Sprintf(`sse.begin(%q, %s, 0, 0, 0, 0)`, url, terminal))
+	eventually(t, func() bool { return open.Load() == 1 })
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = v.VU.Runtime().RunString(`sse.finish("10m", "20ms")`)
+	}()
+	select {
+	case <-over:
+		t.Fatal("expected the call to be waited for")
+	case <-time.After(50 * time.Millisecond):
+	}
+	root.ledger.endFor("the runner asked to stop")
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Fatal("expected the call to be broken off after the drain")
+	}
 	expect(t, "in flight", v.account()["in_flight"].(int), 1)
 }
 
@@ -106,26 +132,27 @@ func TestNothingIsBegunWhenNothingMayLeaveAnyMore(t *testing.T) {
 	v.run(fmt.Sprintf(`
 		sse.lease({ requests: 1 });
 		for (let i = 0; i < 3; i++) sse.begin(%q, {}, i, 0, 0, 0);
-		sse.finish("10s"); sse.printed();`, url))
+		sse.finish("10s", "1s"); sse.printed();`, url))
 	expect(t, "seen", seen.Load(), 1)
 	expect(t, "lines", len(printedIn(t, path)), 1)
 }
 
 func TestCredentialsAreMaskedInWhatIsPrintedOfACall(t *testing.T) {
 	for text, want := range map[string]string{
-		"no secret here":                       "no secret here",
-		"key svc_sk_live_abcdefgh1234 is bad":  "key svc_sk_live_...1234 is bad",
-		"svc_pk_abcdefgh5678":                  "svc_pk_...5678",
-		"svc_sess_live_eyJabcde.abcd.efgh9999": "svc_sess_live_...9999",
-		"eyJabcdefg.abcd.efgh7777":             "eyJ...7777",
-		"svc_sk_live_...1234":                  "svc_sk_live_...1234",
+		"no secret here":                               "no secret here",
+		"key svc_sk_live_abcdefgh1234 is bad":          "key svc_sk_live_...1234 is bad",
+		"svc_pk_abcdefgh5678":                          "svc_pk_...5678",
+		"svc_sess_live_eyJabcde.abcd.efgh9999":         "svc_sess_live_...9999",
+		"eyJabcdefg.abcd.efgh7777":                     "eyJ...7777",
+		"svc_sk_live_...1234":                          "svc_sk_live_...1234",
+		"svc_sk_live_...1234/svc_sk_live_abcdefgh1234": "svc_sk_live_...1234/svc_sk_live_...1234",
 	} {
 		expect(t, text, masked(text), want)
 	}
 	url, _ := answering(t, 401, `{"detail":"svc_sk_live_abcdefgh1234 is unknown"}`)
 	v := newVU(t)
 	path := printing(v, 1)
-	v.run(fmt.Sprintf(`sse.begin(%q, {}, 0, 0, 0, 0); sse.finish("10s"); sse.printed()`, url))
+	v.run(fmt.Sprintf(`sse.begin(%q, {}, 0, 0, 0, 0); sse.finish("10s", "1s"); sse.printed()`, url))
 	body := printedIn(t, path)[0]["body"].(string)
 	if strings.Contains(body, "abcdefgh") || !strings.Contains(body, "svc_sk_live_...1234") {
 		t.Errorf("expected the key masked, got %s", body)
@@ -164,7 +191,7 @@ func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 	eventually(t, func() bool { return v.account()["in_flight"].(int) == 0 })
 	eventually(t, func() bool { v.run(`sse.printed()`); return len(printedIn(t, path)) == 3 })
 	begin(3, 4)
-	v.run(`sse.finish("10s"); sse.printed()`)
+	v.run(`sse.finish("10s", "1s"); sse.printed()`)
 	made := 0
 	for _, line := range printedIn(t, path) {
 		if line["connectUs"] != 0.0 {

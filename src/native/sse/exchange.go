@@ -87,7 +87,7 @@ func (w *wire) left() bool {
 	return w.sent.Load() != 0
 }
 
-// run makes the exchange and always sets end. parent is the context of the iteration.
+// run makes the exchange and always sets end. parent is the context of the iteration, or that of all calls beside the VUs.
 func (x *exchange) run(parent context.Context) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)

@@ -185,6 +185,13 @@ func (l *ledger) stop(reason string) {
 	}
 }
 
+// endFor is stop for those who do not hold the lock.
+func (l *ledger) endFor(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop(reason)
+}
+
 func (l *ledger) refuse(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,8 +20,9 @@ func masked(text string) string {
 		return text
 	}
 	return secret.ReplaceAllStringFunc(text, func(found string) string {
-		if alreadyMasked.MatchString(found) {
-			return found
+		// What stands right behind a mask belongs to the match as well, and may be a secret.
+		if mask := alreadyMasked.FindString(found); mask != "" {
+			return mask + masked(found[len(mask):])
 		}
 		shown := prefix.FindString(found)
 		if shown == "" {

@@ -2,7 +2,7 @@
 //
 // It keeps the script interface of the community extension of that name (open(url, params, setup), client.on, client.close) and adds
 // what a judge needs: which end a stream came to, the body of a refusal, time-outs for silence, how many events came after the last
-// one, and wall-clock times. Reading happens on the VU's own goroutine: open() blocks the VU until the exchange is over.
+// one, and wall-clock times. open() reads on the VU's own goroutine and blocks it until the exchange is over; begin() does not (beside.go).
 package sse
 
 import (

@@ -8,7 +8,7 @@ import (
 )
 
 // graceAfterTerminal is how long a stream is read on after its terminal event, for events that must not come any more.
-// Shorter than in src/client/send-request.ts: a VU that waits makes no other call.
+// Shorter than in src/client/send-request.ts: what waits holds a VU, or a place of those that may be under way at once.
 const graceAfterTerminal = 250 * time.Millisecond
 
 // timeouts cancels an exchange when a time-out passes: the blocked read then returns, so that no goroutine stands beside each stream
