@@ -1,7 +1,6 @@
 /**
  * Questions asked in one turn of the event loop travel as one request (design.md, "Real links"). Each keeps its own answer
- * and its own deadline, counted from when it was asked; nothing is ever asked twice. Those of one turn share a timer:
- * timers that are set in one turn count from the same moment anyway, and one for each question would cost as much as asking.
+ * and its own deadline, counted from when it was asked; nothing is ever asked twice.
  */
 import { startDeadline } from "./deadline.ts";
 
@@ -34,57 +33,37 @@ const LINGER_MS = 2;
 
 type Batch = { waiting: number; abort: AbortController };
 
-/** Questions of one turn with the same budget. */
-type Round<Question> = { budgetMs: number; questions: Question[]; waiting: number; cancelDeadline(): void };
-
 type Question<Item, Answer> = {
   item: Item;
   resolve(answer: Answer): void;
   reject(error: Error): void;
+  cancelDeadline(): void;
   settled: boolean;
-  round: Round<Question<Item, Answer>>;
   batch: Batch | null;
 };
 
 export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>): Batcher<Item, Answer> => {
   let queue: Question<Item, Answer>[] = [];
-  /** Until the queue is next looked at, which is at the end of the turn. */
-  let round: Round<Question<Item, Answer>> | null = null;
   const running = new Set<Batch>();
   let sentMs = 0;
   let scheduled = false;
   let lingering: NodeJS.Timeout | undefined;
   let closed = false;
 
-  /** Whether it had been waiting until now. */
-  const settle = (question: Question<Item, Answer>): boolean => {
-    if (question.settled) return false;
+  const settle = (question: Question<Item, Answer>, finish: () => void): void => {
+    if (question.settled) return;
     question.settled = true;
-    question.round.waiting -= 1;
-    if (question.round.waiting === 0) {
-      question.round.cancelDeadline();
-      // Nobody may join a deadline that has ended.
-      if (question.round === round) round = null;
-    }
+    question.cancelDeadline();
     if (question.batch !== null) {
       question.batch.waiting -= 1;
       // Destroys the connection as well: one that let a deadline pass may be dead, and must not delay recovery.
       if (question.batch.waiting === 0) question.batch.abort.abort();
     }
-    return true;
+    finish();
   };
 
-  const fail = (question: Question<Item, Answer>, reason: string, cause?: unknown): void => {
-    if (settle(question)) question.reject(settings.unavailable(reason, cause));
-  };
-
-  const startRound = (budgetMs: number): Round<Question<Item, Answer>> => {
-    const questions: Question<Item, Answer>[] = [];
-    const expired = (): void => {
-      for (const question of questions) fail(question, `no answer within ${budgetMs} ms`);
-    };
-    return { budgetMs, questions, waiting: 0, cancelDeadline: startDeadline(budgetMs, expired) };
-  };
+  const fail = (question: Question<Item, Answer>, reason: string, cause?: unknown): void =>
+    settle(question, () => question.reject(settings.unavailable(reason, cause)));
 
   const dispatch = async (questions: Question<Item, Answer>[]): Promise<void> => {
     const batch: Batch = { waiting: questions.length, abort: new AbortController() };
@@ -103,7 +82,7 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
       questions.forEach((question, at) => {
         try {
           const answer = settings.read(question.item, answers[at]);
-          if (settle(question)) question.resolve(answer);
+          settle(question, () => question.resolve(answer));
         } catch (error) {
           fail(question, "it answered nonsense", error);
         }
@@ -119,7 +98,6 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
 
   const flush = (): void => {
     scheduled = false;
-    round = null;
     clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
     while (queue.length > 0 && running.size < settings.maxInFlight) {
@@ -137,10 +115,15 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
     ask: (item, budgetMs) =>
       new Promise((resolve, reject) => {
         if (closed) return reject(settings.unavailable("its client is closed"));
-        if (round?.budgetMs !== budgetMs) round = startRound(budgetMs);
-        const question: Question<Item, Answer> = { item, resolve, reject, settled: false, round, batch: null };
-        round.waiting += 1;
-        round.questions.push(question);
+        const question: Question<Item, Answer> = {
+          item,
+          resolve,
+          reject,
+          cancelDeadline: () => {},
+          settled: false,
+          batch: null,
+        };
+        question.cancelDeadline = startDeadline(budgetMs, () => fail(question, `no answer within ${budgetMs} ms`));
         queue.push(question);
         if (!scheduled) {
           scheduled = true;
