@@ -167,7 +167,10 @@ export const loadCommand = (): Command =>
       .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
-      .option("--precise", "calls leave within a tenth of a millisecond; it takes a whole core for each process")
+      .option(
+        "--precise",
+        "the open-loop driver never sleeps while it waits, so no timer makes a call late; it takes a whole core",
+      )
       .option("--operator <dir>", "write what the k6-operator needs to run it in --segments runners; nothing is sent")
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
       .option("--short", "a fifth of the time, for a first look"),

@@ -96,7 +96,8 @@ export const createCredentialBook = (
   };
 
   const peek: CredentialBook["peek"] = (ref) => {
-    const name = nameOf(ref);
+    // A session's ref is made anew for each call.
+    const name = ref.as === "session" ? credentialName(ref) : nameOf(ref);
     if (ref.as !== "session") return keys.get(name);
     const session = sessions.get(name);
     const nowMs = Date.now();

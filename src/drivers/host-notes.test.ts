@@ -37,8 +37,9 @@ test("CPU time that only waiting took is not what the generator needed", () => {
   const ended = watchHost();
   const untilMs = performance.now() + 50;
   while (performance.now() < untilMs);
-  const all = ended().cpu_share as number;
-  expect(ended(1_000_000).cpu_share).toBeLessThan(all - 1);
+  expect(ended().cpu_share).toBeGreaterThan(0);
+  // More than it can have used, however long this took.
+  expect(ended(1e12).cpu_share).toBeLessThan(0);
 });
 
 test.skipIf(process.platform !== "linux")(

@@ -173,7 +173,7 @@ describe("a calibration", () => {
       verdict: "fail",
     } as const;
     expect(calibrationDoubts([lost, slow], 800)).toEqual([
-      expect.stringMatching(/should be 42000 1\/s \(--segments 4 divides the schedule/),
+      expect.stringMatching(/should be 42000 1\/s \(4 times as many processes would hold it/),
     ]);
     expect(calibrationDoubts([{ ...slow, measured: 0 }], 800)[0]).not.toContain("--segments");
     const uneven = {

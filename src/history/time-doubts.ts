@@ -69,7 +69,7 @@ const adviceOn = (failed: readonly Calibration[]): string => {
     .map(({ truth, measured }) => Math.ceil(truth / measured));
   return parts.length === 0
     ? ""
-    : ` (--segments ${Math.max(...parts)} divides the schedule among processes that hold it)`;
+    : ` (${Math.max(...parts)} times as many processes would hold it: \`load --segments\`, or a lower rate)`;
 };
 
 /** What checks that failed mean for a claim that compares with a time (`limitMs`), as sentences. */

@@ -2,8 +2,8 @@
  * What a fault makes a deployment open, it must close again: a pool, a connection or a timer for each call that failed, and
  * the tenth outage is the last (item 180 speaks of slots; this is the same for what calls are made of). Read from the
  * replicas' own gauges before the stage and after its drain. Pools keep some connections for a while, so a few more are none.
- * The reference closes idle ones within seconds; how long another deployment keeps its pool is not known, but a pool has at
- * most one for each call that may be in flight.
+ * The reference closes idle ones within seconds; how long another deployment keeps its pools is not known, but each of the two
+ * has at most one for each call that may be in flight.
  */
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import { isReference } from "./evidence/is-reference.ts";
@@ -14,6 +14,8 @@ const EXPECTED = "after a fault and the drain a replica holds as many connection
 
 /** What a pool, a batch and a process at rest may have more than in another moment of rest. */
 const SPARE = 16;
+/** Limiter and key service, each with a pool. */
+const DEPENDENCIES = 2;
 
 const WATCHED: readonly [string, (gauges: Gauges) => number | null | undefined][] = [
   ["connections to its dependencies", ({ link_sockets }) => link_sockets],
@@ -40,7 +42,9 @@ const isMore = ({ was, is }: Held, spare: number): boolean => is > was + spare;
 
 /** What a pool may have kept of it; of a deployment that is not ours nobody knows for how long it keeps a connection. */
 const spareFor = ({ what }: Held, facts: Pick<StageFacts, "reference" | "limits">): number =>
-  isReference(facts) || what === "timers" ? SPARE : SPARE + (facts.limits.global_in_flight ?? Number.POSITIVE_INFINITY);
+  isReference(facts) || what === "timers"
+    ? SPARE
+    : SPARE + DEPENDENCIES * (facts.limits.global_in_flight ?? Number.POSITIVE_INFINITY);
 
 /** Whether a replica holds more of anything than a pool at rest. */
 export const holdsMore = (before: readonly Gauges[], now: readonly Gauges[]): boolean =>

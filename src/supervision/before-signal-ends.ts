@@ -18,7 +18,8 @@ const heard = (signal: NodeJS.Signals): void => {
       // The others have their turn, and the process ends all the same.
     }
   }
-  process.kill(process.pid, signal);
+  // Listening took the signal's own effect away; where nobody else listens it is given back.
+  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
 };
 
 /** The signal then ends the process as it would have. Returns the way to forget it. */

@@ -23,7 +23,9 @@ export const startTimeOf = (pid: number): string | null => {
     return stat === null || isZombie(stat) ? null : stat.start;
   }
   try {
-    return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).trim() || null;
+    // Two terminals may have another language, or stand in another time zone.
+    const env = { ...process.env, LC_ALL: "C", TZ: "UTC" };
+    return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8", env }).trim() || null;
   } catch {
     return null;
   }

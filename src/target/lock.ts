@@ -1,6 +1,6 @@
 /**
  * One run per target at a time: two runs on one deployment would load each other's measurement and heal each other's
- * faults. Each run has an empty file of its own in the temporary folder of the OS, whose name holds a hash of the
+ * faults. Each run has a file of its own, empty until it holds the target, in the temporary folder of the OS, whose name holds a hash of the
  * target's URL, the run's process and a nonce. So nobody ever removes a file that could have become another run's: one
  * is removed by its own run, by that run's watchdog, or by whoever finds its process gone.
  */
@@ -28,7 +28,7 @@ export type Lock = { readonly path: string; release: () => void };
 const LOOKS = 200;
 const LOOK_MS = 10;
 
-const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S+)-([0-9a-f]{16})\.lock$/;
+const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 
 type Claim = { path: string; target: string; process: ProcessId; nonce: string };
 
@@ -38,13 +38,24 @@ const targetOf = (baseUrl: string): string => {
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;
 };
 
+/** Where the start time is not known, whoever has the number is taken for the run. */
+const mayLive = (of: ProcessId): boolean => {
+  if (isAlive(of)) return true;
+  if (process.platform === "linux" || (of.start !== "" && startTimeOf(of.pid) !== null)) return false;
+  try {
+    return process.kill(of.pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+};
+
 /** Those of living processes, whatever their target; what others left behind is removed on the way. */
 const livingClaims = (folder: string): Claim[] =>
   readdirSync(folder).flatMap((name) => {
     const [, target = "", pid = "", start = "", nonce = ""] = NAME.exec(name) ?? [];
     if (target === "") return [];
     const claim = { path: join(folder, name), target, process: { pid: Number(pid), start: decode(start) }, nonce };
-    if (isAlive(claim.process)) return [claim];
+    if (mayLive(claim.process)) return [claim];
     try {
       rmSync(claim.path, { force: true });
     } catch {

@@ -5,7 +5,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { STOP_SIGNALS } from "../supervision/stop-signals.ts";
+import { beforeSignalEnds } from "../supervision/before-signal-ends.ts";
 import { ToolError, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 /** The user's environment without what would change the binary. */
@@ -74,18 +74,12 @@ const endWithUs = (child: ChildProcess, signal: AbortSignal | undefined): (() =>
       // It has ended by itself.
     }
   };
+  const forget = beforeSignalEnds(endGroup);
   const release = () => {
-    for (const name of STOP_SIGNALS) process.off(name, onSignal);
+    forget();
     process.off("exit", endGroup);
     signal?.removeEventListener("abort", endGroup);
   };
-  const onSignal = (name: NodeJS.Signals) => {
-    endGroup();
-    release();
-    // Listening took the signal's own effect away; where nobody else listens it is given back.
-    if (process.listenerCount(name) === 0) process.kill(process.pid, name);
-  };
-  for (const name of STOP_SIGNALS) process.on(name, onSignal);
   process.on("exit", endGroup);
   signal?.addEventListener("abort", endGroup);
   return release;

@@ -7,7 +7,10 @@ import { CommandError } from "../command-error.ts";
 /** Throws a sentence; `segments`: how many processes would each take a core. */
 export const checkPrecise = (driver: LoadStage["driver"], segments = 1, cores = availableParallelism()): void => {
   if (driver !== "open-loop") {
-    throw new CommandError(EXIT.usage, `only the open-loop driver has --precise, and this is ${driver}; leave it out`);
+    throw new CommandError(
+      EXIT.usage,
+      `only the open-loop driver has --precise, and this is ${driver}; expected --driver open-loop`,
+    );
   }
   if (segments < cores) return;
   throw new CommandError(

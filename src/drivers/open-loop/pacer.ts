@@ -75,7 +75,8 @@ export const startPacer = (
     if (!precise && restMs > 0 && batch === 0) nap();
     setImmediate(turn);
   };
-  turn();
+  // Not at once: whoever is given `stop` may need it in the first call already.
+  setImmediate(turn);
   return {
     finished,
     stop: () => {

@@ -542,8 +542,8 @@ export const nothingIsLeftOpen: Specimens = {
       lines: limiterDown,
     },
     {
-      name: "a deployment that is not ours, with one in its pool for each call that may be in flight",
-      facts: foreignStage({ ...CAPPED, gauges_before: [held(2)], gauges: [held(34)] }),
+      name: "a deployment that is not ours, with one in each pool for each call that may be in flight",
+      facts: foreignStage({ ...CAPPED, gauges_before: [held(2)], gauges: [held(66)] }),
       lines: limiterDown,
     },
   ],
@@ -562,9 +562,9 @@ export const nothingIsLeftOpen: Specimens = {
     },
     {
       name: "a deployment that is not ours, with more than a pool can need",
-      facts: foreignStage({ ...CAPPED, gauges_before: [held(2)], gauges: [held(60)] }),
+      facts: foreignStage({ ...CAPPED, gauges_before: [held(2)], gauges: [held(90)] }),
       lines: limiterDown,
-      says: /60 connections to its dependencies, and 2 before/,
+      says: /90 connections to its dependencies, and 2 before/,
     },
   ],
   thin: [

@@ -59,9 +59,12 @@ export const bandLabels = (course: Course): Markup[] => {
 
 /** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
 export const stepPath = (course: Course, values: readonly (number | null)[], y: (value: number) => number): string =>
-  stepsTo(stepsOf(course, values, y), xOf(course, values.length * course.binS));
+  stepsTo(
+    stepsOf(course, values, (value) => Math.round(y(value))),
+    xOf(course, values.length * course.binS),
+  );
 
-/** The same filled down to the bottom. */
+/** The same filled down to the bottom; finer, because of layers on each other a thin one must not vanish. */
 export const areaPath = (
   course: Course,
   values: readonly (number | null)[],
@@ -70,7 +73,7 @@ export const areaPath = (
 ): string => areasTo(stepsOf(course, values, y), xOf(course, values.length * course.binS), height);
 
 const stepsOf = (course: Course, values: readonly (number | null)[], y: (value: number) => number): Step[] =>
-  values.map((value, i) => ({ x: xOf(course, i * course.binS), y: value === null ? null : Math.round(y(value)) }));
+  values.map((value, i) => ({ x: xOf(course, i * course.binS), y: value === null ? null : y(value) }));
 
 /** When each row of a table begins, in seconds of the stage. */
 export const rowTimes = ({ bins, binsInRow, binS }: Course): string[] =>

@@ -93,8 +93,11 @@ export const breaksEdge = (disturbance: Disturbance | undefined): boolean => {
 };
 
 /** Faults of a seed: which, when and for how long is left to it. */
+export const areDrawn = (events: FaultsBySchedule["events"]): events is Extract<typeof events, { drawn: number }> =>
+  "drawn" in events;
+
 export const isDrawn = (disturbance: Disturbance | undefined): boolean =>
-  disturbance?.kind === "fault-schedule" && "drawn" in disturbance.events;
+  disturbance?.kind === "fault-schedule" && areDrawn(disturbance.events);
 
 export const movesClock = (disturbance: Disturbance | undefined): boolean => {
   const fault = faultOf(disturbance);

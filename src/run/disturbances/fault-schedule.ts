@@ -12,7 +12,7 @@ import { drawFaultsFor, type ExploredLink, type FaultEvent } from "../../explora
 import type { FaultLine } from "../../history/line.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { FaultProxies } from "../deployments/deployment.ts";
-import type { DisturbanceContext, Disturbed, FaultsBySchedule } from "./disturbance.ts";
+import { areDrawn, type DisturbanceContext, type Disturbed, type FaultsBySchedule } from "./disturbance.ts";
 
 const CALL_MS = 5_000;
 const HEAL_MS = 15_000;
@@ -56,7 +56,11 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   const forget = context.supervisor.registerUndo(`heal ${link}.${name}`, take);
   say("injecting");
   // It reads back what it put there.
-  await fault.put(proxy, { callMs: CALL_MS });
+  await fault.put(proxy, { callMs: CALL_MS }).catch((error: unknown) => {
+    // The change of the link is over: other faults of it are judged on.
+    say("injected", { took_effect: false });
+    throw error;
+  });
   context.journal.done(id);
   say("injected", { took_effect: true });
   await pause(forMs, signal);
@@ -99,12 +103,9 @@ const brokenBefore = async (events: readonly FaultEvent[], { deployment }: Distu
   return broken;
 };
 
-const isDrawn = (events: FaultsBySchedule["events"]): events is Extract<typeof events, { drawn: number }> =>
-  "drawn" in events;
-
 /** The links that would be broken, for what is lacking. */
 export const linksOf = ({ events }: FaultsBySchedule): readonly ExploredLink[] =>
-  isDrawn(events) ? events.links : events.map(({ link }) => link);
+  areDrawn(events) ? events.links : events.map(({ link }) => link);
 
 const inconclusive = (reason: string): Problem => ({ verdict: "inconclusive", reason });
 
@@ -113,7 +114,7 @@ export const breakBySchedule = async (
   beside: DisturbanceContext,
 ): Promise<Disturbed> => {
   const startMs = performance.now();
-  const events = isDrawn(wanted)
+  const events = areDrawn(wanted)
     ? drawFaultsFor(wanted.forMs, beside.context.seed, wanted.drawn, wanted.links)
     : wanted;
   const before = await brokenBefore(events, beside);
