@@ -175,9 +175,9 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
     expect(stub.asked).toHaveLength(15);
     expect(spent.out).toMatch(/stopped: budget\.requests of the target file is spent: 15/);
     expect(spent.code).not.toBe(0);
-    const scaled = await alone("catalog-reads", { permits: { load_max_rps: 20 } });
+    const scaled = await inTime(() => alone("catalog-reads", { permits: { load_max_rps: 20 } }));
     expect(scaled.out).toMatch(/permits\.load_max_rps is 20 .* scaled down/);
-    expect(stub.asked.length - 15).toBeLessThanOrEqual(21);
+    expect(stub.asked.length).toBeLessThanOrEqual(21);
     expect(scaled.code).toBe(0);
   });
 
@@ -190,7 +190,7 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
         ...tenant,
         server: { key: n === 0 ? "env:SERVER_KEY" : "file:key" },
       }));
-    expect((await alone("catalog-reads", { tenants }, { RATE: "20" })).code).toBe(0);
+    expect((await inTime(() => alone("catalog-reads", { tenants }, { RATE: "20" }))).code).toBe(0);
     const sent = JSON.stringify(stub.asked.map(({ headers }) => headers));
     expect(sent).toMatch(/svc_sk_live_from_environment/);
     expect(sent).toMatch(/svc_sk_live_from_file/);
