@@ -7,7 +7,7 @@ import { availableParallelism } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
 import { cpuTimeMs, machineTime } from "../supervision/cpu-time.ts";
-import { readProc } from "../supervision/proc-files.ts";
+import { fileLimitsOf, readProc } from "../supervision/proc-files.ts";
 
 export type HostNotes = HostFacts;
 
@@ -41,9 +41,10 @@ const openFiles = (pid: number | "self"): number | null => {
 
 /** Share of the files that a process has open, of those that it may. */
 const descriptorsShare = (pid: number | "self"): number | null => {
-  const [, soft] = /^Max open files\s+(\d+)/m.exec(readProc(`/proc/${pid}/limits`) ?? "") ?? [];
+  const limits = fileLimitsOf(pid);
   const open = openFiles(pid);
-  return soft === undefined || open === null ? null : open / Number(soft);
+  // Without a limit there is no share to report.
+  return limits === null || limits.soft === Number.POSITIVE_INFINITY || open === null ? null : open / limits.soft;
 };
 
 const portsShare = (): number | null =>

@@ -40,6 +40,13 @@ export const statOf = (pid: number): ProcessStat | null => {
   };
 };
 
+/** How many files a process may have open now, and how many it may allow itself; infinite where there is no limit. */
+export const fileLimitsOf = (pid: number | "self"): { soft: number; hard: number } | null => {
+  const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readProc(`/proc/${pid}/limits`) ?? "") ?? [];
+  const numberOf = (text: string): number => (text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text));
+  return soft === undefined || hard === undefined ? null : { soft: numberOf(soft), hard: numberOf(hard) };
+};
+
 export const pidsHere = (): number[] => {
   try {
     return readdirSync("/proc")

@@ -2,7 +2,8 @@
  * A server of event streams that costs next to nothing, so that their reader is what is measured: it answers every POST with
  * the same frames, each written when it is due and by itself, from one timer for all streams.
  */
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
+import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
 import { serveParent } from "./child-side.ts";
 
 export type PulseOptions = {
@@ -13,21 +14,9 @@ export type PulseOptions = {
   durationMs: number;
 };
 
-const BACKLOG = 4096;
-const HEAD_END = "\r\n\r\n";
-
 type Stream = { socket: Socket; beganMs: number; next: number };
 
 const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
-
-/** How long the first request in a text is, with its body; `null` where it has not all come. */
-const lengthOfFirst = (text: string): number | null => {
-  const head = text.indexOf(HEAD_END);
-  if (head < 0) return null;
-  const stated = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, head))?.[1];
-  const length = head + HEAD_END.length + Number(stated ?? 0);
-  return length <= text.length ? length : null;
-};
 
 serveParent<PulseOptions>(async ({ headers, frames, durationMs }) => {
   const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
@@ -66,27 +55,12 @@ serveParent<PulseOptions>(async ({ headers, frames, durationMs }) => {
     put({ socket, beganMs: performance.now(), next: 0 });
     timer ??= setTimeout(tick, 1);
   };
-  const sockets = new Set<Socket>();
-  const server = createServer({ noDelay: true }, (socket) => {
-    sockets.add(socket);
-    let held = "";
-    socket.on("error", () => undefined);
-    socket.on("close", () => sockets.delete(socket));
-    socket.on("data", (data) => {
-      held += data.toString("latin1");
-      for (let length = lengthOfFirst(held); length !== null; length = lengthOfFirst(held)) {
-        held = held.slice(length);
-        begin(socket);
-      }
-    });
-  });
-  await new Promise<void>((resolve) => server.listen({ host: "127.0.0.1", port: 0, backlog: BACKLOG }, resolve));
+  const { port, close } = await startBareServer((_request, socket) => begin(socket));
   return {
-    made: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` },
+    made: { url: `http://127.0.0.1:${port}` },
     close: async () => {
       clearTimeout(timer);
-      server.close();
-      for (const socket of sockets) socket.destroy();
+      close();
     },
   };
 });

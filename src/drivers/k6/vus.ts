@@ -1,5 +1,5 @@
 /** How many calls k6 may make at once here, and how many VUs make them: as the load asks for, as far as there is memory. */
-import { readProc } from "../../supervision/proc-files.ts";
+import { fileLimitsOf } from "../../supervision/proc-files.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import {
   allPlacesTaken,
@@ -19,15 +19,13 @@ const MEMORY_SHARE = 0.5;
 const OTHER_FILES = 200;
 
 /** What this machine has for calls: bytes that are free, and files that a process may have open. */
-export type Room = { freeBytes: number; files: number };
+type Room = { freeBytes: number; files: number };
 
-const roomHere = (): Room => {
-  const [, files = "unlimited"] = /^Max open files\s+\S+\s+(\S+)/m.exec(readProc("/proc/self/limits") ?? "") ?? [];
-  return {
-    freeBytes: process.availableMemory(),
-    files: files === "unlimited" ? Number.POSITIVE_INFINITY : Number(files),
-  };
-};
+/** Go raises its own limit as far as it may. */
+const roomHere = (): Room => ({
+  freeBytes: process.availableMemory(),
+  files: fileLimitsOf("self")?.hard ?? Number.POSITIVE_INFINITY,
+});
 
 type Wish = {
   profile: Profile;
