@@ -18,18 +18,19 @@ func until(us int64) time.Duration {
 }
 
 // waitUntil blocks until the moment and returns true, or until the end of the iteration or of all sending and returns false.
-func (l *ledger) waitUntil(ctx context.Context, us int64) bool {
-	wait := until(us)
-	if wait <= 0 {
-		return true
+func (l *ledger) waitUntil(ctx context.Context, us int64) (bool, error) {
+	if until(us) <= 0 {
+		return true, nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	come, err := l.alarm.at(us)
+	if err != nil {
+		return false, err
+	}
 	select {
-	case <-timer.C:
-		return true
+	case <-come:
+		return true, nil
 	case <-l.ended:
 	case <-ctx.Done():
 	}
-	return false
+	return false, nil
 }

@@ -14,6 +14,7 @@ type ledger struct {
 	turn    chan struct{} // one call at a time waits for the rate, the others behind it in order
 	ended   chan struct{} // closed when stopped is set
 	drained chan struct{} // closed and made anew whenever nothing is in flight any more
+	alarm   alarm
 
 	mu       sync.Mutex
 	terms    *terms

@@ -137,7 +137,7 @@ func (m *ModuleInstance) waitUntil(moment sobek.Value) (bool, error) {
 		return false, fmt.Errorf("sse.waitUntil: the moment is to be microseconds since 1970, but it is %q", moment.String())
 	}
 	m.settled()
-	return m.ledger.waitUntil(m.vu.Context(), int64(us)), nil
+	return m.ledger.waitUntil(m.vu.Context(), int64(us))
 }
 
 // turn rests until an arrival is due and returns its number, a little before its moment, or -1 where the iteration or all sending ended

@@ -1,0 +1,63 @@
+package sse
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestEveryMomentComesAndNoneEarly(t *testing.T) {
+	const all = 2_000
+	var a alarm
+	var together sync.WaitGroup
+	zero := inMs(20)
+	for n := range all {
+		us := zero + int64(n*7919%all)*100 // in no order, so that the timer is set to an earlier moment again and again
+		come, err := a.at(us)
+		if err != nil {
+			t.Fatal(err)
+		}
+		together.Add(1)
+		go func() {
+			defer together.Done()
+			select {
+			case <-come:
+				if early := until(us); early > 0 {
+					t.Errorf("a moment came %v early", early)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("a moment did not come")
+			}
+		}()
+	}
+	together.Wait()
+}
+
+func TestAnEarlierMomentDoesNotWaitForTheOneThatWasSetBefore(t *testing.T) {
+	var a alarm
+	if _, err := a.at(inMs(3_600_000)); err != nil {
+		t.Fatal(err)
+	}
+	come, err := a.at(inMs(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-come:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the earlier moment waits for the later one")
+	}
+}
+
+func TestAMomentThatIsPastComesAtOnce(t *testing.T) {
+	var a alarm
+	come, err := a.at(inMs(-1_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-come:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a past moment did not come")
+	}
+}
