@@ -23,6 +23,8 @@ export type Claim = {
   evidence: string[];
   /** The command that shows it again. */
   replay: string;
+  /** The id of the claim that has the verdict, where the stage was played again because the machine had disturbed it. */
+  judged_in?: string;
 };
 
 export type StageSummary = {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
+import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
@@ -13,6 +14,7 @@ import { judgeAgain, NoRunError } from "./judge-again.ts";
 import { createRecorder } from "./recorder.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import { openRunFolder } from "./run-folder.ts";
+import { judgedIn } from "./stages/played-again.ts";
 import { writeReports } from "./write-reports.ts";
 
 const folders: string[] = [];
@@ -40,16 +42,21 @@ const call = (n: number, outcome: string): CallLine => ({
   facts: { credential: "none", origin: "none", body: "none" },
 });
 
+const JUDGES = ["first-failing-check-decides", "envelope-fits-subcode", "recovers"];
+
 /** A run folder as a run leaves it, from lines that a judge has something to say about. */
-const recordRun = async (outcomes: string[]): Promise<string> => {
+const recordRun = async (
+  outcomes: string[],
+  { as = (claim) => claim, faults = false }: { as?: (claim: Claim) => Claim; faults?: boolean } = {},
+): Promise<string> => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
   const folder = openRunFolder(path);
   const lines = outcomes.map((outcome, n) => call(n, outcome));
-  const facts: StageFacts = { ...bareFacts("s"), ledger: [] };
-  const judges = INVARIANTS.filter(({ id }) => id === "first-failing-check-decides" || id === "envelope-fits-subcode");
+  const facts: StageFacts = { ...bareFacts("s"), ledger: [], faults };
+  const judges = INVARIANTS.filter(({ id }) => JUDGES.includes(id));
   const { summary, measurements } = measureStage(lines, { stage: "s" });
-  const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1");
+  const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1").map(as);
   const outcome = { summary, facts, claims, measurements, faults: [], notes: [] };
   const recorder = createRecorder(folder);
   for (const line of lines) recorder.line(line);
@@ -100,6 +107,17 @@ test("a history that was changed afterwards gets another verdict, and is told", 
   const { document, changed } = judgeAgain(folder);
   expect(document.verdict).toBe("fail");
   expect(changed.map(({ id }) => id)).toContain("first-failing-check-decides/s");
+});
+
+test("what was left to a second playing stays left to it, but not what can be decided by now", async () => {
+  const left = (claim: Claim): Claim => judgedIn(claim, `${claim.id}-again`);
+  // No fault was healed, so recovery stays open; that a call without a credential was admitted is decided.
+  const { document, changed } = judgeAgain(await recordRun(["200"], { as: left, faults: true }));
+  const claims = new Map(document.claims.map(({ id, verdict, judged_in }) => [id, [verdict, judged_in]]));
+  expect(claims.get("recovers/s")).toEqual(["skipped", "recovers/s-again"]);
+  expect(claims.get("first-failing-check-decides/s")).toEqual(["fail", undefined]);
+  expect(changed.map(({ id }) => id)).toContain("first-failing-check-decides/s");
+  expect(changed.map(({ id }) => id)).not.toContain("recovers/s");
 });
 
 test("a folder that is no run's is refused by name", () => {

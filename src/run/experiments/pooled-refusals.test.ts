@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import type { CallLine, FaultLine, Line } from "../../history/line.ts";
+import type { StageHost } from "../../history/stage-host.ts";
+import { CALM, LATE } from "../stages/machines.fixture.ts";
 import { createPooledRefusals } from "./pooled-refusals.ts";
 
 const fault = (phase: FaultLine["phase"], atMs: number): Line => ({
@@ -51,4 +53,21 @@ test("nothing is said of what was broken seldom, or whose budget nobody states",
   expect(verdict([[call(1, 10)]])).toEqual([]);
   expect(verdict([experiment(400)])).toEqual([]);
   expect(verdict(five(120), {} as never)).toEqual([]);
+});
+
+test("what a disturbed machine refused late is left out, and what is left has to be enough", () => {
+  const pooledOf = (hosts: (StageHost | undefined)[], slowEvery?: number) => {
+    const pooled = createPooledRefusals();
+    for (const host of hosts) pooled.see(experiment(120, host === LATE ? slowEvery : undefined), host);
+    return pooled.claims({ limiter_budget_ms: 250 }, "again").map(({ verdict: said, reason }) => [said, reason]);
+  };
+  expect(pooledOf([CALM, CALM, CALM, CALM, LATE], 2)).toEqual([
+    ["pass", "480 refusals came in time; 1 of 5 experiments are left out, because the machine disturbed them"],
+  ]);
+  expect(pooledOf([CALM, LATE, LATE, LATE, LATE], 2)).toEqual([
+    [
+      "inconclusive",
+      "120 refusals; 368 are needed; 4 of 5 experiments are left out, because the machine disturbed them",
+    ],
+  ]);
 });

@@ -8,7 +8,7 @@ import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.t
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { doubt } from "../run-claims.ts";
 import { playStages } from "../stages/play-stages.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
+import { type StageOutcome, wasNotHealed } from "../stages/stage-outcome.ts";
 import type { StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { experimentStage } from "../suites/experiment-stage.ts";
@@ -65,9 +65,6 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
   );
   return prepared;
 };
-
-const wasNotHealed = ({ claims, summary }: StageOutcome): boolean =>
-  claims.some(({ id, reason }) => id === `reached/${summary.name}` && reason.includes("could not be healed"));
 
 const didNotRecover = ({ claims, summary }: StageOutcome): boolean =>
   claims.some(

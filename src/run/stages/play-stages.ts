@@ -1,12 +1,13 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "../deployments/deployment.ts";
 import { deploymentFor } from "../deployments/for-stage.ts";
-import { createPooledRefusals } from "../experiments/pooled-refusals.ts";
+import { createPooledRefusals, type PooledRefusals } from "../experiments/pooled-refusals.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
+import { leftTo, PLAYED_AGAIN_MAX, stageAgain } from "./played-again.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
@@ -47,6 +48,23 @@ export const playStages = async (
   }
 };
 
+type Beside = { pooled: PooledRefusals; watch: GrowthWatch | null };
+
+const playWatched = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: StagePlan,
+  { pooled, watch }: Beside,
+): Promise<StageOutcome> => {
+  if (isWatched(plan)) watch?.look();
+  const isDisturbed = plan.kind === "load" && plan.disturbance !== undefined;
+  const recording = isDisturbed ? await context.record(plan.name) : null;
+  const outcome = await playStage(context, deployment, plan);
+  if (recording !== null) pooled.see(await recording.lines(), outcome.facts.host);
+  await watch?.rest();
+  return outcome;
+};
+
 const playAll = async (
   context: RunContext,
   deployment: Deployment,
@@ -55,17 +73,23 @@ const playAll = async (
   watch: GrowthWatch | null,
 ): Promise<void> => {
   const pooled = createPooledRefusals();
+  const toPlayAgain: LoadStage[] = [];
+  /** `false`: nothing further is to be played. */
+  const playOne = async (plan: StagePlan, which: string, left: readonly StagePlan[], mayRepeat: boolean) => {
+    if (context.signal.aborted || stoppedBy(context) !== null) return false;
+    context.events.step(`${which}: ${plan.name} (${driverOf(plan)})`);
+    const outcome = await playWatched(context, deployment, plan, { pooled, watch });
+    const again = mayRepeat && toPlayAgain.length < PLAYED_AGAIN_MAX ? stageAgain(plan, outcome) : null;
+    if (again !== null) toPlayAgain.push(again);
+    await context.addStage(again === null ? outcome : leftTo(again, outcome));
+    return !isEnough(outcome, left);
+  };
   for (const [at, plan] of plans.entries()) {
-    if (context.signal.aborted || stoppedBy(context) !== null) return;
-    context.events.step(`stage ${at + 1} of ${plans.length}: ${plan.name} (${driverOf(plan)})`);
-    if (isWatched(plan)) watch?.look();
-    const isDisturbed = plan.kind === "load" && plan.disturbance !== undefined;
-    const recording = isDisturbed ? await context.record(plan.name) : null;
-    const outcome = await playStage(context, deployment, plan);
-    if (recording !== null) pooled.see(await recording.lines());
-    await watch?.rest();
-    await context.addStage(outcome);
-    if (isEnough(outcome, plans.slice(at + 1))) return;
+    if (!(await playOne(plan, `stage ${at + 1} of ${plans.length}`, plans.slice(at + 1), true))) return;
+  }
+  // At the end, because what disturbs a machine now is likely to disturb it in a minute as well.
+  for (const [at, plan] of toPlayAgain.entries()) {
+    if (!(await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`, [], false))) return;
   }
   context.addClaims(pooled.claims(deployment.target.limits, context.replay));
 };

@@ -11,5 +11,9 @@ export type StageOutcome = {
   notes: string[];
 };
 
+/** A fault of the stage may still be in: nothing further is to be broken. */
+export const wasNotHealed = ({ claims, summary }: StageOutcome): boolean =>
+  claims.some(({ id, reason }) => id === `reached/${summary.name}` && reason.includes("could not be healed"));
+
 /** What a run keeps of a stage: its facts are on disk. */
 export type RecordedStage = Omit<StageOutcome, "facts">;

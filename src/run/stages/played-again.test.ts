@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import type { Claim } from "../../history/run-document.ts";
+import { bareFacts } from "../../history/stage-facts.ts";
+import type { StageHost } from "../../history/stage-host.ts";
+import { CALM, LATE } from "./machines.fixture.ts";
+import { leftTo, stageAgain } from "./played-again.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import type { LoadStage } from "./stage-plan.ts";
+
+const fault = { kind: "link-fault", name: "x", link: "limiter", fault: "reset", holdMs: 3_000 } as const;
+const plan: LoadStage = {
+  kind: "load",
+  name: "x",
+  driver: "open-loop",
+  story: "broken-dependency",
+  judges: [],
+  disturbance: fault,
+};
+const claim = (id: string, verdict: Claim["verdict"], over: Partial<Claim> = {}): Claim => ({
+  id,
+  stage: "x",
+  level: "must",
+  verdict,
+  reason: "as it was",
+  expected: "",
+  got: "",
+  spec: [],
+  evidence: [],
+  replay: "",
+  ...over,
+});
+const OPEN = claim("recovers/x", "inconclusive");
+const PLAYED = claim("reached/x", "pass");
+
+const came = (claims: Claim[], host: StageHost | undefined = LATE): StageOutcome => ({
+  summary: {
+    name: "x",
+    driver: "open-loop",
+    duration_ms: 1,
+    by_outcome: {},
+    calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
+  },
+  facts: { ...bareFacts("x"), ...(host === undefined ? {} : { host }) },
+  claims,
+  measurements: [],
+  faults: [],
+  notes: [],
+});
+
+test("an experiment that a disturbed machine left undecided is played again, with the same fault", () => {
+  expect(stageAgain(plan, came([PLAYED, OPEN]))).toEqual({ ...plan, name: "x-again" });
+});
+
+test.each([
+  ["everything was decided", came([PLAYED]), plan],
+  ["something failed", came([OPEN, claim("fails-closed/x", "fail")]), plan],
+  ["the machine was calm", came([OPEN], CALM), plan],
+  ["nothing is known of the machine", { ...came([OPEN]), facts: bareFacts("x") }, plan],
+  ["only what is no must is open", came([claim("recovers/x", "inconclusive", { level: "should" })]), plan],
+  ["a fault may still be in", came([claim("reached/x", "inconclusive", { reason: "it could not be healed" })]), plan],
+  ["nothing was broken", came([OPEN]), { ...plan, disturbance: undefined }],
+] as const)("it is not where %s", (_, outcome, stage) => {
+  expect(stageAgain(stage as LoadStage, outcome)).toBeNull();
+});
+
+test("what could not be decided is left to the second playing, and what was decided stays", () => {
+  const { claims, notes } = leftTo({ ...plan, name: "x-again" }, came([PLAYED, OPEN]));
+  expect(claims.map(({ id, verdict, judged_in }) => [id, verdict, judged_in])).toEqual([
+    ["reached/x", "pass", undefined],
+    ["recovers/x", "skipped", "recovers/x-again"],
+  ]);
+  expect(claims[1]?.reason).toContain("as it was");
+  expect(notes).toEqual(["x: played again as x-again, because the machine left it undecided"]);
+});
