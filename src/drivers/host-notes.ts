@@ -6,7 +6,7 @@ import { readdirSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
-import { cpuTimeMs, machineTime } from "../supervision/cpu-time.ts";
+import { cpuTimeMs, givenWayTicks, machineTime } from "../supervision/cpu-time.ts";
 import { fileLimitsOf, readProc } from "../supervision/proc-files.ts";
 
 export type HostNotes = HostFacts;
@@ -94,6 +94,7 @@ const snapshot = () => ({
   throttledUs: parseThrottledUs(readProc("/sys/fs/cgroup/cpu.stat") ?? ""),
   net: parseNetstat(readProc("/proc/net/netstat") ?? ""),
   machine: machineTime(),
+  givenWay: givenWayTicks(),
   cpu: process.cpuUsage(),
   atMs: performance.now(),
 });
@@ -130,6 +131,7 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs
     const share = (of: "idle" | "steal"): number | null =>
       was === null || is === null || ticks <= 0 ? null : (is[of] - was[of]) / ticks;
     const idle = share("idle");
+    const givenWay = ticks > 0 ? Math.max(0, after.givenWay - before.givenWay) / ticks : 0;
     const { user, system } = process.cpuUsage(before.cpu);
     // The monitor's own interval is in its figures.
     const lagMs = (nanoseconds: number): number | null => (other === null ? Math.max(0, nanoseconds / 1e6 - 10) : null);
@@ -141,7 +143,7 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs
         (other === null ? (user + system - spunUs) / 1000 / Math.max(1, after.atMs - before.atMs) : null),
       cpu_share_max: other === null ? 1 : availableParallelism(),
       steal_share: share("steal"),
-      busy_share: idle === null ? null : 1 - idle,
+      busy_share: idle === null ? null : Math.max(0, 1 - idle - givenWay),
       throttled_share:
         before.throttledUs === null || after.throttledUs === null
           ? null

@@ -1,5 +1,5 @@
 /** CPU time that processes and the machine used up, from /proc (Linux; elsewhere nothing is known). */
-import { readProc, statOf, TICKS_PER_S } from "./proc-files.ts";
+import { pidsHere, readProc, statOf, TICKS_PER_S } from "./proc-files.ts";
 
 /** Milliseconds that a process has used, its threads included; `null` where it is not there or not known. */
 export const cpuTimeMs = (pid: number): number | null => {
@@ -17,4 +17,14 @@ export const machineTime = (): MachineTime | null => {
   const ticks = line.trim().split(/\s+/).slice(1, 9).map(Number);
   const [, , , idle = 0, wait = 0, , , steal = 0] = ticks;
   return { idle: idle + wait, steal, all: ticks.reduce((sum, n) => sum + n, 0) };
+};
+
+/** What processes have used that take a core from nobody (`givesWay`), in ticks. */
+export const givenWayTicks = (): number => {
+  let ticks = 0;
+  for (const pid of pidsHere()) {
+    const stat = statOf(pid);
+    if (stat?.givesWay === true) ticks += stat.ticks;
+  }
+  return ticks;
 };

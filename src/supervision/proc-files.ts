@@ -22,7 +22,11 @@ export type ProcessStat = {
   /** CPU time, its threads included; and that of its children which have ended and were waited for. */
   ticks: number;
   childTicks: number;
+  /** Runs only on a core that nobody else wants (SCHED_IDLE): it keeps a virtual machine awake and takes nothing from anybody. */
+  givesWay: boolean;
 };
+
+const SCHED_IDLE = "5";
 
 export const statOf = (pid: number): ProcessStat | null => {
   const text = readProc(`/proc/${pid}/stat`);
@@ -37,6 +41,7 @@ export const statOf = (pid: number): ProcessStat | null => {
     start: fields[19] ?? "",
     ticks: sum(11, 12),
     childTicks: sum(13, 14),
+    givesWay: fields[38] === SCHED_IDLE,
   };
 };
 

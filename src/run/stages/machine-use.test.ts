@@ -1,7 +1,9 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createServer } from "node:net";
 import { availableParallelism } from "node:os";
 import { afterEach, describe, expect, test } from "vitest";
+import { givenWayTicks, machineTime } from "../../supervision/cpu-time.ts";
+import { TICKS_PER_S } from "../../supervision/proc-files.ts";
 import { portHere, watchMachineUse } from "./machine-use.ts";
 
 const children: ChildProcess[] = [];
@@ -10,13 +12,14 @@ afterEach(() => {
 });
 
 /** Burns a core for so long; `detached` through a shell that ends at once, so that it is nobody's child here. */
-const burn = (forMs: number, isOurs: boolean): void => {
+const burn = (forMs: number, isOurs: boolean, as = ""): void => {
   const code = `const until = Date.now() + ${forMs}; while (Date.now() < until);`;
   const child = isOurs
     ? spawn(process.execPath, ["-e", code], { stdio: "ignore" })
-    : spawn("sh", ["-c", `'${process.execPath}' -e '${code}' & exit 0`], { stdio: "ignore", detached: true });
+    : spawn("sh", ["-c", `${as} '${process.execPath}' -e '${code}' & exit 0`], { stdio: "ignore", detached: true });
   children.push(child);
 };
+const canGiveWay = spawnSync("chrt", ["-i", "0", "true"]).status === 0;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -33,6 +36,24 @@ describe.skipIf(process.platform !== "linux")("who used the cores", () => {
     expect(own.target_cores).toBeNull();
     // The machine may be busy with something else: only the difference is ours to tell.
     expect(others.other_cores).toBeGreaterThan(0.3);
+  });
+
+  test.skipIf(!canGiveWay)("what gives way to everybody takes no core from anybody", async () => {
+    const givenWayBefore = givenWayTicks();
+    const ended = watchMachineUse(null);
+    const machine = machineTime();
+    for (let i = 0; i < availableParallelism(); i++) burn(2_000, false, "exec chrt -i 0");
+    await wait(1_600);
+    const { other_cores: others } = ended();
+    const now = machineTime();
+    const givenWay = (givenWayTicks() - givenWayBefore) / TICKS_PER_S / 1.6;
+    const busy =
+      now === null || machine === null
+        ? 0
+        : (now.all - machine.all - (now.idle - machine.idle) - (now.steal - machine.steal)) / TICKS_PER_S / 1.6;
+    expect(givenWay).toBeGreaterThan(0.2);
+    // What is left is what others used who did not give way.
+    expect(others).toBeLessThan(busy - 0.8 * givenWay);
   });
 
   test("a deployment on this machine is found by the port that it listens on", async () => {

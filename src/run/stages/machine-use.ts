@@ -1,19 +1,22 @@
 /**
  * Who used the cores of this machine while a stage ran: the run itself, the deployment where it is here too, and everybody
- * else, from /proc (Linux; elsewhere nothing is known). Others on the cores make every time longer, ours among them.
+ * else, from /proc (Linux; elsewhere nothing is known). Others on the cores make every time longer, ours among them, but for
+ * those that run only where nobody else wants to.
  */
 import { readdirSync, readlinkSync } from "node:fs";
 import { machineTime } from "../../supervision/cpu-time.ts";
 import { pidsHere, readProc, statOf, TICKS_PER_S } from "../../supervision/proc-files.ts";
 
-type Process = { parent: number; ticks: number };
+type Process = { parent: number; ticks: number; givesWay: boolean };
 
 /** Parent and CPU time of every process, with that of its children that have ended and were waited for. */
 const processes = (): Map<number, Process> => {
   const found = new Map<number, Process>();
   for (const pid of pidsHere()) {
     const stat = statOf(pid);
-    if (stat !== null) found.set(pid, { parent: stat.parent, ticks: stat.ticks + stat.childTicks });
+    if (stat === null) continue;
+    const { parent, ticks, childTicks, givesWay } = stat;
+    found.set(pid, { parent, ticks: ticks + childTicks, givesWay });
   }
   return found;
 };
@@ -83,7 +86,9 @@ export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
     const foreign = target.filter((pid) => !ours.has(pid));
     const busy =
       machine.all - machineBefore.all - (machine.idle - machineBefore.idle) - (machine.steal - machineBefore.steal);
-    const used = sum(ours, after) - sum(oursBefore, before) + sum(foreign, after) - sum(foreign, before);
+    const givingWay = [...after].flatMap(([pid, { givesWay }]) => (givesWay && !ours.has(pid) ? [pid] : []));
+    const counted = [...foreign.filter((pid) => !givingWay.includes(pid)), ...givingWay];
+    const used = sum(ours, after) - sum(oursBefore, before) + sum(counted, after) - sum(counted, before);
     return {
       target_cores: listener === null ? null : cores(sum(target, after) - sum(target, before)),
       other_cores: cores(busy - used),
