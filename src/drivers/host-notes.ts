@@ -6,7 +6,7 @@ import { readdirSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
-import { cpuTimeMs, givenWayTicks, machineTime } from "../supervision/cpu-time.ts";
+import { cpuTimeMs, givenWayTicks, givingWay, machineTime } from "../supervision/cpu-time.ts";
 import { fileLimitsOf, readProc } from "../supervision/proc-files.ts";
 
 export type HostNotes = HostFacts;
@@ -94,7 +94,7 @@ const snapshot = () => ({
   throttledUs: parseThrottledUs(readProc("/sys/fs/cgroup/cpu.stat") ?? ""),
   net: parseNetstat(readProc("/proc/net/netstat") ?? ""),
   machine: machineTime(),
-  givenWay: givenWayTicks(),
+  givingWay: givingWay(),
   cpu: process.cpuUsage(),
   atMs: performance.now(),
 });
@@ -131,7 +131,7 @@ export const watchHost = (generator: WatchedGenerator = { own: true }): ((spunUs
     const share = (of: "idle" | "steal"): number | null =>
       was === null || is === null || ticks <= 0 ? null : (is[of] - was[of]) / ticks;
     const idle = share("idle");
-    const givenWay = ticks > 0 ? Math.max(0, after.givenWay - before.givenWay) / ticks : 0;
+    const givenWay = ticks > 0 ? givenWayTicks(before.givingWay, after.givingWay) / ticks : 0;
     const { user, system } = process.cpuUsage(before.cpu);
     // The monitor's own interval is in its figures.
     const lagMs = (nanoseconds: number): number | null => (other === null ? Math.max(0, nanoseconds / 1e6 - 10) : null);

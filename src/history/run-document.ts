@@ -23,7 +23,7 @@ export type Claim = {
   evidence: string[];
   /** The command that shows it again. */
   replay: string;
-  /** The id of the claim that has the verdict, where the stage was played again because the machine had disturbed it. */
+  /** The id of the claim whose verdict this is, where the stage was played again (played-again.ts). */
   judged_in?: string;
 };
 

@@ -3,6 +3,7 @@
  * small stages have links in one process. Each is played on an experiment that does not touch what it spoils, which has to
  * pass, and on the one that is made to catch it.
  */
+import { eitherOf } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 
 export type ExperimentTrial = {
@@ -62,7 +63,7 @@ export type ExperimentJudged = Omit<ExperimentTrial, "by"> & {
 };
 
 const failures = (claims: readonly Claim[], stage: string): Claim[] =>
-  claims.filter((claim) => claim.stage === stage && claim.level === "must" && claim.verdict === "fail");
+  claims.filter((claim) => eitherOf(claim.stage) === stage && claim.level === "must" && claim.verdict === "fail");
 const invariantOf = ({ id }: Claim): string => id.slice(0, id.indexOf("/"));
 const said = ({ id, verdict, reason, got }: Claim): string => `${id}: ${verdict}: ${reason}: ${got}`;
 

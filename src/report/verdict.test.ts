@@ -63,25 +63,6 @@ describe("mergeClaims", () => {
     expect(mergeClaims([claim("a/s"), claim("b/s", { stage: "s2" })], [name]).verdict).toBe("pass");
   });
 
-  test.each(["reached/x", "chaos/x"])(
-    "required as %s, a stage that was played again is decided by the second",
-    (name) => {
-      const first = claim("reached/x", { verdict: "skipped", judged_in: "reached/x-again" });
-      const second = (verdict: Claim["verdict"]) => claim("reached/x-again", { verdict });
-      const other = claim("a/s");
-      expect(mergeClaims([other, first, second("pass")], [name]).exit_code).toBe(0);
-      expect(mergeClaims([other, first, second("skipped")], [name]).exit_code).toBe(4);
-      expect(mergeClaims([other, first, second("inconclusive")], [name]).exit_code).toBe(4);
-      expect(mergeClaims([other, first], [name]).exit_code).toBe(4);
-    },
-  );
-
-  test("what was left to a second playing that never came is undecided", () => {
-    const first = claim("recovers/x", { verdict: "skipped", judged_in: "recovers/x-again" });
-    expect(mergeClaims([claim("a/s"), first], []).exit_code).toBe(4);
-    expect(mergeClaims([claim("a/s"), first, claim("recovers/x-again")], []).exit_code).toBe(0);
-  });
-
   test("a required stage has to be played; what its judges could not see there does not count against it", () => {
     const played = claim("reached/mix", { stage: "mix" });
     const unseen = claim("counts-agree/mix", { stage: "mix", verdict: "skipped" });

@@ -46,10 +46,6 @@ const means = (name: string, claim: Claim): boolean =>
 const isJudged = (claim: Claim): boolean =>
   claim.level !== "info" && (claim.verdict === "pass" || claim.verdict === "fail");
 
-/** Also where it was left to another claim that never came. */
-const isOpen = ({ verdict, judged_in: other }: Claim, claims: readonly Claim[]): boolean =>
-  verdict === "inconclusive" || (other !== undefined && !claims.some(({ id }) => id === other));
-
 /** The claim that a stage of `load` or `chaos` was played: what its judges could not see there is no lack of the stage. */
 const playedClaim = (name: string, claims: readonly Claim[]): Claim | undefined =>
   claims.find(({ id }) => id === `reached/${name.replace(COMMAND, "")}`);
@@ -61,8 +57,6 @@ const playedClaim = (name: string, claims: readonly Claim[]): Claim | undefined 
  */
 const missing = (name: string, claims: readonly Claim[]): string | null => {
   const played = claims.some(({ id }) => id === name) ? undefined : playedClaim(name, claims);
-  const decidedIn = (played ?? claims.find(({ id }) => id === name))?.judged_in;
-  if (decidedIn !== undefined) return missing(decidedIn, claims);
   if (played !== undefined) return played.verdict === "skipped" ? `${name} (${played.reason})` : null;
   const meant = claims.filter((claim) => means(name, claim));
   if (meant.length === 0) return `${name} (absent: nothing of that name was judged)`;
@@ -88,7 +82,7 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
     );
   }
   const reasons: string[] = [];
-  const open = claims.filter((c) => c.level === "must" && isOpen(c, claims)).map((c) => c.id);
+  const open = claims.filter((c) => c.level === "must" && c.verdict === "inconclusive").map((c) => c.id);
   if (open.length > 0) {
     reasons.push(
       `${many(open.length, "claim that must hold", "claims that must hold")} could not be decided: ${named(open)}.`,

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import type { CallLine } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
+import { decidedByBoth, secondOf } from "../history/played-again.ts";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts, type StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
@@ -14,7 +15,6 @@ import { judgeAgain, NoRunError } from "./judge-again.ts";
 import { createRecorder } from "./recorder.ts";
 import { judgeSecrets } from "./run-claims.ts";
 import { openRunFolder } from "./run-folder.ts";
-import { judgedIn } from "./stages/played-again.ts";
 import { writeReports } from "./write-reports.ts";
 
 const folders: string[] = [];
@@ -47,7 +47,7 @@ const JUDGES = ["first-failing-check-decides", "envelope-fits-subcode", "recover
 /** A run folder as a run leaves it, from lines that a judge has something to say about. */
 const recordRun = async (
   outcomes: string[],
-  { as = (claim) => claim, faults = false }: { as?: (claim: Claim) => Claim; faults?: boolean } = {},
+  { as = (claim) => [claim], faults = false }: { as?: (claim: Claim) => Claim[]; faults?: boolean } = {},
 ): Promise<string> => {
   const path = mkdtempSync(join(tmpdir(), "floodgate-again-"));
   folders.push(path);
@@ -56,7 +56,7 @@ const recordRun = async (
   const facts: StageFacts = { ...bareFacts("s"), ledger: [], faults };
   const judges = INVARIANTS.filter(({ id }) => JUDGES.includes(id));
   const { summary, measurements } = measureStage(lines, { stage: "s" });
-  const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1").map(as);
+  const claims = judgeStage(judges, facts, lines, "npx floodgate run smoke --seed 1").flatMap(as);
   const outcome = { summary, facts, claims, measurements, faults: [], notes: [] };
   const recorder = createRecorder(folder);
   for (const line of lines) recorder.line(line);
@@ -109,15 +109,15 @@ test("a history that was changed afterwards gets another verdict, and is told", 
   expect(changed.map(({ id }) => id)).toContain("first-failing-check-decides/s");
 });
 
-test("what was left to a second playing stays left to it, but not what can be decided by now", async () => {
-  const left = (claim: Claim): Claim => judgedIn(claim, `${claim.id}-again`);
-  // No fault was healed, so recovery stays open; that a call without a credential was admitted is decided.
-  const { document, changed } = judgeAgain(await recordRun(["200"], { as: left, faults: true }));
+test("what was played again has the verdict of the second playing as long as the lines leave it open", async () => {
+  const decided = (claim: Claim): Claim[] =>
+    claim.id === "recovers/s"
+      ? decidedByBoth([claim, { ...claim, id: secondOf(claim.id), stage: secondOf("s"), verdict: "pass" }])
+      : [claim];
+  const { document, changed } = judgeAgain(await recordRun(["401"], { as: decided, faults: true }));
   const claims = new Map(document.claims.map(({ id, verdict, judged_in }) => [id, [verdict, judged_in]]));
-  expect(claims.get("recovers/s")).toEqual(["skipped", "recovers/s-again"]);
-  expect(claims.get("first-failing-check-decides/s")).toEqual(["fail", undefined]);
-  expect(changed.map(({ id }) => id)).toContain("first-failing-check-decides/s");
-  expect(changed.map(({ id }) => id)).not.toContain("recovers/s");
+  expect(claims.get("recovers/s")).toEqual(["pass", "recovers/s-again"]);
+  expect(changed).toEqual([]);
 });
 
 test("a folder that is no run's is refused by name", () => {

@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { LedgerLine, Line } from "../history/line.ts";
+import { decidedByBoth } from "../history/played-again.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
@@ -18,7 +19,6 @@ import { historyLines } from "./older-lines.ts";
 import { outcomesSeen } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
 import { judgeSecrets } from "./run-claims.ts";
-import { judgedIn } from "./stages/played-again.ts";
 import type { StageRecord } from "./write-reports.ts";
 
 /** A folder that is no run's: what was expected, what is missing. */
@@ -105,11 +105,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
   // What is about the run and not about its lines (that a stage was reached, say) stays as it was written.
-  const claims = recorded.claims.map((claim) => {
-    const now = again.get(claim.id) ?? claim;
-    const isOpen = now !== claim && now.verdict === "inconclusive";
-    return isOpen && claim.judged_in !== undefined ? judgedIn(now, claim.judged_in) : now;
-  });
+  const claims = decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim));
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];

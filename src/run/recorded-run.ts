@@ -7,6 +7,7 @@ import { randomBytes } from "node:crypto";
 import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { wallUs } from "../client/clock.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
+import { decidedByBoth } from "../history/played-again.ts";
 import type { Calibration, Claim, Measurement, RunDocument } from "../history/run-document.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
@@ -126,12 +127,12 @@ const finish = async (
   // What broke off the body has said so already.
   const isSaid = progress.doubts.some(({ id }) => id === "run/completed");
   if (endedBy !== null && !isSaid) progress.doubts.push(doubt("run/completed", endedBy, WHOLE, replay));
-  const claims = [
+  const claims = decidedByBoth([
     ...progress.doubts,
     ...recorder.stages.flatMap((stage) => stage.claims),
     ...progress.claims,
     ...judgeSecrets(folder.path, replay),
-  ];
+  ]);
   const targets = progress.deployments.map(({ target }) => target);
   const document = composeDocument({
     id: folder.id,

@@ -19,12 +19,23 @@ export const machineTime = (): MachineTime | null => {
   return { idle: idle + wait, steal, all: ticks.reduce((sum, n) => sum + n, 0) };
 };
 
-/** What processes have used that take a core from nobody (`givesWay`), in ticks. */
-export const givenWayTicks = (): number => {
-  let ticks = 0;
+/** Processes that take a core from nobody (`givesWay`), and what each has used, in ticks. */
+export const givingWay = (): Map<number, number> => {
+  const found = new Map<number, number>();
   for (const pid of pidsHere()) {
     const stat = statOf(pid);
-    if (stat?.givesWay === true) ticks += stat.ticks;
+    if (stat?.givesWay === true) found.set(pid, stat.ticks);
   }
+  return found;
+};
+
+/** What those used in between that gave way at both looks, in ticks. */
+export const givenWayTicks = (
+  before: ReadonlyMap<number, number>,
+  after: ReadonlyMap<number, number>,
+  counts: (pid: number) => boolean = () => true,
+): number => {
+  let ticks = 0;
+  for (const [pid, used] of after) if (counts(pid)) ticks += used - (before.get(pid) ?? used);
   return ticks;
 };

@@ -3,6 +3,7 @@
  * only runs of the same thing on the same machine are compared, and only how they scatter among each other decides. What is
  * exact on any machine comes first: a claim that must hold, held before and fails now, is a regression of one run.
  */
+import { eitherOf } from "../../history/played-again.ts";
 import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { median } from "../../history/statistics/statistics.ts";
 import { holm } from "../holm.ts";
@@ -22,7 +23,7 @@ export const figuresOf = ({ id, profile, environment, measurements, claims }: Ru
   profile,
   environment: { os: environment.os, cores: environment.cores, cpu: environment.cpu, node: environment.node },
   measurements: measurements.map(({ stage, name, value, unit }) => ({ stage, name, value, unit })),
-  claims: claims.map(({ id: claim, level, verdict }) => ({ id: claim, level, verdict })),
+  claims: claims.map(({ id: claim, level, verdict }) => ({ id: eitherOf(claim), level, verdict })),
 });
 
 type Rule = { matches: RegExp; worse: "higher" | "lower"; margin: number; added: number };

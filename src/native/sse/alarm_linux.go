@@ -16,6 +16,7 @@ type alarm struct {
 	fd      int // of timer, whose own method would make it a file that blocks
 	timer   *os.File
 	waiting moments
+	broken  error // why no moment comes any more
 }
 
 type moment struct {
@@ -37,18 +38,21 @@ func (m *moments) Pop() any {
 	return last
 }
 
-// at returns what is closed when a moment, in microseconds since 1970, has come. One that nobody waits for any more costs its place until
-// then.
+// at returns what is closed when a moment, in microseconds since 1970, has come, or when the timer has failed. One that nobody waits for
+// any more costs its place until then.
 func (a *alarm) at(us int64) (<-chan struct{}, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.timer == nil {
+	if a.timer == nil && a.broken == nil {
 		fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 		if err != nil {
 			return nil, os.NewSyscallError("timerfd_create", err)
 		}
 		a.fd, a.timer = fd, os.NewFile(uintptr(fd), "timerfd")
 		go a.ring()
+	}
+	if a.broken != nil {
+		return nil, a.broken
 	}
 	m := moment{us, make(chan struct{})}
 	heap.Push(&a.waiting, m)
@@ -58,22 +62,42 @@ func (a *alarm) at(us int64) (<-chan struct{}, error) {
 	return m.come, a.set()
 }
 
+// failed is why no moment comes any more, or nil.
+func (a *alarm) failed() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.broken
+}
+
 // ring tells those whose moment has come, as often as the timer goes off.
 func (a *alarm) ring() {
 	var times [8]byte // how often it went off since the last reading
 	for {
-		if _, err := a.timer.Read(times[:]); err != nil {
+		_, err := a.timer.Read(times[:])
+		if err = a.tell(err); err != nil {
 			return
 		}
-		a.mu.Lock()
-		for len(a.waiting) > 0 && until(a.waiting[0].us) <= 0 {
-			close(heap.Pop(&a.waiting).(moment).come)
-		}
-		if len(a.waiting) > 0 {
-			_ = a.set() // it was set before
-		}
-		a.mu.Unlock()
 	}
+}
+
+// tell tells those whose moment has come and sets the timer to the next; everybody, where the timer has failed.
+func (a *alarm) tell(failure error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = failure
+	for len(a.waiting) > 0 && (a.broken != nil || until(a.waiting[0].us) <= 0) {
+		close(heap.Pop(&a.waiting).(moment).come)
+	}
+	if len(a.waiting) == 0 {
+		return a.broken
+	}
+	if a.broken = a.set(); a.broken != nil {
+		for _, m := range a.waiting {
+			close(m.come)
+		}
+		a.waiting = nil
+	}
+	return a.broken
 }
 
 // set sets the timer to the earliest moment.

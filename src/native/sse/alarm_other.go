@@ -13,3 +13,8 @@ func (a *alarm) at(us int64) (<-chan struct{}, error) {
 	time.AfterFunc(until(us), func() { close(come) })
 	return come, nil
 }
+
+// failed is why no moment comes any more, or nil.
+func (a *alarm) failed() error {
+	return nil
+}

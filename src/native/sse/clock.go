@@ -28,7 +28,7 @@ func (l *ledger) waitUntil(ctx context.Context, us int64) (bool, error) {
 	}
 	select {
 	case <-come:
-		return true, nil
+		return true, l.alarm.failed()
 	case <-l.ended:
 	case <-ctx.Done():
 	}

@@ -4,19 +4,17 @@
  * those that run only where nobody else wants to.
  */
 import { readdirSync, readlinkSync } from "node:fs";
-import { machineTime } from "../../supervision/cpu-time.ts";
+import { givenWayTicks, givingWay, machineTime } from "../../supervision/cpu-time.ts";
 import { pidsHere, readProc, statOf, TICKS_PER_S } from "../../supervision/proc-files.ts";
 
-type Process = { parent: number; ticks: number; givesWay: boolean };
+type Process = { parent: number; ticks: number };
 
 /** Parent and CPU time of every process, with that of its children that have ended and were waited for. */
 const processes = (): Map<number, Process> => {
   const found = new Map<number, Process>();
   for (const pid of pidsHere()) {
     const stat = statOf(pid);
-    if (stat === null) continue;
-    const { parent, ticks, childTicks, givesWay } = stat;
-    found.set(pid, { parent, ticks: ticks + childTicks, givesWay });
+    if (stat !== null) found.set(pid, { parent: stat.parent, ticks: stat.ticks + stat.childTicks });
   }
   return found;
 };
@@ -69,6 +67,7 @@ const sum = (pids: Iterable<number>, of: ReadonlyMap<number, Process>): number =
 export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
   const before = processes();
   const machineBefore = machineTime();
+  const givingWayBefore = givingWay();
   const beganMs = performance.now();
   const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
@@ -86,12 +85,12 @@ export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
     const foreign = target.filter((pid) => !ours.has(pid));
     const busy =
       machine.all - machineBefore.all - (machine.idle - machineBefore.idle) - (machine.steal - machineBefore.steal);
-    const givingWay = [...after].flatMap(([pid, { givesWay }]) => (givesWay && !ours.has(pid) ? [pid] : []));
-    const counted = [...foreign.filter((pid) => !givingWay.includes(pid)), ...givingWay];
-    const used = sum(ours, after) - sum(oursBefore, before) + sum(counted, after) - sum(counted, before);
+    const used = sum(ours, after) - sum(oursBefore, before) + sum(foreign, after) - sum(foreign, before);
+    const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
+    const givenWay = givenWayTicks(givingWayBefore, givingWay(), (pid) => !isCounted(pid));
     return {
       target_cores: listener === null ? null : cores(sum(target, after) - sum(target, before)),
-      other_cores: cores(busy - used),
+      other_cores: cores(busy - used - givenWay),
     };
   };
 };

@@ -7,7 +7,7 @@ import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
-import { leftTo, PLAYED_AGAIN_MAX, stageAgain } from "./played-again.ts";
+import { PLAYED_AGAIN_MAX, stageAgain } from "./played-again.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
@@ -74,22 +74,25 @@ const playAll = async (
 ): Promise<void> => {
   const pooled = createPooledRefusals();
   const toPlayAgain: LoadStage[] = [];
-  /** `false`: nothing further is to be played. */
-  const playOne = async (plan: StagePlan, which: string, left: readonly StagePlan[], mayRepeat: boolean) => {
-    if (context.signal.aborted || stoppedBy(context) !== null) return false;
+  const isOver = (): boolean => context.signal.aborted || stoppedBy(context) !== null;
+  const playOne = async (plan: StagePlan, which: string): Promise<StageOutcome> => {
     context.events.step(`${which}: ${plan.name} (${driverOf(plan)})`);
     const outcome = await playWatched(context, deployment, plan, { pooled, watch });
-    const again = mayRepeat && toPlayAgain.length < PLAYED_AGAIN_MAX ? stageAgain(plan, outcome) : null;
-    if (again !== null) toPlayAgain.push(again);
-    await context.addStage(again === null ? outcome : leftTo(again, outcome));
-    return !isEnough(outcome, left);
+    await context.addStage(outcome);
+    return outcome;
   };
   for (const [at, plan] of plans.entries()) {
-    if (!(await playOne(plan, `stage ${at + 1} of ${plans.length}`, plans.slice(at + 1), true))) return;
+    if (isOver()) return;
+    const outcome = await playOne(plan, `stage ${at + 1} of ${plans.length}`);
+    const again = isOver() || toPlayAgain.length === PLAYED_AGAIN_MAX ? null : stageAgain(plan, outcome);
+    if (again !== null) toPlayAgain.push(again);
+    if (isEnough(outcome, [...plans.slice(at + 1), ...toPlayAgain])) return;
   }
   // At the end, because what disturbs a machine now is likely to disturb it in a minute as well.
   for (const [at, plan] of toPlayAgain.entries()) {
-    if (!(await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`, [], false))) return;
+    if (isOver()) return;
+    const outcome = await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`);
+    if (isEnough(outcome, toPlayAgain.slice(at + 1))) return;
   }
   context.addClaims(pooled.claims(deployment.target.limits, context.replay));
 };

@@ -3,7 +3,7 @@ import type { Claim } from "../../history/run-document.ts";
 import { bareFacts } from "../../history/stage-facts.ts";
 import type { StageHost } from "../../history/stage-host.ts";
 import { CALM, LATE } from "./machines.fixture.ts";
-import { leftTo, stageAgain } from "./played-again.ts";
+import { stageAgain } from "./played-again.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
@@ -59,16 +59,7 @@ test.each([
   ["only what is no must is open", came([claim("recovers/x", "inconclusive", { level: "should" })]), plan],
   ["a fault may still be in", came([claim("reached/x", "inconclusive", { reason: "it could not be healed" })]), plan],
   ["nothing was broken", came([OPEN]), { ...plan, disturbance: undefined }],
+  ["it used up what it is about", came([OPEN]), { ...plan, tenants: "last-units" }],
 ] as const)("it is not where %s", (_, outcome, stage) => {
   expect(stageAgain(stage as LoadStage, outcome)).toBeNull();
-});
-
-test("what could not be decided is left to the second playing, and what was decided stays", () => {
-  const { claims, notes } = leftTo({ ...plan, name: "x-again" }, came([PLAYED, OPEN]));
-  expect(claims.map(({ id, verdict, judged_in }) => [id, verdict, judged_in])).toEqual([
-    ["reached/x", "pass", undefined],
-    ["recovers/x", "skipped", "recovers/x-again"],
-  ]);
-  expect(claims[1]?.reason).toContain("as it was");
-  expect(notes).toEqual(["x: played again as x-again, because the machine left it undecided"]);
 });
