@@ -44,7 +44,7 @@ describe.skipIf(path === null)("each fault of the catalogue, on a real link", ()
       seen.push(one);
       return fault.shows(one);
     };
-    expect((await waitUntil(look, { forMs: 5_000, pollMs: 20 })).met, JSON.stringify(seen)).toBe(true);
+    expect((await waitUntil(look, { forMs: 30_000, pollMs: 20 })).met, JSON.stringify(seen)).toBe(true);
     if (name in REACHES) expect(rig.upstream.served() > servedBefore).toBe(REACHES[name]);
 
     await fault.take(proxy);

@@ -117,7 +117,7 @@ describe("a child", () => {
     };
     await expect(supervisor.start(sleeper("unwritten"))).rejects.toThrow("no space left");
     journal.done = done;
-    await waitUntil(async () => startTimeOf(pid) === null, { forMs: 2_000, pollMs: 10 });
+    await waitUntil(async () => startTimeOf(pid) === null, { forMs: 30_000, pollMs: 10 });
     expect([pid > 0, startTimeOf(pid)]).toEqual([true, null]);
   });
 
@@ -140,7 +140,7 @@ describe("a child", () => {
     await child.waitForLine(/^up$/, { deadlineMs: 10_000 });
     child.stdin?.end();
     expect(await child.exited).toEqual({ code: 7, signal: null });
-    await waitUntil(async () => open().length === 0, { forMs: 2_000, pollMs: 10 });
+    await waitUntil(async () => open().length === 0, { forMs: 30_000, pollMs: 10 });
     expect(open()).toEqual([]);
   });
 
@@ -159,7 +159,7 @@ describe("a child", () => {
     });
     await child.exited;
     expect(lines.sort()).toEqual(["stderr: svc_sk_live_...mnop", "stdout: my secret is [masked]"]);
-    await waitUntil(async () => readFileSync(file, "utf8") !== "", { forMs: 2_000, pollMs: 10 });
+    await waitUntil(async () => readFileSync(file, "utf8") !== "", { forMs: 30_000, pollMs: 10 });
     expect(readFileSync(file, "utf8")).toBe("my secret is [masked]\n");
   });
 

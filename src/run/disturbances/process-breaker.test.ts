@@ -55,9 +55,9 @@ test.each(["killed", "stopped", "restarted"] as const)(
     const breaker = processBreaker(disturbance, own);
     const shows = breaker.showsAtPart as () => Promise<boolean>;
     expect(await shows()).toBe(false);
-    const signal = AbortSignal.timeout(20_000);
+    const signal = AbortSignal.timeout(60_000);
     await breaker.inject(signal);
-    expect((await waitUntil(shows, { forMs: 5_000, pollMs: 20 })).met).toBe(true);
+    expect((await waitUntil(shows, { forMs: 30_000, pollMs: 20 })).met).toBe(true);
     await breaker.heal(signal);
     expect(await shows()).toBe(false);
     const seen = await observeLink(httpProbe(`127.0.0.1:${port}`, "/health", 1_000));

@@ -1,4 +1,5 @@
 /** Errors of a Redis of ours, and the proof that a call met them: Redis counts each kind of error that it answers with. */
+import { randomBytes } from "node:crypto";
 import { Redis } from "ioredis";
 import { pause } from "../../supervision/waiting.ts";
 import type { Part } from "../deployments/part.ts";
@@ -115,7 +116,18 @@ export const redisNoScript = (url: string): Breaker => {
 /** As many keys as it reads slowly, one by one, for longer than the fault is held. */
 const SLOW_KEYS = 400;
 const KEY_DELAY_US = 50_000;
-const SLOW = ["--key-load-delay", `${KEY_DELAY_US}`, "--loading-process-events-interval-bytes", "1024"];
+/** While Redis loads, it looks at its connections once in so many bytes; no smaller number is taken. */
+const LOOKS_AFTER_BYTES = 1024;
+const SLOW = [
+  ...["--key-load-delay", `${KEY_DELAY_US}`],
+  ...["--loading-process-events-interval-bytes", `${LOOKS_AFTER_BYTES}`],
+];
+/** Larger than that, and not to be compressed, so that calls are answered after each key and not after forty. */
+const slowKey = (at: number): Command => [
+  "SET",
+  `floodgate:filling:${at}`,
+  randomBytes(LOOKS_AFTER_BYTES).toString("base64"),
+];
 
 /** Killed, and started again as one that has much to read: it listens, and answers LOADING. */
 export const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): Breaker => ({
@@ -124,7 +136,7 @@ export const redisLoading = ({ url, nextArgs }: RedisPart, limiter: Part): Break
   notes: [],
   undo: wakeUp(limiter),
   inject: async (signal) => {
-    const filling = Array.from({ length: SLOW_KEYS }, (_, at): Command => ["SET", `floodgate:filling:${at}`, at]);
+    const filling = Array.from({ length: SLOW_KEYS }, (_, at) => slowKey(at));
     await ask(url, ...filling, ["BGREWRITEAOF"]);
     const isRewriting = async (): Promise<boolean> =>
       /aof_rewrite_(in_progress|scheduled):1/.test((await ask(url, ["INFO", "persistence"])).join());
