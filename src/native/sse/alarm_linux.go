@@ -85,13 +85,13 @@ func (a *alarm) tell(failure error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken = failure
-	for len(a.waiting) > 0 && (a.broken != nil || until(a.waiting[0].us) <= 0) {
+	for len(a.waiting) > 0 && until(a.waiting[0].us) <= 0 {
 		close(heap.Pop(&a.waiting).(moment).come)
 	}
-	if len(a.waiting) == 0 {
-		return a.broken
+	if a.broken == nil && len(a.waiting) > 0 {
+		a.broken = a.set()
 	}
-	if a.broken = a.set(); a.broken != nil {
+	if a.broken != nil {
 		for _, m := range a.waiting {
 			close(m.come)
 		}

@@ -1,9 +1,6 @@
 package sse
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestATimerThatFailsIsReported(t *testing.T) {
 	var a alarm
@@ -12,11 +9,7 @@ func TestATimerThatFailsIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.timer.Close()
-	select {
-	case <-come:
-	case <-time.After(20 * time.Second):
-		t.Fatal("who waits was left alone")
-	}
+	comes(t, come, nil, "who waits was left alone")
 	if a.failed() == nil {
 		t.Error("expected to be told why")
 	}

@@ -33,31 +33,30 @@ func TestEveryMomentComesAndNoneEarly(t *testing.T) {
 	together.Wait()
 }
 
+// comes fails the test where nothing comes of what at returned.
+func comes(t *testing.T, come <-chan struct{}, err error, otherwise string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-come:
+	case <-time.After(20 * time.Second):
+		t.Fatal(otherwise)
+	}
+}
+
 func TestAnEarlierMomentDoesNotWaitForTheOneThatWasSetBefore(t *testing.T) {
 	var a alarm
 	if _, err := a.at(inMs(3_600_000)); err != nil {
 		t.Fatal(err)
 	}
 	come, err := a.at(inMs(5))
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-come:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the earlier moment waits for the later one")
-	}
+	comes(t, come, err, "the earlier moment waits for the later one")
 }
 
 func TestAMomentThatIsPastComesAtOnce(t *testing.T) {
 	var a alarm
 	come, err := a.at(inMs(-1_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-come:
-	case <-time.After(20 * time.Second):
-		t.Fatal("a past moment did not come")
-	}
+	comes(t, come, err, "a past moment did not come")
 }

@@ -24,6 +24,8 @@ type beside struct {
 	cancel context.CancelCauseFunc
 	calls  sync.WaitGroup
 
+	collector collector
+
 	mu   sync.Mutex
 	room chan struct{}       // a place for each call that may be under way
 	idle []http.RoundTripper // the newest last
@@ -61,7 +63,9 @@ func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 		return transport
 	}
 	if own, ok := state.Transport.(*http.Transport); ok {
-		return own.Clone()
+		transport := own.Clone()
+		transport.DialContext = b.collector.dialing(own.DialContext)
+		return transport
 	}
 	return state.Transport
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -66,6 +67,7 @@ type wire struct {
 	connected atomic.Int64 // a connection was made; 0 where one was reused
 	sent      atomic.Int64 // the head was put into the buffer, just before it goes out
 	head      atomic.Int64 // the first byte of the answer came
+	conn      atomic.Pointer[net.Conn]
 }
 
 func (w *wire) trace(startedAt time.Time) *httptrace.ClientTrace {
@@ -73,6 +75,7 @@ func (w *wire) trace(startedAt time.Time) *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			w.connected.Store(0)
+			w.conn.Store(&info.Conn)
 			if !info.Reused {
 				w.connected.Store(now())
 			}
@@ -80,6 +83,14 @@ func (w *wire) trace(startedAt time.Time) *httptrace.ClientTrace {
 		WroteHeaders:         func() { w.sent.Store(now()) },
 		GotFirstResponseByte: func() { w.head.Store(now()) },
 	}
+}
+
+// collect hands the connection to a collector, where it can be.
+func (w *wire) collect() *collected {
+	if conn := w.conn.Load(); conn != nil {
+		return collect(*conn)
+	}
+	return nil
 }
 
 // left tells that the target may have seen the request.
@@ -180,11 +191,13 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 	parser := eventstream.Parser{KeepData: x.client.listens("event"), MaxBytes: maxEventBytes}
 	buffer := readBuffers.Get().(*[]byte)
 	defer readBuffers.Put(buffer)
+	var collected *collected
+	defer func() { collected.hold(false) }()
 	var readAt time.Time
 	take := func(e eventstream.Event) bool { return x.event(e, readAt) }
 	for !x.client.stopped() {
 		n, err := body.Read(*buffer)
-		readAt = time.Now()
+		readAt = collected.lastRead()
 		if n > 0 {
 			x.timeouts.read(readAt)
 			if parseErr := parser.Feed((*buffer)[:n], take); parseErr != nil {
@@ -196,8 +209,21 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 			x.failed(ctx, err)
 			return
 		}
+		if collected == nil && x.mayWait() {
+			collected = x.wire.collect()
+			x.timeouts.watch(collected)
+		}
+		if x.end != "" {
+			collected.hold(false)
+		}
 	}
 	x.over(endClosed, nil)
+}
+
+// mayWait says that nobody needs the events of the stream as soon as they come: the first has come, none has a handler, and it is not left
+// after one of them.
+func (x *exchange) mayWait() bool {
+	return x.events > 0 && x.end == "" && x.request.closeAfterEvents == 0 && !x.client.listens("event")
 }
 
 // event takes one event at the time its last byte was read; false stops the reading.

@@ -67,7 +67,9 @@ func newVUOf(t *testing.T, root *RootModule) *vu {
 		t.Fatal(err)
 	}
 	dialer := netext.NewDialer(net.Dialer{Timeout: 30 * time.Second}, nil)
-	transport := &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 6}
+	// As beside a VU: a stream that no handler listens to is read by the collector.
+	dial := root.beside.collector.dialing(dialer.DialContext)
+	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 6}
 	t.Cleanup(transport.CloseIdleConnections)
 	samples := make(chan metrics.SampleContainer, 1000)
 	runtime.MoveToVUContext(&lib.State{

@@ -20,6 +20,7 @@ type timeouts struct {
 
 	lastRead atomic.Int64 // nanoseconds since started
 	inScript atomic.Bool  // handlers run and nobody reads: the silence is not the server's
+	unread   atomic.Pointer[collected]
 
 	mu      sync.Mutex // the idle timer starts itself again, which must not happen after stop
 	stopped bool
@@ -69,6 +70,8 @@ func (w *timeouts) checkSilence() {
 	case w.stopped:
 	case w.inScript.Load():
 		w.silence.Reset(w.idle)
+	case w.unread.Load().isBehind(): // what came is soon read, and then this knows when it came
+		w.silence.Reset(min(w.idle, holdFor))
 	case silent < w.idle:
 		w.silence.Reset(w.idle - silent)
 	default:
@@ -87,6 +90,11 @@ func (w *timeouts) handling(run func()) {
 	run()
 	w.read(time.Now())
 	w.inScript.Store(false)
+}
+
+// watch looks also at what a collector has of the stream, which may be nil.
+func (w *timeouts) watch(unread *collected) {
+	w.unread.Store(unread)
 }
 
 func (w *timeouts) grace() {

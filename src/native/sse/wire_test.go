@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,8 @@ func TestAnEventOfAMegabyte(t *testing.T) {
 	})()`)
 	expect(t, "ended", r.Ended, "done")
 	expect(t, "size and content", r.Error, "1048576 true")
+	unheard := v.silent(serve(t, stream("data: a\n\n", "data: "+text+"\n\n", "data: "+text+"\n\n", "event: done\ndata\n\n")), terminal)
+	expect(t, "events that no handler listens to", unheard.Ended+fmt.Sprint(unheard.Events), "done4")
 }
 
 // The frames use every line end, a byte order mark and text of more than one byte, so that a cut falls into each.
@@ -43,6 +46,9 @@ func TestTheSameWhereverTheSocketCutsTheAnswer(t *testing.T) {
 		if got, want := strings.Join(r.Seen, " ")+" "+r.Ended+r.Error, "1|tökén|🗺\nb| 1|done|{}| done"; got != want {
 			t.Fatalf("cut at %d, before %q: expected %q, got %q", at, answer[at:], want, got)
 		}
+		if r := v.silent(url, terminal); r.Ended != "done" || r.Events != 2 || r.Error != "" {
+			t.Fatalf("cut at %d, before %q, without a handler: expected 2 events and done, got %d and %s%s", at, answer[at:], r.Events, r.Ended, r.Error)
+		}
 	}
 }
 
@@ -54,7 +60,6 @@ func TestAnAnswerThatStopsAtAnyByteNeverLooksWhole(t *testing.T) {
 	terminalEnds := strings.Index(answer, "{}\n\n") + 4
 	for at := range len(answer) + 1 {
 		cut.Store(int64(at))
-		r := v.open(url, terminal)
 		want, status := "done", 200
 		switch {
 		case at < headEnds:
@@ -62,9 +67,11 @@ func TestAnAnswerThatStopsAtAnyByteNeverLooksWhole(t *testing.T) {
 		case at < terminalEnds:
 			want = "truncated"
 		}
-		// The last line end of the chunked framing is not needed to know that the body is whole.
-		if whole := at == len(answer); r.Ended != want || r.Status != status || (r.Error == "") != whole {
-			t.Fatalf("stops at %d, before %q: expected %s with %d, got %s with %d and %q", at, answer[at:], want, status, r.Ended, r.Status, r.Error)
+		for _, r := range []result{v.open(url, terminal), v.silent(url, terminal)} {
+			// The last line end of the chunked framing is not needed to know that the body is whole.
+			if whole := at == len(answer); r.Ended != want || r.Status != status || (r.Error == "") != whole {
+				t.Fatalf("stops at %d, before %q: expected %s with %d, got %s with %d and %q", at, answer[at:], want, status, r.Ended, r.Status, r.Error)
+			}
 		}
 	}
 }
@@ -87,6 +94,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		v := newVU(t)
 		for range 5 {
 			v.open(s.URL, terminal)
+			v.silent(s.URL, terminal)
 		}
 		s.Close()
 		expect(t, name, connections.Load(), 1)

@@ -1,0 +1,493 @@
+package sse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.k6.io/k6/v2/lib/netext"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	holdFor   = 200 * time.Millisecond // who reads a stream is woken so long after a piece came
+	holdBytes = 4 << 10                // or when so many bytes wait
+	holdMost  = 64 << 10               // and more than these stay with the system
+)
+
+// collector reads open streams, all of them on one goroutine, and wakes who reads a stream once for several events: woken for each, k6
+// needs a tenth of a core more for 75,000 events a second. A piece keeps the moment when it came, so that no time depends on when it is
+// looked at. The zero value is ready.
+type collector struct {
+	mu     sync.Mutex
+	epoll  *os.File
+	fd     int // of epoll, whose own method would make it a file that blocks
+	broken error
+	conns  map[uint64]*collected
+	newest uint64
+
+	// of run alone
+	wakeups []wakeup // in the order of their moments
+	until   time.Time
+	buffer  []byte
+}
+
+// wakeup is a reader that is to be woken at a moment.
+type wakeup struct {
+	conn *collected
+	at   time.Time
+}
+
+// collected is a connection that a collector reads.
+type collected struct {
+	collector *collector
+	id        uint64
+
+	mu     sync.Mutex
+	more   sync.Cond
+	fd     int  // -1 once it is closed
+	holds  bool // who reads is woken for several pieces
+	waits  bool // somebody is in read
+	isHeld bool // it will be woken
+	full   bool // nothing more is taken until the pieces were read
+	bytes  []byte
+	seen   int // of bytes
+	pieces []piece
+	next   int       // of pieces
+	readAt time.Time // when the piece came that was read last
+	err    error     // what comes after the pieces
+}
+
+// piece is what one reading of the socket gave and nobody has seen yet.
+type piece struct {
+	size int
+	at   time.Time
+}
+
+// collectable is a connection as it was dialled, which can be handed to a collector while nobody is reading it.
+type collectable struct {
+	net.Conn
+	collector *collector
+	to        atomic.Pointer[collected]
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// dialing makes connections of dial collectable. Those of another kind than k6 makes stay what they are.
+func (c *collector) dialing(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if counted, ok := conn.(*netext.Conn); ok && err == nil {
+			if _, isTCP := counted.Conn.(*net.TCPConn); isTCP {
+				counted.Conn = &collectable{Conn: counted.Conn, collector: c}
+			}
+		}
+		return conn, err
+	}
+}
+
+// collect hands a connection over for a stream, or gives nil where it cannot be: then it is read as before. A connection under TLS is not
+// seen here: what comes on it are records, not events.
+func collect(conn net.Conn) *collected {
+	counted, ok := conn.(*netext.Conn)
+	if !ok {
+		return nil
+	}
+	c, ok := counted.Conn.(*collectable)
+	if !ok {
+		return nil
+	}
+	if to := c.to.Load(); to != nil {
+		to.hold(true)
+		return to
+	}
+	return c.handOver()
+}
+
+func (c *collectable) handOver() *collected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	to, err := c.collector.take(c.Conn.(*net.TCPConn))
+	if err != nil {
+		return nil
+	}
+	_ = c.Conn.Close() // the first descriptor
+	c.to.Store(to)
+	return to
+}
+
+func (c *collectable) Read(p []byte) (int, error) {
+	if to := c.to.Load(); to != nil {
+		n, err := to.read(p)
+		return n, c.named("read", err)
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *collectable) Write(p []byte) (int, error) {
+	if to := c.to.Load(); to != nil {
+		n, err := to.write(p)
+		return n, c.named("write", err)
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *collectable) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if to := c.to.Load(); to != nil {
+		return c.named("close", to.close())
+	}
+	return c.Conn.Close()
+}
+
+// named says of an error what package net says of it.
+func (c *collectable) named(what string, err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	if errno, ok := err.(syscall.Errno); ok {
+		err = os.NewSyscallError(what, errno)
+	}
+	return &net.OpError{Op: what, Net: c.RemoteAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+// take reads a connection from now on, by a second descriptor of its socket: what Go's own poller has been told of the first would wake it
+// for every piece as well.
+func (c *collector) take(conn *net.TCPConn) (*collected, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	if controlErr := raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); controlErr != nil {
+		return nil, controlErr
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	to := &collected{collector: c, fd: fd, holds: true}
+	to.more.L = &to.mu
+	if err = c.add(to); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return to, nil
+}
+
+func (c *collector) add(conn *collected) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.epoll == nil && c.broken == nil {
+		c.broken = c.open()
+	}
+	if c.broken != nil {
+		return c.broken
+	}
+	c.newest++
+	conn.id = c.newest
+	c.conns[conn.id] = conn
+	err := unix.EpollCtl(c.fd, unix.EPOLL_CTL_ADD, conn.fd, interest(conn.id))
+	if err != nil {
+		delete(c.conns, conn.id)
+	}
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+func (c *collector) open() error {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // so that the runtime waits for it as for a socket
+		_ = unix.Close(fd)
+		return os.NewSyscallError("fcntl", err)
+	}
+	file := os.NewFile(uintptr(fd), "epoll")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return err
+	}
+	c.fd, c.epoll, c.conns, c.buffer = fd, file, map[uint64]*collected{}, make([]byte, 64<<10)
+	go c.run(raw)
+	return nil
+}
+
+// interest is what is wanted to be known of a connection: each time when something new has come. Its number stands where the descriptor
+// usually does, because a descriptor is given to another connection as soon as it is closed.
+func interest(id uint64) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(id), Pad: int32(id >> 32)}
+}
+
+func (c *collector) find(event unix.EpollEvent) *collected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conns[uint64(uint32(event.Fd))|uint64(uint32(event.Pad))<<32]
+}
+
+func (c *collector) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, id)
+}
+
+func (c *collector) run(raw syscall.RawConn) {
+	events := make([]unix.EpollEvent, 256)
+	for {
+		n, err := c.wait(raw, events)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		for _, event := range events[:n] {
+			if conn := c.find(event); conn != nil {
+				c.fill(conn, event.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
+			}
+		}
+		c.wake()
+	}
+}
+
+// wait gives how many of events are new, 0 where a reader is to be woken before any is.
+func (c *collector) wait(raw syscall.RawConn, events []unix.EpollEvent) (n int, err error) {
+	var until time.Time // never
+	if len(c.wakeups) > 0 {
+		until = c.wakeups[0].at
+	}
+	if until != c.until {
+		c.until = until
+		if err := c.epoll.SetReadDeadline(until); err != nil {
+			return 0, err
+		}
+	}
+	waitErr := raw.Read(func(fd uintptr) bool {
+		n, err = unix.EpollWait(int(fd), events, 0)
+		return n != 0
+	})
+	switch {
+	case errors.Is(err, unix.EINTR), errors.Is(waitErr, os.ErrDeadlineExceeded):
+		return max(0, n), nil
+	case err != nil:
+		return 0, os.NewSyscallError("epoll_wait", err)
+	}
+	return n, waitErr
+}
+
+// fail ends all connections, and no other is taken.
+func (c *collector) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = err
+	for _, conn := range c.conns {
+		conn.mu.Lock()
+		conn.err = err
+		conn.more.Broadcast()
+		conn.mu.Unlock()
+	}
+}
+
+// fill reads what has come. ends: the other side has ended the connection, so it is read to its end.
+func (c *collector) fill(conn *collected, ends bool) {
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	isNew := false
+	for conn.fd >= 0 && conn.err == nil {
+		if conn.unread() >= holdMost {
+			conn.full = true
+			break
+		}
+		n, err := unix.Read(conn.fd, c.buffer)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		isNew = true
+		switch {
+		case err != nil:
+			conn.err = err
+		case n == 0:
+			conn.err = io.EOF
+		default:
+			conn.bytes = append(conn.bytes, c.buffer[:n]...)
+			conn.pieces = append(conn.pieces, piece{n, time.Now()})
+		}
+		if n < len(c.buffer) && !ends {
+			break
+		}
+	}
+	switch {
+	case !isNew || !conn.waits:
+	case !conn.holds || conn.err != nil || conn.endsBody() || conn.unread() >= holdBytes:
+		conn.more.Signal()
+	case !conn.isHeld:
+		conn.isHeld = true
+		c.wakeups = append(c.wakeups, wakeup{conn, conn.pieces[conn.next].at.Add(holdFor)})
+	}
+}
+
+// wake wakes those whose moment has come. One that was woken earlier finds nothing new, or sees it a little earlier than it had to.
+func (c *collector) wake() {
+	if len(c.wakeups) == 0 {
+		return
+	}
+	now := time.Now()
+	for len(c.wakeups) > 0 && !c.wakeups[0].at.After(now) {
+		conn := c.wakeups[0].conn
+		c.wakeups[0] = wakeup{}
+		c.wakeups = c.wakeups[1:]
+		conn.mu.Lock()
+		conn.isHeld = false
+		if conn.unread() > 0 {
+			conn.more.Signal()
+		}
+		conn.mu.Unlock()
+	}
+}
+
+func (c *collected) unread() int {
+	return len(c.bytes) - c.seen
+}
+
+// endsBody says whether this looks like the last chunk of a body.
+func (c *collected) endsBody() bool {
+	return bytes.HasSuffix(c.bytes, []byte("0\r\n\r\n"))
+}
+
+// hold says whether who reads is to be woken for each piece, or for several.
+func (c *collected) hold(several bool) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds = several
+}
+
+// lastRead is when the piece came that was read last; now, where nothing was collected.
+func (c *collected) lastRead() time.Time {
+	if c == nil {
+		return time.Now()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readAt.IsZero() { // it came before the connection was handed over
+		return time.Now()
+	}
+	return c.readAt
+}
+
+// isBehind says whether something has come that was not read. The three methods take nil for a stream that nobody collects.
+func (c *collected) isBehind() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unread() > 0
+}
+
+// read gives one piece at most, so that all of it came at one moment. What came before an end is read before it, also where the end is ours.
+func (c *collected) read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.unread() == 0 {
+		if c.err != nil {
+			return 0, c.err
+		}
+		c.waits = true
+		c.more.Wait()
+		c.waits = false
+	}
+	first := &c.pieces[c.next]
+	n := copy(p, c.bytes[c.seen:c.seen+first.size])
+	c.seen, c.readAt = c.seen+n, first.at
+	if first.size -= n; first.size == 0 {
+		c.next++
+	}
+	if c.unread() == 0 {
+		c.readOn()
+	}
+	return n, nil
+}
+
+// readOn makes room for what comes next.
+func (c *collected) readOn() {
+	c.bytes, c.pieces = c.bytes[:0], c.pieces[:0]
+	c.seen, c.next = 0, 0
+	if cap(c.bytes) > 2*holdBytes {
+		c.bytes = nil
+	}
+	if c.full && c.fd >= 0 {
+		c.full = false
+		_ = unix.EpollCtl(c.collector.fd, unix.EPOLL_CTL_MOD, c.fd, interest(c.id)) // says again that something is there
+	}
+}
+
+// write blocks until all of it is with the system.
+func (c *collected) write(p []byte) (written int, err error) {
+	for written < len(p) {
+		n, err := c.writeSome(p[written:])
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// retryMs is for how long a write waits for room before it looks whether the connection was closed.
+const retryMs = 100
+
+func (c *collected) writeSome(p []byte) (int, error) {
+	c.mu.Lock()
+	fd := c.fd
+	if fd < 0 {
+		c.mu.Unlock()
+		return 0, net.ErrClosed
+	}
+	n, err := unix.Write(fd, p)
+	c.mu.Unlock()
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, unix.EAGAIN):
+		// A descriptor that is closed meanwhile, and even one that is another's by then, costs no more than this wait.
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, retryMs)
+		return 0, nil
+	case errors.Is(err, unix.EINTR):
+		return 0, nil
+	}
+	return 0, err
+}
+
+func (c *collected) close() error {
+	c.mu.Lock()
+	if c.fd < 0 {
+		c.mu.Unlock()
+		return net.ErrClosed
+	}
+	err := unix.Close(c.fd)
+	c.fd = -1
+	if c.err == nil {
+		c.err = net.ErrClosed
+	}
+	c.more.Broadcast()
+	c.mu.Unlock()
+	c.collector.forget(c.id)
+	return os.NewSyscallError("close", err)
+}
