@@ -1,5 +1,6 @@
 /** What a history says of the events of its streams: how many came while all were open, and how far their gaps were off. */
 import type { CallLine } from "../history/line.ts";
+import { mostAtOnce } from "../history/statistics/most-at-once.ts";
 
 export type StreamEvents = {
   /** Events a second between the two moments. */
@@ -22,13 +23,13 @@ export const streamEvents = (
   { gapMs, fromUs, toUs }: { gapMs: number; fromUs: number; toUs: number },
 ): StreamEvents => {
   const errors = new Uint32Array(CELLS + 1);
-  const edges: [atUs: number, change: 1 | -1][] = [];
+  const spans: [fromUs: number, toUs: number][] = [];
   let [gaps, inside, done, other] = [0, 0, 0, 0];
   for (const { first_us, done_us, first_event_us, gaps_us = [], ended } of lines) {
     if (ended === "done") done += 1;
     else other += 1;
     if (first_us === null || first_event_us === undefined) continue;
-    edges.push([first_us, 1], [done_us, -1]);
+    spans.push([first_us, done_us]);
     let atUs = first_event_us;
     if (atUs >= fromUs && atUs < toUs) inside += 1;
     for (const gapUs of gaps_us) {
@@ -39,12 +40,6 @@ export const streamEvents = (
       gaps += 1;
     }
   }
-  edges.sort(([one, up], [next, down]) => one - next || up - down);
-  let [open, held] = [0, 0];
-  for (const [, change] of edges) {
-    open += change;
-    held = Math.max(held, open);
-  }
   let left = 0.99 * gaps;
   const cell = errors.findIndex((n) => {
     left -= n;
@@ -53,7 +48,7 @@ export const streamEvents = (
   return {
     perS: inside / ((toUs - fromUs) / 1e6),
     gapErrorMsP99: gaps === 0 ? Number.NaN : (cell + 1) / 10,
-    held,
+    held: mostAtOnce(spans),
     done,
     other,
   };

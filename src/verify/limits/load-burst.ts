@@ -3,6 +3,7 @@
  * calls in flight. Each is done once and looked at by several rules.
  */
 import { inFlightMax } from "../../client/transport.ts";
+import { mostAtOnce } from "../../history/statistics/most-at-once.ts";
 import type { Target } from "../../target/target.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Context } from "../context.ts";
@@ -149,7 +150,7 @@ export const wave = (context: Context, size: number, callers: readonly Caller[],
 export type Overload = {
   /** Whether calls were shed at all. */
   reached: boolean;
-  /** How many streams ran side by side in the wave that met the cap. */
+  /** How many streams were served side by side in the wave that met the cap. */
   capacity: number;
   /** The largest wave that was tried. */
   size: number;
@@ -159,6 +160,14 @@ export type Overload = {
   others: Answer[];
   caller: Caller | null;
 };
+
+/** From the first byte to the last: of a wave that came late, the last streams may have the slots of the first. */
+const sideBySide = (answers: readonly Answer[]): number =>
+  mostAtOnce(
+    answers
+      .filter(isAdmitted)
+      .flatMap(({ line: { first_us, done_us } }) => (first_us === null ? [] : [[first_us, done_us] as const])),
+  );
 
 const REST_MS = 1_500;
 
@@ -191,7 +200,7 @@ export const overload = (context: Context): Promise<Overload> =>
       const shed = answers.filter(({ outcome }) => SHED.test(outcome)).length;
       if (shed > size * SHED_SHARE) {
         found.reached = true;
-        found.capacity = answers.filter(isAdmitted).length;
+        found.capacity = sideBySide(answers);
         break;
       }
       await wait(REST_MS, context.signal);
