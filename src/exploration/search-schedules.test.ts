@@ -1,21 +1,12 @@
 import { expect, test } from "vitest";
+import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { FaultSchedule } from "./fault-schedule.ts";
 import { type Finding, searchSchedules } from "./search-schedules.ts";
 import type { PlaySchedule, Trial } from "./trial.ts";
 
-const claim = (id: string): Claim => ({
-  id,
-  stage: "explore",
-  level: "must",
-  verdict: "fail",
-  reason: "broken",
-  expected: "whole",
-  got: "broken",
-  spec: [],
-  evidence: [],
-  replay: "",
-});
+const claim = (id: string): Claim =>
+  claimOf(id, { stage: "explore", verdict: "fail", reason: "broken", expected: "whole", got: "broken" });
 const trial = (ids: string[]): Trial => ({
   failed: ids.map(claim),
   judged: 3,

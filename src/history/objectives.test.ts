@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CallLine } from "./line.ts";
+import { CALM } from "./machines.fixture.ts";
 import { judgeObjectives, type ObjectiveVerdict, sloClaim } from "./objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "./objectives.ts";
 import type { StageHost } from "./stage-host.ts";
@@ -176,17 +177,7 @@ describe("the claim", () => {
   });
 
   test("about time has no verdict on a disturbed host, about shares it has", () => {
-    const host: StageHost = {
-      host: null,
-      cores: 2,
-      target_cores: null,
-      other_cores: 1.9,
-      calls: 400,
-      lag_ms: [],
-      rate_error: 0,
-      generator: [],
-      calibration: [],
-    };
+    const host: StageHost = { ...CALM, other_cores: 1.9, calls: 400, lag_ms: [] };
     const on = (text: string, given: StageHost) =>
       sloClaim(of, judgeObjectives(parseObjectives(text), times(400), given));
     expect(on("p50<=10ms,refusals<=5%", host)).toMatchObject({

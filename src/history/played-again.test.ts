@@ -1,20 +1,16 @@
 import { expect, test } from "vitest";
+import { claimOf } from "./claim.fixture.ts";
 import { decidedByBoth, eitherOf, secondOf } from "./played-again.ts";
 import type { Claim } from "./run-document.ts";
 
-const claim = (stage: string, verdict: Claim["verdict"], over: Partial<Claim> = {}): Claim => ({
-  id: `recovers/${stage}`,
-  stage,
-  level: "must",
-  verdict,
-  reason: `reason of ${stage}`,
-  expected: "",
-  got: `got of ${stage}`,
-  spec: [],
-  evidence: [`of ${stage}`],
-  replay: "",
-  ...over,
-});
+const claim = (stage: string, verdict: Claim["verdict"], over: Partial<Claim> = {}): Claim =>
+  claimOf(`recovers/${stage}`, {
+    verdict,
+    reason: `reason of ${stage}`,
+    got: `got of ${stage}`,
+    evidence: [`of ${stage}`],
+    ...over,
+  });
 const first = (verdict: Claim["verdict"], over?: Partial<Claim>): Claim => claim("x", verdict, over);
 const second = (verdict: Claim["verdict"]): Claim => claim(secondOf("x"), verdict);
 

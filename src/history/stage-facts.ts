@@ -21,6 +21,10 @@ export type Limits = {
   revocation_budget_ms?: number;
 };
 
+/** What a dependency is given for its answer, in milliseconds; `undefined`: the target file does not state it. */
+export const dependencyBudgetMs = (link: string, limits: Limits): number | undefined =>
+  link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms;
+
 export type TenantFacts = {
   tier: "Free" | "Pro" | null;
   /** Monthly allowance of map loads. */

@@ -1,21 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { CALM } from "../history/machines.fixture.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import { INVARIANTS } from "./catalogue.ts";
 import { type ClaimedVerdict, judgedOn } from "./on-host.fixture.ts";
 
-const host = (more: Partial<StageHost>): StageHost => ({
-  host: null,
-  cores: 2,
-  target_cores: null,
-  other_cores: 0,
-  calls: 100,
-  lag_ms: [],
-  rate_error: 0,
-  generator: [],
-  calibration: [],
-  ...more,
-});
+const host = (more: Partial<StageHost>): StageHost => ({ ...CALM, other_cores: 0, lag_ms: [], ...more });
 
 const on = (verdict: ClaimedVerdict, isTimed: boolean, given?: StageHost): ReturnType<typeof judgedOn> => {
   const facts: StageFacts = {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { EXPERIMENTS } from "../chaos/experiments/catalogue.ts";
+import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
@@ -12,10 +13,8 @@ import {
 } from "./experiment-trials.ts";
 
 const TRIAL: ExperimentTrial = { mutant: "m", on: "bad", by: ["recovers"], passes: "good" };
-const claim = (id: string, verdict: Claim["verdict"], level: Claim["level"] = "must"): Claim => ({
-  ...{ id, stage: id.slice(id.indexOf("/") + 1), level, verdict },
-  ...{ reason: "r", expected: "e", got: "g", spec: [], evidence: [], replay: "-" },
-});
+const claim = (id: string, verdict: Claim["verdict"], level: Claim["level"] = "must"): Claim =>
+  claimOf(id, { level, verdict, reason: "r", expected: "e", got: "g", replay: "-" });
 const verdictOf = (...claims: Claim[]): string => judgeTrial(TRIAL, { claims }).verdict;
 
 test("names mutants, experiments and invariants that there are, and an experiment is not both", () => {

@@ -1,19 +1,15 @@
 /** A run made by hand, for the examples of this folder: every verdict, kind of outcome and gap occurs in it once. */
+import { claimOf } from "../history/claim.fixture.ts";
 import type { Claim, Measurement, RunDocument, StageSummary } from "../history/run-document.ts";
 
-export const madeClaim = (id: string, over: Partial<Claim> = {}): Claim => ({
-  id,
-  stage: id.split("/").slice(1).join("/"),
-  level: "must",
-  verdict: "pass",
-  reason: "holds for every call of the stage",
-  expected: "as the specification says",
-  got: "as expected",
-  spec: [],
-  evidence: [],
-  replay: `npx floodgate run smoke --seed 42 --only ${id}`,
-  ...over,
-});
+export const madeClaim = (id: string, over: Partial<Claim> = {}): Claim =>
+  claimOf(id, {
+    reason: "holds for every call of the stage",
+    expected: "as the specification says",
+    got: "as expected",
+    replay: `npx floodgate run smoke --seed 42 --only ${id}`,
+    ...over,
+  });
 
 const measured = (stage: string, name: string, value: number, unit: string, n: number, by = 0): Measurement => ({
   name,

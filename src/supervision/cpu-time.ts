@@ -1,5 +1,5 @@
 /** CPU time that processes and the machine used up, from /proc (Linux; elsewhere nothing is known). */
-import { pidsHere, readProc, statOf, TICKS_PER_S } from "./proc-files.ts";
+import { type ProcessStat, readProc, statOf, statsHere, TICKS_PER_S } from "./proc-files.ts";
 
 /** Milliseconds that a process has used, its threads included; `null` where it is not there or not known. */
 export const cpuTimeMs = (pid: number): number | null => {
@@ -20,14 +20,8 @@ export const machineTime = (): MachineTime | null => {
 };
 
 /** Processes that take a core from nobody (`givesWay`), and what each has used, in ticks. */
-export const givingWay = (): Map<number, number> => {
-  const found = new Map<number, number>();
-  for (const pid of pidsHere()) {
-    const stat = statOf(pid);
-    if (stat?.givesWay === true) found.set(pid, stat.ticks);
-  }
-  return found;
-};
+export const givingWay = (all: ReadonlyMap<number, ProcessStat> = statsHere()): Map<number, number> =>
+  new Map([...all].flatMap(([pid, { givesWay, ticks }]) => (givesWay ? [[pid, ticks]] : [])));
 
 /** What those used in between that gave way at both looks, in ticks. */
 export const givenWayTicks = (

@@ -61,3 +61,13 @@ export const pidsHere = (): number[] => {
     return [];
   }
 };
+
+/** Of all processes here, each read once. */
+export const statsHere = (): Map<number, ProcessStat> => {
+  const found = new Map<number, ProcessStat>();
+  for (const pid of pidsHere()) {
+    const stat = statOf(pid);
+    if (stat !== null) found.set(pid, stat);
+  }
+  return found;
+};

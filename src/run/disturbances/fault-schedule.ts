@@ -10,6 +10,7 @@ import type { Held } from "../../chaos/watchdog-lease.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import { drawFaultsFor, type ExploredLink, type FaultEvent } from "../../exploration/fault-schedule.ts";
 import type { FaultLine } from "../../history/line.ts";
+import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { FaultProxies } from "../deployments/deployment.ts";
 import { areDrawn, type DisturbanceContext, type Disturbed, type FaultsBySchedule } from "./disturbance.ts";
@@ -25,8 +26,7 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   const { faults, target } = deployment;
   const way = faults?.links[link];
   if (faults === null || way === undefined) throw new Error(`${stage} needs a proxy on the link ${link}`);
-  const budgetMs =
-    (link === "limiter" ? target.limits?.limiter_budget_ms : target.limits?.key_service_budget_ms) ?? 1_000;
+  const budgetMs = dependencyBudgetMs(link, target.limits ?? {}) ?? 1_000;
   const fault = makeFault(name, { budgetMs });
   const proxy = faults.toxiproxy.proxy(way.proxy);
   const probe = httpProbe(way.listen, "/health", budgetMs);

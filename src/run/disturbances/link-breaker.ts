@@ -3,7 +3,7 @@ import { makeFault } from "../../chaos/faults/catalogue.ts";
 import { httpProbe, observeLink } from "../../chaos/link-probe.ts";
 import { linkSteps, undoOf } from "../../chaos/link-steps.ts";
 import { watchLink } from "../../chaos/link-watch.ts";
-import type { Limits } from "../../history/stage-facts.ts";
+import { dependencyBudgetMs, type Limits } from "../../history/stage-facts.ts";
 import type { FaultProxies, LinkName } from "../deployments/deployment.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DisturbanceContext, LinkFault } from "./disturbance.ts";
@@ -18,7 +18,7 @@ const TIMES = { injectMs: 5_000, effectMs: 5_000, healMs: 15_000 };
 /** How long whoever is called through the link gives it. */
 export const linkBudgetMs = (link: LinkName, limits: Limits = {}): number => {
   if (link === "edge") return EDGE_BUDGET_MS;
-  return (link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms) ?? BUDGET_MS;
+  return dependencyBudgetMs(link, limits) ?? BUDGET_MS;
 };
 
 export const linkBreaker = async (

@@ -6,7 +6,7 @@
 import { REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
 import type { CallLine, Line } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
-import type { Limits } from "../../history/stage-facts.ts";
+import { dependencyBudgetMs, type Limits } from "../../history/stage-facts.ts";
 import type { StageHost } from "../../history/stage-host.ts";
 import { quantile, quantileInterval } from "../../history/statistics/statistics.ts";
 import { timeDoubts } from "../../history/time-doubts.ts";
@@ -28,9 +28,6 @@ export type PooledRefusals = {
   /** One claim for each dependency that was broken in several stages and whose budget is stated. */
   claims(limits: Limits | undefined, replay: string): Claim[];
 };
-
-const budgetOf = (link: Link, limits: Limits): number | undefined =>
-  link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms;
 
 /** Refusals of one experiment that were due to its fault, in milliseconds. */
 type Refused = { tookMs: Record<Link, number[]>; host: StageHost | undefined };
@@ -80,7 +77,7 @@ export const createPooledRefusals = (): PooledRefusals => {
     },
     claims: (limits = {}, replay) =>
       LINKS.filter((link) => (broken[link] ?? 0) >= EXPERIMENTS).flatMap((link) => {
-        const budgetMs = budgetOf(link, limits);
+        const budgetMs = dependencyBudgetMs(link, limits);
         if (budgetMs === undefined) return [];
         const allowedMs = budgetMs + BESIDE_MS;
         const seen = all.filter(({ tookMs }) => tookMs[link].length > 0);

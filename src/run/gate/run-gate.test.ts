@@ -1,6 +1,7 @@
 /** The whole course of a comparison in virtual time: probes, warm-up, pairs, claims, table. */
 import { describe, expect, test } from "vitest";
 import type { Side } from "../../gate/block-plan.ts";
+import { claimOf } from "../../history/claim.fixture.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { openVirtualDeployment, type VirtualDeployment } from "../../simulation/virtual-deployment.fixture.ts";
 import type { Target } from "../../target/target.ts";
@@ -84,18 +85,8 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
   return { ...result, verdicts, said: said.join("\n"), played };
 };
 
-const held = (side: Side, name: string, verdict: Claim["verdict"] = "pass"): Claim => ({
-  id: `streams-end-once/gate.${side}`,
-  stage: `gate.${side}`,
-  level: "must",
-  verdict,
-  reason: name,
-  expected: "",
-  got: "",
-  spec: [],
-  evidence: [],
-  replay: "",
-});
+const held = (side: Side, name: string, verdict: Claim["verdict"] = "pass"): Claim =>
+  claimOf(`streams-end-once/gate.${side}`, { verdict, reason: name });
 
 describe("a comparison of two targets", () => {
   test("of one thing with itself passes, with a table and measurements", async () => {

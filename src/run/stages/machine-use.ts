@@ -5,22 +5,10 @@
  */
 import { readdirSync, readlinkSync } from "node:fs";
 import { givenWayTicks, givingWay, machineTime } from "../../supervision/cpu-time.ts";
-import { pidsHere, readProc, statOf, TICKS_PER_S } from "../../supervision/proc-files.ts";
-
-type Process = { parent: number; ticks: number };
-
-/** Parent and CPU time of every process, with that of its children that have ended and were waited for. */
-const processes = (): Map<number, Process> => {
-  const found = new Map<number, Process>();
-  for (const pid of pidsHere()) {
-    const stat = statOf(pid);
-    if (stat !== null) found.set(pid, { parent: stat.parent, ticks: stat.ticks + stat.childTicks });
-  }
-  return found;
-};
+import { type ProcessStat, readProc, statsHere, TICKS_PER_S } from "../../supervision/proc-files.ts";
 
 /** A process and all that come from it. */
-const treeOf = (root: number, all: ReadonlyMap<number, Process>): Set<number> => {
+const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {
   const tree = new Set([root]);
   for (let before = 0; before !== tree.size; ) {
     before = tree.size;
@@ -30,7 +18,7 @@ const treeOf = (root: number, all: ReadonlyMap<number, Process>): Set<number> =>
 };
 
 /** Who listens on a port of this machine; `null` where nobody is seen, or it is not ours to see. */
-const listenerOn = (port: number, all: ReadonlyMap<number, Process>): number | null => {
+const listenerOn = (port: number, all: ReadonlyMap<number, ProcessStat>): number | null => {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const listening = new RegExp(`^\\s*\\d+: \\w+:${hex} \\w+:0000 0A (?:\\S+ +){5}(\\d+)`, "m");
   const inode = (listening.exec(readProc("/proc/net/tcp") ?? "") ??
@@ -57,22 +45,25 @@ export const portHere = (url: string): number | null => {
 
 export type MachineUse = { target_cores: number | null; other_cores: number | null };
 
-const sum = (pids: Iterable<number>, of: ReadonlyMap<number, Process>): number => {
-  let ticks = 0;
-  for (const pid of pids) ticks += of.get(pid)?.ticks ?? 0;
-  return ticks;
+/** With that of their children which have ended and were waited for. */
+const ticksOf = (pids: Iterable<number>, of: ReadonlyMap<number, ProcessStat>): number => {
+  let sum = 0;
+  for (const pid of pids) {
+    const { ticks = 0, childTicks = 0 } = of.get(pid) ?? {};
+    sum += ticks + childTicks;
+  }
+  return sum;
 };
 
 /** `baseUrl`: of the deployment, `null` where there is none. The function that comes back says what was used since. */
 export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
-  const before = processes();
+  const before = statsHere();
   const machineBefore = machineTime();
-  const givingWayBefore = givingWay();
   const beganMs = performance.now();
   const port = baseUrl === null ? null : portHere(baseUrl);
   const listener = port === null ? null : listenerOn(port, before);
   return () => {
-    const after = processes();
+    const after = statsHere();
     const machine = machineTime();
     const seconds = (performance.now() - beganMs) / 1000;
     if (machineBefore === null || machine === null || seconds <= 0) return { target_cores: null, other_cores: null };
@@ -85,11 +76,12 @@ export const watchMachineUse = (baseUrl: string | null): (() => MachineUse) => {
     const foreign = target.filter((pid) => !ours.has(pid));
     const busy =
       machine.all - machineBefore.all - (machine.idle - machineBefore.idle) - (machine.steal - machineBefore.steal);
-    const used = sum(ours, after) - sum(oursBefore, before) + sum(foreign, after) - sum(foreign, before);
+    const used =
+      ticksOf(ours, after) - ticksOf(oursBefore, before) + ticksOf(foreign, after) - ticksOf(foreign, before);
     const isCounted = (pid: number): boolean => ours.has(pid) || target.includes(pid);
-    const givenWay = givenWayTicks(givingWayBefore, givingWay(), (pid) => !isCounted(pid));
+    const givenWay = givenWayTicks(givingWay(before), givingWay(after), (pid) => !isCounted(pid));
     return {
-      target_cores: listener === null ? null : cores(sum(target, after) - sum(target, before)),
+      target_cores: listener === null ? null : cores(ticksOf(target, after) - ticksOf(target, before)),
       other_cores: cores(busy - used - givenWay),
     };
   };

@@ -7,7 +7,8 @@ import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
-import { PLAYED_AGAIN_MAX, stageAgain } from "./played-again.ts";
+
+import { PLAYED_AGAIN_MAX, stageAgain } from "./stage-again.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
@@ -90,9 +91,9 @@ const playAll = async (
   }
   // At the end, because what disturbs a machine now is likely to disturb it in a minute as well.
   for (const [at, plan] of toPlayAgain.entries()) {
-    if (isOver()) return;
+    if (isOver()) break;
     const outcome = await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`);
-    if (isEnough(outcome, toPlayAgain.slice(at + 1))) return;
+    if (isEnough(outcome, toPlayAgain.slice(at + 1))) break;
   }
   context.addClaims(pooled.claims(deployment.target.limits, context.replay));
 };

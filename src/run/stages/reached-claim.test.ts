@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { lateBy } from "../../history/machines.fixture.ts";
 import type { StageSummary } from "../../history/run-document.ts";
-import type { StageHost } from "../../history/stage-host.ts";
 import { chatPastCapacity } from "../suites/parts.ts";
 import { onThisMachine, reachedClaims } from "./reached-claim.ts";
 
@@ -48,23 +48,12 @@ test("a fault that never met what it has to meet proves nothing; what nobody sho
 });
 
 test("a recovery that came too late is no failure where the machine stood still for half of the budget", () => {
-  const host = (lagMs: number): StageHost => ({
-    host: null,
-    cores: 2,
-    target_cores: null,
-    other_cores: null,
-    calls: 100,
-    lag_ms: [[0.99, lagMs]],
-    rate_error: null,
-    generator: [],
-    calibration: [],
-  });
   const late = { verdict: "fail", reason: "no recovery by the deadline", about: "recovery" } as const;
-  expect(onThisMachine(late, host(100))).toEqual(late);
-  expect(onThisMachine(late, host(200))).toMatchObject({
+  expect(onThisMachine(late, lateBy(100))).toEqual(late);
+  expect(onThisMachine(late, lateBy(200))).toMatchObject({
     verdict: "inconclusive",
     reason: expect.stringContaining("200 ms late"),
   });
   const other = { verdict: "fail", reason: "the fault could not be healed" } as const;
-  expect(onThisMachine(other, host(200))).toEqual(other);
+  expect(onThisMachine(other, lateBy(200))).toEqual(other);
 });

@@ -6,6 +6,7 @@ import {
   type ExperimentEntry,
   REFUSAL_OF,
 } from "../../chaos/experiments/experiment-entry.ts";
+import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import type { FaultState } from "../../history/states-reached.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
@@ -44,7 +45,7 @@ const rateBeside = (entry: ExperimentEntry, { target, embedded }: SuiteFor): num
   if (embedded) return (isPast ? RATE_PAST_CAP_PER_S : RATE_EMBEDDED_PER_S)[link];
   const view = viewOf(target);
   const { limits = {} } = target;
-  const budgetMs = (link === "limiter" ? limits.limiter_budget_ms : limits.key_service_budget_ms) ?? BUDGET_MS;
+  const budgetMs = dependencyBudgetMs(link, limits) ?? BUDGET_MS;
   const { org } = sharesOf(evenly(runtimeCallers(view)));
   const caps = inFlightCaps(view);
   if (isPast && caps.all !== undefined) return (TIMES_CAP * caps.all * 1000) / budgetMs;

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
+import { claimOf } from "../../history/claim.fixture.ts";
+import { CALM, LATE } from "../../history/machines.fixture.ts";
 import type { Claim } from "../../history/run-document.ts";
 import { bareFacts } from "../../history/stage-facts.ts";
 import type { StageHost } from "../../history/stage-host.ts";
-import { CALM, LATE } from "./machines.fixture.ts";
-import { stageAgain } from "./played-again.ts";
+import { stageAgain } from "./stage-again.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
@@ -16,19 +17,8 @@ const plan: LoadStage = {
   judges: [],
   disturbance: fault,
 };
-const claim = (id: string, verdict: Claim["verdict"], over: Partial<Claim> = {}): Claim => ({
-  id,
-  stage: "x",
-  level: "must",
-  verdict,
-  reason: "as it was",
-  expected: "",
-  got: "",
-  spec: [],
-  evidence: [],
-  replay: "",
-  ...over,
-});
+const claim = (id: string, verdict: Claim["verdict"], over: Partial<Claim> = {}): Claim =>
+  claimOf(id, { verdict, ...over });
 const OPEN = claim("recovers/x", "inconclusive");
 const PLAYED = claim("reached/x", "pass");
 
