@@ -38,7 +38,7 @@ export const courseBlock = (
   charts: { finding: string; before: Markup | null; overTime: Markup; others: Markup | null },
 ): Markup => {
   const { id, name, calls, isOpen } = about;
-  const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first.`;
+  const width = `Bins of ${milliseconds(course.series.bin_ms)}, by the moment at which a call was due; times are counted from the first. How long something took is exact to 2.2 % here, and to 0.1 % under Measurements.`;
   return html`<details class="course" id="${id}" data-span="${course.spanS}"${isOpen ? OPEN : null}><summary><b>${name}</b> <span class="muted">${counted(calls, "call")} in ${seconds(Number(course.spanS.toFixed(1)))}.</span> <span class="said">${charts.finding}</span></summary>
 <p class="small muted">${width}</p>${charts.before}${charts.overTime}${charts.others}</details>`;
 };

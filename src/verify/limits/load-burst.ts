@@ -162,7 +162,7 @@ export type Overload = {
 };
 
 /** From the first byte to the last: of a wave that came late, the last streams may have the slots of the first. */
-const sideBySide = (answers: readonly Answer[]): number =>
+export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[]): number =>
   mostAtOnce(
     answers
       .filter(isAdmitted)

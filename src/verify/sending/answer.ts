@@ -102,7 +102,7 @@ const TRANSIENT =
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
 /** Whether the call was admitted: 2xx, also a failure reported under 200. */
-export const isAdmitted = (answer: Answer): boolean => /^2\d\d/.test(answer.outcome);
+export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
 /** For a reader: the outcome, and the beginning of a body that has no name. */
 export const inWords = ({ outcome, text, received }: Answer): string => {
