@@ -52,7 +52,8 @@ describe("rules after load", () => {
   });
 
   test("a deployment that gave every slot back passes", async () => {
-    const document = await afterCalls(40, {});
+    // Streams of more than a second: shorter ones are over before a busy machine has opened more than there are slots.
+    const document = await afterCalls(40, { streamMs: 200 });
     for (const rule of ["overload-keeps-the-caps", "slots-come-back"]) {
       const claim = claimOf(document, rule);
       expect(claim, JSON.stringify(claim)).toMatchObject({ verdict: "pass" });
