@@ -2,23 +2,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { claimOf } from "../../history/claim.fixture.ts";
+import type { Claim } from "../../history/run-document.ts";
 import { compareRuns, compareWithBaseline, readFigures, saveBaseline } from "./gate-recorded.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-gate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const claim = {
-  stage: "load",
-  level: "must",
-  verdict: "pass",
-  reason: "",
-  expected: "",
-  got: "",
-  spec: [],
-  evidence: [],
-};
-
-const write = (name: string, latencyMs: number, claims: object[] = [{ ...claim, id: "counts-agree/load" }]): string => {
+const write = (name: string, latencyMs: number, claims: Claim[] = [claimOf("counts-agree/load")]): string => {
   const path = join(folder, name);
   mkdirSync(path, { recursive: true });
   const environment = { node: "26.1.0", k6: null, toxiproxy: null, os: "Linux", cores: 2, cpu: "some", host_notes: [] };
@@ -75,7 +66,7 @@ describe("the gate on recorded runs", () => {
   test("a folder that is no run, or a run that was cut off, is a mistake with a sentence", () => {
     expect(() => readFigures(folder)).toThrow(/is no run folder: .*name one under reports\/runs/);
     const cut = write("cut", 1, [
-      { ...claim, id: "run/completed", verdict: "inconclusive", reason: "stopped by SIGINT" },
+      claimOf("run/completed", { stage: "load", verdict: "inconclusive", reason: "stopped by SIGINT" }),
     ]);
     expect(() => readFigures(cut)).toThrow(/did not come to its end: stopped by SIGINT/);
   });
