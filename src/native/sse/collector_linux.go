@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"go.k6.io/k6/v2/lib/netext"
 	"golang.org/x/sys/unix"
@@ -20,23 +21,26 @@ const (
 	holdFor   = 200 * time.Millisecond // who reads a stream is woken so long after a piece came
 	holdBytes = 4 << 10                // or when so many bytes wait
 	holdMost  = 64 << 10               // and more than these stay with the system
+	restFor   = time.Millisecond       // between two looks: a thread that waits is woken for each event, which costs the target too
 )
 
 // collector reads open streams, all of them on one goroutine, and wakes who reads a stream once for several events: woken for each, k6
-// needs a tenth of a core more for 75,000 events a second. A piece keeps the moment when it came, so that no time depends on when it is
-// looked at. The zero value is ready.
+// needs a tenth of a core more for 75,000 events a second. A piece keeps the moment when the system received it, so that no time depends on
+// when it is looked at; of pieces that were read together all have that of the last. The zero value is ready.
 type collector struct {
 	mu     sync.Mutex
-	epoll  *os.File
-	fd     int // of epoll, whose own method would make it a file that blocks
+	fd     int // of epoll
 	broken error
 	conns  map[uint64]*collected
 	newest uint64
 
 	// of run alone
-	wakeups []wakeup // in the order of their moments
-	until   time.Time
-	buffer  []byte
+	wakeups   []wakeup // in the order of their moments
+	buffer    []byte
+	control   []byte // what the system says of a reading
+	iovec     unix.Iovec
+	message   unix.Msghdr
+	isStamped bool // the system said when the newest piece came
 }
 
 // wakeup is a reader that is to be woken at a moment.
@@ -61,6 +65,7 @@ type collected struct {
 	seen   int // of bytes
 	pieces []piece
 	next   int       // of pieces
+	came   time.Time // when the newest piece did
 	readAt time.Time // when the piece came that was read last
 	err    error     // what comes after the pieces
 }
@@ -178,7 +183,8 @@ func (c *collector) take(conn *net.TCPConn) (*collected, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	to := &collected{collector: c, fd: fd, holds: true}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) // where it cannot be had, a piece comes when it is read
+	to := &collected{collector: c, fd: fd, holds: true, came: time.Now()}
 	to.more.L = &to.mu
 	if err = c.add(to); err != nil {
 		_ = unix.Close(fd)
@@ -190,7 +196,7 @@ func (c *collector) take(conn *net.TCPConn) (*collected, error) {
 func (c *collector) add(conn *collected) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.epoll == nil && c.broken == nil {
+	if c.conns == nil && c.broken == nil {
 		c.broken = c.open()
 	}
 	if c.broken != nil {
@@ -211,18 +217,12 @@ func (c *collector) open() error {
 	if err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // so that the runtime waits for it as for a socket
-		_ = unix.Close(fd)
-		return os.NewSyscallError("fcntl", err)
-	}
-	file := os.NewFile(uintptr(fd), "epoll")
-	raw, err := file.SyscallConn()
-	if err != nil {
-		_ = file.Close()
-		return err
-	}
-	c.fd, c.epoll, c.conns, c.buffer = fd, file, map[uint64]*collected{}, make([]byte, 64<<10)
-	go c.run(raw)
+	c.fd, c.conns = fd, map[uint64]*collected{}
+	c.buffer, c.control = make([]byte, 64<<10), make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{}))))
+	c.iovec.Base, c.message.Iov, c.message.Control = &c.buffer[0], &c.iovec, &c.control[0]
+	c.iovec.SetLen(len(c.buffer))
+	c.message.SetIovlen(1)
+	go c.run()
 	return nil
 }
 
@@ -244,46 +244,55 @@ func (c *collector) forget(id uint64) {
 	delete(c.conns, id)
 }
 
-func (c *collector) run(raw syscall.RawConn) {
+func (c *collector) run() {
 	events := make([]unix.EpollEvent, 256)
 	for {
-		n, err := c.wait(raw, events)
-		if err != nil {
-			c.fail(err)
+		n, err := pollNow(c.fd, events)
+		if n == 0 && err == nil {
+			n, err = unix.EpollWait(c.fd, events, c.patienceMs())
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			c.fail(os.NewSyscallError("epoll_wait", err))
 			return
 		}
-		for _, event := range events[:n] {
+		for _, event := range events[:max(0, n)] {
 			if conn := c.find(event); conn != nil {
 				c.fill(conn, event.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
 			}
 		}
 		c.wake()
+		if c.isStamped && n > 0 && n < len(events) {
+			time.Sleep(restFor)
+		}
 	}
 }
 
-// wait gives how many of events are new, 0 where a reader is to be woken before any is.
-func (c *collector) wait(raw syscall.RawConn, events []unix.EpollEvent) (n int, err error) {
-	var until time.Time // never
-	if len(c.wakeups) > 0 {
-		until = c.wakeups[0].at
+// pollNow does not wait. Go's scheduler is not told of it, nor of receive, because it would give this goroutine's processor to others, and
+// give one back only after those that were ready before.
+func pollNow(fd int, events []unix.EpollEvent) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
 	}
-	if until != c.until {
-		c.until = until
-		if err := c.epoll.SetReadDeadline(until); err != nil {
-			return 0, err
-		}
+	return int(n), nil
+}
+
+// receive reads into the buffer. controls: how many bytes the system says of it.
+func (c *collector) receive(fd int) (n, controls int, err error) {
+	c.message.SetControllen(len(c.control))
+	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&c.message)), 0)
+	if errno != 0 {
+		return 0, 0, errno
 	}
-	waitErr := raw.Read(func(fd uintptr) bool {
-		n, err = unix.EpollWait(int(fd), events, 0)
-		return n != 0
-	})
-	switch {
-	case errors.Is(err, unix.EINTR), errors.Is(waitErr, os.ErrDeadlineExceeded):
-		return max(0, n), nil
-	case err != nil:
-		return 0, os.NewSyscallError("epoll_wait", err)
+	return int(got), int(c.message.Controllen), nil
+}
+
+// patienceMs is for how long nothing is to be done where nothing comes: -1 for ever.
+func (c *collector) patienceMs() int {
+	if len(c.wakeups) == 0 {
+		return -1
 	}
-	return n, waitErr
+	return int(max(0, time.Until(c.wakeups[0].at)+time.Millisecond-1) / time.Millisecond)
 }
 
 // fail ends all connections, and no other is taken.
@@ -309,7 +318,7 @@ func (c *collector) fill(conn *collected, ends bool) {
 			conn.full = true
 			break
 		}
-		n, err := unix.Read(conn.fd, c.buffer)
+		n, controls, err := c.receive(conn.fd)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -324,7 +333,8 @@ func (c *collector) fill(conn *collected, ends bool) {
 			conn.err = io.EOF
 		default:
 			conn.bytes = append(conn.bytes, c.buffer[:n]...)
-			conn.pieces = append(conn.pieces, piece{n, time.Now()})
+			conn.came = c.arrival(conn.came, controls)
+			conn.pieces = append(conn.pieces, piece{n, conn.came})
 		}
 		if n < len(c.buffer) && !ends {
 			break
@@ -338,6 +348,28 @@ func (c *collector) fill(conn *collected, ends bool) {
 		conn.isHeld = true
 		c.wakeups = append(c.wakeups, wakeup{conn, conn.pieces[conn.next].at.Add(holdFor)})
 	}
+}
+
+// arrival is when the system received the last of what was just read, so that a collector that is late makes no event late. The system says
+// it by the wall clock, which may have been set meanwhile: it is no later than now, and no earlier than the piece before.
+func (c *collector) arrival(before time.Time, controls int) time.Time {
+	now := time.Now()
+	c.isStamped = controls > 0
+	if !c.isStamped {
+		return now
+	}
+	header, data, _, err := unix.ParseOneSocketControlMessage(c.control[:controls])
+	if err != nil || header.Type != unix.SCM_TIMESTAMPNS || len(data) < int(unsafe.Sizeof(unix.Timespec{})) {
+		return now
+	}
+	at := now.Add(time.Duration((*unix.Timespec)(unsafe.Pointer(&data[0])).Nano() - now.UnixNano()))
+	switch {
+	case at.After(now):
+		return now
+	case at.Before(before):
+		return before
+	}
+	return at
 }
 
 // wake wakes those whose moment has come. One that was woken earlier finds nothing new, or sees it a little earlier than it had to.

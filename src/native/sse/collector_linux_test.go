@@ -24,28 +24,51 @@ func sometime(t *testing.T, try func() string) {
 	t.Error(problem)
 }
 
-func TestAnEventThatWaitsToBeReadKeepsItsMoment(t *testing.T) {
-	const apart = holdFor / 5
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		for range 4 {
+// serveApart is a stream of events that are so far apart; began is told of the first.
+func serveApart(t *testing.T, events int, apart time.Duration, began func()) string {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for i := range events {
 			stream(goesOn)(w, r)
 			time.Sleep(apart)
+			if i == 0 {
+				began()
+			}
 		}
 		stream("event: done\ndata: {}\n\n")(w, r)
 	})
-	sometime(t, func() string {
-		r := newVU(t).silent(url, terminal)
-		gaps := strings.Split(r.Gaps, ",")
-		for _, gap := range gaps {
-			ms, err := strconv.ParseFloat(gap, 64)
-			if err != nil {
-				t.Fatalf("%v in %q", err, r.Gaps)
-			}
-			if ms < 0.5e3*apart.Seconds() {
-				return fmt.Sprintf("expected gaps of %s, got %s ms", apart, r.Gaps)
-			}
+}
+
+// tooClose is the problem with gaps that should be so long, or "".
+func tooClose(t *testing.T, r result, apart time.Duration) string {
+	t.Helper()
+	for _, gap := range strings.Split(r.Gaps, ",") {
+		us, err := strconv.ParseFloat(gap, 64)
+		if err != nil {
+			t.Fatalf("%v in %q", err, r.Gaps)
 		}
-		return ""
+		if us < 0.5e6*apart.Seconds() {
+			return fmt.Sprintf("expected gaps of %s, got %s us", apart, r.Gaps)
+		}
+	}
+	return ""
+}
+
+func TestAnEventThatWaitsToBeReadKeepsItsMoment(t *testing.T) {
+	const apart = holdFor / 5
+	url := serveApart(t, 4, apart, func() {})
+	sometime(t, func() string { return tooClose(t, newVU(t).silent(url, terminal), apart) })
+}
+
+func TestAnEventIsNoLaterThanTheSystemReceivedIt(t *testing.T) {
+	const apart = holdFor / 5
+	sometime(t, func() string {
+		root := NewRootModule()
+		collector := &root.beside.collector
+		url := serveApart(t, 2, apart, func() { // the second is there, and is not read before the third is nearly due
+			collector.mu.Lock()
+			time.AfterFunc(apart*9/10, collector.mu.Unlock)
+		})
+		return tooClose(t, newVUOf(t, root).silent(url, terminal), apart)
 	})
 }
 
