@@ -14,9 +14,17 @@ type Row = Map<string, Map<string, number>>;
 /** Runs remembered; the one longest unheard of is forgotten first. */
 const RUNS_MAX = 1_000;
 
-/** Where the run's id ends; 0 or less for an id without one. */
-const endOfRun = (requestId: string): number =>
-  Math.max(requestId.lastIndexOf("."), requestId.lastIndexOf(":"), requestId.lastIndexOf("/"));
+const [POINT, COLON, SLASH] = [".", ":", "/"].map((mark) => mark.charCodeAt(0));
+
+/** Where the run's id ends; 0 or less for an id without one. One walk, because each call that is shed pays for it. */
+const endOfRun = (requestId: string): number => {
+  let at = requestId.length - 1;
+  for (; at >= 0; at -= 1) {
+    const code = requestId.charCodeAt(at);
+    if (code === POINT || code === COLON || code === SLASH) break;
+  }
+  return at;
+};
 
 const add = (row: Row, outcome: string, org: string): void => {
   let byOrg = row.get(outcome);
