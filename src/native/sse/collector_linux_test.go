@@ -126,6 +126,11 @@ func TestManyStreamsAtOnceLoseNoEvent(t *testing.T) {
 	for _, line := range lines {
 		expect(t, "ended", line["ended"], "done")
 		expect(t, "events", line["events"], events)
+		for _, gap := range line["gaps"].([]any) {
+			if gap.(float64) < 0 {
+				t.Fatalf("expected no gap below 0, got %v", line["gaps"])
+			}
+		}
 	}
 }
 

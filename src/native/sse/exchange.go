@@ -226,9 +226,10 @@ func (x *exchange) mayWait() bool {
 	return x.events > 0 && x.end == "" && x.request.closeAfterEvents == 0 && !x.client.listens("event")
 }
 
-// event takes one event at the time its last byte was read; false stops the reading.
+// event takes one event at the time its last byte came; false stops the reading. The first is timed when it is read, so the second may have
+// come to this machine before that.
 func (x *exchange) event(e eventstream.Event, now time.Time) bool {
-	at := now.Sub(x.startedAt)
+	at := max(now.Sub(x.startedAt), x.last)
 	x.events++
 	if x.events == 1 {
 		x.first = at
