@@ -38,10 +38,14 @@ func serveApart(t *testing.T, events int, apart time.Duration, began func()) str
 	})
 }
 
-// tooClose is the problem with gaps that should be so long, or "".
-func tooClose(t *testing.T, r result, apart time.Duration) string {
+// tooClose is the problem with a stream that should have come to its end with so many gaps of such a length, or "".
+func tooClose(t *testing.T, r result, gaps int, apart time.Duration) string {
 	t.Helper()
-	for _, gap := range strings.Split(r.Gaps, ",") {
+	came := strings.Split(r.Gaps, ",")
+	if r.Ended != "done" || len(came) != gaps {
+		return fmt.Sprintf("expected %d gaps, then done, got %s us and %s", gaps, r.Gaps, r.Ended)
+	}
+	for _, gap := range came {
 		us, err := strconv.ParseFloat(gap, 64)
 		if err != nil {
 			t.Fatalf("%v in %q", err, r.Gaps)
@@ -54,21 +58,21 @@ func tooClose(t *testing.T, r result, apart time.Duration) string {
 }
 
 func TestAnEventThatWaitsToBeReadKeepsItsMoment(t *testing.T) {
-	const apart = holdFor / 5
-	url := serveApart(t, 4, apart, func() {})
-	sometime(t, func() string { return tooClose(t, newVU(t).silent(url, terminal), apart) })
+	const events, apart = 4, holdFor / 5
+	url := serveApart(t, events, apart, func() {})
+	sometime(t, func() string { return tooClose(t, newVU(t).silent(url, terminal), events, apart) })
 }
 
 func TestAnEventIsNoLaterThanTheSystemReceivedIt(t *testing.T) {
-	const apart = holdFor / 5
+	const events, apart = 2, holdFor / 5
 	sometime(t, func() string {
 		root := NewRootModule()
 		collector := &root.beside.collector
-		url := serveApart(t, 2, apart, func() { // the second is there, and is not read before the third is nearly due
+		url := serveApart(t, events, apart, func() { // the second is there, and is not read before the third is nearly due
 			collector.mu.Lock()
 			time.AfterFunc(apart*9/10, collector.mu.Unlock)
 		})
-		return tooClose(t, newVUOf(t, root).silent(url, terminal), apart)
+		return tooClose(t, newVUOf(t, root).silent(url, terminal), events, apart)
 	})
 }
 
