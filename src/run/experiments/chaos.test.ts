@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toxiproxyOrSkip } from "../../chaos/toxiproxy.fixture.ts";
 import type { ProxyState } from "../../chaos/toxiproxy.ts";
 import { type RunningCommand, startCommand } from "../../cli/command.fixture.ts";
+import { eitherOf } from "../../history/played-again.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../../supervision/journal.ts";
 import { parentOf } from "../../supervision/processes.ts";
@@ -165,14 +166,20 @@ describe("chaos on somebody's deployment, by its own commands", part, () => {
     });
     const runner = chaos("keys-refused", "limiter-stopped", "--target", file, "--out", out, "--quiet");
     expect((await runner.ended).code, runner.said()).toBe(0);
-    expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n");
     const { faults, stages } = documentIn(out);
-    expect(faults.map(({ experiment, took_effect }) => [experiment, took_effect])).toEqual([
-      ["keys-refused", true],
-      ["limiter-stopped", true],
-    ]);
-    expect(stages[0]?.by_outcome).toHaveProperty("503");
-    expect(stages[1]?.by_outcome).toHaveProperty("429 limiter_unavailable");
+    // On a busy machine an experiment may be played a second time: each playing heals beforehand, injects and heals.
+    const of = (experiment: string) => stages.filter(({ name }) => eitherOf(name) === experiment);
+    expect(readFileSync(log, "utf8")).toBe("heal\ninject\nheal\n".repeat(of("limiter-stopped").length));
+    expect(faults.map(({ experiment, took_effect }) => [experiment, took_effect])).toEqual(
+      stages.map(({ name }) => [eitherOf(name), true]),
+    );
+    for (const [experiment, outcome] of [
+      ["keys-refused", "503"],
+      ["limiter-stopped", "429 limiter_unavailable"],
+    ] as const) {
+      expect(of(experiment)).not.toEqual([]);
+      for (const { by_outcome } of of(experiment)) expect(by_outcome).toHaveProperty([outcome]);
+    }
     expect(openEffects(journalIn(out))).toEqual([]);
     await expectWhole("keys");
   });
