@@ -48,7 +48,7 @@ describe("how many calls k6 makes at once", () => {
   });
 
   test("memory bounds them, and the user is told what that means", () => {
-    expect(callsThatFit(1e9, streams)).toBe(5_000);
+    expect(callsThatFit(1e9, streams)).toBe(3_333);
     expect(callsThatFit(1e9, { ...streams, beside: false })).toBe(2_500);
     expect(callsThatFit(0, streams)).toBe(1);
     expect(tooFewCalls(5_000, 3_000, "memory")).toMatch(/5000 .* 3000 \(memory\): .* late, and its lag/);

@@ -19,9 +19,9 @@ const RETRY_WAIT_MS = 1250;
 const SHORT_MAX = 2_000;
 /** VUs of a k6 that runs by itself, which cannot see how much memory there is. */
 export const VUS_MAX_ALONE = 4_000;
-/** Memory of a VU that waits for a stream, its scripts and its connection included; and of a stream beside the VUs. */
+/** Memory of a VU that waits for a stream, its scripts and its connection included; and of a stream beside the VUs, with its garbage. */
 const VU_BYTES = 400_000;
-const CALL_BYTES = 200_000;
+const CALL_BYTES = 300_000;
 /** VUs that make calls which they do not wait for: some, and for so long of the highest rate. */
 const BESIDE_VUS = 32;
 const BESIDE_S = 0.005;

@@ -88,9 +88,6 @@ const scheduleFor = async (options: K6Options, folder: string, startUs?: number)
   };
 };
 
-/** Where a few VUs make all calls there is little memory to look through, and looking for garbage in it less often pays. */
-const GOGC_OF_FEW_VUS = "300";
-
 /** Beyond the end of all calls: what is under way when the VUs have nothing more to do comes to its end in teardown. */
 const TEARDOWN_MS = 10_000;
 
@@ -133,7 +130,7 @@ const handOverFor = async (
         scenarios: { [story.name.replaceAll("-", "_")]: executor },
       },
     },
-    environment: vus < callsAtOnce ? { GOGC: GOGC_OF_FEW_VUS, ...environment } : environment,
+    environment,
   };
 };
 

@@ -21,9 +21,9 @@ describe("VUs on this machine", () => {
   });
 
   test("are as many as fit where there is not, and that is said", () => {
-    const { callsAtOnce, warnings } = vusHere(wish, 1, { ...roomy, freeBytes: 0.4 * GB });
+    const { callsAtOnce, warnings } = vusHere(wish, 1, { ...roomy, freeBytes: 0.6 * GB });
     expect(callsAtOnce).toBe(1_000);
-    expect(warnings).toEqual([expect.stringMatching(/at most 1000 \(half of the 400 MB that are free here\)/)]);
+    expect(warnings).toEqual([expect.stringMatching(/at most 1000 \(half of the 600 MB that are free here\)/)]);
     expect(vusHere(wish, 4, { ...roomy, freeBytes: 0 })).toMatchObject({ vus: 4, callsAtOnce: 4 });
   });
 

@@ -26,10 +26,19 @@ type beside struct {
 
 	collector collector
 
-	mu   sync.Mutex
-	room chan struct{}       // a place for each call that may be under way
-	idle []http.RoundTripper // the newest last
+	mu      sync.Mutex
+	room    chan struct{}       // a place for each call that may be under way
+	idle    []http.RoundTripper // the newest last
+	ballast []byte              // never touched, so no memory; Go takes it for memory in use, and lets as much garbage lie
 }
+
+// While garbage is collected, what reads the streams waits, for a tenth of a second and more on two cores. A call leaves some 60 kB of it:
+// left alone, Go would look for it several times while the calls of a burst are open.
+const (
+	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
+	ballastLeast  = 64 << 20
+	ballastMost   = 1 << 30
+)
 
 func newBeside() *beside {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -45,6 +54,7 @@ func (b *beside) allow(calls int) error {
 	}
 	if b.room == nil {
 		b.room = make(chan struct{}, calls)
+		b.ballast = make([]byte, min(max(ballastLeast, calls*ballastOfCall), ballastMost))
 	} else if cap(b.room) != calls {
 		return errors.New("sse.callsAtOnce: the process was told another number already; all VUs are to say the same")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,21 @@ func printing(v *vu, calls int) string {
 	path := filepath.Join(v.t.TempDir(), "printed")
 	v.run(fmt.Sprintf(`sse.printTo(%q); sse.callsAtOnce(%d)`, path, calls))
 	return path
+}
+
+func TestGarbageLiesWhileThereAreManyCalls(t *testing.T) {
+	const calls = 2_000
+	b := newBeside()
+	if err := b.allow(calls); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	if memory.NextGC < 2*calls*ballastOfCall {
+		t.Errorf("expected no collection before %d bytes, the next is at %d", 2*calls*ballastOfCall, memory.NextGC)
+	}
+	runtime.KeepAlive(b)
 }
 
 func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
