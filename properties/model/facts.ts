@@ -188,8 +188,11 @@ const callOf = (facts: Facts, makeShedder: (caps: Caps) => Shedder = fixedShedde
   };
   const { route, credential, origin } = facts;
   const address = facts.address === "foreign" ? "203.0.113.9" : "10.1.2.3";
-  const head = { readCaller: () => ({ credential: SECRETS[credential], origin: ORIGIN[origin], address }) };
-  return new Call(routeOf(route), head, NOW_MS, deployment, shedder);
+  const head = {
+    readCaller: () => ({ credential: SECRETS[credential], origin: ORIGIN[origin], address }),
+    nowMs: () => NOW_MS,
+  };
+  return new Call(routeOf(route), head, deployment, shedder);
 };
 
 /** Puts the answer to a question into the call, as the world of these facts would. */

@@ -81,9 +81,8 @@ export class Model {
   /** What the server must answer; an admitted call is charged in the model. */
   decide({ route, credential, origin, product, body = "fine" }: ModelCall): Expected {
     const deployment: Deployment = { sessions: this.sessions, rate: null, designCap: null };
-    const { nowMs, shedder } = { nowMs: this.nowMs(), shedder: fixedShedder(this.caps) };
-    const head = { readCaller: () => ({ credential, origin, address: LOOPBACK }) };
-    const call = new Call(routeOf(route), head, nowMs, deployment, shedder);
+    const head = { readCaller: () => ({ credential, origin, address: LOOPBACK }), nowMs: () => this.nowMs() };
+    const call = new Call(routeOf(route), head, deployment, fixedShedder(this.caps));
     for (;;) {
       const next = advance(call, HEALTHY_ORDERS);
       if (next === null) {

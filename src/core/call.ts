@@ -58,15 +58,19 @@ export type Caller = {
   readonly address: string;
 };
 
-/** Read once, when the first check looks at it: a call that is shed before has paid for none of it. */
-export type Head = { readCaller(): Caller };
+/** Each is asked once, when the first check looks at it: a call that is shed before has paid for neither. */
+export type Head = {
+  readCaller(): Caller;
+  /** Milliseconds since 1970, by the deployment's clock. */
+  nowMs(): number;
+};
 
 export class Call {
   readonly route: Route;
   readonly #head: Head;
   #caller: Caller | null = null;
   #kind: CredentialKind | null = null;
-  readonly nowMs: number;
+  #nowMs: number | null = null;
   readonly deployment: Deployment;
   readonly shedder: Shedder;
 
@@ -81,10 +85,9 @@ export class Call {
   /** The next check of the order. */
   step = 0;
 
-  constructor(route: Route, head: Head, nowMs: number, deployment: Deployment, shedder: Shedder) {
+  constructor(route: Route, head: Head, deployment: Deployment, shedder: Shedder) {
     this.route = route;
     this.#head = head;
-    this.nowMs = nowMs;
     this.deployment = deployment;
     this.shedder = shedder;
   }
@@ -92,6 +95,11 @@ export class Call {
   get caller(): Caller {
     this.#caller ??= this.#head.readCaller();
     return this.#caller;
+  }
+
+  get nowMs(): number {
+    this.#nowMs ??= this.#head.nowMs();
+    return this.#nowMs;
   }
 
   get credential(): string | null {

@@ -65,8 +65,7 @@ const decide = (world: World): { answer: Refuse | null; asked: Ask[]; call: Call
   };
   const call = new Call(
     routeOf(world.route ?? "sdk.sessions"),
-    { readCaller: () => ({ credential, origin, address: world.address ?? "10.0.0.1" }) },
-    NOW_MS,
+    { readCaller: () => ({ credential, origin, address: world.address ?? "10.0.0.1" }), nowMs: () => NOW_MS },
     { sessions: "enabled", rate: { perS: 50, burst: 100 }, designCap: null, ...world.deployment },
     fixedShedder({ globalInFlight: 1, orgInFlight: 1, ...world.caps }),
   );

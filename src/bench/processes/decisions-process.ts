@@ -78,9 +78,9 @@ const decide = (decision: Decision, times: number): void => {
   const { route, secret, body, refusal } = CASES[decision];
   const shedder = fixedShedder({ globalInFlight: decision === "shed" ? 0 : 64, orgInFlight: 32 });
   const origin = secret.startsWith("svc_sk") ? null : ORIGIN;
-  const head = { readCaller: () => ({ credential: secret, origin, address: "127.0.0.1" }) };
+  const head = { readCaller: () => ({ credential: secret, origin, address: "127.0.0.1" }), nowMs: () => NOW_MS };
   for (let i = 0; i < times; i += 1) {
-    const call = new Call(route, head, NOW_MS, DEPLOYMENT, shedder);
+    const call = new Call(route, head, DEPLOYMENT, shedder);
     for (;;) {
       const next = advance(call, HEALTHY_ORDERS);
       if (next !== null && "ask" in next) {

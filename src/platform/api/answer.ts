@@ -46,8 +46,15 @@ export const writeRefusal = (refuse: Refuse): Answer => {
   return made;
 };
 
-/** Writes head and body at once. `HEAD` is answered without the body by Node. */
+/** By the headers of `jsonHeaders`: as many bytes as characters. */
+const isAscii = (headers: readonly string[], body: string): boolean =>
+  headers[2] === "Content-Length" && headers[3] === String(body.length);
+
+/**
+ * Writes head and body at once. `HEAD` is answered without the body by Node. ASCII is the same bytes in both encodings, and as
+ * Latin-1 it need not be looked through for characters of several bytes.
+ */
 export const writeAnswer = (response: ServerResponse, status: number, headers: string[], body: string): void => {
   response.writeHead(status, headers);
-  response.end(body);
+  response.end(body, isAscii(headers, body) ? "latin1" : "utf8");
 };

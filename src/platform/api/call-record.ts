@@ -1,10 +1,10 @@
 /** What is kept of a call that is over: its outcome in the counts, and a line in the log where calls are logged. */
 import type { ApiContext } from "./context.ts";
 
-/** `org` is `"-"` where it is not known. */
-export const countOutcome = (context: ApiContext, requestId: string, outcome: string, org: string): void => {
+/** `givenId`: by the client, `null` where it gave none: an id of ours names no run. `org` is `"-"` where it is not known. */
+export const countOutcome = (context: ApiContext, givenId: string | null, outcome: string, org: string): void => {
   const counted = context.parts.count(outcome, org);
-  if (counted !== null) context.counts.count(requestId, counted.outcome, counted.org);
+  if (counted !== null) context.counts.count(givenId, counted.outcome, counted.org);
 };
 
 /** When a call began, for its line in the log; a clock is read for each call only where calls are logged. */
@@ -13,6 +13,7 @@ export const beginningMs = ({ logsCalls }: ApiContext): number => (logsCalls ? p
 /** `beganMs`: by `beginningMs`. The credential is looked at only where calls are logged. */
 export const recordCall = (
   context: ApiContext,
+  givenId: string | null,
   requestId: string,
   route: string,
   org: string,
@@ -20,7 +21,7 @@ export const recordCall = (
   beganMs: number,
   caller: { readonly credential: string | null },
 ): void => {
-  countOutcome(context, requestId, outcome, org);
+  countOutcome(context, givenId, outcome, org);
   if (!context.logsCalls) return;
   const durationMs = performance.now() - beganMs;
   const { credential } = caller;

@@ -26,6 +26,7 @@ export class EndingCall<Whole> implements Head {
   readonly route: Route;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  readonly #givenId: string | null;
   readonly requestId: string;
   readonly call: Call;
   readonly query: unknown;
@@ -57,12 +58,17 @@ export class EndingCall<Whole> implements Head {
     this.response = response;
     this.query = query;
     this.params = params;
-    this.requestId = requestIdOf(request.headers) ?? context.freshId();
-    this.call = new Call(this.route, this, context.clock.nowMs(), context.deployment.view, context.shedder);
+    this.#givenId = requestIdOf(request.headers);
+    this.requestId = this.#givenId ?? context.freshId();
+    this.call = new Call(this.route, this, context.deployment.view, context.shedder);
   }
 
   readCaller(): Caller {
     return readCaller(this.context, this.request);
+  }
+
+  nowMs(): number {
+    return this.context.clock.nowMs();
   }
 
   get isOver(): boolean {
@@ -158,7 +164,7 @@ export class EndingCall<Whole> implements Head {
     const { context, call } = this;
     const known = !isAnonymous && call.lookup !== undefined && call.lookup !== null && call.lookup !== UNAVAILABLE;
     const org = known ? call.snapshot.org.id : "-";
-    recordCall(context, this.requestId, this.route.name, org, outcome, this.#beganMs, call);
+    recordCall(context, this.#givenId, this.requestId, this.route.name, org, outcome, this.#beganMs, call);
   }
 
   /** A fault of ours. The specification knows one 5xx, so it is that one; the call costs nothing. */

@@ -37,9 +37,9 @@ const allowedMethods = (url: string): string | null => {
 };
 
 /** Headers of every answer to what is no call of a route. */
-const sharedHeaders = (context: ApiContext, request: IncomingMessage): string[] => [
+const sharedHeaders = (context: ApiContext, givenId: string | null): [name: string, id: string, ...more: string[]] => [
   "X-Request-Id",
-  requestIdOf(request.headers) ?? context.freshId(),
+  givenId ?? context.freshId(),
   "Vary",
   "Origin",
 ];
@@ -52,8 +52,9 @@ export const refuseUnrouted = (
   more: readonly string[] = [],
 ): void => {
   const { status, headers, body } = context.parts.writeRefusal({ refuse: name });
-  const shared = sharedHeaders(context, request);
-  countOutcome(context, shared[1] as string, outcomeOf(name), "-");
+  const givenId = requestIdOf(request.headers);
+  const shared = sharedHeaders(context, givenId);
+  countOutcome(context, givenId, outcomeOf(name), "-");
   if (context.stopping) response.shouldKeepAlive = false;
   context.parts.writeAnswer(response, status, [...headers, ...more, ...shared], body);
 };
@@ -71,7 +72,8 @@ export const answerUnrouted = (context: ApiContext, request: IncomingMessage, re
   }
   const asked = request.headers["access-control-request-headers"];
   const headers = preflightHeaders(request.headers.origin, methods, asked === undefined ? undefined : String(asked));
-  const [name, requestId] = sharedHeaders(context, request) as [string, string];
-  countOutcome(context, requestId, "204", "-");
+  const givenId = requestIdOf(request.headers);
+  const [name, requestId] = sharedHeaders(context, givenId);
+  countOutcome(context, givenId, "204", "-");
   context.parts.writeAnswer(response, 204, [...headers, name, requestId], "");
 };

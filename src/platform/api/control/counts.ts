@@ -16,7 +16,7 @@ const RUNS_MAX = 1_000;
 
 const [POINT, COLON, SLASH] = [".", ":", "/"].map((mark) => mark.charCodeAt(0));
 
-/** Where the run's id ends; 0 or less for an id without one. One walk, because each call that is shed pays for it. */
+/** Where the run's id ends; 0 or less for an id without one. One walk, because a call that is shed pays for it too. */
 const endOfRun = (requestId: string): number => {
   let at = requestId.length - 1;
   for (; at >= 0; at -= 1) {
@@ -39,9 +39,10 @@ export class OutcomeCounts {
   readonly #all: Row = new Map();
   readonly #runs = new Map<string, Row>();
 
-  /** `org` is `"-"` for a call refused before its organization was known. */
-  count(requestId: string, outcome: string, org: string): void {
+  /** `requestId`: as the client gave it, `null` where it gave none. `org` is `"-"` for a call refused before it was known. */
+  count(requestId: string | null, outcome: string, org: string): void {
     add(this.#all, outcome, org);
+    if (requestId === null) return;
     const end = endOfRun(requestId);
     if (end <= 0) return;
     const run = requestId.slice(0, end);

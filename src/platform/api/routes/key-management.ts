@@ -109,7 +109,8 @@ export const manageKeys = async (
   params: unknown,
 ): Promise<void> => {
   const beganMs = beginningMs(context);
-  const requestId = requestIdOf(request.headers) ?? context.freshId();
+  const givenId = requestIdOf(request.headers);
+  const requestId = givenId ?? context.freshId();
   let org = "-";
   context.managing += 1;
   response.on("error", () => {});
@@ -122,7 +123,8 @@ export const manageKeys = async (
   context.managing -= 1;
   const refused = "refuse" in answer;
   const outcome = refused ? outcomeOf(answer.refuse) : String(answer.status);
-  recordCall(context, requestId, route, org, outcome, beganMs, { credential: credentialOf(request.headers) });
+  const credential = credentialOf(request.headers);
+  recordCall(context, givenId, requestId, route, org, outcome, beganMs, { credential });
   if (request.socket.destroyed) return;
   if (context.stopping) response.shouldKeepAlive = false;
   const shared = ["X-Request-Id", requestId, "Vary", "Origin", "Cache-Control", "no-store"];
