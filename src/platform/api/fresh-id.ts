@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 
 export const freshIds = (): (() => string) => {
-  const boot = randomBytes(16).toString("hex");
+  const boot = randomBytes(16).toString("base64url");
   let n = 0;
   return () => {
     n += 1;

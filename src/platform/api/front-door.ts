@@ -1,5 +1,5 @@
 /**
- * Where a request comes in, before the framework sees it. A call on one of the contract's fixed paths is found in a map and
+ * Where a request comes in, before the framework sees it. A call on one of the contract's fixed paths is found at once and
  * begins here, so that one which is shed has paid for no routing and for none of the framework's objects. All other requests
  * are the router's: fields in the path or in the query, key management, an unknown path, another method.
  */
@@ -10,10 +10,13 @@ import { BASE_PATH, methodsOf } from "./unrouted.ts";
 /** Begins a call; nothing is asked of the request but what its head says. */
 export type Begin = (request: IncomingMessage, response: ServerResponse) => void;
 
-type ByMethod = ReadonlyMap<string, Begin>;
+type FixedPath = { path: string; byMethod: ReadonlyMap<string, Begin> };
+
+/** By their length: to compare a path with the one or two that are as long costs less than its hash. */
+type FixedPaths = readonly (readonly FixedPath[] | undefined)[];
 
 /** `beginOf`: `null` for a route that is left to the router. */
-const fixedPaths = (beginOf: (name: RouteName) => Begin | null): ReadonlyMap<string, ByMethod> => {
+const fixedPaths = (beginOf: (name: RouteName) => Begin | null): FixedPaths => {
   const byPath = new Map<string, Map<string, Begin>>();
   for (const name of ROUTE_NAMES) {
     const { path, method } = routeOf(name);
@@ -23,7 +26,14 @@ const fixedPaths = (beginOf: (name: RouteName) => Begin | null): ReadonlyMap<str
     for (const answered of methodsOf(method)) byMethod.set(answered, begin);
     byPath.set(BASE_PATH + path, byMethod);
   }
-  return byPath;
+  const byLength: FixedPath[][] = [];
+  for (const [path, byMethod] of byPath) byLength[path.length] = [...(byLength[path.length] ?? []), { path, byMethod }];
+  return byLength;
+};
+
+const beginFor = (paths: FixedPaths, url: string, method: string): Begin | undefined => {
+  for (const { path, byMethod } of paths[url.length] ?? []) if (path === url) return byMethod.get(method);
+  return undefined;
 };
 
 /** `broke`: answers where a beginning threw. To be called before others listen for requests. */
@@ -38,7 +48,7 @@ export const putDoorBefore = (
   if (route === undefined || routers.length !== 1) throw new Error(`expected one router, got ${routers.length}`);
   listener.removeAllListeners("request");
   listener.on("request", (request, response) => {
-    const begin = paths.get(request.url as string)?.get(request.method as string);
+    const begin = beginFor(paths, request.url as string, request.method as string);
     if (begin === undefined) {
       route(request, response);
       return;
