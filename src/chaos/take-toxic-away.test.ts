@@ -3,7 +3,7 @@
  * time; afterwards the server must still answer.
  */
 import { connect } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeFault } from "./faults/catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
@@ -34,11 +34,11 @@ const giveUpAllTheTime = (listen: string): (() => void) => {
 describe.skipIf(path === null)("removing a toxic that holds replies back", () => {
   let server: ToxiproxyServer;
   let upstream: Upstream;
-  beforeAll(async () => {
+  beforeEach(async () => {
     upstream = await startUpstream(1_500);
     server = await startForTests(path as string);
   });
-  afterAll(async () => {
+  afterEach(async () => {
     await server?.stop();
     await upstream?.close();
   });

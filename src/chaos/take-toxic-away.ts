@@ -8,13 +8,22 @@ import type { ToxicEcho } from "./toxics.ts";
 import type { ProxyControl } from "./toxiproxy.ts";
 import type { CallOptions } from "./toxiproxy-transport.ts";
 
-/** For what was held back to be written, and for connections without a client to end. */
-const SETTLE_MS = 100;
-const SETTLE_MOST_MS = 1_500;
+/** For what was held back to be written, and for connections without a client to end: so often so long. */
+const LOOKS = 3;
+const SETTLE_MS = 50;
+const SETTLE_MOST_MS = 750;
 
 /** A slicer waits between two pieces, and a connection without a client is noticed with the next piece or the one after. */
 const settleMs = ({ attributes }: Pick<ToxicEcho, "attributes">): number =>
-  Math.min(SETTLE_MOST_MS, SETTLE_MS + (3 * Number(attributes.delay ?? 0)) / 1_000);
+  Math.min(SETTLE_MOST_MS, SETTLE_MS + (1.5 * Number(attributes.delay ?? 0)) / 1_000);
+
+/** The server answers in between: on a machine that gives it little time, what passed for us is none that it had. */
+const settle = async (proxy: ProxyControl, ms: number, options: CallOptions): Promise<void> => {
+  for (let look = 0; look < LOOKS; look += 1) {
+    await pause(ms, options.signal);
+    await proxy.read(options);
+  }
+};
 
 /** Whether the proxy is disabled for a moment while this toxic is removed. */
 export const disablesWhenRemoved = ({ type }: Pick<ToxicEcho, "type">): boolean =>
@@ -29,12 +38,12 @@ export const takeToxicAway = async (
 ): Promise<void> => {
   if (toxic.type === "latency") {
     await proxy.updateToxic(toxic.name, { latency: 0, jitter: 0 }, options);
-    await pause(SETTLE_MS, options.signal);
+    await settle(proxy, SETTLE_MS, options);
   }
   const down = isEnabled && disablesWhenRemoved(toxic);
   if (down) {
     await proxy.setEnabled(false, options);
-    await pause(settleMs(toxic), options.signal);
+    await settle(proxy, settleMs(toxic), options);
   }
   await proxy.removeToxic(toxic.name, options);
   if (down) await proxy.setEnabled(true, options);
