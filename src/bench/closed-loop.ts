@@ -1,13 +1,13 @@
 /** A route of the platform against a bare Fastify route, under the same closed loop. */
 import type { BenchRoom, Settings } from "./bench.ts";
-import { type Block, CLIENT_SATURATED, inTurn, type Pair } from "./comparison.ts";
+import { type Block, CLIENT_SATURATED, type Pair, playRounds, WARM_S } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
-import type { Load, LoadResult } from "./processes/load-process.ts";
+import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
 export type LoadSide = {
   server: BenchChild;
-  call: Omit<Load, "connections" | "durationS">;
+  call: LoadCall;
   /** The status that every answer must have. */
   expected: number;
 };
@@ -15,41 +15,44 @@ export type LoadSide = {
 /** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
 const SATURATED = 0.93;
 
-const runBlock = async (
-  loader: BenchChild,
-  { server, call, expected }: LoadSide,
-  connections: number,
-  durationS: number,
-): Promise<Block> => {
-  const disturbed = watchHost();
-  const before = await server.usage();
-  const beganMs = performance.now();
-  const result = (await loader.ask({ ...call, connections, durationS } satisfies Load)) as LoadResult;
-  const elapsedUs = (performance.now() - beganMs) * 1000;
-  const cpuUs = (await server.usage()).cpuUs - before.cpuUs;
-  const disturbances = disturbed();
+const blockOf = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
   const doubts: string[] = [];
   const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
   if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
-  if (result.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push(CLIENT_SATURATED);
+  const serverCpu = (cpuUs * result.ratePerS) / answers / 1e6;
+  if (result.clientCpu > SATURATED && serverCpu < SATURATED) doubts.push(CLIENT_SATURATED);
   return { value: result.ratePerS, cpuUsEach: cpuUs / answers, doubts, disturbances };
 };
 
 /** Ends the load's process; the servers are the caller's. */
 export const compareLoads = async (
-  settings: Settings,
+  { rounds, blockS, connections }: Settings,
   { supervisor }: BenchRoom,
   ours: LoadSide,
   bare: LoadSide,
 ): Promise<Pair[]> => {
   const loader = await startBenchChild(supervisor, "load-process.ts", null);
-  try {
-    return await inTurn(
-      settings,
-      (durationS) => runBlock(loader, ours, settings.connections, durationS),
-      (durationS) => runBlock(loader, bare, settings.connections, durationS),
+  const sides = [ours, bare];
+  const cpuOfSides = async (): Promise<number[]> => {
+    const usages = await Promise.all(sides.map(({ server }) => server.usage()));
+    return usages.map(({ cpuUs }) => cpuUs);
+  };
+  const play = async (durationS: number): Promise<Pair> => {
+    const disturbed = watchHost();
+    const before = await cpuOfSides();
+    const load: Load = { calls: sides.map(({ call }) => call), connections, durationS };
+    const results = (await loader.ask(load)) as LoadResult[];
+    const after = await cpuOfSides();
+    const disturbances = disturbed();
+    const [first, second] = results.map((result, i) =>
+      blockOf(result, (after[i] as number) - (before[i] as number), (sides[i] as LoadSide).expected, disturbances),
     );
+    return { ours: first as Block, against: second as Block };
+  };
+  try {
+    await play(WARM_S);
+    return await playRounds(rounds, () => play(blockS));
   } finally {
     await loader.end();
   }

@@ -126,10 +126,19 @@ export const perCpuSecond = (pairs: readonly Pair[]): Pair[] => {
 };
 
 /** For compilers and caches: without it the first blocks would measure those. */
-const WARM_S = 2;
+export const WARM_S = 2;
 
 /** On a busy machine, up to so many times the rounds are run to find as many undisturbed ones. */
 const PATIENCE = 3;
+
+/** Rounds, until there are enough that others did not disturb. */
+export const playRounds = async (rounds: number, play: (round: number) => Promise<Pair>): Promise<Pair[]> => {
+  const pairs: Pair[] = [];
+  while (pairs.filter(isClean).length < rounds && pairs.length < rounds * PATIENCE) {
+    pairs.push(await play(pairs.length));
+  }
+  return pairs;
+};
 
 const SEED = 1;
 
@@ -140,12 +149,10 @@ export const inTurn = async (
   against: (durationS: number) => Promise<Block>,
 ): Promise<Pair[]> => {
   const play = { base: against, head: ours };
-  const pairs: Pair[] = [];
   for (const side of warmS === 0 ? [] : SIDES) await play[side](warmS);
-  while (pairs.filter(isClean).length < rounds && pairs.length < rounds * PATIENCE) {
+  return playRounds(rounds, async (round) => {
     const blocks: Partial<Record<Side, Block>> = {};
-    for (const side of orderOf(SEED, pairs.length)) blocks[side] = await play[side](blockS);
-    pairs.push({ ours: blocks.head as Block, against: blocks.base as Block });
-  }
-  return pairs;
+    for (const side of orderOf(SEED, round)) blocks[side] = await play[side](blockS);
+    return { ours: blocks.head as Block, against: blocks.base as Block };
+  });
 };

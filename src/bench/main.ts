@@ -24,7 +24,7 @@ type Options = {
   json?: true;
 };
 
-const FULL = { rounds: 11, blockS: 1 };
+const FULL = { rounds: 11, blockS: 2 };
 const QUICK = { rounds: 3, blockS: 0.5 };
 const SOAK_CALLS = 1_000_000;
 

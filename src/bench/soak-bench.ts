@@ -8,7 +8,7 @@ import type { Bench, BenchRoom, Settings } from "./bench.ts";
 import { type Block, compare, plainBlock, type Row } from "./comparison.ts";
 import { type Deployment, ORIGIN, startDeployment } from "./deployment.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
-import type { Load, LoadResult } from "./processes/load-process.ts";
+import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
 
 const MIB = 1024 * 1024;
 /** The first share of the calls warms up: compilers, caches with a bound, the heap's own size. */
@@ -18,7 +18,7 @@ const NO_GROWTH = 1.1;
 
 type Sample = { calls: number; rssBytes: Record<string, number> };
 
-const callsOf = (deployment: Deployment): Omit<Load, "connections" | "durationS">[] => {
+const callsOf = (deployment: Deployment): LoadCall[] => {
   const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
   const json = { "content-type": "application/json" };
   const mint = { ...bearer(deployment.publishableKey), ...json, origin: ORIGIN };
@@ -43,9 +43,8 @@ const sampleMemory = async (
   let failed = 0;
   try {
     for (let calls = 0; calls < soakCalls; ) {
-      for (const call of callsOf(deployment)) {
-        const question: Load = { ...call, connections, durationS: blockS };
-        const { byStatus } = (await loader.ask(question)) as LoadResult;
+      const question: Load = { calls: callsOf(deployment), connections, durationS: blockS };
+      for (const { byStatus } of (await loader.ask(question)) as LoadResult[]) {
         for (const [status, n] of Object.entries(byStatus)) {
           calls += n;
           if (status !== "200" && status !== "401") failed += n;

@@ -1,15 +1,23 @@
 /**
- * One connection of the closed loop: the same request is written again as soon as its answer has come whole. Raw sockets,
- * because a client that makes objects of every answer takes longer than the server that gives it, and would be what is
- * measured.
+ * One connection of the closed loop: the same request again and again, one at a time. Raw sockets, because a client that makes
+ * objects of every answer takes longer than the server that gives it, and would be what is measured.
  */
-import { connect, type Socket } from "node:net";
+import { connect } from "node:net";
 
-export type Answered = {
+export type Connection = {
+  /** Writes the request. Only when the answer to the last one has come. */
+  ask(): void;
+  /** Nothing is heard of it any more. */
+  close(): void;
+};
+
+export type ConnectionEvents = {
+  /** It can be asked. */
+  ready(connection: Connection): void;
   /** An answer has come whole. */
-  answered(status: string): void;
+  answered(connection: Connection, status: string): void;
   /** The connection is gone, or said what is no answer with a length; it is over. */
-  failed(): void;
+  failed(connection: Connection): void;
 };
 
 const HEAD_END = "\r\n\r\n";
@@ -43,9 +51,16 @@ export const readAnswer = (text: string): { status: string; length: number } | n
   return { status, length: headLength + HEAD_END.length + Number(length) };
 };
 
-/** Connects, then sends until the socket is destroyed. */
-export const runConnection = (url: URL, request: Buffer, on: Answered): Socket => {
+export const openConnection = (url: URL, request: Buffer, on: ConnectionEvents): Connection => {
   const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
+  let isClosed = false;
+  const connection: Connection = {
+    ask: () => void socket.write(request),
+    close: () => {
+      isClosed = true;
+      socket.destroy();
+    },
+  };
   let heard = "";
   const hear = (text: string): void => {
     heard += text;
@@ -54,11 +69,10 @@ export const runConnection = (url: URL, request: Buffer, on: Answered): Socket =
     // Nothing was asked beyond this answer.
     if (heard.length > answer.length) throw new Error("expected one answer to one request");
     heard = "";
-    on.answered(answer.status);
-    if (!socket.destroyed) socket.write(request);
+    on.answered(connection, answer.status);
   };
   socket.setEncoding("latin1");
-  socket.on("connect", () => socket.write(request));
+  socket.on("connect", () => on.ready(connection));
   socket.on("data", (text: unknown) => {
     try {
       hear(text as string);
@@ -67,6 +81,8 @@ export const runConnection = (url: URL, request: Buffer, on: Answered): Socket =
     }
   });
   socket.on("error", () => {});
-  socket.on("close", () => on.failed());
-  return socket;
+  socket.on("close", () => {
+    if (!isClosed) on.failed(connection);
+  });
+  return connection;
 };

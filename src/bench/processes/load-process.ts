@@ -1,16 +1,22 @@
-/** The closed loop, in a process of its own. Each question is one block of load, over connections of its own. */
+/**
+ * The closed loop, in a process of its own. Each question is one block of load: one server for so long, or several in turn,
+ * a slice each, over connections that stay open meanwhile. A shared machine can be half as fast for a second and look idle:
+ * what meets one slice meets the next one too, and so the sides alike.
+ */
 import { serveParent } from "./child-side.ts";
-import { requestBytes, runConnection } from "./load-connection.ts";
+import { type Connection, openConnection, requestBytes } from "./load-connection.ts";
+
+export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<string, string>; body?: string };
 
 export type Load = {
-  url: string;
-  method: "GET" | "POST";
-  headers: Record<string, string>;
-  body?: string;
+  calls: readonly LoadCall[];
+  /** For each of them. */
   connections: number;
+  /** For each of them, all its slices together. */
   durationS: number;
 };
 
+/** Of one call of the load. */
 export type LoadResult = {
   ratePerS: number;
   /** Answers by status; `error` for connections that were lost. */
@@ -19,26 +25,91 @@ export type LoadResult = {
   clientCpu: number;
 };
 
-const run = async ({ url, method, headers, body, connections, durationS }: Load): Promise<LoadResult> => {
+const SLICE_S = 0.03;
+
+type Side = {
+  /** Asks on every connection; resolves when `untilMs` is over and the last answer has come. */
+  play(untilMs: number): Promise<void>;
+  result(): LoadResult;
+  close(): void;
+};
+
+/** Resolves when every connection is there, or is known not to come. */
+const openSide = async ({ url, method, headers, body }: LoadCall, connections: number): Promise<Side> => {
   const at = new URL(url);
   const request = requestBytes(method, at, headers, body);
   const byStatus: Record<string, number> = {};
-  let isOver = false;
   const count = (outcome: string): void => {
-    if (!isOver) byStatus[outcome] = (byStatus[outcome] ?? 0) + 1;
+    byStatus[outcome] = (byStatus[outcome] ?? 0) + 1;
   };
-  const on = { answered: count, failed: () => count("error") };
-  const cpu = process.cpuUsage();
-  const beganMs = performance.now();
-  const sockets = Array.from({ length: connections }, () => runConnection(at, request, on));
-  await new Promise((resolve) => setTimeout(resolve, durationS * 1_000));
-  isOver = true;
-  const elapsedS = (performance.now() - beganMs) / 1_000;
-  const { user, system } = process.cpuUsage(cpu);
-  for (const socket of sockets) socket.destroy();
-  const { error: _lost, ...answered } = byStatus;
-  const answers = Object.values(answered).reduce((sum, n) => sum + n, 0);
-  return { ratePerS: answers / elapsedS, byStatus, clientCpu: (user + system) / 1e6 / elapsedS };
+  const waiting = new Set<Connection>();
+  let untilMs = 0;
+  let settled = (): void => {};
+  const settle = (connection: Connection): void => {
+    if (waiting.delete(connection) && waiting.size === 0) settled();
+  };
+  const open = new Set<Connection>();
+  const on = {
+    ready: settle,
+    answered: (connection: Connection, status: string): void => {
+      count(status);
+      if (performance.now() < untilMs) connection.ask();
+      else settle(connection);
+    },
+    failed: (connection: Connection): void => {
+      count("error");
+      open.delete(connection);
+      settle(connection);
+    },
+  };
+  const allSettled = (): Promise<void> =>
+    new Promise((resolve) => {
+      settled = resolve;
+      if (waiting.size === 0) resolve();
+    });
+  for (let i = 0; i < connections; i += 1) open.add(openConnection(at, request, on));
+  for (const connection of open) waiting.add(connection);
+  await allSettled();
+
+  let elapsedS = 0;
+  let cpuS = 0;
+  const play = async (until: number): Promise<void> => {
+    const beganMs = performance.now();
+    const cpu = process.cpuUsage();
+    untilMs = until;
+    for (const connection of open) waiting.add(connection);
+    for (const connection of waiting) connection.ask();
+    await allSettled();
+    const { user, system } = process.cpuUsage(cpu);
+    elapsedS += (performance.now() - beganMs) / 1000;
+    cpuS += (user + system) / 1e6;
+  };
+  const result = (): LoadResult => {
+    const { error: _lost, ...answered } = byStatus;
+    const answers = Object.values(answered).reduce((sum, n) => sum + n, 0);
+    return { ratePerS: answers / elapsedS, byStatus, clientCpu: cpuS / elapsedS };
+  };
+  const close = (): void => {
+    for (const connection of open) connection.close();
+  };
+  return { play, result, close };
+};
+
+const run = async ({ calls, connections, durationS }: Load): Promise<LoadResult[]> => {
+  const sides: Side[] = [];
+  try {
+    for (const call of calls) sides.push(await openSide(call, connections));
+    const slices = Math.ceil(durationS / SLICE_S);
+    for (let i = 0; i < slices; i += 1) {
+      // Each goes first as often as last, so that no slow drift favours either.
+      for (const side of i % 2 === 0 ? sides : sides.toReversed()) {
+        await side.play(performance.now() + (durationS / slices) * 1000);
+      }
+    }
+    return sides.map((side) => side.result());
+  } finally {
+    for (const side of sides) side.close();
+  }
 };
 
 serveParent(() => ({ made: null, answer: run }));

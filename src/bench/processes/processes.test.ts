@@ -7,7 +7,7 @@ import { Journal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { BareOptions } from "./bare-process.ts";
 import { startBenchChild } from "./child-process.ts";
-import type { Load, LoadResult } from "./load-process.ts";
+import type { Load, LoadCall, LoadResult } from "./load-process.ts";
 import type { StreamCount, StreamQuestion, StreamsOpened } from "./stream-client-process.ts";
 
 const fastify: BareOptions = { kind: "fastify", method: "GET", path: "/x", status: 429, body: '{"subcode":"shed"}' };
@@ -38,13 +38,28 @@ describe("the processes of a benchmark", () => {
     try {
       const answer = await request(`${urlOf(server.made)}/x`);
       expect([answer.statusCode, await answer.body.text()]).toEqual([429, '{"subcode":"shed"}']);
-      const load: Load = { url: `${urlOf(server.made)}/x`, method: "GET", headers: {}, connections: 2, durationS: 1 };
-      const { byStatus } = (await loader.ask(load)) as LoadResult;
-      expect(Object.keys(byStatus)).toEqual(["429"]);
+      const call = (path: string): LoadCall => ({ url: urlOf(server.made) + path, method: "GET", headers: {} });
+      const load: Load = { calls: [call("/x"), call("/nowhere")], connections: 2, durationS: 0.5 };
+      const results = (await loader.ask(load)) as LoadResult[];
+      expect(results.map(({ byStatus }) => Object.keys(byStatus))).toEqual([["429"], ["404"]]);
       expect((await server.usage()).cpuUs).toBeGreaterThan(0);
     } finally {
       await loader.end();
       await server.end();
+    }
+  });
+
+  test("a server that is gone is so many errors, and no load that never ends", async () => {
+    const server = await startBenchChild(supervisor, "bare-process.ts", fastify);
+    const url = `${urlOf(server.made)}/x`;
+    await server.end();
+    const loader = await startBenchChild(supervisor, "load-process.ts", null);
+    try {
+      const load: Load = { calls: [{ url, method: "GET", headers: {} }], connections: 3, durationS: 0.1 };
+      const [result] = (await loader.ask(load)) as LoadResult[];
+      expect(result?.byStatus).toEqual({ error: 3 });
+    } finally {
+      await loader.end();
     }
   });
 
