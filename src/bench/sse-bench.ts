@@ -10,11 +10,13 @@ import type { Bench, BenchRoom, Settings } from "./bench.ts";
 import { compare, plainBlock, type Row } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import { recordLoad, writeTarget } from "./load-run.ts";
-import { startBenchChild } from "./processes/child-process.ts";
+import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 import type { PulseOptions } from "./processes/pulse-process.ts";
 import { type StreamEvents, streamEvents } from "./stream-events.ts";
 
 const EVENTS = 100;
+/** Processes of the server, on one port. */
+const SERVERS = 2;
 /** For so long all streams are open. */
 const FULL_S = 6;
 const GAP_ERROR_MS = 25;
@@ -93,9 +95,17 @@ const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
 
 const runShape = async ({ rounds }: Settings, room: BenchRoom, shape: Shape): Promise<Row[]> => {
   const { streams, streamS } = shape;
-  const child = await startBenchChild(room.supervisor, "pulse-process.ts", serverOf(shape));
+  const children: BenchChild[] = [];
+  const start = async (port?: number): Promise<{ url: string; port: number }> => {
+    const options: PulseOptions = port === undefined ? serverOf(shape) : { ...serverOf(shape), port };
+    const child = await startBenchChild(room.supervisor, "pulse-process.ts", options);
+    children.push(child);
+    return child.made as { url: string; port: number };
+  };
   try {
-    const url = `${(child.made as { url: string }).url}/v1`;
+    const first = await start();
+    for (let i = 1; i < SERVERS; i += 1) await start(first.port);
+    const url = `${first.url}/v1`;
     const target = writeTarget(room, url, { slots: streams, service_ms: streamS * 1_000 });
     const measured: Measured[] = [];
     for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
@@ -103,7 +113,7 @@ const runShape = async ({ rounds }: Settings, room: BenchRoom, shape: Shape): Pr
     }
     return rowsOf(shape, measured);
   } finally {
-    await child.end();
+    for (const child of children) await child.end();
   }
 };
 

@@ -12,9 +12,9 @@ export type CallFacts = {
   ip?: "allowed" | "foreign";
   tier?: "Free" | "Pro" | null;
   /** The stored capabilities of the key behind the credential. */
-  scopes?: Scope[];
+  scopes?: readonly Scope[];
   /** The stored product restrictions; an empty list restricts nothing but `viewer` (item 57, A7). */
-  products?: Product[];
+  products?: readonly Product[];
   /** Product asked for (exchange) or minted for (session token). */
   product?: Product;
   body: "ok" | "malformed" | "none";

@@ -80,8 +80,8 @@ const factsOf = (
   const { org, powers } = callerOf(view, credential.of, credential.as === "server" ? "server" : "publishable");
   facts.state = powers.state ?? "valid";
   if (powers.tier !== undefined) facts.tier = powers.tier;
-  if (powers.scopes !== undefined) facts.scopes = powers.scopes.slice();
-  if (powers.products !== undefined) facts.products = powers.products.slice();
+  if (powers.scopes !== undefined) facts.scopes = powers.scopes;
+  if (powers.products !== undefined) facts.products = powers.products;
   if (credential.as === "server") facts.ip = powers.ip ?? "allowed";
   if (credential.as === "session" && wish.route !== "sdk.sessions") facts.product = credential.product;
   return { org: facts.state === "valid" ? org : "-", facts };

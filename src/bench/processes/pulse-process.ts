@@ -1,6 +1,7 @@
 /**
  * A server of event streams that costs next to nothing, so that their reader is what is measured: it answers every POST with
- * the same frames, each written when it is due and by itself, from one timer for all streams.
+ * the same frames, each written when it is due and by itself, from one timer for all streams. Several share a port: the system
+ * spends most of a core on so many writes, and one process that has to have a whole core is late for every moment without it.
  */
 import type { Socket } from "node:net";
 import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
@@ -12,13 +13,15 @@ export type PulseOptions = {
   frames: readonly string[];
   /** The frames come evenly spread over so long. */
   durationMs: number;
+  /** Of the first of several; where it is left out, one that is free. */
+  port?: number;
 };
 
 type Stream = { socket: Socket; beganMs: number; next: number };
 
 const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
 
-serveParent<PulseOptions>(async ({ headers, frames, durationMs }) => {
+serveParent<PulseOptions>(async ({ headers, frames, durationMs, port: wanted = 0 }) => {
   const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
   const head = Buffer.from(["HTTP/1.1 200 OK", ...lines, "Transfer-Encoding: chunked", "", ""].join("\r\n"));
   const chunks = frames.map((frame, at) => Buffer.from(chunkOf(frame) + (at === frames.length - 1 ? "0\r\n\r\n" : "")));
@@ -55,9 +58,12 @@ serveParent<PulseOptions>(async ({ headers, frames, durationMs }) => {
     put({ socket, beganMs: performance.now(), next: 0 });
     timer ??= setTimeout(tick, 1);
   };
-  const { port, close } = await startBareServer((_request, socket) => begin(socket));
+  const { port, close } = await startBareServer((_request, socket) => begin(socket), {
+    port: wanted,
+    reusePort: true,
+  });
   return {
-    made: { url: `http://127.0.0.1:${port}` },
+    made: { url: `http://127.0.0.1:${port}`, port },
     close: async () => {
       clearTimeout(timer);
       close();
