@@ -102,12 +102,8 @@ func (c *collector) dialing(dial func(context.Context, string, string) (net.Conn
 // collect hands a connection over for a stream, or gives nil where it cannot be: then it is read as before. A connection under TLS is not
 // seen here: what comes on it are records, not events.
 func collect(conn net.Conn) *collected {
-	counted, ok := conn.(*netext.Conn)
-	if !ok {
-		return nil
-	}
-	c, ok := counted.Conn.(*collectable)
-	if !ok {
+	c := collectableOf(conn)
+	if c == nil {
 		return nil
 	}
 	if to := c.to.Load(); to != nil {
@@ -115,6 +111,23 @@ func collect(conn net.Conn) *collected {
 		return to
 	}
 	return c.handOver()
+}
+
+// collectedOf is a connection that was handed over for an earlier stream, or nil.
+func collectedOf(conn net.Conn) *collected {
+	if c := collectableOf(conn); c != nil {
+		return c.to.Load()
+	}
+	return nil
+}
+
+func collectableOf(conn net.Conn) *collectable {
+	if counted, ok := conn.(*netext.Conn); ok {
+		if c, ok := counted.Conn.(*collectable); ok {
+			return c
+		}
+	}
+	return nil
 }
 
 func (c *collectable) handOver() *collected {

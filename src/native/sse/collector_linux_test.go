@@ -76,6 +76,52 @@ func TestAnEventIsNoLaterThanTheSystemReceivedIt(t *testing.T) {
 	})
 }
 
+// aside keeps the collector from reading for so long, when something comes to it.
+func aside(collector *collector, length time.Duration) {
+	collector.mu.Lock()
+	time.AfterFunc(length, collector.mu.Unlock)
+}
+
+func TestOnAConnectionOfAnEarlierStreamNothingIsLaterThanTheSystemReceivedIt(t *testing.T) {
+	const late = 100 * time.Millisecond
+	root := NewRootModule()
+	isSecond := false
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if isSecond {
+			defer aside(&root.beside.collector, late)
+		}
+		if r.URL.Path == "/refused" {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		for range 3 {
+			stream(goesOn)(w, r)
+			time.Sleep(holdFor / 40)
+		}
+		stream("event: done\ndata: {}\n\n")(w, r)
+	})
+	for _, path := range []string{"/stream", "/refused"} {
+		sometime(t, func() string {
+			v := newVUOf(t, root)
+			isSecond = false
+			_ = v.silent(url+"/stream", terminal)
+			isSecond = true
+			began := time.Now()
+			r := v.silent(url+path, terminal)
+			took := time.Since(began)
+			if r.ConnUs != 0 || took < late {
+				return fmt.Sprintf("expected a connection that was there and was read late, got %d us to connect, %s in all", r.ConnUs, took)
+			}
+			for name, us := range map[string]*int64{"head": r.HeadUs, "done": r.DoneUs} {
+				if after := time.Duration(*us-*r.SentUs) * time.Microsecond; after > late*9/10 {
+					return fmt.Sprintf("%s: expected the %s when it came, got %s after sending", path, name, after)
+				}
+			}
+			return ""
+		})
+	}
+}
+
 func TestWhatCameBeforeAStreamIsCutIsCounted(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for range 10 {

@@ -20,6 +20,7 @@ func (c *collector) dialing(dial func(context.Context, string, string) (net.Conn
 }
 
 func collect(net.Conn) *collected        { return nil }
+func collectedOf(net.Conn) *collected    { return nil }
 func (c *collected) hold(bool)           {}
 func (c *collected) lastRead() time.Time { return time.Now() }
 func (c *collected) isBehind() bool      { return false }

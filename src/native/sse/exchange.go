@@ -81,8 +81,16 @@ func (w *wire) trace(startedAt time.Time) *httptrace.ClientTrace {
 			}
 		},
 		WroteHeaders:         func() { w.sent.Store(now()) },
-		GotFirstResponseByte: func() { w.head.Store(now()) },
+		GotFirstResponseByte: func() { w.head.Store(max(1, int64(w.collected().lastRead().Sub(startedAt)))) },
 	}
+}
+
+// collected is the connection as a collector reads it since an earlier stream, or nil.
+func (w *wire) collected() *collected {
+	if conn := w.conn.Load(); conn != nil {
+		return collectedOf(*conn)
+	}
+	return nil
 }
 
 // collect hands the connection to a collector, where it can be.
@@ -191,7 +199,8 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 	parser := eventstream.Parser{KeepData: x.client.listens("event"), MaxBytes: maxEventBytes}
 	buffer := readBuffers.Get().(*[]byte)
 	defer readBuffers.Put(buffer)
-	var collected *collected
+	collected := x.wire.collected()
+	isHeld := false
 	defer func() { collected.hold(false) }()
 	var readAt time.Time
 	take := func(e eventstream.Event) bool { return x.event(e, readAt) }
@@ -209,8 +218,9 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 			x.failed(ctx, err)
 			return
 		}
-		if collected == nil && x.mayWait() {
+		if !isHeld && x.mayWait() {
 			collected = x.wire.collect()
+			isHeld = collected != nil
 			x.timeouts.watch(collected)
 		}
 		if x.end != "" {
@@ -226,8 +236,8 @@ func (x *exchange) mayWait() bool {
 	return x.events > 0 && x.end == "" && x.request.closeAfterEvents == 0 && !x.client.listens("event")
 }
 
-// event takes one event at the time its last byte came; false stops the reading. The first is timed when it is read, so the second may have
-// come to this machine before that.
+// event takes one event at the time its last byte came; false stops the reading. On a connection that nobody collects yet the first is timed
+// when it is read, so the second may have come to this machine before that.
 func (x *exchange) event(e eventstream.Event, now time.Time) bool {
 	at := max(now.Sub(x.startedAt), x.last)
 	x.events++
@@ -284,8 +294,12 @@ func (x *exchange) failed(ctx context.Context, err error) {
 
 // over sets the end, unless a terminal event has set it already.
 func (x *exchange) over(ending end, err error) {
+	x.overAt(time.Now(), ending, err)
+}
+
+func (x *exchange) overAt(at time.Time, ending end, err error) {
 	if x.end == "" {
-		x.end, x.done = ending, time.Since(x.startedAt)
+		x.end, x.done = ending, at.Sub(x.startedAt)
 	}
 	if x.err == nil {
 		x.err = err
@@ -295,7 +309,8 @@ func (x *exchange) over(ending end, err error) {
 // readRefusal reads an answer that is no event stream. Only a refusal read whole (or up to the bound) is refused; one that was cut says
 // how it was cut, because a client cannot rely on half an answer.
 func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
-	defer func() { x.over(endRefused, nil) }()
+	collected := x.wire.collected()
+	defer func() { x.overAt(collected.lastRead(), endRefused, nil) }()
 	if answer.StatusCode == http.StatusSwitchingProtocols { // its "body" is the connection
 		return
 	}
@@ -304,7 +319,7 @@ func (x *exchange) readRefusal(ctx context.Context, answer *http.Response) {
 	defer readBuffers.Put(buffer)
 	for len(body) < maxRefusalBytes {
 		n, err := answer.Body.Read(*buffer)
-		x.timeouts.read(time.Now())
+		x.timeouts.read(collected.lastRead())
 		body = append(body, (*buffer)[:min(n, maxRefusalBytes-len(body))]...)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
