@@ -39,7 +39,7 @@ type beside struct {
 // clear first, which cost a tenth of a core at 750 calls/s on a virtual machine; so some of it is asked for before the first call.
 const (
 	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
-	ballastLeast  = 64 << 20
+	ballastLeast  = 192 << 20
 	ballastMost   = 1 << 30
 	clearedMost   = 256 << 20 // which took a second there
 )
