@@ -15,9 +15,6 @@ if (hasAdditions && typeof (sse as { begin?: unknown }).begin !== "function") {
   throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
 }
 
-// Each look into the extension's object makes the function anew.
-const { begin, open } = sse;
-
 /** Works out what is asked for: most of it nobody asks for, and a call is to cost little. */
 class AnswerOfExtension implements Answer {
   readonly #seen: SseResponse;
@@ -113,13 +110,13 @@ const paramsOf = (outgoing: Outgoing): SseParams => {
 
 /** Makes the call beside the VU, which does not wait for the answer; false where nothing may leave any more. */
 export const beginByExtension = (outgoing: Outgoing, { i, step, attempt, intendedUs }: CallMade): boolean =>
-  begin(outgoing.url, paramsOf(outgoing), i, step, attempt, intendedUs);
+  sse.begin(outgoing.url, paramsOf(outgoing), i, step, attempt, intendedUs);
 
 export const sendByExtension = (outgoing: Outgoing): Answer => {
   const { abortAfterEvents, slowReadMs } = outgoing;
   // Reading waits for the handler. Without one, events cost the script nothing.
   const resting = slowReadMs === undefined ? undefined : () => sleep(slowReadMs / 1000);
-  const answer = open(
+  const answer = sse.open(
     outgoing.url,
     paramsOf(outgoing),
     resting === undefined ? undefined : (client) => client.on("event", resting),

@@ -12,12 +12,9 @@ import type { HandOver } from "../../src/workload/handover.ts";
 import { LEAD_MS } from "../../src/workload/k6-executor.ts";
 import { hasAdditions } from "./extension.ts";
 
-// Each look into the extension's object makes the function anew.
-const { turn, turnUs, waitUntil: waitByExtension } = sse;
-
 /** Waits for a moment, microseconds since 1970; false when the load was ended before it came. */
 export const waitUntil = (us: number): boolean => {
-  if (hasAdditions) return waitByExtension(us);
+  if (hasAdditions) return sse.waitUntil(us);
   const restS = us / 1e6 - Date.now() / 1000;
   if (restS > 0) sleep(restS);
   return true;
@@ -48,8 +45,8 @@ export const turnsOf = ({ schedule, seed }: Pick<HandOver, "schedule" | "seed">)
       const after = afterUs[own];
       if (after === undefined) throw new Error("k6 began more iterations than the schedule has arrivals");
       if (!hasAdditions) return { n: own, dueUs: zeroUs + after };
-      const n = turn(own, zeroUs + after);
-      return n < 0 ? null : { n, dueUs: turnUs() };
+      const n = sse.turn(own, zeroUs + after);
+      return n < 0 ? null : { n, dueUs: sse.turnUs() };
     },
   };
 };

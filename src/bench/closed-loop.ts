@@ -1,6 +1,6 @@
 /** A route of the platform against a bare Fastify route, under the same closed loop. */
 import type { BenchRoom, Settings } from "./bench.ts";
-import { type Block, CLIENT_SATURATED, type Pair, playRounds, WARM_S } from "./comparison.ts";
+import { type Block, doubtsOfClient, type Pair, playRounds, WARM_S } from "./comparison.ts";
 import { watchHost } from "./host-watch.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 import type { Load, LoadCall, LoadResult } from "./processes/load-process.ts";
@@ -12,17 +12,13 @@ export type LoadSide = {
   expected: number;
 };
 
-/** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
-const SATURATED = 0.93;
-
 const blockOf = (result: LoadResult, cpuUs: number, expected: number, disturbances: string[]): Block => {
-  const doubts: string[] = [];
   const answers = Object.values(result.byStatus).reduce((sum, n) => sum + n, 0);
   const wrong = Object.keys(result.byStatus).filter((status) => status !== String(expected));
+  const cpuUsEach = cpuUs / answers;
+  const doubts = doubtsOfClient(result.clientCpu, (result.ratePerS * cpuUsEach) / 1e6);
   if (wrong.length > 0 || answers === 0) doubts.push(`expected only ${expected}, got ${wrong.join(", ") || "nothing"}`);
-  const serverCpu = (cpuUs * result.ratePerS) / answers / 1e6;
-  if (result.clientCpu > SATURATED && serverCpu < SATURATED) doubts.push(CLIENT_SATURATED);
-  return { value: result.ratePerS, cpuUsEach: cpuUs / answers, doubts, disturbances };
+  return { value: result.ratePerS, cpuUsEach, doubts, disturbances };
 };
 
 /** Ends the load's process; the servers are the caller's. */

@@ -112,6 +112,13 @@ export const compare = (about: Pick<Row, "name" | "what" | "unit" | "target">, m
 /** Said of a block whose client, not its server, was at its end. */
 export const CLIENT_SATURATED = "the client was the bottleneck";
 
+/** Above this share of a core a client cannot be trusted to have loaded a server that was not itself at its end. */
+const SATURATED = 0.93;
+
+/** Both in shares of one core. */
+export const doubtsOfClient = (clientCpu: number, serverCpu: number): string[] =>
+  clientCpu > SATURATED && serverCpu < SATURATED ? [CLIENT_SATURATED] : [];
+
 /**
  * The same pairs by what the server spent: how many calls or events a second of its CPU time gives. That stands also where
  * the client or others who run kept the server from its end.

@@ -36,7 +36,8 @@ const SHAPES: readonly Shape[] = [
   { name: "3,000 streams", streams: 3_000, streamS: 5 },
 ];
 
-const serverOf = ({ streamS }: Shape): PulseOptions => ({
+const serverOf = ({ streamS }: Shape, port: number): PulseOptions => ({
+  port,
   headers: ["Content-Type", "text/event-stream", "Cache-Control", "no-store"],
   frames: Array.from({ length: EVENTS }, (_, i) =>
     i === EVENTS - 1 ? "event: done\ndata: {}\n\n" : `event: token\ndata: {"i":${i}}\n\n`,
@@ -96,17 +97,15 @@ const rowsOf = (shape: Shape, all: readonly Measured[]): Row[] => {
 const runShape = async ({ rounds }: Settings, room: BenchRoom, shape: Shape): Promise<Row[]> => {
   const { streams, streamS } = shape;
   const children: BenchChild[] = [];
-  const start = async (port?: number): Promise<{ url: string; port: number }> => {
-    const options: PulseOptions = port === undefined ? serverOf(shape) : { ...serverOf(shape), port };
-    const child = await startBenchChild(room.supervisor, "pulse-process.ts", options);
+  const start = async (port: number): Promise<string> => {
+    const child = await startBenchChild(room.supervisor, "pulse-process.ts", serverOf(shape, port));
     children.push(child);
-    return child.made as { url: string; port: number };
+    return (child.made as { url: string }).url;
   };
   try {
-    const first = await start();
-    for (let i = 1; i < SERVERS; i += 1) await start(first.port);
-    const url = `${first.url}/v1`;
-    const target = writeTarget(room, url, { slots: streams, service_ms: streamS * 1_000 });
+    const url = await start(0);
+    for (let i = 1; i < SERVERS; i += 1) await start(Number(new URL(url).port));
+    const target = writeTarget(room, `${url}/v1`, { slots: streams, service_ms: streamS * 1_000 });
     const measured: Measured[] = [];
     for (let round = 0; round < Math.min(rounds, ROUNDS_MAX); round += 1) {
       measured.push(await measure(room, shape, target));

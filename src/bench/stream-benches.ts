@@ -3,7 +3,7 @@ import { request } from "undici";
 import { routeOf } from "../contract/routes.ts";
 import type { RoleOptions } from "../platform/start-role.ts";
 import type { Bench, BenchRoom, Settings } from "./bench.ts";
-import { type Block, CLIENT_SATURATED, compare, inTurn, perCpuSecond, plainBlock, type Row } from "./comparison.ts";
+import { type Block, compare, doubtsOfClient, inTurn, perCpuSecond, plainBlock, type Row } from "./comparison.ts";
 import { startDeployment } from "./deployment.ts";
 import { watchHost } from "./host-watch.ts";
 import type { BareOptions } from "./processes/bare-process.ts";
@@ -15,7 +15,6 @@ const PATH = routeOf("chat.control").path;
 const BODY = JSON.stringify({ messages: [{ role: "user", content: "where is the station?" }] });
 /** Every stream has given events by then, and the phases are spread. */
 const RAMP_MS = 1_000;
-const SATURATED = 0.93;
 /** What a stream costs is looked at once the burst of opening has been swept up. */
 const SETTLE_MS = 1_500;
 /** Flowing: 51,000 events a second in all, so that neither side nor the client is at its end and every event is a write. */
@@ -87,10 +86,9 @@ const countEvents = async (client: BenchChild, side: Side, durationMs: number): 
   const elapsedUs = (performance.now() - beganMs) * 1000;
   const cpuUs = (await side.server.usage()).cpuUs - before.cpuUs;
   const disturbances = disturbed();
-  const doubts: string[] = [];
+  const doubts = doubtsOfClient(counted.clientCpu, cpuUs / elapsedUs);
   await client.ask({ do: "close" } satisfies StreamQuestion);
   if (opened.begun < STREAMS || counted.refused + counted.lost > 0) doubts.push("streams were refused or lost");
-  if (counted.clientCpu > SATURATED && cpuUs / elapsedUs < SATURATED) doubts.push(CLIENT_SATURATED);
   return {
     value: counted.eventsPerS,
     cpuUsEach: cpuUs / ((counted.eventsPerS * elapsedUs) / 1e6),

@@ -7,7 +7,7 @@ import { connect } from "node:net";
 export type Connection = {
   /** Writes the request. Only when the answer to the last one has come. */
   ask(): void;
-  /** Nothing is heard of it any more. */
+  /** It fails, unless it has. */
   close(): void;
 };
 
@@ -53,14 +53,7 @@ export const readAnswer = (text: string): { status: string; length: number } | n
 
 export const openConnection = (url: URL, request: Buffer, on: ConnectionEvents): Connection => {
   const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
-  let isClosed = false;
-  const connection: Connection = {
-    ask: () => void socket.write(request),
-    close: () => {
-      isClosed = true;
-      socket.destroy();
-    },
-  };
+  const connection: Connection = { ask: () => void socket.write(request), close: () => void socket.destroy() };
   let heard = "";
   const hear = (text: string): void => {
     heard += text;
@@ -81,8 +74,6 @@ export const openConnection = (url: URL, request: Buffer, on: ConnectionEvents):
     }
   });
   socket.on("error", () => {});
-  socket.on("close", () => {
-    if (!isClosed) on.failed(connection);
-  });
+  socket.on("close", () => on.failed(connection));
   return connection;
 };

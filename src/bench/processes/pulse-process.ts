@@ -13,15 +13,15 @@ export type PulseOptions = {
   frames: readonly string[];
   /** The frames come evenly spread over so long. */
   durationMs: number;
-  /** Of the first of several; where it is left out, one that is free. */
-  port?: number;
+  /** Of the first of several; 0: one that is free. */
+  port: number;
 };
 
 type Stream = { socket: Socket; beganMs: number; next: number };
 
 const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
 
-serveParent<PulseOptions>(async ({ headers, frames, durationMs, port: wanted = 0 }) => {
+serveParent<PulseOptions>(async ({ headers, frames, durationMs, port: wanted }) => {
   const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
   const head = Buffer.from(["HTTP/1.1 200 OK", ...lines, "Transfer-Encoding: chunked", "", ""].join("\r\n"));
   const chunks = frames.map((frame, at) => Buffer.from(chunkOf(frame) + (at === frames.length - 1 ? "0\r\n\r\n" : "")));
@@ -58,12 +58,9 @@ serveParent<PulseOptions>(async ({ headers, frames, durationMs, port: wanted = 0
     put({ socket, beganMs: performance.now(), next: 0 });
     timer ??= setTimeout(tick, 1);
   };
-  const { port, close } = await startBareServer((_request, socket) => begin(socket), {
-    port: wanted,
-    reusePort: true,
-  });
+  const { port, close } = await startBareServer((_request, socket) => begin(socket), { port: wanted, reusePort: true });
   return {
-    made: { url: `http://127.0.0.1:${port}`, port },
+    made: { url: `http://127.0.0.1:${port}` },
     close: async () => {
       clearTimeout(timer);
       close();

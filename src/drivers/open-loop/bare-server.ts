@@ -16,16 +16,16 @@ const lengthOfFirst = (text: string): number | null => {
 };
 
 type Listening = {
-  /** 0, unless said: one that is free. */
-  port?: number;
+  /** 0: one that is free. */
+  port: number;
   /** Others may listen on the port as well; the system deals connections out among them. */
-  reusePort?: boolean;
+  reusePort: boolean;
 };
 
 /** `answer` is called for each whole request, and writes whole answers. */
 export const startBareServer = async (
   answer: (request: string, socket: Socket) => void,
-  listening: Listening = {},
+  listening: Listening = { port: 0, reusePort: false },
 ): Promise<BareServer> => {
   const sockets = new Set<Socket>();
   const server: Server = createServer({ noDelay: true }, (socket) => {
@@ -44,7 +44,7 @@ export const startBareServer = async (
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ host: "127.0.0.1", port: 0, backlog: BACKLOG, ...listening }, resolve);
+    server.listen({ host: "127.0.0.1", backlog: BACKLOG, ...listening }, resolve);
   });
   return {
     port: (server.address() as AddressInfo).port,

@@ -63,31 +63,28 @@ func TestAnEventThatWaitsToBeReadKeepsItsMoment(t *testing.T) {
 	sometime(t, func() string { return tooClose(t, newVU(t).silent(url, terminal), events, apart) })
 }
 
-func TestAnEventIsNoLaterThanTheSystemReceivedIt(t *testing.T) {
-	const events, apart = 2, holdFor / 5
-	sometime(t, func() string {
-		root := NewRootModule()
-		collector := &root.beside.collector
-		url := serveApart(t, events, apart, func() { // the second is there, and is not read before the third is nearly due
-			collector.mu.Lock()
-			time.AfterFunc(apart*9/10, collector.mu.Unlock)
-		})
-		return tooClose(t, newVUOf(t, root).silent(url, terminal), events, apart)
-	})
-}
-
 // aside keeps the collector from reading for so long, when something comes to it.
 func aside(collector *collector, length time.Duration) {
 	collector.mu.Lock()
 	time.AfterFunc(length, collector.mu.Unlock)
 }
 
+func TestAnEventIsNoLaterThanTheSystemReceivedIt(t *testing.T) {
+	const events, apart = 2, holdFor / 5
+	sometime(t, func() string {
+		root := NewRootModule()
+		collector := &root.beside.collector
+		// The second is there, and is not read before the third is nearly due.
+		url := serveApart(t, events, apart, func() { aside(collector, apart*9/10) })
+		return tooClose(t, newVUOf(t, root).silent(url, terminal), events, apart)
+	})
+}
+
 func TestOnAConnectionOfAnEarlierStreamNothingIsLaterThanTheSystemReceivedIt(t *testing.T) {
 	const late = 100 * time.Millisecond
 	root := NewRootModule()
-	isSecond := false
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if isSecond {
+		if r.URL.Path != "/first" {
 			defer aside(&root.beside.collector, late)
 		}
 		if r.URL.Path == "/refused" {
@@ -103,9 +100,7 @@ func TestOnAConnectionOfAnEarlierStreamNothingIsLaterThanTheSystemReceivedIt(t *
 	for _, path := range []string{"/stream", "/refused"} {
 		sometime(t, func() string {
 			v := newVUOf(t, root)
-			isSecond = false
-			_ = v.silent(url+"/stream", terminal)
-			isSecond = true
+			_ = v.silent(url+"/first", terminal)
 			began := time.Now()
 			r := v.silent(url+path, terminal)
 			took := time.Since(began)

@@ -63,7 +63,8 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 	}
 }
 
-// Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`.
+// Exports gives scripts `import sse from "k6/x/sse"` and `import { open } from "k6/x/sse"`. The functions are made here, once: k6 makes them
+// anew for each look into a map of Go's.
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
 		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain,
@@ -72,7 +73,14 @@ func (m *ModuleInstance) Exports() modules.Exports {
 		"printTo": m.printer.open, "print": m.printer.text, "printCall": m.printCall, "printed": m.printer.flush,
 		"callsAtOnce": m.beside.allow, "begin": m.begin, "finish": m.finish,
 	}
-	return modules.Exports{Default: named, Named: named}
+	rt := m.vu.Runtime()
+	all := rt.NewObject()
+	for name, function := range named {
+		value := rt.ToValue(function)
+		named[name] = value
+		_ = all.Set(name, value) // fails on a frozen object alone
+	}
+	return modules.Exports{Default: all, Named: named}
 }
 
 // open makes one exchange and returns its result. It throws for what is wrong in the script (the URL, a parameter, a handler that threw)
