@@ -21,12 +21,15 @@ const (
 	holdFor   = 200 * time.Millisecond // who reads a stream is woken so long after a piece came
 	holdBytes = 4 << 10                // or when so many bytes wait
 	holdMost  = 64 << 10               // and more than these stay with the system
+	yieldFor  = time.Nanosecond        // where more waits: who never gives way is sent to the end of the queue of all after 10 ms
 	restFor   = time.Millisecond       // between two looks: a thread that waits is woken for each event, which costs the target too
+	lateFor   = 10 * restFor           // what may have waited for longer may be several events, which are read one by one
+	apartMost = 64                     // so many of them, and the others together
 )
 
 // collector reads open streams, all of them on one goroutine, and wakes who reads a stream once for several events: woken for each, k6
 // needs a tenth of a core more for 75,000 events a second. A piece keeps the moment when the system received it, so that no time depends on
-// when it is looked at; of pieces that were read together all have that of the last. The zero value is ready.
+// when it is looked at; what was read together has that of its last byte. The zero value is ready.
 type collector struct {
 	mu     sync.Mutex
 	fd     int // of epoll
@@ -40,7 +43,9 @@ type collector struct {
 	control   []byte // what the system says of a reading
 	iovec     unix.Iovec
 	message   unix.Msghdr
-	isStamped bool // the system said when the newest piece came
+	isStamped bool      // the system said when the newest piece came
+	sawAll    time.Time // the last look for which nothing was left
+	sizes     []int     // of what is read one by one
 }
 
 // wakeup is a reader that is to be woken at a moment.
@@ -233,7 +238,6 @@ func (c *collector) open() error {
 	c.fd, c.conns = fd, map[uint64]*collected{}
 	c.buffer, c.control = make([]byte, 64<<10), make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{}))))
 	c.iovec.Base, c.message.Iov, c.message.Control = &c.buffer[0], &c.iovec, &c.control[0]
-	c.iovec.SetLen(len(c.buffer))
 	c.message.SetIovlen(1)
 	go c.run()
 	return nil
@@ -260,6 +264,7 @@ func (c *collector) forget(id uint64) {
 func (c *collector) run() {
 	events := make([]unix.EpollEvent, 256)
 	for {
+		lookedAt := time.Now()
 		n, err := pollNow(c.fd, events)
 		if n == 0 && err == nil {
 			n, err = unix.EpollWait(c.fd, events, c.patienceMs())
@@ -274,7 +279,12 @@ func (c *collector) run() {
 			}
 		}
 		c.wake()
-		if c.isStamped && n > 0 && n < len(events) {
+		if n == len(events) {
+			time.Sleep(yieldFor)
+			continue
+		}
+		c.sawAll = lookedAt
+		if n > 0 && c.isStamped {
 			time.Sleep(restFor)
 		}
 	}
@@ -290,10 +300,11 @@ func pollNow(fd int, events []unix.EpollEvent) (int, error) {
 	return int(n), nil
 }
 
-// receive reads into the buffer. controls: how many bytes the system says of it.
-func (c *collector) receive(fd int) (n, controls int, err error) {
+// receive reads at most so much into the buffer. controls: how many bytes the system says of it.
+func (c *collector) receive(fd, most int, flags uintptr) (n, controls int, err error) {
+	c.iovec.SetLen(most)
 	c.message.SetControllen(len(c.control))
-	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&c.message)), 0)
+	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&c.message)), flags)
 	if errno != 0 {
 		return 0, 0, errno
 	}
@@ -326,12 +337,21 @@ func (c *collector) fill(conn *collected, ends bool) {
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
 	isNew := false
+	var sizes []int
+	if conn.fd >= 0 && conn.err == nil {
+		sizes, conn.err = c.apart(conn.fd)
+		isNew = conn.err != nil
+	}
 	for conn.fd >= 0 && conn.err == nil {
 		if conn.unread() >= holdMost {
 			conn.full = true
 			break
 		}
-		n, controls, err := c.receive(conn.fd)
+		most := len(c.buffer)
+		if len(sizes) > 0 {
+			most, sizes = sizes[0], sizes[1:]
+		}
+		n, controls, err := c.receive(conn.fd, most, 0)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -349,7 +369,7 @@ func (c *collector) fill(conn *collected, ends bool) {
 			conn.came = c.arrival(conn.came, controls)
 			conn.pieces = append(conn.pieces, piece{n, conn.came})
 		}
-		if n < len(c.buffer) && !ends {
+		if n < most && !ends {
 			break
 		}
 	}
@@ -361,6 +381,48 @@ func (c *collector) fill(conn *collected, ends bool) {
 		conn.isHeld = true
 		c.wakeups = append(c.wakeups, wakeup{conn, conn.pieces[conn.next].at.Add(holdFor)})
 	}
+}
+
+// apart is how much is to be read at a time, before all the rest, so that each event has its own moment: nothing, where one reading does
+// as well. The system keeps apart what came apart until it has acknowledged the first of it: when that is read, or 40 ms after it came, but
+// at once while a connection is new.
+func (c *collector) apart(fd int) ([]int, error) {
+	if !c.isStamped || time.Since(c.sawAll) < lateFor {
+		return nil, nil
+	}
+	n, _, err := c.receive(fd, len(c.buffer), unix.MSG_PEEK)
+	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+		return nil, nil
+	case err != nil: // the system says it once
+		return nil, err
+	}
+	c.sizes = sizesOfEvents(c.sizes[:0], c.buffer[:n])
+	return c.sizes, nil
+}
+
+// sizesOfEvents appends the sizes of the events in some bytes but for the last of them. A chunk that ends with a line is cut as well, which
+// is no error: it was written by itself.
+func sizesOfEvents(sizes []int, stream []byte) []int {
+	at := 0
+	for len(sizes) < apartMost {
+		line := bytes.IndexByte(stream[at:], '\n')
+		if line < 0 {
+			break
+		}
+		at += line + 1
+		rest, isBlank := bytes.CutPrefix(bytes.TrimPrefix(stream[at:], []byte("\r")), []byte("\n"))
+		if !isBlank {
+			continue
+		}
+		rest = bytes.TrimPrefix(rest, []byte("\r\n"))
+		if len(rest) == 0 {
+			break
+		}
+		sizes = append(sizes, len(stream)-len(rest))
+		stream, at = rest, 0
+	}
+	return sizes
 }
 
 // arrival is when the system received the last of what was just read, so that a collector that is late makes no event late. The system says

@@ -1,9 +1,11 @@
 package sse
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,6 +80,57 @@ func TestAnEventIsNoLaterThanTheSystemReceivedIt(t *testing.T) {
 		url := serveApart(t, events, apart, func() { aside(collector, apart*9/10) })
 		return tooClose(t, newVUOf(t, root).silent(url, terminal), events, apart)
 	})
+}
+
+func TestEventsThatAreReadLateKeepTheirMomentsApart(t *testing.T) {
+	const first, events, apart = 40, 3, 6 * time.Millisecond
+	sometime(t, func() string {
+		root := NewRootModule()
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			for range first { // the system acknowledges those of a new connection at once, whether they are read or not
+				stream(goesOn)(w, r)
+				time.Sleep(apart)
+			}
+			aside(&root.beside.collector, (events+1)*apart)
+			for range events {
+				time.Sleep(apart)
+				stream(goesOn)(w, r)
+			}
+			time.Sleep(apart)
+			stream("event: done\ndata: {}\n\n")(w, r)
+		})
+		r := newVUOf(t, root).silent(url, terminal)
+		gaps := strings.Split(r.Gaps, ",")
+		if r.Ended != "done" || len(gaps) != first+events {
+			return fmt.Sprintf("expected %d gaps, then done, got %d and %s", first+events, len(gaps), r.Ended)
+		}
+		late := gaps[first:]
+		// Of those that wait the system acknowledges one now and then, and joins the next to it.
+		if joined := slices.Index(late, "0"); joined >= 0 && slices.Contains(late[joined+1:], "0") {
+			return fmt.Sprintf("expected %d moments, %s apart, got gaps of %v us", events, apart, late)
+		}
+		return ""
+	})
+}
+
+func TestWhatMayBeSeveralEventsIsReadByEvents(t *testing.T) {
+	for stream, want := range map[string][]int{
+		"":                                   {},
+		"data: a\n":                          {},
+		"data: a\n\n":                        {},
+		"data: a\n\ndata: b":                 {9},
+		"data: a\n\ndata: bc\n\ndata: d\n\n": {9, 10},
+		"data: a\r\n\r\ndata: b\r\n\r\n":     {11},
+		"9\r\ndata: a\n\n\r\n9\r\ndata: b\n\n\r\n": {14},
+		"9\r\ndata: a\n\n\r\n0\r\n\r\n":            {14},
+	} {
+		if got := sizesOfEvents([]int{}, []byte(stream)); !slices.Equal(got, want) {
+			t.Errorf("%q: expected %v, got %v", stream, want, got)
+		}
+	}
+	if got := sizesOfEvents(nil, bytes.Repeat([]byte(goesOn), 10*apartMost)); len(got) != apartMost {
+		t.Errorf("expected %d readings at most, got %d", apartMost, len(got))
+	}
 }
 
 func TestOnAConnectionOfAnEarlierStreamNothingIsLaterThanTheSystemReceivedIt(t *testing.T) {
