@@ -183,11 +183,17 @@ declare module "k6/x/sse" {
   export function waitUntil(us: number): boolean;
 
   /**
-   * Rests until an arrival is due and returns its number a little before that, or -1 where the iteration or all sending ended before.
-   * The VU brings an arrival, its number and its moment (microseconds since 1970). Whoever came to rest last is given the next that is
-   * due, so that no more VUs are used than calls are under way.
+   * The schedule: microseconds from its zero, in order, kept once for all VUs. To be called in the init context by every VU; the first is
+   * asked for it.
    */
-  export function turn(n: number, us: number): number;
+  export function arrivals(momentsUs: () => readonly number[]): void;
+
+  /**
+   * Rests until an arrival is due and returns its number a little before that, or -1 where the iteration or all sending ended before.
+   * The VU brings an arrival by its number, and the zero of the schedule (microseconds since 1970). Whoever came to rest last is given the
+   * next that is due, so that no more VUs are used than calls are under way.
+   */
+  export function turn(n: number, zeroUs: number): number;
 
   /** The moment of the arrival that `turn` gave the VU last. */
   export function turnUs(): number;
@@ -215,14 +221,23 @@ declare module "k6/x/sse" {
   /** How many calls of `begin` may be under way at once in the process; every VU says the same. */
   export function callsAtOnce(most: number): void;
 
+  const checked: unique symbol;
+  /** Parameters that were checked. */
+  export type SseKind = { readonly [checked]: true };
+
+  /** Checks parameters once for all calls of `begin` that have them. */
+  export function kind(params: SseParams): SseKind;
+
   /**
    * Makes one exchange beside the VU, without handlers, and prints what came of it as `printCall` does; credentials in body and error are
-   * masked. It returns when the call is under way: the VU does not wait for the answer. Where as many as may be are under way, it waits
-   * for one to end. False: the iteration or all sending ended before.
+   * masked. `headers` are those that its kind does not have. It returns when the call is under way: the VU does not wait for the answer.
+   * Where as many as may be are under way, it waits for one to end. False: the iteration or all sending ended before.
    */
   export function begin(
     url: SseUrl,
-    params: SseParams,
+    kind: SseKind,
+    headers: SseParams["headers"],
+    body: SseParams["body"],
     i: number,
     step: number,
     attempt: number,
@@ -263,6 +278,7 @@ declare module "k6/x/sse" {
     remember: typeof remember;
     claim: typeof claim;
     waitUntil: typeof waitUntil;
+    arrivals: typeof arrivals;
     turn: typeof turn;
     turnUs: typeof turnUs;
     printTo: typeof printTo;
@@ -270,6 +286,7 @@ declare module "k6/x/sse" {
     printCall: typeof printCall;
     printed: typeof printed;
     callsAtOnce: typeof callsAtOnce;
+    kind: typeof kind;
     begin: typeof begin;
     finish: typeof finish;
   };

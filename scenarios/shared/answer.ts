@@ -32,12 +32,9 @@ export type Answer = Pick<
 /** Which call of the run it was, and when it should have left, microseconds since 1970. */
 export type CallMade = { i: number; step: number; attempt: number; intendedUs: number };
 
-/** What is to be sent, host and credential put in. */
-export type Outgoing = {
+/** What requests of a kind have in common. */
+export type RequestKind = {
   method: string;
-  url: string;
-  headers: Record<string, string>;
-  body: string | undefined;
   name: string;
   stream: { done: string; error: string } | undefined;
   charges: "map_loads" | "analyses" | undefined;
@@ -46,4 +43,12 @@ export type Outgoing = {
   slowReadMs: number | undefined;
   /** Gaps between events as samples of k6 too. */
   gapSamples: boolean;
+};
+
+/** What is to be sent, host and credential put in. */
+export type Outgoing = {
+  kind: RequestKind;
+  url: string;
+  headers: Record<string, string>;
+  body: string | undefined;
 };

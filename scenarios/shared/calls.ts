@@ -9,7 +9,7 @@ import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { triesOf } from "../../src/workload/tries.ts";
-import type { Answer, CallMade, Outgoing } from "./answer.ts";
+import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
 import { beginByExtension, hasAdditions, sendByExtension } from "./extension.ts";
 import { spentSoFar } from "./lease.ts";
 import { sendByStock } from "./stock.ts";
@@ -41,30 +41,39 @@ const credentialOf = (step: Step, { handed, sessionOf }: Pick<Calling, "handed" 
 
 type Sending = Pick<Calling, "handed" | "sessionOf">;
 
+/** Made once by each VU, so that the extension checks each once (`extension.ts`). */
+const kinds = new Map<string, RequestKind>();
+
+const kindOf = ({ route, method, meter, abort, slowReadMs }: Step, handed: HandOver): RequestKind => {
+  const isUsual = abort === undefined && slowReadMs === undefined;
+  const key = `${method} ${route} ${meter}`;
+  const known = isUsual ? kinds.get(key) : undefined;
+  if (known !== undefined) return known;
+  if (abort !== undefined && !("afterEvents" in abort)) {
+    throw new Error("k6 can leave a stream after events, not after a time");
+  }
+  const stream = route === "-" ? undefined : routeOf(route).stream;
+  const kind: RequestKind = {
+    method,
+    name: route,
+    stream: stream === undefined ? undefined : { done: VOCABULARIES[stream].done, error: ERROR_EVENT },
+    charges: meter === "design_analyses" ? "analyses" : meter,
+    timeouts: handed.timeouts,
+    abortAfterEvents: abort?.afterEvents,
+    slowReadMs,
+    gapSamples: handed.gapSamples !== false,
+  };
+  if (isUsual) kinds.set(key, kind);
+  return kind;
+};
+
 const outgoingOf = (step: Step, id: string, calling: Sending): Outgoing => {
   const { handed } = calling;
   const listedOrigin = "of" in step.credential ? handed.origins[step.credential.of] : undefined;
   const credential = credentialOf(step, calling);
   const headers = headersOf(step, { id, credential, listedOrigin, shared: handed.headers });
   if (headers === null) throw new Error(`no origin was handed over for the caller of ${step.route}`);
-  const kind = step.route === "-" ? undefined : routeOf(step.route).stream;
-  const { abort, meter } = step;
-  if (abort !== undefined && !("afterEvents" in abort)) {
-    throw new Error("k6 can leave a stream after events, not after a time");
-  }
-  return {
-    method: step.method,
-    url: urlOf(handed.places, step),
-    headers,
-    body: step.body,
-    name: step.route,
-    stream: kind === undefined ? undefined : { done: VOCABULARIES[kind].done, error: ERROR_EVENT },
-    charges: meter === "design_analyses" ? "analyses" : meter,
-    timeouts: handed.timeouts,
-    abortAfterEvents: abort?.afterEvents,
-    slowReadMs: step.slowReadMs,
-    gapSamples: handed.gapSamples !== false,
-  };
+  return { kind: kindOf(step, handed), url: urlOf(handed.places, step), headers, body: step.body };
 };
 
 /** One request, whoever it is for. */

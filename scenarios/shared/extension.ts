@@ -3,15 +3,15 @@
  * a refusal and asks the lease before a call leaves. Other calls than streams go through it as well.
  */
 import { sleep } from "k6";
-import type { SseParams, SseResponse } from "k6/x/sse";
+import type { SseKind, SseParams, SseResponse } from "k6/x/sse";
 import sse from "k6/x/sse";
-import type { Answer, CallMade, Outgoing } from "./answer.ts";
+import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
 
 /** Whether this k6 has our extension, or the community's of the same name. */
 export const hasAdditions = typeof (sse as { lease?: unknown }).lease === "function";
 
-// An older build of ours would neither give arrivals to VUs nor make calls beside them.
-if (hasAdditions && typeof (sse as { begin?: unknown }).begin !== "function") {
+// An older build of ours takes other arguments.
+if (hasAdditions && typeof (sse as { kind?: unknown }).kind !== "function") {
   throw new Error("this k6 has an older k6/x/sse: build it again by npx floodgate dev tools");
 }
 
@@ -88,38 +88,48 @@ class AnswerOfExtension implements Answer {
   }
 }
 
-const paramsOf = (outgoing: Outgoing): SseParams => {
-  const { abortAfterEvents, stream, timeouts, charges, body } = outgoing;
+const paramsOf = (kind: RequestKind): SseParams => {
+  const { stream, timeouts, charges, abortAfterEvents } = kind;
   const params: SseParams = {
-    method: outgoing.method,
-    headers: outgoing.headers,
+    method: kind.method,
     timeout: timeouts.callMs,
     idleTimeout: timeouts.idleMs,
-    tags: { name: outgoing.name },
+    tags: { name: kind.name },
   };
-  if (!outgoing.gapSamples) params.gapSamples = false;
+  if (!kind.gapSamples) params.gapSamples = false;
   if (stream !== undefined) {
     params.firstEventTimeout = timeouts.firstEventMs;
     params.terminal = stream;
   }
   if (charges !== undefined) params.charges = charges;
-  if (body !== undefined) params.body = body;
   if (abortAfterEvents !== undefined) params.closeAfterEvents = abortAfterEvents;
   return params;
 };
 
-/** Makes the call beside the VU, which does not wait for the answer; false where nothing may leave any more. */
-export const beginByExtension = (outgoing: Outgoing, { i, step, attempt, intendedUs }: CallMade): boolean =>
-  sse.begin(outgoing.url, paramsOf(outgoing), i, step, attempt, intendedUs);
+/** What was checked already, of this VU. */
+const checked = new WeakMap<RequestKind, SseKind>();
 
-export const sendByExtension = (outgoing: Outgoing): Answer => {
-  const { abortAfterEvents, slowReadMs } = outgoing;
+const checkedKind = (kind: RequestKind): SseKind => {
+  const known = checked.get(kind);
+  if (known !== undefined) return known;
+  const made = sse.kind(paramsOf(kind));
+  checked.set(kind, made);
+  return made;
+};
+
+/** Makes the call beside the VU, which does not wait for the answer; false where nothing may leave any more. */
+export const beginByExtension = (
+  { kind, url, headers, body }: Outgoing,
+  { i, step, attempt, intendedUs }: CallMade,
+): boolean => sse.begin(url, checkedKind(kind), headers, body, i, step, attempt, intendedUs);
+
+export const sendByExtension = ({ kind, url, headers, body }: Outgoing): Answer => {
+  const { abortAfterEvents, slowReadMs } = kind;
+  const params = paramsOf(kind);
+  params.headers = headers;
+  if (body !== undefined) params.body = body;
   // Reading waits for the handler. Without one, events cost the script nothing.
   const resting = slowReadMs === undefined ? undefined : () => sleep(slowReadMs / 1000);
-  const answer = sse.open(
-    outgoing.url,
-    paramsOf(outgoing),
-    resting === undefined ? undefined : (client) => client.on("event", resting),
-  );
+  const answer = sse.open(url, params, resting === undefined ? undefined : (client) => client.on("event", resting));
   return new AnswerOfExtension(answer, abortAfterEvents);
 };

@@ -33,7 +33,8 @@ const NOTHING = {
   aborted: false,
 };
 
-const sendPlain = ({ method, url, headers, body, name, timeouts }: Outgoing): Answer => {
+const sendPlain = ({ kind, url, headers, body }: Outgoing): Answer => {
+  const { method, name, timeouts } = kind;
   const startedUs = nowUs();
   const {
     status,
@@ -69,7 +70,8 @@ const sendPlain = ({ method, url, headers, body, name, timeouts }: Outgoing): An
 
 /** Its error handler has to close the stream, or it would wait for ever; its parser reports foreign lines as errors too. */
 const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string }): Answer => {
-  const { method, url, headers, body, name, timeouts, abortAfterEvents, slowReadMs } = outgoing;
+  const { kind, url, headers, body } = outgoing;
+  const { method, name, timeouts, abortAfterEvents, slowReadMs } = kind;
   const names: string[] = [];
   let [events, late] = [0, 0];
   const gaps: number[] = [];
@@ -142,4 +144,4 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
 };
 
 export const sendByStock = (outgoing: Outgoing): Answer =>
-  outgoing.stream === undefined ? sendPlain(outgoing) : sendStream(outgoing, outgoing.stream);
+  outgoing.kind.stream === undefined ? sendPlain(outgoing) : sendStream(outgoing, outgoing.kind.stream);

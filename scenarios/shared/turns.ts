@@ -28,25 +28,38 @@ export type Turns = {
   take(): Turn | null;
 };
 
-/** In the init context: k6 makes a SharedArray there alone. */
+/** In the init context, where alone a file may be opened and a SharedArray made. */
 export const turnsOf = ({ schedule, seed }: Pick<HandOver, "schedule" | "seed">): Turns => {
   const { profile, arrivals, startUs, momentsPath } = schedule;
-  const afterUs = new SharedArray<number>("arrivals", () =>
-    momentsPath === undefined ? arrivalTimesUs(profile, arrivals, seed) : (JSON.parse(open(momentsPath)) as number[]),
-  );
-  // k6 makes both anew whenever they are asked for.
+  const momentsUs = (): number[] =>
+    momentsPath === undefined ? arrivalTimesUs(profile, arrivals, seed) : (JSON.parse(open(momentsPath)) as number[]);
   let scenario: typeof exec.scenario | undefined;
-  let zeroUs = startUs;
+  let zero = startUs;
+  // k6 makes it anew whenever it is asked for.
+  const current = () => {
+    scenario ??= exec.scenario;
+    return scenario;
+  };
+  const zeroUs = () => {
+    zero ??= (current().startTime + LEAD_MS) * 1000;
+    return zero;
+  };
+  if (hasAdditions) {
+    sse.arrivals(momentsUs);
+    return {
+      take: () => {
+        const n = sse.turn(current().iterationInTest, zeroUs());
+        return n < 0 ? null : { n, dueUs: sse.turnUs() };
+      },
+    };
+  }
+  const afterUs = new SharedArray<number>("arrivals", momentsUs);
   return {
     take: () => {
-      scenario ??= exec.scenario;
-      zeroUs ??= (scenario.startTime + LEAD_MS) * 1000;
-      const own = scenario.iterationInTest;
-      const after = afterUs[own];
+      const n = current().iterationInTest;
+      const after = afterUs[n];
       if (after === undefined) throw new Error("k6 began more iterations than the schedule has arrivals");
-      if (!hasAdditions) return { n: own, dueUs: zeroUs + after };
-      const n = sse.turn(own, zeroUs + after);
-      return n < 0 ? null : { n, dueUs: sse.turnUs() };
+      return { n, dueUs: zeroUs() + after };
     },
   };
 };

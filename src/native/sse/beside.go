@@ -111,9 +111,9 @@ func (m *ModuleInstance) begin(url, params sobek.Value, i, step, attempt int64, 
 	if b.room == nil {
 		return false, errors.New("sse.begin: say how many calls may be under way by sse.callsAtOnce")
 	}
-	request, err := parseRequest(m.vu.Runtime(), state, url, params)
+	request, err := m.requestOf(state, url, kind, headers, body)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("sse.begin: %w", err)
 	}
 	out, err := request.http()
 	if err != nil {
@@ -147,6 +147,26 @@ func (m *ModuleInstance) begin(url, params sobek.Value, i, step, attempt int64, 
 		m.ledger.settled()
 	}()
 	return true, nil
+}
+
+// requestOf is a call of a kind, with headers and a body of its own, which may be undefined.
+func (m *ModuleInstance) requestOf(state *lib.State, url, of, headers, body sobek.Value) (*request, error) {
+	rt := m.vu.Runtime()
+	var k *kind
+	if of != nil {
+		k, _ = of.Export().(*kind)
+	}
+	if k == nil {
+		return nil, errors.New("the second argument is to be what sse.kind gave")
+	}
+	r, err := k.with(rt, state, url)
+	if err == nil && !common.IsNullish(headers) {
+		err = r.parseHeaders(headers.ToObject(rt))
+	}
+	if err == nil && !common.IsNullish(body) {
+		err = r.parseBody(body)
+	}
+	return r, err
 }
 
 // finish waits until all calls beside the VUs are over, at most for limit, once sending has ended at most for drain, and breaks off the

@@ -2,10 +2,12 @@ package sse
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,7 +58,7 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 	url, open, letGo := held(t)
 	v := newVU(t)
 	path := printing(v, 10)
-	v.run(fmt.Sprintf(`for (let i = 0; i < 5; i++) if (!sse.begin(%q, %s, i, 0, 0, 1000 + i)) throw new Error("no");`, url, terminal))
+	v.run(fmt.Sprintf(`for (let i = 0; i < 5; i++) if (!sse.begin(%q, sse.kind(%s), undefined, undefined, i, 0, 0, 1000 + i)) throw new Error("no");`, url, terminal))
 	if !eventually(t, func() bool { return open.Load() == 5 }) {
 		t.Fatalf("expected five streams at once, there are %d", open.Load())
 	}
@@ -91,7 +93,7 @@ func TestACallThatFindsNoPlaceWaitsForOne(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = v.VU.Runtime().RunString(fmt.Sprintf(`for (let i = 0; i < 3; i++) sse.begin(%q, %s, i, 0, 0, 0)`, url, terminal))
+		_, _ = v.VU.Runtime().RunString(fmt.Sprintf(`for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind(%s), undefined, undefined, i, 0, 0, 0)`, url, terminal))
 	}()
 	eventually(t, func() bool { return open.Load() == 2 })
 	select {
@@ -108,7 +110,7 @@ func TestWhatTheEndOfTheTestCutsOffHasNoLine(t *testing.T) {
 	url, open, _ := held(t)
 	v := newVU(t)
 	path := printing(v, 10)
-	v.run(fmt.Sprintf(`sse.begin(%q, %s, 0, 0, 0, 0); sse.print("{}")`, url, terminal))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind(%s), undefined, undefined, 0, 0, 0, 0); sse.print("{}")`, url, terminal))
 	eventually(t, func() bool { return open.Load() == 1 })
 	v.run(`sse.finish(20, 10000); sse.printed()`)
 	expect(t, "lines", len(printedIn(t, path)), 1)
@@ -120,7 +122,7 @@ func TestWhereSendingHasEndedCallsAreWaitedForNoLongerThanADrain(t *testing.T) {
 	root := NewRootModule()
 	v := newVUOf(t, root)
 	printing(v, 10)
-	v.run(fmt.Sprintf(`sse.begin(%q, %s, 0, 0, 0, 0)`, url, terminal))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind(%s), undefined, undefined, 0, 0, 0, 0)`, url, terminal))
 	eventually(t, func() bool { return open.Load() == 1 })
 	over := make(chan struct{})
 	go func() {
@@ -147,10 +149,51 @@ func TestNothingIsBegunWhenNothingMayLeaveAnyMore(t *testing.T) {
 	path := printing(v, 1)
 	v.run(fmt.Sprintf(`
 		sse.lease({ requests: 1 });
-		for (let i = 0; i < 3; i++) sse.begin(%q, {}, i, 0, 0, 0);
+		for (let i = 0; i < 3; i++) sse.begin(%q, sse.kind({}), undefined, undefined, i, 0, 0, 0);
 		sse.finish("10s", "1s"); sse.printed();`, url))
 	expect(t, "seen", seen.Load(), 1)
 	expect(t, "lines", len(printedIn(t, path)), 1)
+}
+
+func TestCallsOfAKindHaveHeadersAndABodyOfTheirOwn(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		seen[fmt.Sprintf("%s %s %s %s %s", r.Method, r.Header.Get("All"), r.Header.Get("A"), r.Header.Get("B"), body)] = true
+	})
+	v := newVU(t)
+	_ = printing(v, 3)
+	v.run(fmt.Sprintf(`
+		const kind = sse.kind({ method: "POST", headers: { All: "all" } });
+		sse.begin(%[1]q, kind, { A: "1" }, "one", 0, 0, 0, 0);
+		sse.begin(%[1]q, kind, { B: "2" }, undefined, 1, 0, 0, 0);
+		sse.begin(%[1]q, kind, undefined, "three", 2, 0, 0, 0);
+		sse.finish("10s", "1s")`, url))
+	for _, call := range []string{"POST all 1  one", "POST all  2 ", "POST all   three"} {
+		if !seen[call] {
+			t.Errorf("expected %q, the server saw %v", call, seen)
+		}
+	}
+}
+
+func TestWhatIsWrongInACallBesideIsAnExceptionThatNamesIt(t *testing.T) {
+	v := newVU(t)
+	_ = printing(v, 1)
+	for script, text := range map[string]string{
+		`sse.kind({ timout: 5 })`:                                            `sse.kind: there is no parameter "timout"`,
+		`sse.begin("http://127.0.0.1:1/", {}, null, null, 0, 0, 0, 0)`:       "what sse.kind gave",
+		`sse.begin("http://127.0.0.1:1/")`:                                   "what sse.kind gave",
+		`sse.begin("/relative", sse.kind({}), null, null, 0, 0, 0, 0)`:       "absolute http or https address",
+		`sse.begin("http://127.0.0.1:1/", sse.kind({}), { "a b": "x" }, "")`: `the header "a b"`,
+		`sse.begin("http://127.0.0.1:1/", sse.kind({}), null, {}, 0)`:        "JSON.stringify",
+	} {
+		if message := v.throws(script); !strings.Contains(message, text) {
+			t.Errorf("%s: expected %q, got %q", script, text, message)
+		}
+	}
 }
 
 func TestCredentialsAreMaskedInWhatIsPrintedOfACall(t *testing.T) {
@@ -168,7 +211,7 @@ func TestCredentialsAreMaskedInWhatIsPrintedOfACall(t *testing.T) {
 	url, _ := answering(t, 401, `{"detail":"svc_sk_live_abcdefgh1234 is unknown"}`)
 	v := newVU(t)
 	path := printing(v, 1)
-	v.run(fmt.Sprintf(`sse.begin(%q, {}, 0, 0, 0, 0); sse.finish("10s", "1s"); sse.printed()`, url))
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, 0); sse.finish("10s", "1s"); sse.printed()`, url))
 	body := printedIn(t, path)[0]["body"].(string)
 	if strings.Contains(body, "abcdefgh") || !strings.Contains(body, "svc_sk_live_...1234") {
 		t.Errorf("expected the key masked, got %s", body)
@@ -200,7 +243,7 @@ func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 	v := newVU(t)
 	path := printing(v, 5)
 	begin := func(from, to int) {
-		v.run(fmt.Sprintf(`for (let i = %d; i < %d; i++) sse.begin(%q, {}, i, 0, 0, 0)`, from, to, url))
+		v.run(fmt.Sprintf(`for (let i = %d; i < %d; i++) sse.begin(%q, sse.kind({}), undefined, undefined, i, 0, 0, 0)`, from, to, url))
 	}
 	begin(0, 3)
 	close(gate)

@@ -68,10 +68,10 @@ func (r *RootModule) NewModuleInstance(vu modules.VU) modules.Instance {
 func (m *ModuleInstance) Exports() modules.Exports {
 	named := map[string]any{
 		"open": m.open, "lease": m.lease, "spent": m.ledger.account, "settled": m.settled, "drain": m.drain,
-		"waitUntil": m.waitUntil, "turn": m.turn, "turnUs": m.turnUs,
+		"waitUntil": m.waitUntil, "arrivals": m.arrivals, "turn": m.turn, "turnUs": m.turnUs,
 		"recall": m.board.recall, "remember": m.board.remember, "claim": m.claim,
 		"printTo": m.printer.open, "print": m.printer.text, "printCall": m.printCall, "printed": m.printer.flush,
-		"callsAtOnce": m.beside.allow, "begin": m.begin, "finish": m.finish,
+		"callsAtOnce": m.beside.allow, "kind": m.kind, "begin": m.begin, "finish": m.finish,
 	}
 	rt := m.vu.Runtime()
 	all := rt.NewObject()
@@ -94,9 +94,13 @@ func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (*sobek.Obje
 	if err != nil {
 		return nil, err
 	}
-	request, err := parseRequest(rt, state, url, params)
+	kind, err := parseKind(rt, params)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sse.open: %w", err)
+	}
+	request, err := kind.with(rt, state, url)
+	if err != nil {
+		return nil, fmt.Errorf("sse.open: %w", err)
 	}
 	client := newClient(rt)
 	if setup != nil {
@@ -148,18 +152,37 @@ func (m *ModuleInstance) waitUntil(moment sobek.Value) (bool, error) {
 	return m.ledger.waitUntil(m.vu.Context(), int64(us))
 }
 
+// arrivals keeps the schedule for all VUs, microseconds from its zero. Each VU calls it in the init context, and the first is asked for it.
+func (m *ModuleInstance) arrivals(value sobek.Value) error {
+	moments, ok := sobek.AssertFunction(value)
+	if !ok {
+		return errors.New("sse.arrivals takes a function that gives the moments")
+	}
+	return m.turns.schedule(func() (afterUs []float64, err error) {
+		value, err := moments(sobek.Undefined())
+		if err == nil {
+			err = m.vu.Runtime().ExportTo(value, &afterUs)
+		}
+		return afterUs, err
+	})
+}
+
 // turn rests until an arrival is due and returns its number, a little before its moment, or -1 where the iteration or all sending ended
-// before. The VU brings an arrival, by number and moment (microseconds since 1970); it is given the next that is due, which is another
-// where more VUs rest.
-func (m *ModuleInstance) turn(number int64, us float64) (int64, error) {
+// before. The VU brings an arrival by its number, and the zero of the schedule (microseconds since 1970); it is given the next that is due,
+// which is another where more VUs rest.
+func (m *ModuleInstance) turn(number int64, zeroUs float64) (int64, error) {
 	if m.vu.State() == nil {
 		return 0, common.NewInitContextError("sse.turn cannot be called in the init context: call it in a VU function")
 	}
-	if math.IsNaN(us) {
-		return 0, errors.New("sse.turn: the moment is to be microseconds since 1970, but it is NaN")
+	if math.IsNaN(zeroUs) {
+		return 0, errors.New("sse.turn: the zero is to be microseconds since 1970, but it is NaN")
+	}
+	own, err := m.turns.arrival(number, int64(zeroUs))
+	if err != nil {
+		return 0, fmt.Errorf("sse.turn: %w", err)
 	}
 	m.settled()
-	m.played = m.turns.take(m.vu.Context(), m.ledger.ended, arrival{number, int64(us)})
+	m.played = m.turns.take(m.vu.Context(), m.ledger.ended, own)
 	return m.played.number, nil
 }
 

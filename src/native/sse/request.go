@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
@@ -68,22 +69,16 @@ func splitArguments(args []sobek.Value) (params sobek.Value, setup sobek.Callabl
 	return params, setup, nil
 }
 
-func parseRequest(rt *sobek.Runtime, state *lib.State, address, params sobek.Value) (*request, error) {
-	r := &request{
-		method:  http.MethodGet,
-		header:  http.Header{"Accept": {"text/event-stream"}},
-		jar:     state.CookieJar,
-		tags:    state.Tags.GetCurrentValues(),
-		timeout: defaultTimeout,
-	}
-	if agent := state.Options.UserAgent.String; agent != "" {
-		r.header.Set("User-Agent", agent)
-	}
-	if err := r.parseURL(address); err != nil {
-		return nil, err
-	}
+// kind is what requests have in common: the parameters of a script, checked. It is not changed once it is parsed.
+type kind struct {
+	request
+	ownTags sobek.Value
+}
+
+func parseKind(rt *sobek.Runtime, params sobek.Value) (*kind, error) {
+	k := &kind{request: request{method: http.MethodGet, header: http.Header{}, timeout: defaultTimeout}}
 	if common.IsNullish(params) {
-		return r, nil
+		return k, nil
 	}
 	object := params.ToObject(rt)
 	for _, key := range object.Keys() {
@@ -91,11 +86,29 @@ func parseRequest(rt *sobek.Runtime, state *lib.State, address, params sobek.Val
 		if common.IsNullish(value) {
 			continue
 		}
-		if err := r.parseParameter(rt, key, value); err != nil {
-			return nil, fmt.Errorf("sse.open: %w", err)
+		if err := k.parseParameter(rt, key, value); err != nil {
+			return nil, err
 		}
 	}
-	return r, nil
+	return k, nil
+}
+
+// with is a request of this kind.
+func (k *kind) with(rt *sobek.Runtime, state *lib.State, address sobek.Value) (*request, error) {
+	r := k.request
+	r.tags = state.Tags.GetCurrentValues()
+	if err := common.ApplyCustomUserTags(rt, &r.tags, k.ownTags); err != nil {
+		return nil, err
+	}
+	if r.jar == nil {
+		r.jar = state.CookieJar
+	}
+	r.header = http.Header{"Accept": {"text/event-stream"}}
+	if agent := state.Options.UserAgent.String; agent != "" {
+		r.header.Set("User-Agent", agent)
+	}
+	maps.Copy(r.header, k.header)
+	return &r, r.parseURL(address)
 }
 
 func (r *request) parseURL(address sobek.Value) error {
@@ -105,60 +118,65 @@ func (r *request) parseURL(address sobek.Value) error {
 	}
 	u, err := httpext.ToURL(exported)
 	if err != nil {
-		return fmt.Errorf("sse.open: %w", err)
+		return err
 	}
 	if scheme := u.GetURL().Scheme; (scheme != "http" && scheme != "https") || u.GetURL().Hostname() == "" {
-		return fmt.Errorf("sse.open: the URL is to be an absolute http or https address, not %q", u.Clean())
+		return fmt.Errorf("the URL is to be an absolute http or https address, not %q", u.Clean())
 	}
 	r.url = u
 	return nil
 }
 
-func (r *request) parseParameter(rt *sobek.Runtime, key string, value sobek.Value) (err error) {
+func (k *kind) parseParameter(rt *sobek.Runtime, key string, value sobek.Value) (err error) {
 	switch key {
 	case "method":
-		r.method = strings.ToUpper(strings.TrimSpace(value.String()))
+		k.method = strings.ToUpper(strings.TrimSpace(value.String()))
 	case "headers":
-		return r.parseHeaders(value.ToObject(rt))
+		return k.parseHeaders(value.ToObject(rt))
 	case "body":
-		r.body, err = common.ToBytes(value.Export())
-		r.hasBody = true
-		if err != nil {
-			return errors.New("body is to be a string or an ArrayBuffer (use JSON.stringify for an object)")
-		}
+		return k.parseBody(value)
 	case "jar":
 		jar, ok := value.Export().(*k6http.CookieJar)
 		if !ok {
 			return errors.New("jar is to be a CookieJar of k6/http")
 		}
-		r.jar = jar.Jar
+		k.jar = jar.Jar
 	case "tags":
-		return common.ApplyCustomUserTags(rt, &r.tags, value)
+		k.ownTags = value
 	case "timeout":
-		r.timeout, err = duration(key, value)
+		k.timeout, err = duration(key, value)
 	case "firstEventTimeout":
-		r.firstEventTimeout, err = duration(key, value)
+		k.firstEventTimeout, err = duration(key, value)
 	case "idleTimeout":
-		r.idleTimeout, err = duration(key, value)
+		k.idleTimeout, err = duration(key, value)
 	case "charges":
-		r.charges = charge(value.String())
-		if r.charges != chargeMapLoads && r.charges != chargeAnalyses {
-			return fmt.Errorf("charges is to be \"map_loads\" or \"analyses\", but it is %q", r.charges)
+		k.charges = charge(value.String())
+		if k.charges != chargeMapLoads && k.charges != chargeAnalyses {
+			return fmt.Errorf("charges is to be \"map_loads\" or \"analyses\", but it is %q", k.charges)
 		}
 	case "closeAfterEvents":
 		if number := value.ToFloat(); number >= 1 {
-			r.closeAfterEvents = int(number)
+			k.closeAfterEvents = int(number)
 			return nil
 		}
 		return fmt.Errorf("closeAfterEvents is to be a number from 1 on, but it is %q", value.String())
 	case "gapSamples":
-		r.noGapSamples = !value.ToBoolean()
+		k.noGapSamples = !value.ToBoolean()
 	case "terminal":
-		return r.parseTerminal(value.ToObject(rt))
+		return k.parseTerminal(value.ToObject(rt))
 	default:
 		return fmt.Errorf("there is no parameter %q; there are method, headers, body, jar, tags, timeout, firstEventTimeout, idleTimeout, closeAfterEvents, gapSamples, terminal and charges", key)
 	}
 	return err
+}
+
+func (r *request) parseBody(value sobek.Value) (err error) {
+	r.body, err = common.ToBytes(value.Export())
+	r.hasBody = true
+	if err != nil {
+		return errors.New("body is to be a string or an ArrayBuffer (use JSON.stringify for an object)")
+	}
+	return nil
 }
 
 // parseHeaders checks what net/http would refuse, because a header that cannot be sent is an error of the script and no answer of the

@@ -3,6 +3,7 @@ package sse
 import (
 	"container/heap"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ type turns struct {
 	numbers arrivals   // as many as there are resting VUs
 	changed chan struct{}
 	started sync.Once
+
+	scheduled sync.Mutex
+	afterUs   []float64 // the schedule, once it is known
 }
 
 type resting struct {
@@ -53,6 +57,26 @@ func (a *arrivals) Pop() any {
 
 func newTurns() *turns {
 	return &turns{changed: make(chan struct{}, 1)}
+}
+
+// schedule asks for the moments of all arrivals, the first time it is called.
+func (t *turns) schedule(moments func() ([]float64, error)) (err error) {
+	t.scheduled.Lock()
+	defer t.scheduled.Unlock()
+	if t.afterUs == nil {
+		t.afterUs, err = moments()
+	}
+	return err
+}
+
+// arrival is one of the schedule, by its number.
+func (t *turns) arrival(number, zeroUs int64) (arrival, error) {
+	t.scheduled.Lock()
+	defer t.scheduled.Unlock()
+	if number < 0 || number >= int64(len(t.afterUs)) {
+		return arrival{}, fmt.Errorf("the schedule has %d arrivals, and none of the number %d", len(t.afterUs), number)
+	}
+	return arrival{number, zeroUs + int64(t.afterUs[number])}, nil
 }
 
 // take rests until an arrival is due (turnEarly before it is) and returns it, with the number -1 where the iteration or all sending ended

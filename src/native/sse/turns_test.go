@@ -2,7 +2,9 @@ package sse
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,4 +112,24 @@ func TestRestEndsWithTheIterationAndWithAllSending(t *testing.T) {
 	expect(t, "given after the end", turns.take(context.Background(), ended, arrival{2, inMs(60_000)}).number, -1)
 	expect(t, "at rest", turns.atRest(), 0)
 	expect(t, "left to play", len(turns.numbers), 0)
+}
+
+func TestTheScheduleIsAskedForOnce(t *testing.T) {
+	root := NewRootModule()
+	for _, times := range []int64{1, 0} {
+		v := newVUOf(t, root)
+		v.run(`var asked = 0; sse.arrivals(() => { asked++; return [0, 1.5, 2e6] })`)
+		v.run(fmt.Sprintf(`const n = sse.turn(1, %d); if (n !== 1 || sse.turnUs() !== %d) throw new Error(n + " " + sse.turnUs())`, 7_000, 7_001))
+		for script, text := range map[string]string{
+			`sse.turn(3, 0)`:   "3 arrivals, and none of the number 3",
+			`sse.turn(-1, 0)`:  "none of the number -1",
+			`sse.turn(0, NaN)`: "the zero is to be",
+			`sse.arrivals(5)`:  "takes a function",
+		} {
+			if message := v.throws(script); !strings.Contains(message, text) {
+				t.Errorf("%s: expected %q, got %q", script, text, message)
+			}
+		}
+		expect(t, "times that a VU was asked", v.VU.Runtime().Get("asked").ToInteger(), times)
+	}
 }
