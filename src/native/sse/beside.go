@@ -34,14 +34,14 @@ type beside struct {
 	ballast []byte              // never touched, so no memory; Go takes it for memory in use, and lets as much garbage lie
 }
 
-// While garbage is collected, what reads the streams waits, for a tenth of a second and more on two cores. A call leaves some 60 kB of it:
+// While garbage is collected, what reads the streams waits, for a tenth of a second and more on two cores. A call leaves some 35 kB of it:
 // left alone, Go would look for it several times while the calls of a burst are open. What lies instead is memory that the system has to
 // clear first, which cost a tenth of a core at 750 calls/s on a virtual machine; so some of it is asked for before the first call.
 const (
 	ballastOfCall = 180_000 // with what is in use no more than workload/k6-executor.ts takes a call for
 	ballastLeast  = 192 << 20
 	ballastMost   = 1 << 30
-	clearedMost   = 256 << 20 // which took a second there
+	clearedMost   = 384 << 20 // 256 MiB of it took a second there
 )
 
 // clearAhead has the system clear so much memory, and leaves it to Go as garbage.
@@ -101,9 +101,18 @@ func (b *beside) giveBack(transport http.RoundTripper) {
 	b.idle = append(b.idle, transport)
 }
 
+// kind checks parameters once for all calls of begin that have them.
+func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
+	k, err := parseKind(m.vu.Runtime(), params)
+	if err != nil {
+		return nil, fmt.Errorf("sse.kind: %w", err)
+	}
+	return k, nil
+}
+
 // begin makes an exchange beside the VU and prints what came of it, as printCall does. It returns when the call is under way, after waiting
 // for a place where so many are already; false where the iteration or all sending ended before.
-func (m *ModuleInstance) begin(url, params sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
+func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
 	if state == nil {
 		return false, common.NewInitContextError("sse.begin cannot be called in the init context: call it in a VU function")
