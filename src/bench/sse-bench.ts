@@ -42,7 +42,7 @@ const serverOf = ({ streamS }: Shape, port: number): PulseOptions => ({
   frames: Array.from({ length: EVENTS }, (_, i) =>
     i === EVENTS - 1 ? "event: done\ndata: {}\n\n" : `event: token\ndata: {"i":${i}}\n\n`,
   ),
-  durationMs: streamS * 1_000,
+  everyMs: (streamS * 1_000) / EVENTS,
 });
 
 type Measured = StreamEvents & { streamMb: number; disturbances: string[] };

@@ -3,6 +3,7 @@
  * the same frames, each written when it is due and by itself, from one timer for all streams. Several share a port: the system
  * spends most of a core on so many writes, and one process that has to have a whole core is late for every moment without it.
  */
+import { writeSync } from "node:fs";
 import type { Socket } from "node:net";
 import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
 import { serveParent } from "./child-side.ts";
@@ -11,51 +12,69 @@ export type PulseOptions = {
   /** Names and values in turn. */
   headers: readonly string[];
   frames: readonly string[];
-  /** The frames come evenly spread over so long. */
-  durationMs: number;
+  /** Milliseconds from one frame to the next, a whole number. */
+  everyMs: number;
   /** Of the first of several; 0: one that is free. */
   port: number;
 };
 
-type Stream = { socket: Socket; beganMs: number; next: number };
+type Stream = {
+  socket: Socket;
+  /** -1 where the next frame has to wait for those before it, or the system gives sockets no descriptors. */
+  fd: number;
+  next: number;
+};
 
 const chunkOf = (frame: string): string => `${Buffer.byteLength(frame).toString(16)}\r\n${frame}\r\n`;
 
-serveParent<PulseOptions>(async ({ headers, frames, durationMs, port: wanted }) => {
+/** Node does not document it. A write by the descriptor costs the process half of what one by the socket does. */
+const descriptorOf = (socket: Socket): number => (socket as { _handle?: { fd?: number } | null })._handle?.fd ?? -1;
+
+/** Whole, or as much as the system takes now and the rest when it takes more. */
+const write = (stream: Stream, chunk: Buffer): void => {
+  let written = 0;
+  try {
+    if (stream.fd >= 0) written = writeSync(stream.fd, chunk);
+  } catch {} // it is full, or the reader has gone: the socket sees to both
+  if (written === chunk.length) return;
+  stream.fd = -1;
+  stream.socket.write(chunk.subarray(written));
+};
+
+serveParent<PulseOptions>(async ({ headers, frames, everyMs, port: wanted }) => {
   const lines = headers.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${headers[at + 1]}`] : []));
   const head = Buffer.from(["HTTP/1.1 200 OK", ...lines, "Transfer-Encoding: chunked", "", ""].join("\r\n"));
   const chunks = frames.map((frame, at) => Buffer.from(chunkOf(frame) + (at === frames.length - 1 ? "0\r\n\r\n" : "")));
-  const everyMs = durationMs / frames.length;
-  /** Streams by the millisecond in which their next frame is due. */
-  const due = new Map<number, Stream[]>();
-  let doneMs = Math.floor(performance.now());
+  /** Streams by the millisecond of `everyMs` in which their frames are due, so that each stays where it is. */
+  const due: Stream[][] = Array.from({ length: everyMs }, () => []);
+  let open = 0;
+  let doneMs = 0;
   let timer: NodeJS.Timeout | undefined;
-  const put = (stream: Stream): void => {
-    const atMs = Math.max(doneMs + 1, Math.ceil(stream.beganMs + everyMs * (stream.next + 1)));
-    const there = due.get(atMs);
-    if (there === undefined) due.set(atMs, [stream]);
-    else there.push(stream);
+  const sendDue = (streams: Stream[]): void => {
+    let kept = 0;
+    for (const stream of streams) {
+      if (!stream.socket.destroyed) write(stream, chunks[stream.next] as Buffer);
+      stream.next += 1;
+      if (stream.socket.destroyed || stream.next === chunks.length) continue;
+      streams[kept] = stream;
+      kept += 1;
+    }
+    open -= streams.length - kept;
+    streams.length = kept;
   };
   const tick = (): void => {
     const nowMs = Math.floor(performance.now());
     while (doneMs < nowMs) {
       doneMs += 1;
-      const streams = due.get(doneMs);
-      if (streams === undefined) continue;
-      due.delete(doneMs);
-      for (const stream of streams) {
-        if (stream.socket.destroyed) continue;
-        stream.socket.write(chunks[stream.next] as Buffer);
-        stream.next += 1;
-        if (stream.next < chunks.length) put(stream);
-      }
+      sendDue(due[doneMs % everyMs] as Stream[]);
     }
-    timer = due.size === 0 ? undefined : setTimeout(tick, 1);
+    timer = open === 0 ? undefined : setTimeout(tick, 1);
   };
   const begin = (socket: Socket): void => {
     socket.write(head);
     if (timer === undefined) doneMs = Math.floor(performance.now());
-    put({ socket, beganMs: performance.now(), next: 0 });
+    due[doneMs % everyMs]?.push({ socket, fd: socket.writableLength === 0 ? descriptorOf(socket) : -1, next: 0 });
+    open += 1;
     timer ??= setTimeout(tick, 1);
   };
   const { port, close } = await startBareServer((_request, socket) => begin(socket), { port: wanted, reusePort: true });
