@@ -191,7 +191,8 @@ declare module "k6/x/sse" {
   /**
    * Rests until an arrival is due and returns its number a little before that, or -1 where the iteration or all sending ended before.
    * The VU brings an arrival by its number, and the zero of the schedule (microseconds since 1970). Whoever came to rest last is given the
-   * next that is due, so that no more VUs are used than calls are under way.
+   * next that is due, so that no more VUs are used than calls are under way. A VU whose last call was made by `begin` takes arrivals
+   * earlier, one right after the other.
    */
   export function turn(n: number, zeroUs: number): number;
 
@@ -230,8 +231,9 @@ declare module "k6/x/sse" {
 
   /**
    * Makes one exchange beside the VU, without handlers, and prints what came of it as `printCall` does; credentials in body and error are
-   * masked. `headers` are those that its kind does not have. It returns when the call is under way: the VU does not wait for the answer.
-   * Where as many as may be are under way, it waits for one to end. False: the iteration or all sending ended before.
+   * masked. `headers` are those that its kind does not have. The call leaves at `intendedUs` (microseconds since 1970), or at once where
+   * that is past; the VU waits neither for that nor for the answer. Where as many calls as may be are under way, or wait for their moment,
+   * it waits for one to end. False: the iteration or all sending ended before.
    */
   export function begin(
     url: SseUrl,

@@ -111,7 +111,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
   if (calling.isPrinted && only !== undefined && needNoVu(steps)) {
     const outgoing = outgoingOf(only, callId(handed.idPrefix, i, 0, 0), calling);
     const made = { i, step: 0, attempt: 0, intendedUs: turn.dueUs };
-    if (!waitUntil(turn.dueUs) || !beginByExtension(outgoing, made)) calling.onUnsent(whyEnded());
+    if (!beginByExtension(outgoing, made)) calling.onUnsent(whyEnded());
     return;
   }
   const tries = triesOf(steps, handed.seed, i);

@@ -117,7 +117,7 @@ const checkedKind = (kind: RequestKind): SseKind => {
   return made;
 };
 
-/** Makes the call beside the VU, which does not wait for the answer; false where nothing may leave any more. */
+/** Makes the call beside the VU, when it is due; the VU waits for neither. False where nothing may leave any more. */
 export const beginByExtension = (
   { kind, url, headers, body }: Outgoing,
   { i, step, attempt, intendedUs }: CallMade,

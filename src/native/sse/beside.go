@@ -110,8 +110,9 @@ func (m *ModuleInstance) kind(params sobek.Value) (*kind, error) {
 	return k, nil
 }
 
-// begin makes an exchange beside the VU and prints what came of it, as printCall does. It returns when the call is under way, after waiting
-// for a place where so many are already; false where the iteration or all sending ended before.
+// begin makes an exchange beside the VU, at the moment for which it is intended or at once where that is past, and prints what came of it,
+// as printCall does. It returns when the call has a place among those that may be under way, for which it may have to wait; false where the
+// iteration or all sending ended before.
 func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, attempt int64, intendedUs float64) (bool, error) {
 	state, b := m.vu.State(), m.beside
 	if state == nil {
@@ -129,6 +130,7 @@ func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, at
 		return false, fmt.Errorf("sse.begin: %w", err)
 	}
 	m.settled()
+	m.begins = true
 	select {
 	case b.room <- struct{}{}:
 	case <-m.ledger.ended:
@@ -136,14 +138,21 @@ func (m *ModuleInstance) begin(url, kind, headers, body sobek.Value, i, step, at
 	case <-m.vu.Context().Done():
 		return false, m.ledger.refuse(nil)
 	}
-	x := &exchange{request: request, client: newClient(nil), state: state, ledger: m.ledger, transport: b.transportFor(state), out: out}
+	x := &exchange{request: request, client: newClient(nil), state: state, ledger: m.ledger, out: out}
 	b.calls.Add(1)
 	go func() {
 		defer b.calls.Done()
-		defer func() {
-			b.giveBack(x.transport)
-			<-b.room
-		}()
+		defer func() { <-b.room }()
+		come, err := m.ledger.waitUntil(b.ctx, int64(intendedUs))
+		if err != nil {
+			m.ledger.endFor("the timer that says when calls are due has failed: " + err.Error())
+		}
+		if !come || err != nil {
+			_ = m.ledger.refuse(nil)
+			return
+		}
+		x.transport = b.transportFor(state)
+		defer b.giveBack(x.transport)
 		x.run(b.ctx)
 		m.metrics.push(state, x)
 		if b.ctx.Err() != nil || !x.granted { // cut off by the end of the test, which the count of calls in flight shows; or never sent

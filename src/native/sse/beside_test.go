@@ -86,6 +86,37 @@ func TestAVUGoesOnWhileItsCallIsUnderWay(t *testing.T) {
 	expect(t, "samples of streams", streams, 5)
 }
 
+func TestACallBesideLeavesAtItsMomentAndTheVUDoesNotWaitForIt(t *testing.T) {
+	url, seen := answering(t, 200, "{}")
+	v := newVU(t)
+	path := printing(v, 5)
+	due := inMs(300)
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, %d)`, url, due))
+	if until(due) <= 0 {
+		t.Skip("the machine took longer than the call has")
+	}
+	expect(t, "seen before its moment", seen.Load(), 0)
+	v.run(`sse.finish("10s", "1s"); sse.printed()`)
+	line := printedIn(t, path)[0]
+	if line["startedUs"].(float64) < float64(due) {
+		t.Errorf("expected the call to leave at %d, it left at %v", due, line["startedUs"])
+	}
+	expect(t, "intended", line["intendedUs"].(float64), float64(due))
+}
+
+func TestACallBesideIsNotSentWhereSendingEndsBeforeItsMoment(t *testing.T) {
+	url, seen := answering(t, 200, "{}")
+	root := NewRootModule()
+	v := newVUOf(t, root)
+	path := printing(v, 5)
+	v.run(fmt.Sprintf(`sse.begin(%q, sse.kind({}), undefined, undefined, 0, 0, 0, %d)`, url, inMs(60_000)))
+	root.ledger.endFor("the runner asked to stop")
+	v.run(`sse.finish("10s", "1s"); sse.print("{}"); sse.printed()`)
+	expect(t, "seen", seen.Load(), 0)
+	expect(t, "lines", len(printedIn(t, path)), 1)
+	expect(t, "unsent", v.account()["unsent"].(int64), int64(1))
+}
+
 func TestACallThatFindsNoPlaceWaitsForOne(t *testing.T) {
 	url, open, letGo := held(t)
 	v := newVU(t)

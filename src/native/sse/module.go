@@ -44,6 +44,7 @@ type ModuleInstance struct {
 	beside    *beside
 	last      *exchange // the VU's newest, for printCall
 	played    arrival   // what turn gave it last
+	begins    bool      // its last call was made beside it, so it need not wait for the next either
 	unsettled int       // calls of the VU that were let go, and of which the script may not have taken note
 }
 
@@ -115,7 +116,7 @@ func (m *ModuleInstance) open(url sobek.Value, args ...sobek.Value) (*sobek.Obje
 		m.unsettled++
 	}
 	m.metrics.push(state, x)
-	m.last = x
+	m.last, m.begins = x, false
 	if client.thrown != nil {
 		return nil, client.thrown
 	}
@@ -182,7 +183,11 @@ func (m *ModuleInstance) turn(number int64, zeroUs float64) (int64, error) {
 		return 0, fmt.Errorf("sse.turn: %w", err)
 	}
 	m.settled()
-	m.played = m.turns.take(m.vu.Context(), m.ledger.ended, own)
+	ahead := turnEarly
+	if m.begins {
+		ahead = turnAhead
+	}
+	m.played = m.turns.take(m.vu.Context(), m.ledger.ended, own, ahead)
 	return m.played.number, nil
 }
 

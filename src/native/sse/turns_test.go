@@ -17,7 +17,7 @@ func inMs(ms int) int64 {
 // restIn lets a VU rest and says what it was given.
 func restIn(t *turns, ctx context.Context, own arrival) <-chan int64 {
 	given := make(chan int64, 1)
-	go func() { given <- t.take(ctx, nil, own).number }()
+	go func() { given <- t.take(ctx, nil, own, turnEarly).number }()
 	return given
 }
 
@@ -65,7 +65,7 @@ func TestEveryArrivalIsPlayedOnceAndNoneBeforeItsMoment(t *testing.T) {
 				if n >= all {
 					return
 				}
-				number := turns.take(context.Background(), nil, arrival{n, moment(n)}).number
+				number := turns.take(context.Background(), nil, arrival{n, moment(n)}, turnEarly).number
 				if early := moment(number) - unixMicro(time.Now()); early > turnEarly.Microseconds() {
 					t.Errorf("arrival %d was given %d us before its moment", number, early)
 				}
@@ -89,11 +89,38 @@ func TestAnArrivalThatIsDueIsPlayedAtOnce(t *testing.T) {
 	turns := newTurns()
 	resting := restIn(turns, t.Context(), arrival{7, inMs(60_000)})
 	eventually(t, func() bool { return turns.atRest() == 1 })
-	expect(t, "number", turns.take(t.Context(), nil, arrival{3, inMs(-5)}).number, 3)
+	expect(t, "number", turns.take(t.Context(), nil, arrival{3, inMs(-5)}, turnEarly).number, 3)
 	select {
 	case number := <-resting:
 		t.Errorf("expected the other to rest on, it was given %d", number)
 	default:
+	}
+}
+
+func TestAVUThatIsAwakeTakesTheEarliestArrivalAheadOfItsMoment(t *testing.T) {
+	const ahead = 10 * time.Second
+	turns := newTurns()
+	var resting []<-chan int64
+	for n := range int64(2) {
+		resting = append(resting, restIn(turns, t.Context(), arrival{n, inMs(5_000 + int(n))}))
+		eventually(t, func() bool { return turns.atRest() == int(n)+1 })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for n, brought := range []int64{2, 3, 4} {
+		expect(t, "number", turns.take(ctx, nil, arrival{brought, inMs(60_000)}, ahead).number, []int64{0, 1, -1}[n])
+		if n == 1 {
+			cancel() // what is left is too far ahead, so the third rests until its iteration ends
+		}
+	}
+	expect(t, "at rest", turns.atRest(), 2)
+	expect(t, "left to play", len(turns.numbers), 2)
+	for at, given := range resting {
+		select {
+		case number := <-given:
+			t.Errorf("expected VU %d to rest on, it was given %d", at, number)
+		default:
+		}
 	}
 }
 
@@ -109,7 +136,7 @@ func TestRestEndsWithTheIterationAndWithAllSending(t *testing.T) {
 	expect(t, "given to the other", <-other, 0)
 	ended := make(chan struct{})
 	close(ended)
-	expect(t, "given after the end", turns.take(context.Background(), ended, arrival{2, inMs(60_000)}).number, -1)
+	expect(t, "given after the end", turns.take(context.Background(), ended, arrival{2, inMs(60_000)}, turnEarly).number, -1)
 	expect(t, "at rest", turns.atRest(), 0)
 	expect(t, "left to play", len(turns.numbers), 0)
 }
