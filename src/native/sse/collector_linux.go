@@ -69,10 +69,11 @@ type collected struct {
 	bytes  []byte
 	seen   int // of bytes
 	pieces []piece
-	next   int       // of pieces
-	came   time.Time // when the newest piece did
-	readAt time.Time // when the piece came that was read last
-	err    error     // what comes after the pieces
+	next   int           // of pieces
+	came   time.Time     // when the newest piece did
+	gap    time.Duration // from the piece before to the newest
+	readAt time.Time     // when the piece came that was read last
+	err    error         // what comes after the pieces
 }
 
 // piece is what one reading of the socket gave and nobody has seen yet.
@@ -339,7 +340,7 @@ func (c *collector) fill(conn *collected, ends bool) {
 	isNew := false
 	var sizes []int
 	if conn.fd >= 0 && conn.err == nil {
-		sizes, conn.err = c.apart(conn.fd)
+		sizes, conn.err = c.apart(conn)
 		isNew = conn.err != nil
 	}
 	for conn.fd >= 0 && conn.err == nil {
@@ -366,7 +367,8 @@ func (c *collector) fill(conn *collected, ends bool) {
 			conn.err = io.EOF
 		default:
 			conn.bytes = append(conn.bytes, c.buffer[:n]...)
-			conn.came = c.arrival(conn.came, controls)
+			came := c.arrival(conn.came, controls)
+			conn.came, conn.gap = came, came.Sub(conn.came)
 			conn.pieces = append(conn.pieces, piece{n, conn.came})
 		}
 		if n < most && !ends {
@@ -385,12 +387,13 @@ func (c *collector) fill(conn *collected, ends bool) {
 
 // apart is how much is to be read at a time, before all the rest, so that each event has its own moment: nothing, where one reading does
 // as well. The system keeps apart what came apart until it has acknowledged the first of it: when that is read, or 40 ms after it came, but
-// at once while a connection is new.
-func (c *collector) apart(fd int) ([]int, error) {
-	if !c.isStamped || time.Since(c.sawAll) < lateFor {
+// at once while a connection is new. Looking costs as much as reading, so it is left out where a second event would have come much sooner
+// than the last one did.
+func (c *collector) apart(conn *collected) ([]int, error) {
+	if !c.isStamped || time.Since(c.sawAll) < lateFor || time.Since(conn.came) < conn.gap*3/2 {
 		return nil, nil
 	}
-	n, _, err := c.receive(fd, len(c.buffer), unix.MSG_PEEK)
+	n, _, err := c.receive(conn.fd, len(c.buffer), unix.MSG_PEEK)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return nil, nil
