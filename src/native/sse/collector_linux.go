@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	holdFor   = 200 * time.Millisecond // who reads a stream is woken so long after a piece came
+	holdFor   = 500 * time.Millisecond // who reads a stream is woken so long after a piece came
 	holdBytes = 4 << 10                // or when so many bytes wait
 	holdMost  = 64 << 10               // and more than these stay with the system
 	yieldFor  = time.Nanosecond        // where more waits: who never gives way is sent to the end of the queue of all after 10 ms
