@@ -37,7 +37,7 @@ const OTHERS_HALF = 0.5;
 const OTHERS_TENTH = 0.1;
 /** The same formula: 5 % stolen adds 5 %, which is what a stall may be off by (field-notes/shedding.md 2.3); 95 % busy is 20 times. */
 const STEAL = 0.05;
-const BUSY = 0.95;
+export const BUSY = 0.95;
 /** A group that is held back stands still until its next period: in more of the time than this it moves a p99. */
 const THROTTLED = 0.01;
 /**
