@@ -133,7 +133,8 @@ describe.concurrent("a run on a target file", () => {
   test("judges its objectives as a should, and requires what it says must be judged", () =>
     withRig(async ({ play }) => {
       const document = await play({
-        slo: { chat: "ttfe_p50<=5s", catalog: "p50<=1ms" },
+        // No call over a socket takes ten microseconds, however fast the machine.
+        slo: { chat: "ttfe_p50<=5s", catalog: "p50<=0.01ms" },
         required: ["load/steady-mix", "sheds-only-over-the-cap"],
       });
       expect(claimOf(document, "slo/chat/steady-mix")).toMatchObject({ level: "should" });
