@@ -4,7 +4,7 @@
  */
 import type { KeySnapshot } from "../../core/records.ts";
 import { KeyInputError, KeyServiceUnavailable, type Keys } from "../keys.ts";
-import { createBatcher } from "../links/batch.ts";
+import { createBatcher, readEach } from "../links/batch.ts";
 import { startDeadline } from "../links/deadline.ts";
 import { createJsonClient, ServiceRefusal } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
@@ -34,10 +34,8 @@ export const createHttpKeys = (options: { url: string; controlUrl?: string; netw
       const { answers } = (await client.request("POST", "/lookups", { lookups: items }, signal)) as {
         answers?: unknown;
       };
-      if (!Array.isArray(answers)) throw new Error("expected {answers:[…]}");
-      return answers;
+      return readEach(items, answers, readLookupAnswer);
     },
-    read: readLookupAnswer,
     unavailable,
     maxItems: MAX_ITEMS,
     maxInFlight: CONNECTIONS,

@@ -143,6 +143,7 @@ describe("the link to the limiter", () => {
 describe("an answer that is nonsense admits nobody", () => {
   const good = (take: Take) => ({ charge_id: take.charge_id, verdict: "taken", used: 1, window: "2026-11" });
   const answers: Record<string, (takes: Take[]) => unknown> = {
+    "no list of tokens": (takes) => ({ answers: takes.map(good), tokens: undefined }),
     "not JSON": () => "<html>ok</html>",
     nothing: () => "",
     "no answers": () => ({}),
@@ -160,7 +161,7 @@ describe("an answer that is nonsense admits nobody", () => {
       let text = "";
       for await (const chunk of request) text += chunk;
       const answer = answers[name]?.((JSON.parse(text) as { takes: Take[] }).takes);
-      response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
+      response.end(typeof answer === "string" ? answer : JSON.stringify({ tokens: [], ...(answer as object) }));
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const limiter = createHttpLimiter({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
@@ -175,7 +176,8 @@ describe("an answer that is nonsense admits nobody", () => {
       let text = "";
       for await (const chunk of request) text += chunk;
       const { takes } = JSON.parse(text) as { takes: Take[] };
-      response.end(JSON.stringify({ answers: takes.map((take, i) => (i === 1 ? { verdict: "?" } : good(take))) }));
+      const answers = takes.map((take, i) => (i === 1 ? { verdict: "?" } : good(take)));
+      response.end(JSON.stringify({ answers, tokens: [] }));
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const limiter = createHttpLimiter({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });

@@ -4,23 +4,17 @@
  */
 import type { LedgerLine } from "../../core/ledger.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
-import { createBatcher } from "../links/batch.ts";
+import { createBatcher, readEach } from "../links/batch.ts";
 import { createJsonClient } from "../links/http-client.ts";
 import type { Network } from "../links/network.ts";
-import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
+import { bundleTakes } from "./take-bundle.ts";
+import { MAX_ITEMS, readRefundAnswer } from "./wire.ts";
 
-const MAX_ITEMS = 256;
 /** As many as a slow link needs: a batch must not wait for another one's answer. Idle connections are closed. */
 const CONNECTIONS = 64;
 const CONNECT_TIMEOUT_MS = 250;
 /** For what no call waits for: reading and setting meters. */
 const OPERATOR_BUDGET_MS = 5_000;
-
-const answersOf = (value: unknown): readonly unknown[] => {
-  const { answers } = value as { answers?: unknown };
-  if (!Array.isArray(answers)) throw new Error("expected {answers:[…]}");
-  return answers;
-};
 
 /** `controlUrl` is needed for the ledger and for the clock only. */
 export const createHttpLimiter = (options: {
@@ -45,19 +39,21 @@ export const createHttpLimiter = (options: {
     new LimiterUnavailable(`the limiter at ${options.url} gave no valid answer: ${reason}`, { cause });
 
   const takes = createBatcher<Take, TakeAnswer>({
-    send: async (items, signal) => answersOf(await client.request("POST", "/takes", { takes: items }, signal)),
-    read: (take, value) => {
-      const answer = readTakeAnswer(take, value);
-      if (answer === null) throw new Error("the charge was refunded before it arrived");
-      return answer;
+    send: async (items, signal) => {
+      const { body, unpack } = bundleTakes(items);
+      return unpack(await client.request("POST", "/takes", body, signal));
     },
     unavailable,
     maxItems: MAX_ITEMS,
     maxInFlight: CONNECTIONS,
   });
   const refunds = createBatcher<Refund, void>({
-    send: async (items, signal) => answersOf(await client.request("POST", "/refunds", { refunds: items }, signal)),
-    read: readRefundAnswer,
+    send: async (items, signal) => {
+      const { answers } = (await client.request("POST", "/refunds", { refunds: items }, signal)) as {
+        answers?: unknown;
+      };
+      return readEach(items, answers, readRefundAnswer);
+    },
     unavailable,
     maxItems: MAX_ITEMS,
     maxInFlight: 4,

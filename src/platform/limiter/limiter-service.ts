@@ -11,6 +11,7 @@ import type { Network } from "../links/network.ts";
 import { limiterControl } from "./limiter-control.ts";
 import { localLimiter } from "./local-limiter.ts";
 import type { LimiterStore } from "./store.ts";
+import { replyOf, takesOfBody } from "./take-bundle.ts";
 import { meterBody, refundsBody, takesBody } from "./wire.ts";
 
 export type LimiterService = {
@@ -36,12 +37,11 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
     path: "/takes",
     handle: async ({ body }) => {
       if (!takesBody.Check(body))
-        throw new RequestError(422, "expected {takes:[{charge_id, request_id, org, key, rate, meter}]}");
-      const answers = await store.take(body.takes, clock.instant());
-      return {
-        status: 200,
-        body: { answers: answers.map((answer, at) => ({ charge_id: body.takes[at]?.charge_id, ...answer })) },
-      };
+        throw new RequestError(
+          422,
+          "expected {takes:[{charge_id, request_id, org, key, rate, meter}], tokens:[{key, rate, wanted}]}",
+        );
+      return { status: 200, body: replyOf(body, await store.take(takesOfBody(body), clock.instant())) };
     },
   },
   {

@@ -8,7 +8,7 @@
 import { Redis } from "ioredis";
 import type { LedgerLine } from "../../core/ledger.ts";
 import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
-import { createBatcher } from "../links/batch.ts";
+import { createBatcher, readEach } from "../links/batch.ts";
 import { REFUND, type RedisScript, SET_USED, TAKE, USED } from "./redis-scripts.ts";
 import { readRefundAnswer, readTakeAnswer } from "./wire.ts";
 
@@ -29,9 +29,7 @@ const takeRow = ({ charge_id, key, rate, meter, request_id, org }: Take): unknow
 const readTakeReply = (take: Take, reply: unknown): TakeAnswer => {
   const [charge_id, verdict, window, figure] = reply as unknown[];
   const figures = verdict === "rate_limited" ? { wait_ms: figure } : { used: figure };
-  const answer = readTakeAnswer(take, { charge_id, verdict, window, ...figures });
-  if (answer === null) throw new Error("the charge was refunded before it arrived");
-  return answer;
+  return readTakeAnswer(take, { charge_id, verdict, window, ...figures });
 };
 
 /** `url`: `redis://[[user]:password@]host[:port][/db]`. `prefix` keeps deployments apart that share a Redis. */
@@ -98,13 +96,11 @@ export const createRedisLimiter = (options: { url: string; prefix?: string }): L
         try {
           const replies: unknown = JSON.parse((await run(script, [JSON.stringify(items.map(write))])) as string);
           answeredMs = performance.now();
-          if (!Array.isArray(replies)) throw new Error("expected a list of answers");
-          return replies;
+          return readEach(items, replies, read);
         } finally {
           signal.removeEventListener("abort", giveUp);
         }
       },
-      read,
       unavailable: (reason, cause) =>
         new LimiterUnavailable(
           `the limiter in Redis at ${address} gave no valid answer: ${cause instanceof Error ? cause.message : reason}`,

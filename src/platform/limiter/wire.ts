@@ -1,6 +1,7 @@
 /**
- * What travels between the API and the limiter service. `POST /takes {takes}` and `POST /refunds {refunds}` answer
- * `{answers}`, one for each item in its order, each naming its charge: an answer that went astray is distinguished from ours.
+ * What travels between the API and the limiter service. `POST /takes {takes, tokens}` (`take-bundle.ts`) and `POST /refunds
+ * {refunds}` answer `{answers}`, one for each item in its order, each naming its charge: an answer that went astray is
+ * distinguished from ours.
  */
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
@@ -9,24 +10,32 @@ import type { Refund, Take, TakeAnswer } from "../limiter.ts";
 const MeterName = Type.Union([Type.Literal("map_loads"), Type.Literal("design_analyses")]);
 const Named = { charge_id: Type.String(), request_id: Type.String(), org: Type.String(), key: Type.String() };
 const Amount = Type.Integer({ minimum: 1 });
+const RateLimit = Type.Union([
+  Type.Null(),
+  Type.Object({ perS: Type.Number({ exclusiveMinimum: 0 }), burst: Type.Number({ minimum: 1 }) }),
+]);
+
+/** Takes or refunds of one request. */
+export const MAX_ITEMS = 256;
 
 export const takesBody = Compile(
   Type.Object({
     takes: Type.Array(
       Type.Object({
         ...Named,
-        rate: Type.Union([
-          Type.Null(),
-          Type.Object({ perS: Type.Number({ exclusiveMinimum: 0 }), burst: Type.Number({ minimum: 1 }) }),
-        ]),
-        meter: Type.Union([
-          Type.Null(),
-          Type.Object({
-            name: MeterName,
-            amount: Amount,
-            cap: Type.Union([Type.Null(), Type.Integer({ minimum: 0 })]),
-          }),
-        ]),
+        rate: RateLimit,
+        meter: Type.Object({
+          name: MeterName,
+          amount: Amount,
+          cap: Type.Union([Type.Null(), Type.Integer({ minimum: 0 })]),
+        }),
+      }),
+    ),
+    tokens: Type.Array(
+      Type.Object({
+        key: Type.String(),
+        rate: RateLimit,
+        wanted: Type.Integer({ minimum: 1, maximum: MAX_ITEMS }),
       }),
     ),
   }),
@@ -40,11 +49,11 @@ export const meterBody = Compile(
   Type.Object({ org: Type.String(), meter: MeterName, used: Type.Integer({ minimum: 0 }) }),
 );
 
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isWindow = (value: unknown): value is string => typeof value === "string" && /^\d{4}-\d\d$/.test(value);
 
-/** Throws unless the answer is one to this take. `null`: refunded before it arrived. */
-export const readTakeAnswer = (take: Take, value: unknown): TakeAnswer | null => {
+/** Throws unless the answer is one to this take, also where the charge was refunded before it arrived. */
+export const readTakeAnswer = (take: Take, value: unknown): TakeAnswer => {
   const answer = value as Partial<Record<string, unknown>> | null;
   if (typeof answer !== "object" || answer === null) throw new Error("expected an object");
   if (answer.charge_id !== take.charge_id) throw new Error("expected the answer to this charge, got another's");
@@ -59,7 +68,7 @@ export const readTakeAnswer = (take: Take, value: unknown): TakeAnswer | null =>
   if (verdict === "over_cap" && take.meter !== null && isCount(used) && isWindow(window)) {
     return { verdict, used, window };
   }
-  if (verdict === "refunded" && take.meter !== null) return null;
+  if (verdict === "refunded" && take.meter !== null) throw new Error("the charge was refunded before it arrived");
   throw new Error("expected an answer that fits the take");
 };
 

@@ -9,13 +9,12 @@ const echo = (answerMs: number) => {
     send: (items, signal) =>
       new Promise((resolve, reject) => {
         batches.push([...items]);
-        setTimeout(() => resolve(items), answerMs);
+        setTimeout(() => resolve([...items]), answerMs);
         signal.addEventListener("abort", () => {
           aborted += 1;
           reject(new Error("aborted"));
         });
       }),
-    read: (_item, answer) => answer as string,
     unavailable: (reason) => new Error(reason),
     maxItems: 3,
     maxInFlight: 3,

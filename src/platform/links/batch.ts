@@ -1,14 +1,15 @@
 /**
  * Questions asked in one turn of the event loop travel as one request (design.md, "Real links"). Each keeps its own answer
- * and its own deadline, counted from when it was asked; nothing is ever asked twice.
+ * and its own deadline, counted from the end of that turn, before which nothing of it can leave; nothing is ever asked twice.
  */
 import { startDeadline } from "./deadline.ts";
 
 type BatchSettings<Item, Answer> = {
-  /** Sends one batch; resolves to what came for each item, in order. `signal`: nobody waits any more. */
-  send(items: readonly Item[], signal: AbortSignal): Promise<readonly unknown[]>;
-  /** Reads one answer; throws when it is nonsense. */
-  read(item: Item, answer: unknown): Answer;
+  /**
+   * Sends one batch; resolves to what came for each item, in order, with an error where that is nonsense. `signal`: nobody
+   * waits any more.
+   */
+  send(items: readonly Item[], signal: AbortSignal): Promise<readonly (Answer | Error)[]>;
   /** The named error that the caller gets when no valid answer came. */
   unavailable(reason: string, cause?: unknown): Error;
   maxItems: number;
@@ -23,6 +24,26 @@ type Batcher<Item, Answer> = {
   close(): void;
 };
 
+/** Reads an answer for each item; an error where that is nonsense. Throws where there are not as many. */
+export const readEach = <Item, Answer>(
+  items: readonly Item[],
+  answers: unknown,
+  read: (item: Item, answer: unknown) => Answer,
+): (Answer | Error)[] => {
+  if (!Array.isArray(answers) || answers.length !== items.length) {
+    throw new Error(
+      `expected a list of ${items.length} answers, got ${Array.isArray(answers) ? answers.length : "none"}`,
+    );
+  }
+  return items.map((item, at) => {
+    try {
+      return read(item, answers[at]);
+    } catch (error) {
+      return error as Error;
+    }
+  });
+};
+
 /** One is decided while the next is on its way; with fewer, each side would wait for the other. */
 const ENOUGH_IN_FLIGHT = 2;
 /**
@@ -31,73 +52,80 @@ const ENOUGH_IN_FLIGHT = 2;
  */
 const LINGER_MS = 2;
 
-type Batch = { waiting: number; abort: AbortController };
+/** What questions have in common, a request or a deadline: once nobody waits for it, it ends. */
+type Shared = { waiting: number; end(): void };
 
 type Question<Item, Answer> = {
   item: Item;
+  budgetMs: number;
   resolve(answer: Answer): void;
   reject(error: Error): void;
-  cancelDeadline(): void;
   settled: boolean;
-  batch: Batch | null;
+  deadline: Shared | null;
+  batch: Shared | null;
 };
 
+const leave = (shared: Shared | null): void => {
+  if (shared === null) return;
+  shared.waiting -= 1;
+  if (shared.waiting === 0) shared.end();
+};
+
+const nothing = (): void => {};
+
 export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer>): Batcher<Item, Answer> => {
-  let queue: Question<Item, Answer>[] = [];
-  const running = new Set<Batch>();
+  type Asked = Question<Item, Answer>;
+  /** Asked in this turn. */
+  let asked: Asked[] = [];
+  let queue: Asked[] = [];
+  const running = new Set<AbortController>();
   let sentMs = 0;
-  let scheduled = false;
   let lingering: NodeJS.Timeout | undefined;
   let closed = false;
 
-  const settle = (question: Question<Item, Answer>, finish: () => void): void => {
-    if (question.settled) return;
+  const settle = (question: Asked): void => {
     question.settled = true;
-    question.cancelDeadline();
-    if (question.batch !== null) {
-      question.batch.waiting -= 1;
-      // Destroys the connection as well: one that let a deadline pass may be dead, and must not delay recovery.
-      if (question.batch.waiting === 0) question.batch.abort.abort();
-    }
-    finish();
+    leave(question.deadline);
+    leave(question.batch);
   };
 
-  const fail = (question: Question<Item, Answer>, reason: string, cause?: unknown): void =>
-    settle(question, () => question.reject(settings.unavailable(reason, cause)));
+  const fail = (question: Asked, reason: string, cause?: unknown): void => {
+    if (question.settled) return;
+    settle(question);
+    question.reject(settings.unavailable(reason, cause));
+  };
 
-  const dispatch = async (questions: Question<Item, Answer>[]): Promise<void> => {
-    const batch: Batch = { waiting: questions.length, abort: new AbortController() };
+  const answer = (question: Asked, said: Answer | Error): void => {
+    if (said instanceof Error) fail(question, "it answered nonsense", said);
+    if (question.settled) return;
+    settle(question);
+    question.resolve(said as Answer);
+  };
+
+  const dispatch = async (questions: Asked[]): Promise<void> => {
+    const abort = new AbortController();
+    // Destroys the connection as well: one that let a deadline pass may be dead, and must not delay recovery. One that has
+    // answered is healthy, and not aborted any more.
+    const batch = { waiting: questions.length, end: () => abort.abort() };
     for (const question of questions) question.batch = batch;
-    running.add(batch);
+    running.add(abort);
     try {
       const answers = await settings.send(
         questions.map(({ item }) => item),
-        batch.abort.signal,
+        abort.signal,
       );
-      if (answers.length !== questions.length) {
-        throw new Error(`expected ${questions.length} answers, got ${answers.length}`);
-      }
-      // The answers are in: the connection is healthy, so nothing is aborted any more.
-      for (const question of questions) question.batch = null;
-      questions.forEach((question, at) => {
-        try {
-          const answer = settings.read(question.item, answers[at]);
-          settle(question, () => question.resolve(answer));
-        } catch (error) {
-          fail(question, "it answered nonsense", error);
-        }
-      });
+      batch.end = nothing;
+      questions.forEach((question, at) => void answer(question, answers[at] as Answer | Error));
     } catch (error) {
-      for (const question of questions) question.batch = null;
+      batch.end = nothing;
       for (const question of questions) fail(question, "it could not be asked", error);
     } finally {
-      running.delete(batch);
+      running.delete(abort);
       flush();
     }
   };
 
   const flush = (): void => {
-    scheduled = false;
     clearTimeout(lingering);
     queue = queue.filter(({ settled }) => !settled);
     while (queue.length > 0 && running.size < settings.maxInFlight) {
@@ -111,29 +139,39 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
     }
   };
 
+  /** Neighbours with one budget have one deadline, because a timer for each would cost more than the question. */
+  const startDeadlines = (questions: readonly Asked[]): void => {
+    for (let from = 0, to = 0; from < questions.length; from = to) {
+      const { budgetMs } = questions[from] as Asked;
+      while (questions[to]?.budgetMs === budgetMs) to += 1;
+      const alike = questions.slice(from, to);
+      const end = startDeadline(budgetMs, () => {
+        for (const question of alike) fail(question, `no answer within ${budgetMs} ms`);
+      });
+      const deadline = { waiting: alike.length, end };
+      for (const question of alike) question.deadline = deadline;
+    }
+  };
+
+  const endTurn = (): void => {
+    const questions = asked.filter(({ settled }) => !settled);
+    asked = [];
+    startDeadlines(questions);
+    for (const question of questions) queue.push(question);
+    flush();
+  };
+
   return {
     ask: (item, budgetMs) =>
       new Promise((resolve, reject) => {
         if (closed) return reject(settings.unavailable("its client is closed"));
-        const question: Question<Item, Answer> = {
-          item,
-          resolve,
-          reject,
-          cancelDeadline: () => {},
-          settled: false,
-          batch: null,
-        };
-        question.cancelDeadline = startDeadline(budgetMs, () => fail(question, `no answer within ${budgetMs} ms`));
-        queue.push(question);
-        if (!scheduled) {
-          scheduled = true;
-          setImmediate(flush);
-        }
+        if (asked.length === 0) setImmediate(endTurn);
+        asked.push({ item, budgetMs, resolve, reject, settled: false, deadline: null, batch: null });
       }),
     close: () => {
       closed = true;
-      for (const question of queue) fail(question, "its client was closed");
-      for (const batch of running) batch.abort.abort();
+      for (const question of [...asked, ...queue]) fail(question, "its client was closed");
+      for (const abort of running) abort.abort();
     },
   };
 };
