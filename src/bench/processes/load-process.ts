@@ -3,8 +3,9 @@
  * a slice each, over connections that stay open meanwhile. A shared machine can be half as fast for a second and look idle:
  * what meets one slice meets the next one too, and so the sides alike.
  */
+import { connect } from "node:net";
+import { type KeptConnection, keepConnection, requestBytes } from "../../platform/links/kept-connection.ts";
 import { serveParent } from "./child-side.ts";
-import { type Connection, openConnection, requestBytes } from "./load-connection.ts";
 
 export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<string, string>; body?: string };
 
@@ -37,37 +38,42 @@ type Side = {
 /** Resolves when every connection is there, or is known not to come. */
 const openSide = async ({ url, method, headers, body }: LoadCall, connections: number): Promise<Side> => {
   const at = new URL(url);
-  const request = requestBytes(method, at, headers, body);
+  const request = requestBytes(method, at.pathname + at.search, { host: at.host, ...headers }, body);
   const byStatus: Record<string, number> = {};
-  const count = (outcome: string): void => {
+  const count = (outcome: string | number): void => {
     byStatus[outcome] = (byStatus[outcome] ?? 0) + 1;
   };
-  const waiting = new Set<Connection>();
+  const waiting = new Set<KeptConnection>();
   let untilMs = 0;
   let settled = (): void => {};
-  const settle = (connection: Connection): void => {
+  const settle = (connection: KeptConnection): void => {
     if (waiting.delete(connection) && waiting.size === 0) settled();
   };
-  const open = new Set<Connection>();
-  const on = {
-    ready: settle,
-    answered: (connection: Connection, status: string): void => {
-      count(status);
-      if (performance.now() < untilMs) connection.ask();
-      else settle(connection);
-    },
-    failed: (connection: Connection): void => {
-      count("error");
-      open.delete(connection);
-      settle(connection);
-    },
+  const open = new Set<KeptConnection>();
+  /** Kept connections, because a client that makes objects of every answer takes longer than the server that gives it. */
+  const openConnection = (): KeptConnection => {
+    const socket = connect({ host: at.hostname, port: Number(at.port), noDelay: true });
+    socket.on("connect", () => settle(connection));
+    const connection = keepConnection(socket, {
+      answered: ({ status }) => {
+        count(status);
+        if (performance.now() < untilMs) connection.ask(request);
+        else settle(connection);
+      },
+      gone: () => {
+        count("error");
+        open.delete(connection);
+        settle(connection);
+      },
+    });
+    return connection;
   };
   const allSettled = (): Promise<void> =>
     new Promise((resolve) => {
       settled = resolve;
       if (waiting.size === 0) resolve();
     });
-  for (let i = 0; i < connections; i += 1) open.add(openConnection(at, request, on));
+  for (let i = 0; i < connections; i += 1) open.add(openConnection());
   for (const connection of open) waiting.add(connection);
   await allSettled();
 
@@ -78,7 +84,7 @@ const openSide = async ({ url, method, headers, body }: LoadCall, connections: n
     const cpu = process.cpuUsage();
     untilMs = until;
     for (const connection of open) waiting.add(connection);
-    for (const connection of waiting) connection.ask();
+    for (const connection of waiting) connection.ask(request);
     await allSettled();
     const { user, system } = process.cpuUsage(cpu);
     elapsedS += (performance.now() - beganMs) / 1000;
