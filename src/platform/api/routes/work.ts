@@ -25,10 +25,8 @@ const fails = (call: IncomingCall, message: string): void => {
 };
 
 /** Answers, unless a failure was ordered for this call. */
-const succeeds = (call: IncomingCall, body: string, more: readonly string[] = []): void => {
+const succeeds = (call: IncomingCall, body: string, headers: readonly string[] = jsonHeaders(body)): void => {
   const failure = call.context.deployment.takeFailure(call.route.name);
-  const headers = jsonHeaders(body);
-  headers.push(...more);
   if (failure === null) call.answer(200, headers, body, "200");
   else if (failure.mode === "truncate" || failure.mode === "reset") call.failConnection(failure.mode, headers, body);
   else fails(call, "the service could not do this");
@@ -48,7 +46,8 @@ const exchange: Work = (call) => {
     // Absent unless stored (item 34).
     ...(style === null || style === "" ? {} : { basemap_style_id: style }),
   };
-  succeeds(call, JSON.stringify(answer), NO_STORE);
+  const body = JSON.stringify(answer);
+  succeeds(call, body, [...jsonHeaders(body), ...NO_STORE]);
 };
 
 const stream: Work = (call) => {
@@ -105,10 +104,11 @@ const tile: Work = (call) => {
   else call.refuse({ refuse: "not_found" });
 };
 
-const catalog =
-  (name: keyof typeof CATALOGS): Work =>
-  (call) =>
-    succeeds(call, CATALOGS[name]);
+const catalog = (name: keyof typeof CATALOGS): Work => {
+  const body = CATALOGS[name];
+  const headers = jsonHeaders(body);
+  return (call) => succeeds(call, body, headers);
+};
 
 /** Key management has an order and a way of its own (`key-management.ts`). */
 export const WORK: Readonly<Record<Exclude<RouteName, `keys.${string}`>, Work>> = {
