@@ -266,7 +266,9 @@ func TestABodyIsPrintedWhereAnOutcomeIsNamedByIt(t *testing.T) {
 
 func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 	gate := make(chan struct{})
+	var arrived atomic.Int32
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		arrived.Add(1)
 		<-gate
 		_, _ = w.Write([]byte("{}"))
 	})
@@ -276,6 +278,8 @@ func TestACallHasItsOwnConnectionAndTheNextOneUsesItAgain(t *testing.T) {
 		v.run(fmt.Sprintf(`for (let i = %d; i < %d; i++) sse.begin(%q, sse.kind({}), undefined, undefined, i, 0, 0, 0)`, from, to, url))
 	}
 	begin(0, 3)
+	// Answered earlier, one of them could lend its connection to another.
+	eventually(t, func() bool { return arrived.Load() == 3 })
 	close(gate)
 	eventually(t, func() bool { return v.account()["in_flight"].(int) == 0 })
 	eventually(t, func() bool { v.run(`sse.printed()`); return len(printedIn(t, path)) == 3 })
