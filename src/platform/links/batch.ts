@@ -143,6 +143,7 @@ export const createBatcher = <Item, Answer>(settings: BatchSettings<Item, Answer
   const startDeadlines = (questions: readonly Asked[]): void => {
     for (let from = 0, to = 0; from < questions.length; from = to) {
       const { budgetMs } = questions[from] as Asked;
+      to += 1;
       while (questions[to]?.budgetMs === budgetMs) to += 1;
       const alike = questions.slice(from, to);
       const end = startDeadline(budgetMs, () => {

@@ -22,6 +22,9 @@ export class ServiceRefusal extends Error {
   }
 }
 
+/** Lines that do not come for so long will not come. */
+const SILENCE_MS = 30_000;
+
 const detailOf = (text: string): string => {
   try {
     const { error } = JSON.parse(text) as { error?: unknown };
@@ -40,7 +43,7 @@ export const createJsonClient = (
   const at = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port === "" ? 80 : port) };
   const pool = createPool({ connect: () => network.connect(at), connectTimeoutMs, connections });
   const headers = { host, "content-type": "application/json" };
-  /** For what has no length beforehand. */
+  /** For answers whose length nobody knows beforehand. */
   let streams: Pool | undefined;
 
   return {
@@ -52,7 +55,7 @@ export const createJsonClient = (
       return text === "" ? undefined : JSON.parse(text);
     },
     lines: async function* (path) {
-      streams ??= new Pool(origin, { connections });
+      streams ??= new Pool(origin, { connections, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS });
       const answer = await streams.request({ method: "GET", path });
       if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await answer.body.text()));
       let rest = "";
