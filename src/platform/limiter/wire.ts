@@ -37,6 +37,7 @@ export const takesBody = Compile(
         rate: RateLimit,
         wanted: Type.Integer({ minimum: 1, maximum: MAX_ITEMS }),
       }),
+      { maxItems: MAX_ITEMS },
     ),
   }),
 );
