@@ -42,6 +42,10 @@ describe("what is calibrated", () => {
     ]);
   });
 
+  test("is not autocannon, which has no schedule: k6 in its place would only show what k6 measures", () => {
+    expect(planned(stage("a", { driver: "autocannon" }))).toEqual([]);
+  });
+
   test("is the folding mode as well, at three times the rate, where a stage folds", () => {
     const folding = [stage("a", { ratePerS: 400, fold: true })];
     const plan = calibrationPlanOf(DEPLOYMENT, folding);

@@ -7,7 +7,8 @@ import { waysOf } from "../disturbances/ways.ts";
 import { plannedFor, stageMissing } from "../stages/load-stage.ts";
 import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 
-export type DriverName = LoadStage["driver"];
+/** Not autocannon: it has no schedule and leaves no line of a call, so nothing about time is claimed of what it plays. */
+export type DriverName = Exclude<LoadStage["driver"], "autocannon">;
 
 /** The highest rate of each driver that is used, in calls per second. */
 export type CalibrationPlan = ReadonlyMap<DriverName, number>;
@@ -57,7 +58,8 @@ export const ceilingsOf = (plan: CalibrationPlan, plans: readonly StagePlan[]): 
 export const calibrationPlanOf = (deployment: Deployment, plans: readonly StagePlan[]): CalibrationPlan => {
   const peaks = new Map<DriverName, number>();
   for (const plan of plans) {
-    if (plan.kind !== "load" || !isAboutTime(plan) || stageMissing(plan, waysOf(deployment)).length > 0) continue;
+    if (plan.kind !== "load" || plan.driver === "autocannon") continue;
+    if (!isAboutTime(plan) || stageMissing(plan, waysOf(deployment)).length > 0) continue;
     const planned = plannedFor(plan, deployment);
     const peak =
       planned === null

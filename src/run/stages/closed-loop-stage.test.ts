@@ -43,6 +43,7 @@ describe("a stage under autocannon", { timeout: 60_000 }, () => {
       indeterminate: 0,
     });
     expect(document.spent?.requests).toBe(stub.asked.length);
+    expect(document.calibration).toEqual([]);
     const names = document.measurements.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(["achieved_rate", "closed_loop_latency_ms_p99"]));
     expect(names.filter((name) => name.startsWith("latency_ms"))).toEqual([]);
