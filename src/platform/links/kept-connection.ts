@@ -1,6 +1,6 @@
 /**
  * HTTP/1.1 over one connection, as much of it as services of ours speak: one request at a time, answered with a length. For
- * links that are asked a thousand times a second: undici, of which so much more is needed elsewhere, took a seventh of all that
+ * links that are asked a thousand times a second: undici, of which so much more is needed elsewhere, took a tenth of all that
  * a read cost the API (`npm run bench -- --only read`), because between two requests its code has left the processor's caches.
  */
 import type { Socket } from "node:net";
