@@ -132,12 +132,12 @@ describe("a pool of kept connections", () => {
     nowhere.close();
   });
 
-  test("when it is closed, what waits and what is under way fails", async () => {
+  test("when it is closed, what waits, what is under way and what comes fails", async () => {
     const { pool, untilHeld, textOf } = await startHolding(1);
     const said = [textOf("/a"), textOf("/b")];
     await untilHeld(1);
     pool.close();
     const closed = "failed: its client was closed";
-    expect(await Promise.all(said)).toEqual([closed, closed]);
+    expect(await Promise.all([...said, textOf("/c")])).toEqual([closed, closed, closed]);
   });
 });

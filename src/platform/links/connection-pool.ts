@@ -38,6 +38,7 @@ export const createPool = ({ connect, connectTimeoutMs, connections }: PoolSetti
   const idle: Slot[] = [];
   const waiting: Request[] = [];
   let sweeping: NodeJS.Timeout | undefined;
+  let closed: Error | null = null;
 
   const closeIdle = (): void => {
     sweeping = undefined;
@@ -96,6 +97,7 @@ export const createPool = ({ connect, connectTimeoutMs, connections }: PoolSetti
   return {
     ask: (bytes, signal) =>
       new Promise((resolve, reject) => {
+        if (closed !== null) return reject(closed);
         if (signal?.aborted) return reject(signal.reason);
         const request: Request = { bytes, slot: null, resolve, reject };
         signal?.addEventListener("abort", () => {
@@ -107,8 +109,9 @@ export const createPool = ({ connect, connectTimeoutMs, connections }: PoolSetti
         serve();
       }),
     close: () => {
-      for (const request of waiting.splice(0)) request.reject(new Error("its client was closed"));
-      for (const { connection } of slots) connection.close(new Error("its client was closed"));
+      closed = new Error("its client was closed");
+      for (const request of waiting.splice(0)) request.reject(closed);
+      for (const { connection } of slots) connection.close(closed);
       clearTimeout(sweeping);
     },
   };

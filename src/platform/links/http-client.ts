@@ -55,7 +55,8 @@ export const createJsonClient = (
       return text === "" ? undefined : JSON.parse(text);
     },
     lines: async function* (path) {
-      streams ??= new Pool(origin, { connections, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS });
+      const connect = { timeout: connectTimeoutMs };
+      streams ??= new Pool(origin, { connections, connect, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS });
       const answer = await streams.request({ method: "GET", path });
       if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await answer.body.text()));
       let rest = "";
