@@ -46,7 +46,7 @@ describe("which tools are there", () => {
     const found = await look(env);
     expect(found.k6).toMatchObject({ state: "ok", text: `2.2.0 at ${env.FLOODGATE_K6}` });
     expect(found.toxiproxy?.state).toBe("ok");
-    expect(found.go?.state).toBe("warn");
+    expect(found.go?.state).toBe("info");
   });
 
   test("a named one that is something else is not taken", async () => {

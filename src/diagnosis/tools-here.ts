@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { seeTool } from "../tools/find-tool.ts";
-import { GO_MINOR_MIN } from "../tools/tool-build.ts";
+import { GO_MINOR_MIN } from "../tools/go-compiler.ts";
 import { TOOL_RECIPES, type ToolName, type ToolOptions } from "../tools/tool-recipe.ts";
 import { type Finding, finding, type Section } from "./finding.ts";
 
@@ -43,7 +43,7 @@ const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => 
     return finding(
       "warn",
       name,
-      `not built yet, or out of date; ${go} can build it on first use (a few minutes)`,
+      `not built yet, or out of date; ${go ?? "Go, installed by Python's pip,"} can build it on first use (a few minutes)`,
       "npx floodgate dev tools",
     );
   }
@@ -60,7 +60,7 @@ const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding>
   const version = path === null ? null : await versionOf(path, ["env", "GOVERSION"]);
   const todo = "install it from https://go.dev/dl";
   // Without anything to build it is of no use.
-  const state = needed ? "missing" : "warn";
+  const state = needed ? "missing" : "info";
   if (path === null || version === null)
     return finding(state, "go", "not found on PATH; it builds k6 and toxiproxy", todo);
   const isEnough = Number(/go1\.(\d+)/.exec(version)?.[1] ?? 0) >= GO_MINOR_MIN;

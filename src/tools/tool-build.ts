@@ -6,12 +6,12 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { goBuild, goEnvironment, goVersion } from "./go-build.ts";
+import { goBuild } from "./go-build.ts";
+import { findGo, GO_MINOR_MIN, hasPip, installGo } from "./go-compiler.ts";
 import { isAlive, takeLock } from "./tool-lock.ts";
 import { askVersion, type Tool, ToolError, type ToolName, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 const REMINDER_MS = 30_000;
-export const GO_MINOR_MIN = 25;
 
 interface Stamp {
   sources: string;
@@ -21,19 +21,40 @@ interface Stamp {
   bytes: number;
 }
 
+/** Where a tool that is built already may stand: built here, or packed by a release (`.github/workflows/release.yml`). */
+const foldersOf = (root: string): string[] => [
+  join(root, ".tools"),
+  join(root, "node_modules", `floodgate-tools-${process.platform}-${process.arch}`),
+];
+
+/** The built tool that is still right for these sources. */
+const findBuilt = async (
+  recipe: ToolRecipe,
+  root: string,
+  sources: string,
+  go: string | null,
+): Promise<Tool | null> => {
+  for (const folder of foldersOf(root)) {
+    const path = join(folder, recipe.name);
+    // A packed tool was built elsewhere, so its compiler may be another.
+    const stamp = await current(path, sources, folder.endsWith(".tools") ? go : null);
+    if (stamp !== null) return { path, version: stamp.version };
+  }
+  return null;
+};
+
 /** The built tool, built now if need be. */
 export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolOptions): Promise<Tool> => {
-  const env = goEnvironment(options.env ?? process.env);
   const folder = join(root, ".tools");
   const path = join(folder, recipe.name);
   const sources = await hashOfSources(join(root, "src", "native"), recipe);
-  const go = await goVersion(env);
-  const found = await current(path, sources, go);
-  if (found !== null) return { path, version: found.version };
-  if (go === null || !isEnough(go)) {
+  let go = await findGo(root, options);
+  const found = await findBuilt(recipe, root, sources, go.version);
+  if (found !== null) return found;
+  const advice = `Install Go 1.${GO_MINOR_MIN} or newer from https://go.dev/dl, or set ${recipe.variable} to an existing ${recipe.expected}.`;
+  if (!go.isEnough && !(await hasPip(options.env))) {
     throw new ToolError(
-      `${recipe.name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go ?? "no Go"}. ` +
-        `Install Go from https://go.dev/dl, or set ${recipe.variable} to an existing ${recipe.expected}.`,
+      `${recipe.name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go.version ?? "no Go"}, and no Python 3 with pip that could install it. ${advice}`,
     );
   }
   await mkdir(folder, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
@@ -42,6 +63,7 @@ export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolO
         `Make it writable, or set ${recipe.variable} to an existing ${recipe.expected}.`,
     );
   });
+  if (!go.isEnough) go = await installGo(root, options, advice);
   const release = await takeLock(`${path}.lock`, {
     waiting: (pid) =>
       options.progress?.(`waiting for another build of ${recipe.name}${pid > 0 ? ` (process ${pid})` : ""}`),
@@ -49,28 +71,25 @@ export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolO
     signal: options.signal,
   });
   try {
-    const meanwhile = await current(path, sources, go);
-    if (meanwhile !== null) return { path, version: meanwhile.version };
+    const meanwhile = await findBuilt(recipe, root, sources, go.version);
+    if (meanwhile !== null) return meanwhile;
     await removeLeftovers(folder, recipe.name);
-    return await build(recipe, path, root, env, { sources, go }, options);
+    return await build(recipe, path, root, go.env, { sources, go: go.version ?? "" }, options);
   } finally {
     await release();
   }
 };
 
-/** What a look shows, without building: the built tool that is still right, and the Go that could build it. */
+/** Looks without building: the built tool that is still right, the Go on PATH, and whether the tool could be built. */
 export const lookForBuilt = async (
   recipe: ToolRecipe,
   root: string,
   options: ToolOptions,
-): Promise<{ tool: Tool | null; go: string | null; goIsEnough: boolean }> => {
-  const go = await goVersion(goEnvironment(options.env ?? process.env));
-  const path = join(root, ".tools", recipe.name);
-  const found = await current(path, await hashOfSources(join(root, "src", "native"), recipe), go);
-  return { tool: found === null ? null : { path, version: found.version }, go, goIsEnough: isEnough(go) };
+): Promise<{ tool: Tool | null; go: string | null; canBeBuilt: boolean }> => {
+  const go = await findGo(root, options);
+  const tool = await findBuilt(recipe, root, await hashOfSources(join(root, "src", "native"), recipe), go.version);
+  return { tool, go: go.version, canBeBuilt: go.isEnough || (tool === null && (await hasPip(options.env))) };
 };
-
-const isEnough = (go: string | null): boolean => Number(/go1\.(\d+)/.exec(go ?? "")?.[1] ?? 0) >= GO_MINOR_MIN;
 
 const hashOfSources = async (folder: string, recipe: ToolRecipe): Promise<string> => {
   const hash = createHash("sha256").update(`${recipe.package}\n${recipe.linkerFlags}\n`);
