@@ -8,7 +8,7 @@ import type { CallLine } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { FaultWindows } from "./evidence/fault-windows.ts";
 import { GeneratorStalls } from "./evidence/generator-stalls.ts";
-import { decidedByUs, earliestUs, Settling } from "./evidence/moments.ts";
+import { decidedByUs, earliestUs, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
 import {
   Evidence,
   failed,
@@ -27,10 +27,10 @@ const SLACK_US = 1_000_000;
 const ENOUGH = 10;
 const STRAYS = 3;
 const STRAY_SHARE = 0.2;
-/** More than these prove nothing that these do not. */
-const LATE_MOST = 1_000;
 /** Decided before any dependency is asked. */
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
+
+type Late = { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number };
 
 const budgetUs = (link: string, { limits }: StageFacts): number | undefined => {
   const ms = link === "limiter" ? limits.limiter_budget_ms : link === "keys" ? limits.key_service_budget_ms : undefined;
@@ -50,8 +50,9 @@ export const refusesInTime: Invariant = {
     }
     const windows = new FaultWindows();
     const stalls = new GeneratorStalls();
-    /** Whether the machine stood still meanwhile is known only afterwards. */
-    const late: { id: string; got: string; sentUs: number; tookUs: number; allowedUs: number }[] = [];
+    /** Whether the generator stood still meanwhile is known only from the calls that left after it. */
+    let undecided: Late[] = [];
+    const proved = new Evidence();
     let judged = 0;
 
     const judge = (call: CallLine): void => {
@@ -78,28 +79,34 @@ export const refusesInTime: Invariant = {
       if (isInTime) return;
       const [took, allowed] = [tookUs, allowedUs].map((us) => Math.round(us / 1000));
       const got = `${call.outcome} after ${took} ms on ${call.route} while "${fault}"; ${allowed} ms are plenty`;
-      if (late.length < LATE_MOST) late.push({ id: call.id, got, sentUs, tookUs, allowedUs });
+      undecided.push({ id: call.id, got, sentUs, tookUs, allowedUs });
     };
     const settling = new Settling(judge);
     /** Late also when the time is taken off in which the generator itself stood still; of the others nothing is known. */
-    const certainlyLate = (): Evidence => {
-      const evidence = new Evidence();
-      for (const { id, got, sentUs, tookUs, allowedUs } of late) {
-        if (tookUs - stalls.within(sentUs, sentUs + tookUs) > allowedUs) evidence.breach(id, got);
-        else judged -= 1;
-      }
-      return evidence;
+    const decide = ({ id, got, sentUs, tookUs, allowedUs }: Late): void => {
+      if (tookUs - stalls.within(sentUs, sentUs + tookUs) > allowedUs) proved.breach(id, got);
+      else judged -= 1;
+    };
+    /** Decides calls that were over before a moment, up to which every stall is known. */
+    const decideBefore = (us: number): void => {
+      if (undecided.length === 0) return;
+      const isOver = ({ sentUs, tookUs }: Late): boolean => sentUs + tookUs < us;
+      for (const one of undecided.filter(isOver)) decide(one);
+      undecided = undecided.filter((one) => !isOver(one));
     };
     return {
       see(line) {
         settling.reach(line);
         if (line.type === "fault") windows.see(line);
-        if (line.type === "call") stalls.see(line);
+        if (line.type === "call") {
+          stalls.see(line);
+          decideBefore(line.sent_us - MARK_MARGIN_US);
+        }
         if (line.type === "call" && line.route !== "-" && !SHED.has(line.outcome)) settling.add(line);
       },
       end() {
         settling.finish();
-        const proved = certainlyLate();
+        decideBefore(Number.POSITIVE_INFINITY);
         if (!windows.all.some(({ link, tookEffect }) => tookEffect && budgetUs(link, facts) !== undefined)) {
           return inconclusive("no fault of the limiter or the key service took effect", EXPECTED);
         }

@@ -202,6 +202,12 @@ const healed = [
 const after = (count: number, outcome: string, fromMs = 7_100): CallLine[] =>
   during(count, outcome, { bucket: "k" }, fromMs);
 
+/** So many refusals, evenly over the time in which a late one is certainly late. */
+const evenly = (calls: number, more: Parameters<typeof call>[1]): CallLine[] =>
+  many(calls, (at) =>
+    call(`e${at}`, { atMs: 1_100 + (1_500 * at) / calls, outcome: "429 limiter_unavailable", ...more }),
+  );
+
 export const refusesInTime: Specimens = {
   good: [
     {
@@ -241,6 +247,19 @@ export const refusesInTime: Specimens = {
       ),
     },
     {
+      name: "strays among thousands, and thousands that the generator itself held up",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...evenly(6_000, {}),
+        ...many(1_100, (at) => call(`s${at}`, { atMs: 1_200 + at / 10, tookMs: 1_400 })),
+        ...many(9_000, (at) =>
+          call(`h${at}`, { atMs: 1_320 + at / 1_000, tookMs: 2_600, outcome: "429 limiter_unavailable" }),
+        ),
+        ...many(3, (at) => call(`after ${at}`, { atMs: 3_900 + at, intended_us: 1_330_000 })),
+      ),
+    },
+    {
       name: "both at once: each has its time",
       facts: FAULTS,
       lines: inOrder(
@@ -275,6 +294,25 @@ export const refusesInTime: Specimens = {
       facts: FAULTS,
       lines: inOrder(...limiterDown, ...many(12, (at) => lost(`${at}`, { atMs: 1_100 + at, tookMs: 15_000 }))),
       says: /indeterminate after 15000 ms/,
+    },
+    ...[1_001, 5_001, 20_000].map((calls) => ({
+      name: `is late for each of ${calls} calls`,
+      facts: FAULTS,
+      lines: inOrder(...limiterDown, ...evenly(calls, { tookMs: 2_950 })),
+      says: new RegExp(`\\(${calls} times\\)`),
+    })),
+    {
+      name: "is late for three of ten among thousands",
+      facts: FAULTS,
+      lines: inOrder(
+        ...limiterDown,
+        ...evenly(20_000, {}).map((line, at) =>
+          at % 10 < 3
+            ? { ...line, done_us: line.done_us + 2_000_000, first_us: (line.first_us ?? 0) + 2_000_000 }
+            : line,
+        ),
+      ),
+      says: /after 2001 ms/,
     },
   ],
   thin: [
