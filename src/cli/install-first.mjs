@@ -1,0 +1,80 @@
+// Runs before anything else, in whatever Node the user has: installs the packages of a fresh clone, and hands over to the Node that
+// `npm ci` brings along where the user's is too old for TypeScript by type stripping. Any Node from 14.8 on can parse it.
+// `node install-first.mjs SCRIPT ARGUMENT…` does both for SCRIPT; `npm test` calls it so.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { constants } from "node:os";
+import { resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const lock = resolve(root, "package-lock.json");
+/** npm writes down here what it has installed. */
+const installed = resolve(root, "node_modules/.package-lock.json");
+
+const versionsIn = (file) => new Map(Object.entries(JSON.parse(readFileSync(file, "utf8")).packages));
+
+/** Why packages have to be installed; `null` where all are there. */
+const whyInstall = () => {
+  if (!existsSync(lock)) return null;
+  if (!existsSync(installed)) return "the packages of this clone are not installed yet";
+  if (statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return null;
+  // A newer lock file need not differ: git gives every file that it writes the time of the checkout.
+  const have = versionsIn(installed);
+  const isWithoutDev = ![...have.values()].some(({ dev }) => dev);
+  for (const [path, { version, optional, dev }] of versionsIn(lock)) {
+    if (path === "" || (!have.has(path) && (optional || (dev && isWithoutDev)))) continue;
+    if (have.get(path)?.version !== version) return "package-lock.json has changed";
+  }
+  return null;
+};
+
+export const installFirst = () => {
+  const why = whyInstall();
+  if (why === null) return;
+  process.stderr.write(`floodgate: ${why}: running npm ci (half a minute, once)\n`);
+  // stdout is kept free for results. An npm script that calls npm again would hand its own settings on; only the path of npm is needed.
+  const npm = process.env.npm_execpath;
+  const [program, ...first] = npm?.endsWith(".js") ? [process.execPath, npm] : ["npm"];
+  const args = [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"];
+  const { status, error } = spawnSync(program, args, { cwd: root, stdio: ["ignore", 2, 2] });
+  if (status === 0) return;
+  process.stderr.write(
+    `floodgate: npm ci ${error === undefined ? `ended with ${status}` : `could not be run (${error.message})`}; see what it says above, mend it and run this again.\n`,
+  );
+  process.exit(2);
+};
+
+const [major, minor] = process.versions.node.split(".").map(Number);
+export const isNewEnough = major > 22 || (major === 22 && minor >= 18);
+
+/** Runs a script by the Node that `npm ci` brought along, and ends as it ends. */
+export const runByPinnedNode = (args) => {
+  const pinned = resolve(root, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
+  if (!existsSync(pinned)) {
+    process.stderr.write(
+      `floodgate: expected Node 22.18 or newer, found ${process.versions.node}, and no pinned Node for ${process.platform}-${process.arch} is installed.\n` +
+        "Install a newer Node, or run `npm ci` (on Linux it brings Node 26 along).\n",
+    );
+    process.exit(2);
+  }
+  // The channel shows the child when this process is gone, even by kill -9.
+  const child = spawn(pinned, args, { stdio: ["inherit", "inherit", "inherit", "ipc"] });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  child.on("error", (error) => {
+    process.stderr.write(`floodgate: ${pinned} could not be started: ${error.message}\n`);
+    process.exitCode = 3;
+  });
+  child.on("exit", (code, signal) => {
+    process.exitCode = code ?? 128 + constants.signals[signal];
+  });
+};
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  installFirst();
+  const [script, ...args] = process.argv.slice(2);
+  if (isNewEnough) {
+    process.argv = [process.execPath, resolve(script), ...args];
+    import(pathToFileURL(resolve(script)).href);
+  } else runByPinnedNode([script, ...args]);
+}
