@@ -6,6 +6,7 @@
  * answers.
  */
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
+import { readRetryAfter } from "../contract/retry-after.ts";
 import type { CallLine } from "../history/line.ts";
 import { isReference } from "./evidence/is-reference.ts";
 import { earliestUs, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
@@ -23,16 +24,15 @@ const ours: readonly RefusalName[] = [
 ];
 const OURS_AS_WELL = new Set(ours.map(outcomeOf));
 
-/** Seconds, where it is a whole number of them. */
-const secondsOf = (header: string | undefined): number | null =>
-  header !== undefined && /^\d+$/.test(header.trim()) ? Number(header.trim()) : null;
-
-/** The preferred form of a date in HTTP; the two obsolete ones are not written by anybody. */
-const isHttpDate = (header: string): boolean =>
-  /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/.test(header.trim());
+/** Whole seconds that it asks for; `null` for a date, and where it says nothing. */
+const secondsOf = (header: string | undefined): number | null => {
+  const stated = header === undefined ? null : readRetryAfter(header, 0);
+  return stated !== null && "seconds" in stated ? stated.seconds : null;
+};
 
 const headerFault = ({ outcome, retry_after: header }: CallLine, strict: boolean): string | null => {
-  if (header !== undefined && secondsOf(header) === null && !isHttpDate(header)) {
+  // Whether it can be read does not hang on the century of its year.
+  if (header !== undefined && readRetryAfter(header, 0) === null) {
     return `${outcome} with Retry-After "${header}", which is neither seconds nor a date`;
   }
   if (outcome === TILE_RESTRICTED) {

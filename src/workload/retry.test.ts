@@ -17,6 +17,30 @@ describe("Retry-After", () => {
     expect(retryAfterMs("soon", nowMs)).toBe(1000);
     expect(retryAfterMs(undefined, nowMs)).toBe(1000);
   });
+
+  test.each(["1.5", "-1", "", " ", "1, 2", "1e3", "0x10", "Infinity", "NaN", "+5", "1s", "2026-11-21T09:00:05Z"])(
+    "that says %j makes nobody come back at once",
+    (retryAfter) => {
+      const nowMs = Date.parse("Sat, 21 Nov 2026 09:00:00 GMT");
+      expect(retryAfterMs(retryAfter, nowMs)).toBe(1000);
+      const waits = Array.from({ length: 20 }, (_, i) =>
+        nextAttemptMs(stepThat(true), 1, i, { ...refused, retryAfter, nowMs }),
+      );
+      expect(Math.min(...(waits as number[]))).toBeGreaterThanOrEqual(1000);
+      expect(new Set(waits).size).toBe(20);
+    },
+  );
+
+  test("of nothing, or of a date that has passed, still spreads the clients over half a second", () => {
+    const nowMs = Date.parse("Sat, 21 Nov 2026 09:00:00 GMT");
+    for (const retryAfter of ["0", "Sat, 21 Nov 2026 08:59:00 GMT"]) {
+      const waits = Array.from({ length: 50 }, (_, i) =>
+        nextAttemptMs(stepThat(true), 1, i, { ...refused, retryAfter, nowMs }),
+      ) as number[];
+      expect(Math.max(...waits)).toBeLessThan(500);
+      expect(Math.max(...waits) - Math.min(...waits)).toBeGreaterThan(300);
+    }
+  });
 });
 
 describe("the next attempt", () => {
@@ -36,6 +60,7 @@ describe("the next attempt", () => {
     expect(withMore({ outcome: "429 map_load_quota_exceeded" })).toBeNull();
     expect(withMore({ outcome: "indeterminate" })).toBeNull();
     expect(withMore({ retryAfter: "3600" })).toBeNull();
+    expect(withMore({ retryAfter: "9".repeat(400) })).toBeNull();
     expect(withMore({ outcome: "503" })).not.toBeNull();
   });
 });

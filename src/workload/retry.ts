@@ -1,5 +1,6 @@
 /** What a client does about a refusal that says "try again" (items 217, 219): whether, and after how long. */
 import { GAP_REFUSALS, REFUSALS, type Refusal } from "../contract/refusals.ts";
+import { statedWaitMs } from "../contract/retry-after.ts";
 import { uniform } from "./random.ts";
 import type { Step } from "./step.ts";
 
@@ -13,13 +14,12 @@ const RETRYABLE = new Set(
     .map(({ status, subcode }) => (subcode === null ? `${status}` : `${status} ${subcode}`)),
 );
 
-/** Milliseconds that `Retry-After` asks for: seconds or a date (RFC 9110); one second where it says nothing usable. */
-export const retryAfterMs = (value: string | undefined, nowMs: number): number => {
-  if (value === undefined) return 1000;
-  if (/^\d+$/.test(value.trim())) return Number(value) * 1000;
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? 1000 : Math.max(0, date - nowMs);
-};
+/** A client that is told nothing usable waits for so long. */
+const DEFAULT_WAIT_MS = 1000;
+
+/** Milliseconds that `Retry-After` asks for; the default where it says nothing usable. */
+export const retryAfterMs = (value: string | undefined, nowMs: number): number =>
+  (value === undefined ? undefined : statedWaitMs(value, nowMs)) ?? DEFAULT_WAIT_MS;
 
 export type Refused = {
   readonly outcome: string;
@@ -35,5 +35,7 @@ export const nextAttemptMs = (step: Step, seed: number, i: number, refused: Refu
   if (retry === undefined || refused.attempt >= retry.times || !RETRYABLE.has(refused.outcome)) return null;
   if (!retry.honours) return 0;
   const asked = retryAfterMs(refused.retryAfter, refused.nowMs);
-  return asked > WAIT_MAX_MS ? null : asked * (1 + 0.5 * uniform(seed, i, JITTER_SALT + refused.attempt));
+  if (asked > WAIT_MAX_MS) return null;
+  // Spread over half a second at least: `0` and a date that has passed would bring all clients back in one moment.
+  return asked + 0.5 * Math.max(asked, DEFAULT_WAIT_MS) * uniform(seed, i, JITTER_SALT + refused.attempt);
 };

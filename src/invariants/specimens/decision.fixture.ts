@@ -369,6 +369,8 @@ export const tellsWhenToRetry: Specimens = {
       facts: foreignStage(),
       lines: [
         limited("1", 0, { retry_after: "Wed, 21 Oct 2026 07:28:00 GMT" }),
+        limited("4", 1, { retry_after: "Wednesday, 21-Oct-26 07:28:00 GMT" }),
+        limited("5", 2, { retry_after: "Wed Oct 21 07:28:00 2026" }),
         call("2", { outcome: "429 b2b_overloaded" }),
       ],
     },
@@ -393,6 +395,12 @@ export const tellsWhenToRetry: Specimens = {
     { name: "no header", lines: [call("1", { outcome: "429 rate_limited" })], says: /without Retry-After/ },
     { name: "zero", lines: [limited("1", 0, { retry_after: "0" })], says: /Retry-After 0/ },
     { name: "words", lines: [limited("1", 0, { retry_after: "soon" })], says: /neither seconds nor a date/ },
+    { name: "half a second", lines: [limited("1", 0, { retry_after: "1.5" })], says: /neither seconds nor a date/ },
+    {
+      name: "no real day",
+      lines: [limited("1", 0, { retry_after: "Sat, 31 Feb 2026 07:28:00 GMT" })],
+      says: /nor a date/,
+    },
     {
       name: "another time for tiles",
       lines: [call("1", { outcome: "429 tile_access_restricted", retry_after: "60" })],

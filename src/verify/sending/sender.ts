@@ -3,10 +3,10 @@
  * rate or nothing at all is tried again after what `Retry-After` says. If it stays, and a neighbouring call passes meanwhile,
  * the answer belongs to this call and is judged; otherwise it says nothing. One attempt alone stands in `attempt.ts`.
  */
+import { statedWaitMs } from "../../contract/retry-after.ts";
 import { type Answer, isAdmitted } from "./answer.ts";
 import { type AttemptParts, createAttempts } from "./attempt.ts";
 import { createOutages } from "./outages.ts";
-import { retryAfterMs } from "./retry-after.ts";
 import type { TestCall } from "./test-call.ts";
 import { wait } from "./throttle.ts";
 
@@ -48,7 +48,7 @@ export const createSender = (parts: SenderParts): Sender => {
 
   const waitFor = async (answer: Answer, k: number): Promise<boolean> => {
     const stated = answer.headers["retry-after"];
-    const askedMs = stated === undefined ? undefined : retryAfterMs(stated, Date.now());
+    const askedMs = stated === undefined ? undefined : statedWaitMs(stated, Date.now());
     const waitMs = Math.min(Math.max(askedMs ?? 0, WAIT_FIRST_MS * 2 ** k), WAIT_MAX_MS);
     if (patienceMs < waitMs) return false;
     patienceMs -= waitMs;

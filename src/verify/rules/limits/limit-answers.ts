@@ -1,7 +1,8 @@
 /** What a limit says of itself, in every answer of the run (items 184, 208, 214, 217-218, 226-227). Nothing is sent for these. */
+
+import { type RetryAfter, readRetryAfter } from "../../../contract/retry-after.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
-import { retryAfterMs } from "../../sending/retry-after.ts";
 import { everyAnswer } from "../every-answer/every-answer.ts";
 
 const rateLimited = everyAnswer(
@@ -14,7 +15,7 @@ const rateLimited = everyAnswer(
   (answer) => answer.subcode === "rate_limited",
   (checks, answer) => {
     const text = answer.headers["retry-after"];
-    const readable = text !== undefined && retryAfterMs(text, Date.now()) !== undefined;
+    const readable = text !== undefined && readRetryAfter(text, Date.now()) !== null;
     checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${text ?? "absent"}`);
   },
   "nothing was rate limited",
@@ -39,12 +40,12 @@ const restrictedSays3600 = everyAnswer(
 const PAST_MS = 2_000;
 const CLOCKS_DIFFER_MS = 300_000;
 
-/** Read by the clock of the answer itself where it has one. */
-const isPast = ({ headers }: Answer): boolean => {
-  const atMs = Date.parse(headers["retry-after"] ?? "");
+/** A date that lies behind the clock of the answer itself, or behind ours where it has none. */
+const isPast = (stated: RetryAfter, { headers }: Answer): boolean => {
+  if (!("atMs" in stated)) return false;
   const [ownMs, slackMs] =
     headers.date === undefined ? [Date.now(), CLOCKS_DIFFER_MS] : [Date.parse(headers.date), PAST_MS];
-  return atMs < ownMs - slackMs;
+  return stated.atMs < ownMs - slackMs;
 };
 
 /** RFC 9110 allows a date that has passed, so it breaks nothing; but whoever honours it does not wait at all. */
@@ -58,10 +59,11 @@ const retryAfterReads = everyAnswer(
   (answer) => answer.headers["retry-after"] !== undefined,
   (checks, answer) => {
     const text = answer.headers["retry-after"] as string;
-    const isRead = retryAfterMs(text, Date.now()) !== undefined;
-    const isSeconds = /^\d+$/.test(text.trim());
-    const came = isRead && !isSeconds ? `${text}, with the Date ${answer.headers.date ?? "absent"}` : text;
-    checks.require(isRead && (isSeconds || !isPast(answer)), answer, "seconds, or a date to come", `it was ${came}`);
+    const stated = readRetryAfter(text, Date.now());
+    const isDate = stated !== null && "atMs" in stated;
+    const came = isDate ? `${text}, with the Date ${answer.headers.date ?? "absent"}` : text;
+    const fits = stated !== null && !isPast(stated, answer);
+    checks.require(fits, answer, "seconds, or a date to come", `it was ${came}`);
   },
   "no answer carried Retry-After",
 );

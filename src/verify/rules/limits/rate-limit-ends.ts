@@ -3,11 +3,12 @@
  * limited ever after, however often its caller waits as long as it was asked to, while others are served. Looked at after
  * the other bursts, most of the time has passed by then; only where it is still limited is anything waited for.
  */
+
+import { statedWaitMs } from "../../../contract/retry-after.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { otherCaller, rateEdge } from "../../limits/load-burst.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
-import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
 import { loadRule, rateEdgeCost } from "./load-rule.ts";
@@ -23,7 +24,7 @@ const isLimited = ({ subcode }: Answer): boolean => subcode === "rate_limited";
 /** Asked to wait for so long; `undefined` where it cannot be read or nobody waits so long here. */
 const askedMs = ({ headers }: Answer): number | undefined => {
   const text = headers["retry-after"];
-  const ms = text === undefined ? undefined : retryAfterMs(text, Date.now());
+  const ms = text === undefined ? undefined : statedWaitMs(text, Date.now());
   return ms !== undefined && ms <= WAIT_MAX_MS ? ms : undefined;
 };
 

@@ -2,6 +2,8 @@
  * More calls of one key than its rate limit allows (items 214-218, 230): with `--allow-load`, inside `load_max_rps`. How high the
  * limit is may not be stated, so these rules look at how it is reported, whom it concerns and whether it ends.
  */
+
+import { statedWaitMs } from "../../../contract/retry-after.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import {
@@ -18,7 +20,6 @@ import {
 import { comesAbove, dueRefusals, isWorthOf, madePerS } from "../../limits/rate-excess.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, inWords, isAdmitted } from "../../sending/answer.ts";
-import { retryAfterMs } from "../../sending/retry-after.ts";
 import { wait } from "../../sending/throttle.ts";
 import { CALM_MS, loadRule, needs, rateEdgeCost, requireLimits } from "./load-rule.ts";
 
@@ -95,7 +96,7 @@ const edgeIsTold = loadRule({
     for (const answer of answers) {
       if (answer.subcode !== "rate_limited") continue;
       const text = answer.headers["retry-after"];
-      const readable = text !== undefined && retryAfterMs(text, Date.now()) !== undefined;
+      const readable = text !== undefined && statedWaitMs(text, Date.now()) !== undefined;
       checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${text ?? "absent"}`);
     }
     return checks.result();
@@ -116,7 +117,7 @@ const retryAfterHolds = loadRule({
     const last = edge.limited.at(-1);
     if (last === undefined) return checks.result(notMet(context, edge));
     const text = last.headers["retry-after"];
-    const waitMs = text === undefined ? undefined : retryAfterMs(text, Date.now());
+    const waitMs = text === undefined ? undefined : statedWaitMs(text, Date.now());
     if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${text ?? "absent"}`);
     await wait(waitMs, context.signal);
     const again = await context.send({ ...last.testCall, once: true, atOnce: true });

@@ -3,16 +3,19 @@
  * them. One such refusal, or many, may be others' traffic; none admitted for a minute and more, up to the end of the run, by a
  * deployment that admitted calls before, are slots that do not come back. The run itself shows it; only then anything is sent.
  */
+
+import { statedWaitMs } from "../../../contract/retry-after.ts";
 import type { KeyRole } from "../../../target/target.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
-import { retryAfterMs } from "../../sending/retry-after.ts";
 import { wait } from "../../sending/throttle.ts";
 
 const LOOK_EVERY_MS = 3_000;
 const RETRY_AFTER_TIMES = 10;
+/** Nobody waits for longer than this; a deployment that asks for more is not found out about. */
+const WAIT_MAX_MS = 30_000;
 /** Fewer refusals since the last call that was admitted may be others' traffic. */
 const SHED_MIN = 12;
 const GLOBAL = "b2b_overloaded";
@@ -58,7 +61,7 @@ const shedSince = ({ answers }: Group): { lastIn: Answer; shed: Answer[] } | nul
 const again = (shed: readonly Answer[]): Answer | undefined =>
   shed.findLast(({ testCall: { route, product } }) => route !== "design.analyze" && product !== "tile");
 
-const askedMs = (answer: Answer): number => retryAfterMs(answer.headers["retry-after"] ?? "0", Date.now()) ?? 0;
+const askedMs = (answer: Answer): number => statedWaitMs(answer.headers["retry-after"] ?? "0", Date.now()) ?? 0;
 
 export const sheddingEnds: Rule = {
   id: "shedding-ends",
@@ -81,6 +84,10 @@ export const sheddingEnds: Rule = {
       const one = found === null ? undefined : again(found.shed);
       if (found === null || one === undefined) {
         checks.fine();
+        continue;
+      }
+      if (askedMs(one) > WAIT_MAX_MS) {
+        checks.unclear(`Retry-After asked for more than ${WAIT_MAX_MS / 1000} s`);
         continue;
       }
       const { lastIn, shed } = found;

@@ -1,9 +1,10 @@
 /** Slots that clients left and refused calls gave back are there again (items 180, 210, 211, 220). */
+
+import { statedWaitMs } from "../../../contract/retry-after.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import { overload, pressRate, rateAllowed, SHED, wave } from "../../limits/load-burst.ts";
 import { isAdmitted } from "../../sending/answer.ts";
-import { retryAfterMs } from "../../sending/retry-after.ts";
 import { exchangeCall, type TestCall } from "../../sending/test-call.ts";
 import { wait } from "../../sending/throttle.ts";
 import { loadRule, wavesAroundAnEdgeCost } from "./load-rule.ts";
@@ -46,7 +47,7 @@ export const slotsComeBack = loadRule({
     await refuseMany(context, Math.min(capacity + 8, REFUSALS_MAX));
     const { limited: overRate } = await pressRate(context, Math.min(capacity + 8, REFUSALS_MAX));
     const after = overRate.at(-1)?.headers["retry-after"];
-    const restMs = after === undefined ? 0 : (retryAfterMs(after, Date.now()) ?? 0);
+    const restMs = after === undefined ? 0 : (statedWaitMs(after, Date.now()) ?? 0);
     await wait(Math.min(restMs, WAIT_MAX_MS), context.signal);
     const endMs = performance.now() + RECOVER_WITHIN_MS;
     for (;;) {

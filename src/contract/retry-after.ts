@@ -1,0 +1,63 @@
+/**
+ * `Retry-After` (RFC 9110 section 10.2.3): a whole number of seconds, or an HTTP date in one of the three forms that a
+ * recipient must accept (section 5.6.7). Everything else (`1.5`, `-1`, `1, 2`, an empty value) says nothing. The one
+ * reading for clients, judges and rules; `Date.parse` is no reader of it, because it takes `1.5` for a day in January.
+ */
+
+export type RetryAfter = { readonly seconds: number } | { readonly atMs: number };
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAY_NAME = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)";
+const LONG_DAY_NAME = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day";
+const MONTH = `(${MONTHS.join("|")})`;
+const TIME = "(\\d\\d):(\\d\\d):(\\d\\d)";
+
+type DateParts = readonly [day: string, month: string, year: string, hour: string, minute: string, second: string];
+
+/** Each form, and the places of day, month, year, hour, minute and second in it. */
+const FORMS: readonly { form: RegExp; places: readonly number[] }[] = [
+  // IMF-fixdate is the form that is to be sent; those of RFC 850 and asctime are obsolete.
+  { form: new RegExp(`^${DAY_NAME}, (\\d\\d) ${MONTH} (\\d{4}) ${TIME} GMT$`), places: [1, 2, 3, 4, 5, 6] },
+  { form: new RegExp(`^${LONG_DAY_NAME}, (\\d\\d)-${MONTH}-(\\d\\d) ${TIME} GMT$`), places: [1, 2, 3, 4, 5, 6] },
+  { form: new RegExp(`^${DAY_NAME} ${MONTH} ([ \\d]\\d) ${TIME} (\\d{4})$`), places: [2, 1, 6, 3, 4, 5] },
+];
+
+/** A year of two digits is never more than 50 years ahead. */
+const fullYear = (digits: string, nowMs: number): number => {
+  if (digits.length > 2) return Number(digits);
+  const thisYear = new Date(nowMs).getUTCFullYear();
+  const year = Math.floor(thisYear / 100) * 100 + Number(digits);
+  return year > thisYear + 50 ? year - 100 : year;
+};
+
+const dateMs = (text: string, nowMs: number): number | null => {
+  for (const { form, places } of FORMS) {
+    const found = form.exec(text);
+    if (found === null) continue;
+    const parts = places.map((place) => found[place] as string) as unknown as DateParts;
+    const [day, hour, minute, second] = [Number(parts[0]), Number(parts[3]), Number(parts[4]), Number(parts[5])];
+    const month = MONTHS.indexOf(parts[1]);
+    const year = fullYear(parts[2], nowMs);
+    // `Date.UTC` would make 3 March of 31 February. 60 is a leap second.
+    const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+    const isReal = day >= 1 && day <= lastDay && hour < 24 && minute < 60 && second <= 60;
+    return isReal ? Date.UTC(year, month, day, hour, minute, second) : null;
+  }
+  return null;
+};
+
+/** What the header says; `null`: nothing that can be used. `nowMs` tells the century of a year of two digits. */
+export const readRetryAfter = (text: string, nowMs: number): RetryAfter | null => {
+  const trimmed = text.replace(/^[ \t]+|[ \t]+$/g, "");
+  if (/^\d+$/.test(trimmed)) return { seconds: Number(trimmed) };
+  const atMs = dateMs(trimmed, nowMs);
+  return atMs === null ? null : { atMs };
+};
+
+/** Milliseconds that the header asks to wait from `nowMs` on, none for a date that has passed; `undefined`: it says nothing. */
+export const statedWaitMs = (text: string, nowMs: number): number | undefined => {
+  const read = readRetryAfter(text, nowMs);
+  if (read === null) return undefined;
+  const ms = "seconds" in read ? read.seconds * 1000 : Math.max(0, read.atMs - nowMs);
+  return Math.min(ms, Number.MAX_SAFE_INTEGER);
+};
