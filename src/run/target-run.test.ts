@@ -12,8 +12,10 @@ import type { RunDocument, StageSummary } from "../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
+import type { Disturbance } from "./disturbances/disturbance.ts";
 import { judgeAgain } from "./judge-again.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
+import type { LoadStage } from "./stages/stage-plan.ts";
 import { scenarioStage } from "./suites/scenario.ts";
 
 type Rig = {
@@ -166,6 +168,44 @@ describe.concurrent("a run on a target file", () => {
       await expect(play({})).rejects.toThrow(/another run \(process \d+\) works on/);
       await first;
     }));
+
+  test.each([
+    ["process-fault", "api", "killed"],
+    ["service-change", "service", "rolling-deploy"],
+  ] as const)("takes a restart by our own %s %s.%s for ours, and says so", (kind, link, fault) =>
+    withRig(async ({ folder, stub }) => {
+      const restarts = join(folder, "restarts");
+      const counting = createServer((_, res) => {
+        const count = existsSync(restarts) ? readFileSync(restarts, "utf8").length : 0;
+        res.end(JSON.stringify({ status: "success", data: { result: [{ value: [0, `${count}`] }] } }));
+      });
+      await new Promise<void>((resolve) => counting.listen(0, "127.0.0.1", resolve));
+      const url = `http://127.0.0.1:${(counting.address() as AddressInfo).port}`;
+      const stage = scenarioStage("steady-mix", { ratePerS: 40, durationS: 5, driver: "open-loop" });
+      try {
+        const document = await playQuietly({
+          profile: "load-steady-mix",
+          folder,
+          target: stub.target({
+            permits: { writes: false, quota_burn: false, chaos: true, load_max_rps: 200 },
+            observers: { prometheus: { url, queries: { restarts: "sum(restarts)" } } },
+            // Healing is tried once beforehand, and that may restart as well.
+            faults: { [`${link}.${fault}`]: { inject: ["printf x >> restarts"], heal: ["printf x >> restarts"] } },
+          }),
+          stages: () => [
+            { ...(stage as LoadStage), disturbance: { kind, link, fault, name: "ours", holdMs: 200 } as Disturbance },
+          ],
+        });
+        expect(readFileSync(restarts, "utf8").length).toBeGreaterThan(0);
+        expect(claimOf(document, "reached/steady-mix")?.reason).not.toContain("not by us");
+        expect(document.environment.host_notes.join("\n")).toMatch(
+          /restarts of the deployment went from 0 to \d meanwhile, which what was done to it explains/,
+        );
+      } finally {
+        await new Promise((resolve) => counting.close(resolve));
+      }
+    }),
+  );
 
   describe("with a Prometheus", () => {
     let server: Server;

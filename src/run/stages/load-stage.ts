@@ -37,7 +37,7 @@ import { REPOSITORY } from "../environment.ts";
 import { type RunContext, stoppedBy } from "../run-context.ts";
 import { watchMachineUse } from "./machine-use.ts";
 import { openObjectives } from "./objectives.ts";
-import { observe, observedStage } from "./observers.ts";
+import { type Observed, observe, observedStage } from "./observers.ts";
 import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
@@ -45,7 +45,7 @@ import { stageHost } from "./stage-host.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { isIncidental, type LoadStage } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
-import { changesSeen, foreignCharges } from "./taints.ts";
+import { changesSeen, foreignCharges, type OwedChanges } from "./taints.ts";
 import { heldNow, readAllWitnesses, readTenants, watchLookups } from "./witnesses.ts";
 
 const storyOfPlan = (plan: LoadStage): Story => {
@@ -84,7 +84,11 @@ const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> 
   });
 };
 
-type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[] };
+/** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
+type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
+
+/** Changes of ours that the observers have yet to show; by the lease, which all stages on one deployment share. */
+const owedChanges = new WeakMap<Deployment["lease"], OwedChanges>();
 
 const play = async (
   context: RunContext,
@@ -132,9 +136,11 @@ const play = async (
     signal: errors === undefined ? context.signal : AbortSignal.any([context.signal, errors.signal]),
   };
   let disturbed: Disturbed = { problems: [], notes: [] };
+  let seenAtDisturbance: Observed | undefined;
   let besideOver: Promise<void> = Promise.resolve();
   const disturbing = async (): Promise<void> => {
     if (disturbance === undefined) return;
+    seenAtDisturbance = (await observe(deployment)).values;
     const onLine = (line: FaultLine | MarkLine): void => {
       keep(line);
       if (line.type === "mark") return;
@@ -166,7 +172,7 @@ const play = async (
     const driven = await driver(drive, disturbance === undefined ? undefined : beside).finally(() => loadOver.abort());
     // Where the load ended first: what it was beside is taken back before anything else happens.
     await besideOver;
-    return { driven, disturbed, faults };
+    return { driven, disturbed, faults, ...(seenAtDisturbance === undefined ? {} : { seenAtDisturbance }) };
   } finally {
     endSampling();
     for (const forget of forgets) forget();
@@ -263,7 +269,7 @@ export const playLoadStage = async (
   const measure = new StageMeasure(plan.name);
   const objectives = plan.objectives === true ? openObjectives(target, plan.name) : null;
   const machineUse = watchMachineUse(target.base_url);
-  const { driven, disturbed, faults } = await play(context, deployment, plan, job, (line) => {
+  const { driven, disturbed, faults, seenAtDisturbance } = await play(context, deployment, plan, job, (line) => {
     measure.see(line);
     objectives?.see(line);
     onLine?.(line);
@@ -293,8 +299,19 @@ export const playLoadStage = async (
   };
   const after = await observe(deployment);
   const seen = observedStage(plan.name, after);
+  const changes = changesSeen(
+    {
+      before: before.values,
+      after: after.values,
+      ...(seenAtDisturbance === undefined ? {} : { atDisturbance: seenAtDisturbance }),
+    },
+    owedChanges.get(deployment.lease),
+    wallUs() / 1000,
+  );
+  if (changes.owed === undefined) owedChanges.delete(deployment.lease);
+  else owedChanges.set(deployment.lease, changes.owed);
   const taints = [
-    ...changesSeen(before.values, after.values, plan.disturbance),
+    ...changes.taints,
     ...(deployment.embedded || !facts.drained
       ? []
       : foreignCharges(deployment, {
@@ -321,6 +338,10 @@ export const playLoadStage = async (
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],
     faults: faultRecords(faults),
-    notes: [...driven.notes, ...hostNotesOf(host).map((note) => `${plan.name}: ${note}`), ...seen.notes],
+    notes: [
+      ...driven.notes,
+      ...[...hostNotesOf(host), ...changes.notes].map((note) => `${plan.name}: ${note}`),
+      ...seen.notes,
+    ],
   };
 };
