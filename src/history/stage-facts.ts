@@ -19,6 +19,8 @@ export type Limits = {
   limiter_budget_ms?: number;
   key_service_budget_ms?: number;
   revocation_budget_ms?: number;
+  /** Share of calls that may end without an answer of the API, outside our own faults. */
+  unanswered_share?: number;
 };
 
 /** What a dependency is given for its answer, in milliseconds; `undefined`: the target file does not state it. */

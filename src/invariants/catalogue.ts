@@ -5,6 +5,7 @@
 import { admissionIsStoredAndTier } from "./admission-is-stored-and-tier.ts";
 import { admitsAtMostTheAllowance } from "./admits-at-most-the-allowance.ts";
 import { admitsWhatIsAllowed } from "./admits-what-is-allowed.ts";
+import { answered } from "./answered.ts";
 import { chargedOnce } from "./charged-once.ts";
 import { countsAgree } from "./counts-agree.ts";
 import { envelopeFitsSubcode } from "./envelope-fits-subcode.ts";
@@ -30,6 +31,7 @@ import { streamsEndOnce } from "./streams-end-once.ts";
 import { tellsWhenToRetry } from "./tells-when-to-retry.ts";
 
 export const INVARIANTS: readonly Invariant[] = [
+  answered,
   firstFailingCheckDecides,
   envelopeFitsSubcode,
   tellsWhenToRetry,
@@ -56,3 +58,7 @@ export const INVARIANTS: readonly Invariant[] = [
   secretsStaySecret,
   countsAgree,
 ];
+
+/** Those of the ids, and that the API answered at all: without it a stage would be judged by the few calls that it did answer. */
+export const invariantsFor = (ids: readonly string[]): readonly Invariant[] =>
+  INVARIANTS.filter((invariant) => invariant === answered || ids.includes(invariant.id));

@@ -3,7 +3,9 @@ import type { Line } from "../history/line.ts";
 import { lineTimeUs } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
-import { type Invariant, openJudge } from "./invariant.ts";
+import { answered } from "./answered.ts";
+import { isDefinite } from "./evidence/moments.ts";
+import { type Finding, type Invariant, openJudge } from "./invariant.ts";
 
 export const inOrder = (lines: readonly Line[]): Line[] =>
   lines
@@ -23,29 +25,41 @@ type StageJudges = {
   claims(replay: string): Claim[];
 };
 
+const isOpen = ({ verdict }: Finding): boolean => verdict === "fail" || verdict === "inconclusive";
+
 /** The invariants that a stage is judged by, ready for its lines: all look at a line before the next one is read. */
 export const openJudges = (invariants: readonly Invariant[], facts: StageFacts): StageJudges => {
   const judges = invariants.map((invariant) => ({ invariant, judge: openJudge(invariant, facts) }));
+  let calls = 0;
+  let unanswered = 0;
   return {
     see: (line) => {
+      if (line.type === "call") {
+        calls += 1;
+        if (!isDefinite(line)) unanswered += 1;
+      } else if (line.type === "fold") calls += line.offered;
       for (const { judge } of judges) judge.see(line);
     },
-    claims: (replay) =>
-      judges.map(({ invariant, judge }) => {
-        const finding = judge.end();
+    claims: (replay) => {
+      const found = judges.map(({ invariant, judge }) => ({ invariant, finding: judge.end() }));
+      const isOfRest = found.some(({ invariant, finding }) => invariant === answered && isOpen(finding));
+      const rest = `; judged on ${calls - unanswered} of ${calls} calls, which the API answered`;
+      return found.map(({ invariant, finding }) => {
+        const saysOfHowMany = isOfRest && invariant !== answered && finding.verdict !== "skipped";
         return {
           id: `${invariant.id}/${facts.stage}`,
           stage: facts.stage,
           level: invariant.level,
           verdict: finding.verdict,
-          reason: finding.reason,
+          reason: saysOfHowMany ? finding.reason + rest : finding.reason,
           expected: finding.expected,
           got: finding.got,
           spec: invariant.spec,
           evidence: finding.evidence,
           replay,
         };
-      }),
+      });
+    },
   };
 };
 

@@ -8,6 +8,7 @@ import { admitsOneTooMany } from "./admits-one-too-many.ts";
 import { answers401WhenKeysAreDown } from "./answers-401-when-keys-are-down.ts";
 import { answers500OnMalformed } from "./answers-500-on-malformed.ts";
 import { answersMalformedFirst } from "./answers-malformed-first.ts";
+import { answersWithAPage } from "./answers-with-a-page.ts";
 import { buffersTheStream } from "./buffers-the-stream.ts";
 import { chargesNobody } from "./charges-nobody.ts";
 import { chargesOtherProducts } from "./charges-other-products.ts";
@@ -175,6 +176,7 @@ export const MUTANTS: readonly Mutant[] = [
   leaksAcao,
   forgetsThePartialText,
   sendsANullStyle,
+  answersWithAPage,
   foreignOrgKeyVisible,
   vendorWithoutAcknowledgement,
   keyLimitOffByOne,

@@ -6,10 +6,15 @@ import { whyOf } from "./verdict.ts";
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
 
-/** Fail, inconclusive, skipped, pass; within one verdict must, should, info; then by id. */
+/** What the other claims of a stage rest on: that the API answered at all. */
+const comesFirst = ({ id, verdict }: Claim): boolean =>
+  id.startsWith("answered/") && (verdict === "fail" || verdict === "inconclusive");
+
+/** That the API did not answer comes first; then fail, inconclusive, skipped, pass; within one verdict must, should, info; then by id. */
 export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
   [...claims].sort(
     (a, b) =>
+      Number(comesFirst(b)) - Number(comesFirst(a)) ||
       VERDICTS.indexOf(a.verdict) - VERDICTS.indexOf(b.verdict) ||
       LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
       (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),

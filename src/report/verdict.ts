@@ -23,8 +23,10 @@ const merged = (verdict: Verdict, reason: string): MergedVerdict => ({
   reason,
 });
 
+/** What the other claims of a stage rest on is named first. */
 const named = (ids: readonly string[]): string => {
-  const unique = [...new Set(ids)];
+  const isFirst = (id: string): boolean => groupOf(id) === "answered";
+  const unique = [...new Set([...ids.filter(isFirst), ...ids])];
   const more = unique.length - NAMED_MAX;
   return unique.slice(0, NAMED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
 };

@@ -12,6 +12,7 @@ const url = (of: string) =>
 const whole = (of: string, minimum = 0) =>
   Type.Integer({ minimum, description: `${of}: a whole number of at least ${minimum}` });
 const figure = (of: string) => Type.Number({ minimum: 0, description: `${of}: a number of at least 0` });
+const share = (of: string) => Type.Number({ minimum: 0, maximum: 1, description: `${of}: a share between 0 and 1` });
 const flag = (of: string) => Type.Boolean({ description: `${of}: true or false` });
 const oneOf = (...values: string[]) =>
   Type.Enum(values, { description: `one of ${values.map((value) => JSON.stringify(value)).join(", ")}` });
@@ -38,6 +39,7 @@ const keyCredential = object(
 const adminCredential = object("an administrator's token", { token: reference("a token") }, { org: text() });
 
 const limitNames = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"];
+const shareNames = ["unanswered_share"];
 const budgetNames = ["limiter_budget_ms", "key_service_budget_ms", "revocation_budget_ms"];
 
 export const TARGET_SCHEMA = object(
@@ -108,7 +110,10 @@ export const TARGET_SCHEMA = object(
     limits: object(
       "the deployment's limits",
       {},
-      Object.fromEntries([...limitNames, ...budgetNames].map((name) => [name, figure("a limit")])),
+      {
+        ...Object.fromEntries([...limitNames, ...budgetNames].map((name) => [name, figure("a limit")])),
+        ...Object.fromEntries(shareNames.map((name) => [name, share("what is tolerated")])),
+      },
     ),
     slo: map("objectives by name", text('an objective such as "p99<=100ms"')),
     permits: object(

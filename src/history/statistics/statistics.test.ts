@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   callsForInterval,
+  exactInterval,
   jainIndex,
   mean,
   median,
@@ -71,6 +72,27 @@ describe("quantileRanks", () => {
     const sorted = Array.from({ length: 100 }, (_, i) => i * 10);
     expect(quantileInterval(sorted, 0.5)).toEqual({ low: 390, high: 600 });
     expect(quantileInterval(sorted, 0.99)).toBeNull();
+  });
+});
+
+describe("exactInterval", () => {
+  // Checked against binomtest(...).proportion_ci(method="exact") of SciPy 1.17.
+  test.each([
+    [0, 10, 0, 0.3085],
+    [1, 10, 0.0025, 0.445],
+    [5, 10, 0.1871, 0.8129],
+    [10, 10, 0.6915, 1],
+    [6, 300, 0.0074, 0.043],
+  ])("%i of %i", (hits, n, low, high) => {
+    const interval = exactInterval(hits, n)!;
+    expect(interval.low).toBeCloseTo(low, 4);
+    expect(interval.high).toBeCloseTo(high, 4);
+  });
+
+  test("of nothing is none, and more hits than calls are an error", () => {
+    expect(exactInterval(0, 0)).toBeNull();
+    expect(() => exactInterval(3, 2)).toThrow(RangeError);
+    expect(exactInterval(40_000, 1_000_000)!.low).toBeCloseTo(0.0396, 4);
   });
 });
 

@@ -2,7 +2,7 @@
  * The few formulas by which measurements are given with their uncertainty. Each names its source, so that a reader can
  * check it against a book instead of against us. Nothing here is random: every interval is in closed form or exact.
  */
-import { binomialQuantiles } from "./binomial.ts";
+import { binomialQuantiles, shareBelow } from "./binomial.ts";
 
 /** Two-sided 95 % point of the standard normal distribution. */
 const Z_95 = 1.959963984540054;
@@ -86,6 +86,33 @@ export const wilsonInterval = (hits: number, n: number): Interval | null => {
   const half = (Z_95 / (1 + z2 / n)) * Math.sqrt((share * (1 - share)) / n + z2 / (4 * n * n));
   // At the ends the formula gives exactly 0 or 1, up to rounding.
   return { low: hits === 0 ? 0 : Math.max(0, centre - half), high: hits === n ? 1 : Math.min(1, centre + half) };
+};
+
+/** The share at which `hits` or more of `n` (`hits` or fewer: `above`) have just so little probability. */
+const shareAtTail = (hits: number, n: number, tail: number, above: boolean): number => {
+  let [low, high] = [0, 1];
+  for (let halved = 0; halved < 60; halved++) {
+    const p = (low + high) / 2;
+    const probability = above ? shareBelow(n, p, hits) : 1 - shareBelow(n, p, hits - 1);
+    if (probability < tail === above) high = p;
+    else low = p;
+  }
+  return (low + high) / 2;
+};
+
+/**
+ * Exact 95 % interval of a proportion: never too narrow, also for few calls and small shares, where Wilson's is. Source:
+ * Clopper & Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 26 (1934).
+ * `null` for `n` = 0.
+ */
+export const exactInterval = (hits: number, n: number): Interval | null => {
+  if (!(hits >= 0 && hits <= n)) throw new RangeError(`${hits} of ${n} is not a proportion`);
+  if (n === 0) return null;
+  const tail = (1 - CONFIDENCE) / 2;
+  return {
+    low: hits === 0 ? 0 : shareAtTail(hits, n, tail, false),
+    high: hits === n ? 1 : shareAtTail(hits, n, tail, true),
+  };
 };
 
 /**

@@ -1,5 +1,6 @@
 /** Specimens of the judges of faults: failing closed, recovering, revocation. */
-import type { CallLine } from "../../history/line.ts";
+import type { CallLine, Line } from "../../history/line.ts";
+import { LATE } from "../../history/machines.fixture.ts";
 import type { StageHost } from "../../history/stage-host.ts";
 import {
   call,
@@ -644,6 +645,135 @@ export const nothingIsLeftOpen: Specimens = {
       lines: limiterDown,
       verdict: "inconclusive",
       says: /drained/,
+    },
+  ],
+};
+
+const edge = (id: string, status: number, shape: Parameters<typeof call>[1] = {}): Line =>
+  call(id, { outcome: `edge ${status}`, ...shape });
+
+export const answered: Specimens = {
+  good: [
+    {
+      name: "refused and admitted, all of it by the API",
+      facts: foreignStage(),
+      lines: [call("1"), call("2", { outcome: "429 b2b_overloaded" }), call("3", { outcome: "503" })],
+    },
+    {
+      name: "one gateway's answer in a hundred",
+      facts: foreignStage(),
+      lines: [...many(199, (at) => call(`${at}`)), edge("502", 502), lost("reset", { error: "ECONNRESET" })],
+    },
+    {
+      name: "one stray in a short stage",
+      facts: foreignStage(),
+      lines: [...many(39, (at) => call(`${at}`)), edge("502", 502)],
+    },
+    {
+      name: "more than that, and the target file tolerates it",
+      facts: foreignStage({ limits: { unanswered_share: 0.2 } }),
+      lines: [...many(90, (at) => call(`${at}`)), ...many(10, (at) => edge(`e${at}`, 502))],
+    },
+    {
+      name: "a replica was killed, and what it had begun was lost",
+      facts: foreignStage({ faults: true, recovery_deadline_ms: 1_000 }),
+      lines: inOrder(
+        ...many(20, (at) => call(`${at}`, { atMs: at * 10 })),
+        ...faultSpan("api", "killed", 300, 800),
+        // Begun before, lost in it; sent in it; sent while it recovered.
+        lost("begun", { atMs: 250, error: "ECONNRESET" }),
+        ...many(30, (at) => edge(`in${at}`, 502, { atMs: 320 + at * 10 })),
+        ...many(5, (at) => edge(`after${at}`, 503, { atMs: 900 + at * 10 })),
+        ...many(20, (at) => call(`well${at}`, { atMs: 3_000 + at * 10 })),
+      ),
+    },
+    {
+      name: "an operator's changes, one after the other",
+      facts: foreignStage(),
+      lines: inOrder(
+        ...many(20, (at) => call(`${at}`, { atMs: at * 10 })),
+        mark("operator-changed", 300),
+        mark("operator-changed", 20_000),
+        mark("operator-restored", 20_100),
+        ...many(5, (at) => edge(`first${at}`, 502, { atMs: 400 + at })),
+        ...many(5, (at) => edge(`held${at}`, 502, { atMs: 15_000 + at })),
+      ),
+    },
+    {
+      name: "readers that left, and ports that ran out here",
+      facts: foreignStage(),
+      lines: [
+        ...many(500, (at) => call(`${at}`)),
+        ...many(40, (at) => lost(`left${at}`, { aborted: true })),
+        ...many(4, (at) => lost(`port${at}`, { error: "EADDRNOTAVAIL" })),
+      ],
+    },
+  ],
+  bad: [
+    {
+      name: "one of two upstreams is dead",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 5 === 0 ? call(`${at}`) : edge(`${at}`, 502))),
+      says: /40 x edge 502/,
+    },
+    {
+      name: "a gateway limits the rate in its own words",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 3 === 0 ? call(`${at}`) : edge(`${at}`, 429))),
+      says: /33 x edge 429/,
+    },
+    {
+      name: "connections are closed without an answer",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "ECONNRESET" }))),
+      says: /25 x no answer \(ECONNRESET\)/,
+    },
+    {
+      name: "nobody ever answers",
+      facts: foreignStage(),
+      lines: many(9, (at) => edge(`${at}`, 403)),
+      says: /9 x edge 403/,
+    },
+    {
+      name: "it stays away long after our fault was healed",
+      facts: foreignStage({ faults: true, recovery_deadline_ms: 1_000 }),
+      lines: inOrder(
+        ...many(20, (at) => call(`${at}`, { atMs: at * 10 })),
+        ...faultSpan("api", "killed", 300, 800),
+        ...many(30, (at) => edge(`after${at}`, 502, { atMs: 5_000 + at * 10 })),
+      ),
+      says: /30 x edge 502/,
+    },
+  ],
+  thin: [
+    { name: "no call", lines: [], verdict: "inconclusive", says: /no call is left/ },
+    {
+      name: "two of forty",
+      facts: foreignStage(),
+      lines: [...many(38, (at) => call(`${at}`)), edge("1", 502), edge("2", 502)],
+      verdict: "inconclusive",
+      says: /2 x edge 502/,
+    },
+    {
+      name: "one of three",
+      facts: foreignStage(),
+      lines: [call("1"), call("2"), edge("3", 502)],
+      verdict: "inconclusive",
+      says: /1 x edge 502/,
+    },
+    {
+      name: "this machine had no port left for half of the calls",
+      facts: foreignStage(),
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "EADDRNOTAVAIL" }))),
+      verdict: "inconclusive",
+      says: /25 could not be sent by this machine/,
+    },
+    {
+      name: "calls timed out while this machine stood still",
+      facts: foreignStage({ host: LATE }),
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "call-timeout" }))),
+      verdict: "inconclusive",
+      says: /25 timed out while this machine stood still/,
     },
   ],
 };

@@ -50,6 +50,7 @@ const lookalike = (view: TargetView): Step => {
 export const answers: MiniStage = {
   about: "every route called rightly and wrongly in every way that a caller can provoke alone",
   proves: [
+    "answered",
     "first-failing-check-decides",
     "envelope-fits-subcode",
     "tells-when-to-retry",

@@ -5,12 +5,20 @@ import type { DisturbanceContext, Disturbed, OperatorChanges } from "./disturban
 
 export const changeDeployment = async (
   { changes }: OperatorChanges,
-  { signal, deployment }: DisturbanceContext,
+  { signal, deployment, context, stage, onLine }: DisturbanceContext,
 ): Promise<Disturbed> => {
   const apis = deployment.target.control?.api ?? [];
-  for (const { patch, holdMs } of changes) {
-    for (const api of apis) await controlSend("PATCH", `${api}/deployment`, patch);
-    await pause(holdMs, signal);
+  const mark = (name: string, detail: string): void =>
+    onLine({ type: "mark", stage, name, at_us: context.nowUs(), detail });
+  try {
+    for (const { patch, holdMs } of changes) {
+      // Before it, so that every call which meets it comes later.
+      mark("operator-changed", Object.keys(patch).join(", "));
+      for (const api of apis) await controlSend("PATCH", `${api}/deployment`, patch);
+      await pause(holdMs, signal);
+    }
+  } finally {
+    mark("operator-restored", "");
   }
   return { problems: [], notes: [] };
 };

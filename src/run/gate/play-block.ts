@@ -8,7 +8,7 @@ import type { Side } from "../../gate/block-plan.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
-import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -21,7 +21,7 @@ import { statedFacts } from "../stages/stated-facts.ts";
 import { readTenants, readWitnesses } from "../stages/witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
-const JUDGES = new Set([
+const JUDGES = [
   "first-failing-check-decides",
   "envelope-fits-subcode",
   "tells-when-to-retry",
@@ -32,7 +32,7 @@ const JUDGES = new Set([
   "streams-end-once",
   "stream-vocabularies-differ",
   "slots-are-given-back",
-]);
+];
 
 export const stageOf = (side: Side): string => `gate.${side}`;
 
@@ -116,10 +116,9 @@ export const playBlock = async (
       tenants,
       ...(await readWitnesses(deployment, idRun, room.signal)),
     };
-    const judges = INVARIANTS.filter(({ id }) => JUDGES.has(id));
     // Preparing a session is no call of the block.
     const calls = lines.filter(({ route }) => route !== "sdk.sessions");
-    const claims = judgeStage(judges, facts, inOrder(lines), room.replay);
+    const claims = judgeStage(invariantsFor(JUDGES), facts, inOrder(lines), room.replay);
     const reasons = problems.map(({ reason }) => reason);
     return {
       lines: calls,

@@ -9,7 +9,8 @@ import { watchHost } from "../../drivers/host-notes.ts";
 import { classOf } from "../../history/line.ts";
 import type { Claim, Measurement, StageSummary } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
-import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { answered, findingOfAnswered } from "../../invariants/answered.ts";
+import { invariantsFor } from "../../invariants/catalogue.ts";
 import { ofCutOffStage } from "../../invariants/judge-stage.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -52,16 +53,32 @@ export const plannedClosedLoop = (plan: LoadStage, target: Target): { seconds: n
 const NO_LINES =
   "skipped: autocannon writes no line for each call and has no moments at which calls were due; use --driver open-loop or --driver k6";
 
+/** By totals: which calls were given up by us is not in them, and autocannon gives none up. */
+const answeredClaim = (plan: LoadStage, summary: StageSummary, { limits }: Target, replay: string): Claim => {
+  const unanswered = new Map(
+    Object.entries(summary.by_outcome).flatMap(([outcome, n]): [string, number][] => {
+      if (outcome === "indeterminate") return [["no answer", n]];
+      return outcome.startsWith("edge ") ? [[outcome, n]] : [];
+    }),
+  );
+  const counted = { judged: summary.calls.sent, unanswered, leftOut: [], evidence: [] };
+  const { id, level, spec } = answered;
+  const finding = findingOfAnswered(counted, limits?.unanswered_share);
+  return { id: `${id}/${plan.name}`, stage: plan.name, level, spec, replay, ...finding };
+};
+
 const notJudged = (plan: LoadStage, { slo = {} }: Target, got: string, replay: string): Claim[] => {
   const about = { stage: plan.name, verdict: "skipped" as const, reason: NO_LINES, got, evidence: [], replay };
   return [
-    ...INVARIANTS.filter(({ id }) => plan.judges.includes(id)).map(({ id, level, spec, statement }) => ({
-      ...about,
-      id: `${id}/${plan.name}`,
-      level,
-      spec,
-      expected: statement,
-    })),
+    ...invariantsFor(plan.judges)
+      .filter((each) => each !== answered)
+      .map(({ id, level, spec, statement }) => ({
+        ...about,
+        id: `${id}/${plan.name}`,
+        level,
+        spec,
+        expected: statement,
+      })),
     ...Object.entries(plan.objectives === true ? slo : {}).map(([name, expected]) => ({
       ...about,
       id: `slo/${name}/${plan.name}`,
@@ -152,6 +169,7 @@ export const playClosedLoop = async (
   const got = `${summary.calls.sent} calls over ${connections} connections`;
   const claims = [
     ...reachedClaims(plan, { summary, problems, notes: [], reach }, replay),
+    answeredClaim(plan, summary, target, replay),
     ...notJudged(plan, target, got, replay),
   ];
   const { exclusive } = deployment;

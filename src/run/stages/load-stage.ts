@@ -17,7 +17,7 @@ import type { Claim } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { statesReached } from "../../history/states-reached.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
-import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { invariantsFor } from "../../invariants/catalogue.ts";
 import { ofCutOffStage, openJudges } from "../../invariants/judge-stage.ts";
 import { countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -207,10 +207,7 @@ const judged = async (
   replay: string,
   states: FaultStates,
 ): Promise<Claim[]> => {
-  const judges = openJudges(
-    INVARIANTS.filter(({ id }) => plan.judges.includes(id)),
-    facts,
-  );
+  const judges = openJudges(invariantsFor(plan.judges), facts);
   let n = 0;
   for (const line of ordered) {
     judges.see(line);
