@@ -42,6 +42,18 @@ describe("what breaks on the head alone", () => {
     expect(claim.reason).toContain("broken on both, so not new: tells-when-to-retry (1 block)");
   });
 
+  test("a side that mostly does not answer is not compared: inconclusive, unless the head alone is so", () => {
+    const both = judged(finding("base", 0, "answered", "fail"), finding("head", 0, "answered", "fail"));
+    expect(both).toMatchObject({ verdict: "inconclusive", evidence: ["call-0"] });
+    expect(both.reason).toContain("the base and the head left too many calls unanswered");
+    const half = [finding("base", 0, "answered", "pass"), finding("base", 1, "answered", "inconclusive")];
+    expect(judged(...half, finding("head", 0, "a", "pass")).verdict).toBe("inconclusive");
+    expect(judged(...half, finding("base", 2, "answered", "pass"), finding("head", 0, "a", "pass")).verdict).toBe(
+      "pass",
+    );
+    expect(judged(finding("base", 0, "answered", "pass"), finding("head", 0, "answered", "fail")).verdict).toBe("fail");
+  });
+
   test("is no regression when it is the base's alone, or only a should", () => {
     const claim = judged(
       finding("base", 0, "a", "fail"),

@@ -10,6 +10,7 @@ import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { outcomesOf } from "../history/outcomes-of.fixture.ts";
 import type { RunDocument, StageSummary } from "../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
+import { terminalText } from "../report/terminal.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
 import type { Disturbance } from "./disturbances/disturbance.ts";
@@ -91,6 +92,35 @@ describe.concurrent("a run on a target file", () => {
       expect(series.generator.generator_cores?.some((cores) => cores !== null)).toBe(process.platform === "linux");
       expect(`${JSON.stringify(judgeAgain(join(folder, "run")).series)}\n`).toBe(text);
       expect(readFileSync(join(folder, "run", "report.html"), "utf8")).toContain('<figure class="chart timed"');
+    }));
+
+  test("fails where a gateway answered most calls in the API's place, by status and first in every report", () =>
+    withRig(async ({ folder, stub, play }) => {
+      let n = 0;
+      stub.instead = (_, res) => {
+        n += 1;
+        if (n % 5 === 0) return false;
+        res.writeHead(n % 2 === 0 ? 502 : 429, { "content-type": "text/html" }).end("<html>nginx</html>");
+        return true;
+      };
+      const document = await play({});
+      const claim = claimOf(document, "answered/steady-mix");
+      expect(claim).toMatchObject({ verdict: "fail", level: "must" });
+      expect(claim?.reason).toMatch(/did not answer \d+ of \d+ calls .*interval.*\d+ x edge 502/);
+      expect(document.exit_code).toBe(1);
+      const [word, why, , open] = terminalText(document, { folder }).split("\n");
+      expect([word, why, open].join(" ")).toMatch(
+        /^FAIL .* broken: answered\/steady-mix.* FAIL +answered\/steady-mix:/,
+      );
+      const summary = readFileSync(join(folder, "run", "summary.md"), "utf8");
+      expect(/^\| .*(?:fail|inconclusive) \|.*$/m.exec(summary.slice(summary.indexOf("## Not passed")))?.[0]).toContain(
+        "answered/steady-mix",
+      );
+      const page = readFileSync(join(folder, "run", "report.html"), "utf8");
+      const at = (id: string): number => page.indexOf(id, page.indexOf("<body"));
+      const others = document.claims.filter(({ id }) => id !== claim?.id).map(({ id }) => at(id));
+      expect(Math.min(...others.filter((each) => each > 0))).toBeGreaterThan(at("answered/steady-mix"));
+      expect(judgeAgain(join(folder, "run")).changed).toEqual([]);
     }));
 
   test("prepares the deployment by its fixtures, reset first, and journals them", () =>

@@ -47,7 +47,7 @@ describe("a stage under autocannon", { timeout: 60_000 }, () => {
     const names = document.measurements.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(["achieved_rate", "closed_loop_latency_ms_p99"]));
     expect(names.filter((name) => name.startsWith("latency_ms"))).toEqual([]);
-    const others = document.claims.filter(({ id }) => !/^(reached|secrets-stay-secret)\//.test(id));
+    const others = document.claims.filter(({ id }) => !/^(reached|answered|secrets-stay-secret)\//.test(id));
     expect(others.map(({ id }) => id)).toEqual(
       expect.arrayContaining(["counts-agree/catalog-reads", "slo/catalog/catalog-reads"]),
     );
@@ -59,6 +59,21 @@ describe("a stage under autocannon", { timeout: 60_000 }, () => {
     const again = judgeAgain(join(folder, "run"));
     expect(again.changed).toEqual([]);
     expect(again.document.coverage).toEqual(document.coverage);
+  });
+
+  test("fails where a gateway answered in the API's place, by totals", async () => {
+    stub.instead = (_, res) => {
+      if (stub.asked.length % 4 === 0) return false;
+      res.writeHead(502, { "content-type": "text/html" }).end("<html>Bad Gateway</html>");
+      return true;
+    };
+    const document = await play("catalog-reads", {});
+    expect(document.claims.find(({ id }) => id === "answered/catalog-reads")).toMatchObject({
+      level: "must",
+      verdict: "fail",
+      got: expect.stringMatching(/^\d+ x edge 502$/),
+    });
+    expect(document.exit_code).toBe(1);
   });
 
   test("keeps to the budget of the target file", async () => {
