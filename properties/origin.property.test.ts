@@ -4,7 +4,8 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
-import { addressListed, inBlock, normalizeOrigin, originListed, parseAddress } from "../src/core/origin.ts";
+import { parseAddress } from "../src/contract/address.ts";
+import { addressListed, inBlock, normalizeOrigin, originListed } from "../src/core/origin.ts";
 import { law } from "./laws/law.ts";
 import { keyArb } from "./model/arbitraries.ts";
 

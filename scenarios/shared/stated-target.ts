@@ -2,7 +2,8 @@
  * Reads a target file (README, "Your own deployment") inside k6, where there is no Node: `env:` from `-e` or the
  * environment, `file:` beside the target file. What is wrong is said in a sentence, before anything is sent.
  */
-import { hostOf, isLoopbackHost } from "../../src/contract/loopback.ts";
+import { AddressError, canonicalHost, parseHttpUrl } from "../../src/contract/address.ts";
+import { isLoopbackHost } from "../../src/contract/loopback.ts";
 import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import { PLACEHOLDER, type StatedBounds } from "../../src/workload/stated-lease.ts";
@@ -94,23 +95,54 @@ const textBehind = (value: string, what: string, folder: string | undefined): st
   return found.trim();
 };
 
+const ownedHosts = (): string[] => {
+  const given = __ENV.I_OWN;
+  if (given === undefined) return [];
+  return given.split(",").map((host) => {
+    try {
+      return canonicalHost(host);
+    } catch (error) {
+      throw new Refusal(`-e I_OWN: ${(error as AddressError).message}; several are separated by commas`);
+    }
+  });
+};
+
+type Read = TargetRead["read"];
+
+/** The file with each URL that k6 uses read and in canonical form, so that no resolver is asked for what is no name. */
+const withCanonicalUrls = (file: TargetFile, read: Read): TargetFile => {
+  const owned = ownedHosts();
+  const canonical = (name: string, stated: string): string => {
+    try {
+      const { host, href, user } = parseHttpUrl(read(stated, name));
+      if (user !== "" && name !== "transport.proxy") throw new AddressError("expected a URL without user and password");
+      guard(name, host, owned, file);
+      return name === "tile_url" ? href : href.replace(/\/+$/, "");
+    } catch (error) {
+      if (error instanceof AddressError) throw new Refusal(`${name}: ${error.message}`);
+      throw error;
+    }
+  };
+  const { base_url, key_management_url, tile_url, transport } = file;
+  return {
+    ...file,
+    base_url: canonical("base_url", base_url),
+    ...(key_management_url && { key_management_url: canonical("key_management_url", key_management_url) }),
+    ...(tile_url && { tile_url: canonical("tile_url", tile_url) }),
+    ...(transport?.proxy && { transport: { ...transport, proxy: canonical("transport.proxy", transport.proxy) } }),
+  };
+};
+
 /** Nothing is sent to a host that is not loopback unless the user owns it, and the file permits and budgets it. */
-const guard = ({ base_url, key_management_url, tile_url, permits, budget }: TargetFile): void => {
-  const owned = (__ENV.I_OWN ?? "").split(",");
-  for (const [name, url] of Object.entries({ base_url, key_management_url, tile_url })) {
-    if (url === undefined) continue;
-    const host = hostOf(url);
-    if (host === null)
-      throw new Refusal(`${name}: expected an http or https address without a user in it; got another`);
-    if (isLoopbackHost(host)) continue;
-    if (!owned.includes(host)) {
-      throw new Refusal(`${name} is on ${host}, which is not loopback: say -e I_OWN=${host} if it is yours`);
-    }
-    if (permits?.load_max_rps === undefined || budget?.requests === undefined) {
-      throw new Refusal(
-        `${host} is not loopback, so the target file has to state permits.load_max_rps and budget.requests`,
-      );
-    }
+const guard = (name: string, host: string, owned: readonly string[], { permits, budget }: TargetFile): void => {
+  if (isLoopbackHost(host)) return;
+  if (!owned.includes(host)) {
+    throw new Refusal(`${name} is on ${host}, which is not loopback: say -e I_OWN=${host} if it is yours`);
+  }
+  if (permits?.load_max_rps === undefined || budget?.requests === undefined) {
+    throw new Refusal(
+      `${host} is not loopback, so the target file has to state permits.load_max_rps and budget.requests`,
+    );
   }
 };
 
@@ -119,17 +151,20 @@ const checkEnvironment = ({ transport = {}, base_url }: TargetFile): void => {
   if (transport.ca !== undefined && (__ENV.SSL_CERT_FILE ?? "") === "") {
     throw new Refusal("transport.ca: k6 takes authorities from the environment; set SSL_CERT_FILE to that file");
   }
+  if (transport.proxy === undefined) return;
+  if (isLoopbackHost(parseHttpUrl(base_url).host)) {
+    throw new Refusal("transport.proxy: k6 by itself goes to loopback past any proxy; use npx floodgate load");
+  }
   const variable = base_url.startsWith("https:") ? "HTTPS_PROXY" : "HTTP_PROXY";
-  if (transport.proxy !== undefined && (__ENV[variable] ?? "") === "") {
-    throw new Refusal(`transport.proxy: k6 takes a proxy from the environment; set ${variable} to it`);
+  if ((__ENV[variable] ?? "").replace(/\/+$/, "") !== transport.proxy) {
+    throw new Refusal(`transport.proxy: k6 takes a proxy from the environment; set ${variable} to the same address`);
   }
 };
 
 /** A target file without secrets, as `load --operator` puts it into an archive, where no other file can be opened. */
 const readArchivedTarget = (text: string): TargetRead => {
-  const file = parse(text, "FLOODGATE_TARGET_JSON");
-  guard(file);
-  return { file, read: (value, what) => textBehind(value, what, undefined) };
+  const read: Read = (value, what) => textBehind(value, what, undefined);
+  return { file: withCanonicalUrls(parse(text, "FLOODGATE_TARGET_JSON"), read), read };
 };
 
 export const readStatedTarget = (): TargetRead => {
@@ -142,9 +177,9 @@ export const readStatedTarget = (): TargetRead => {
     );
   }
   const path = under(__ENV.PWD, given);
-  const file = parse(openText(path, "FLOODGATE_TARGET"), given);
-  guard(file);
-  checkEnvironment(file);
   const folder = path.slice(0, Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\"), 0)) || "/";
-  return { file, read: (value, what) => textBehind(value, what, folder) };
+  const read: Read = (value, what) => textBehind(value, what, folder);
+  const file = withCanonicalUrls(parse(openText(path, "FLOODGATE_TARGET"), given), read);
+  checkEnvironment(file);
+  return { file, read };
 };

@@ -134,6 +134,20 @@ describe("from an address to a checked target file", () => {
     expect(readFileSync(join(folder, "target.json"), "utf8")).toBe("mine");
   });
 
+  test("plain http beyond loopback is written down where it was asked for by name", async () => {
+    const made = await run(["init", "--target", "HTTP://Maps.Example/v1", "--plain-http"]);
+    expect(made.code).toBe(0);
+    expect(JSON.parse(readFileSync(join(folder, "target.json"), "utf8")).base_url).toBe("http://maps.example/v1");
+  });
+
+  test("a scheme that was typed is kept: with https:// nothing is asked in clear", async () => {
+    stub.asked.length = 0;
+    const { code, out } = await run(["init", "--target", stub.url.replace("http:", "https:")]);
+    expect([code, stub.asked.length]).toEqual([3, 0]);
+    expect(out.replace(/\s+/g, " ")).toContain(`the scheme that you typed is kept; does ${stub.url} answer?`);
+    expect(existsSync(join(folder, "target.json"))).toBe(false);
+  });
+
   test("a foreign host is written down and not asked, and doctor refuses it with exit code 5", async () => {
     const made = await run(["init", "--target", "maps.example/v1"]);
     expect(made.code).toBe(0);
@@ -147,8 +161,20 @@ describe("from an address to a checked target file", () => {
 
   test.each<[string, string[], number, RegExp]>([
     ["nobody at the address", ["init", "--target", "127.0.0.1:1"], 3, /no target file was written/],
-    ["no address at all", ["init", "--target", "ftp://x"], 2, /expected an address such as/],
+    [
+      "no address at all",
+      ["init", "--target", "ftp://x"],
+      2,
+      /expected a URL that begins with http.* such as https:\/\/maps/,
+    ],
     ["a password in the address", ["init", "--target", "http://u:hunter22@127.0.0.1:1"], 2, /without user, query/],
+    ["plain http to another machine", ["init", "--target", "http://maps.example/v1"], 2, /in clear.*--plain-http/],
+    ["a name that is nobody's address", ["init", "--target", "maps.example.:443"], 2, /without a dot at its end/],
+    ["an owner of nothing", ["doctor", "--target", "t.json", "--i-own", ""], 2, /--i-own.*expected a host name/],
+    ["an owner of everything", ["doctor", "--target", "t.json", "--i-own", "*"], 2, /--i-own.*expected a host name/],
+    ["an owner of a URL", ["init", "--target", "maps.example", "--i-own", "https://maps.example"], 2, /without port/],
+    ["an owner of a port", ["verify", "--target", "t.json", "--i-own", "maps.example:443"], 2, /without port/],
+    ["two owners in one", ["run", "smoke", "--target", "t.json", "--i-own", "a.example b.example"], 2, /--i-own/],
     ["a target file that is not there", ["doctor", "--target", "no.json"], 2, /expected a readable file/],
   ])("%s is reported in a sentence", async (_what, args, code, message) => {
     const { code: came, err } = await run(args);

@@ -11,6 +11,7 @@ import { REPOSITORY } from "../run/environment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { redact, redactor } from "../supervision/redaction.ts";
 import { CommandError } from "./command-error.ts";
+import { I_OWN } from "./options/owned-hosts.ts";
 import { checkPrecise } from "./options/precise-option.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
 
@@ -86,7 +87,7 @@ export const doctorCommand = (): Command =>
   new Command("doctor")
     .description("look at tools, this machine and, with --target, a target file")
     .option("--target <file>", "also try each role of this target file once (at most 60 calls)")
-    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
+    .option(...I_OWN)
     .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
     .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")
     .option("--json", "print what was found as JSON on stdout")

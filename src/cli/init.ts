@@ -3,39 +3,53 @@ import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command } from "commander";
+import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
 import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { redact } from "../supervision/redaction.ts";
 import { CommandError } from "./command-error.ts";
+import { I_OWN } from "./options/owned-hosts.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
 
-type InitOptions = { target: string; out: string; iOwn?: string[]; origin?: string; ca?: string };
-
-/** A bare host is meant as a browser means it; this machine's own servers rarely have a certificate. */
-const withScheme = (text: string): string => {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text;
-  const plain = `http://${text}`;
-  return URL.canParse(plain) && isLoopbackHost(new URL(plain).hostname) ? plain : `https://${text}`;
+type InitOptions = {
+  target: string;
+  out: string;
+  iOwn?: string[];
+  origin?: string;
+  ca?: string;
+  plainHttp?: boolean;
 };
 
-const urlOf = (text: string, option: string): URL => {
-  const named = withScheme(text);
-  if (!URL.canParse(named) || !/^https?:$/.test(new URL(named).protocol)) {
-    throw new CommandError(
-      EXIT.usage,
-      `${option}: expected an address such as https://maps.example/v1, got "${redact(text)}"`,
-    );
+const hasScheme = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
+
+/** A bare host is meant with TLS; this machine's own servers rarely have a certificate. */
+const read = (text: string): HttpAddress => {
+  if (hasScheme(text)) return parseHttpUrl(text);
+  const address = parseHttpUrl(`https://${text}`);
+  return isLoopbackHost(address.host) ? parseHttpUrl(`http://${text}`) : address;
+};
+
+const addressOf = (text: string, option: string): HttpAddress => {
+  const refused = (expected: string): CommandError => new CommandError(EXIT.usage, `${option}: ${expected}`);
+  try {
+    const address = read(text);
+    if (address.user + address.query === "") return address;
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    throw refused(`${error.message}, such as https://maps.example/v1`);
   }
-  const url = new URL(named);
-  if (url.username + url.password + url.search + url.hash !== "") {
-    throw new CommandError(
-      EXIT.usage,
-      `${option}: expected an address without user, query and fragment; leave them out`,
-    );
-  }
-  return url;
+  throw refused("expected an address without user, query and fragment; leave them out");
+};
+
+/** Keys are about to be sent there: a slip of the pen must not send them in clear. */
+const refuseClearText = ({ scheme, host }: HttpAddress, { plainHttp }: InitOptions): void => {
+  if (scheme === "https" || isLoopbackHost(host) || plainHttp === true) return;
+  throw new CommandError(
+    EXIT.usage,
+    `--target: keys would travel to ${host} in clear; write https://${host}, or say --plain-http if the network between is yours`,
+  );
 };
 
 const isThere = (path: string): Promise<boolean> =>
@@ -71,8 +85,12 @@ const keysHere = (): { publishable: boolean; server: boolean } => {
   return has.publishable || has.server ? has : { publishable: true, server: true };
 };
 
-const nextSteps = (options: InitOptions, url: URL, has: { publishable: boolean; server: boolean }): string[] => {
-  const own = isLoopbackHost(url.hostname) ? "" : ` --i-own ${url.hostname}`;
+const nextSteps = (
+  options: InitOptions,
+  url: HttpAddress,
+  has: { publishable: boolean; server: boolean },
+): string[] => {
+  const own = isLoopbackHost(url.host) ? "" : ` --i-own ${url.host}`;
   const target = `--target ${options.out}${own}`;
   const unset = (["publishable", "server"] as const).filter((role) => has[role] && !isSet(KEY_VARIABLES[role]));
   const originIsOpen = has.publishable && options.origin === undefined;
@@ -91,21 +109,23 @@ const nextSteps = (options: InitOptions, url: URL, has: { publishable: boolean; 
   ];
 };
 
-const notProbed = (url: URL): string[] => [
-  ...wrapped(`${url.hostname} is not loopback, so nothing was sent: base_url stands as you wrote it.`, "", 0),
-  ...wrapped(`If the host is yours, --i-own ${url.hostname} lets init look for itself.`, "", 0),
+const notProbed = (url: HttpAddress): string[] => [
+  ...wrapped(`${url.host} is not loopback, so nothing was sent: base_url stands as you wrote it.`, "", 0),
+  ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`, "", 0),
 ];
 
 const init = async (options: InitOptions): Promise<void> => {
-  const url = urlOf(options.target, "--target");
-  if (options.origin !== undefined) urlOf(options.origin, "--origin");
+  const url = addressOf(options.target, "--target");
+  if (options.origin !== undefined) addressOf(options.origin, "--origin");
+  refuseClearText(url, options);
   const path = resolve(options.out);
   if (await isThere(path)) throw neverOver(options.out);
-  const mayAsk = isLoopbackHost(url.hostname) || (options.iOwn ?? []).includes(url.hostname);
+  const mayAsk = isLoopbackHost(url.host) || (options.iOwn ?? []).includes(url.host);
   const ca = options.ca === undefined ? undefined : `file:${resolve(options.ca)}`;
   const transport = ca === undefined ? {} : { ca };
   const given = url.href.replace(/\/+$/, "");
-  const probed: Probed | null = mayAsk ? await probeAddress(given, transport, dirname(path)) : null;
+  const schemes = hasScheme(options.target) || !isLoopbackHost(url.host) ? "stated" : "either";
+  const probed: Probed | null = mayAsk ? await probeAddress(given, transport, dirname(path), schemes) : null;
   if (probed !== null) {
     process.stdout.write(`${redact(findingsText([{ title: given, findings: probed.findings }]))}\n\n`);
     if (probed.baseUrl === null) {
@@ -136,7 +156,8 @@ export const initCommand = (): Command =>
     .description("write a commented target file for a deployment")
     .requiredOption("--target <url>", "the deployment's address, with or without /v1")
     .option("--out <file>", "where to write; a file that is there is never overwritten", "target.json")
-    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
+    .option(...I_OWN)
+    .option("--plain-http", "allow http:// beyond loopback, where keys travel in clear")
     .option("--origin <url>", "an origin in the publishable key's allowlist")
     .option("--ca <file>", "PEM file of the authority that signed its certificate")
     .action(init);

@@ -4,7 +4,3 @@ const LOOPBACK = /^(?:localhost|127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}|\[::1\]
 
 /** `host`: a name or an address as it stands in a URL or an option, IPv6 with or without brackets, without a port. */
 export const isLoopbackHost = (host: string): boolean => LOOPBACK.test(host.toLowerCase());
-
-/** The host of an http or https address; `null` for what is none, and for one with a user in it, which could hide the host. */
-export const hostOf = (url: string): string | null =>
-  /^https?:\/\/(\[[0-9a-f:]+\]|[a-z0-9._-]+)(?::\d+)?(?:[/?#]|$)/i.exec(url)?.[1] ?? null;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { addressListed, inBlock, normalizeOrigin, originListed, parseAddress } from "./origin.ts";
+import { parseAddress } from "../contract/address.ts";
+import { addressListed, inBlock, normalizeOrigin, originListed } from "./origin.ts";
 import type { KeyRecord } from "./records.ts";
 
 const key = (more: Partial<KeyRecord>): KeyRecord =>

@@ -2,6 +2,7 @@
  * Where a call comes from: the browser's `Origin` against a key's allowlist, the caller's address against a server key's
  * (items 43-44, 52-56, 71-73, 145-152; A6). A browser is whoever sends an `Origin`, whatever its value.
  */
+import { parseAddress } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { KeyRecord } from "./records.ts";
 
@@ -35,40 +36,6 @@ export const originListed = (key: KeyRecord, origin: string): boolean => {
     return key.kind === "publishable" && key.env === "test" && isLoopback(normalized);
   for (const listed of key.allowed_origins) if (normalizeOrigin(listed) === normalized) return true;
   return false;
-};
-
-/** An address as bytes: 4 for IPv4 (also when written as ::ffff:a.b.c.d), 16 for IPv6; `null` for no address. */
-export const parseAddress = (text: string): number[] | null => {
-  const v4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
-  if (v4 !== null) {
-    const bytes = v4.slice(1).map(Number);
-    return bytes.every((byte) => byte <= 255) ? bytes : null;
-  }
-  const bare = text.replace(/^\[|\]$/g, "").replace(/%.*$/, "");
-  if (!/^[0-9a-fA-F:.]+$/.test(bare) || !bare.includes(":")) return null;
-  const mapped = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(bare);
-  let groups = bare;
-  if (mapped !== null) {
-    const tail = parseAddress(mapped[2] as string);
-    if (tail === null) return null;
-    const [a, b, c, d] = tail as [number, number, number, number];
-    groups = `${mapped[1]}${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
-  }
-  const halves = groups.split("::");
-  if (halves.length > 2) return null;
-  const side = (half: string): number[] =>
-    half === ""
-      ? []
-      : half.split(":").map((group) => (/^[0-9a-fA-F]{1,4}$/.test(group) ? Number.parseInt(group, 16) : Number.NaN));
-  const head = side(halves[0] as string);
-  const tail = halves.length === 2 ? side(halves[1] as string) : [];
-  const missing = 8 - head.length - tail.length;
-  if (halves.length === 2 ? missing < 1 : missing !== 0) return null;
-  const all = [...head, ...new Array<number>(halves.length === 2 ? missing : 0).fill(0), ...tail];
-  if (all.some(Number.isNaN)) return null;
-  const bytes = all.flatMap((group) => [group >> 8, group & 0xff]);
-  const isMapped = bytes.slice(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;
-  return isMapped ? bytes.slice(12) : bytes;
 };
 
 /** Whether `address` lies in `block`, an address or a CIDR block of either family (item 55). */

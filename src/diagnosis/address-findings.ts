@@ -1,4 +1,6 @@
 /** What stands at `base_url`, as findings, and whether it is worth asking further. */
+import { parseHttpUrl } from "../contract/address.ts";
+import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import { findBaseUrl } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -17,7 +19,10 @@ type AddressFound = { readonly found: Finding; readonly goOn: "yes" | "one" | "n
 
 const elsewhere = async (target: Target, folder: string, calls: SingleCalls): Promise<string | null> => {
   calls.take(SEARCH_CALLS);
-  const { found } = await findBaseUrl(target.base_url, target.transport ?? {}, folder);
+  const { scheme, host } = parseHttpUrl(target.base_url);
+  // Nobody is advised to give TLS up beyond this machine.
+  const schemes = scheme === "http" || isLoopbackHost(host) ? "either" : "stated";
+  const { found } = await findBaseUrl(target.base_url, target.transport ?? {}, folder, schemes);
   return found === null ? null : `write "base_url": "${found.url}": the API answers there`;
 };
 

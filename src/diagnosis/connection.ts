@@ -1,4 +1,6 @@
 /** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
+import { parseHttpUrl } from "../contract/address.ts";
+import { isLoopbackHost } from "../contract/loopback.ts";
 import { median } from "../history/statistics/statistics.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -17,7 +19,15 @@ const DAY_MS = 24 * 3_600_000;
 export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: number): Promise<Finding[]> => {
   const wished = target.transport?.protocol ?? "h1";
   if (!target.base_url.startsWith("https:")) {
-    const plain = finding("ok", "protocol", "HTTP/1.1 without TLS");
+    const { host } = parseHttpUrl(target.base_url);
+    const plain = isLoopbackHost(host)
+      ? finding("ok", "protocol", "HTTP/1.1 without TLS")
+      : finding(
+          "warn",
+          "protocol",
+          `HTTP/1.1 without TLS: keys travel to ${host} in clear`,
+          "write https:// if it can",
+        );
     if (wished === "h1") return [plain];
     const text = "HTTP/1.1 without TLS; transport.protocol says h2, which is agreed upon over TLS only";
     return [finding("wrong", "protocol", text, 'write "h1", or an https:// address')];

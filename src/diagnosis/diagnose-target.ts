@@ -122,7 +122,7 @@ export const diagnoseTarget = async (file: string, owned: readonly string[]): Pr
       ...more,
     ],
   });
-  const guard = guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
+  const guard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
   if (!guard.ok) return { sections: [fileSection()], refusedByGuard: guard.reasons, spent: budget.spent };
   const secrets = createSecrets(folder);
   const lock = lockTarget(target.base_url);

@@ -15,6 +15,8 @@ type BaseUrlFound = {
   /** Best first; `null` where nothing at any of them is the API. */
   readonly found: Tried | null;
   readonly tried: readonly Tried[];
+  /** With the other scheme, where that was not tried and may be meant. */
+  readonly other: string | null;
 };
 
 const ROUTE_PATHS = Object.values(ROUTES).map(({ path }) => path.replace(/\{.*$/, ""));
@@ -36,8 +38,16 @@ const otherScheme = (url: string): string =>
 
 const RANK: Readonly<Record<WhatAnswers["is"], number>> = { api: 0, perhaps: 1, moved: 2, other: 3, silent: 4 };
 
+/** `stated`: a scheme that a user typed is kept, so that nothing is looked for in clear that he wrote with TLS. */
+export type Schemes = "stated" | "either";
+
 /** `folder`: where `file:` references of the transport start. Two calls a candidate at the most. */
-export const findBaseUrl = async (given: string, transport: Transport, folder: string): Promise<BaseUrlFound> => {
+export const findBaseUrl = async (
+  given: string,
+  transport: Transport,
+  folder: string,
+  schemes: Schemes = "either",
+): Promise<BaseUrlFound> => {
   const ask = async (url: string): Promise<Tried> => {
     const target: Target = { schema: "floodgate/target@1", base_url: url, transport };
     const calls = await openSingleCalls({
@@ -59,7 +69,8 @@ export const findBaseUrl = async (given: string, transport: Transport, folder: s
     if (tried.at(-1)?.what.is === "api") break;
   }
   const speaks = (one: Tried): boolean => one.what.is === "api" || one.what.is === "perhaps";
-  if (!tried.some(speaks) && tried.some(isOtherProtocol)) {
+  const mayBeOther = !tried.some(speaks) && tried.some(isOtherProtocol);
+  if (mayBeOther && schemes === "either") {
     for (const url of candidatesOf(otherScheme(given))) {
       tried.push(await ask(url));
       if (tried.at(-1)?.what.is !== "other") break;
@@ -68,7 +79,8 @@ export const findBaseUrl = async (given: string, transport: Transport, folder: s
   // Where every path is refused alike, the version segment belongs to the address (specification section 9).
   const score = ({ url, what }: Tried): number => 2 * RANK[what.is] + (/\/v\d+$/.test(url) ? 0 : 1);
   const [best] = tried.toSorted((a, b) => score(a) - score(b));
-  return { found: best !== undefined && speaks(best) ? best : null, tried };
+  const found = best !== undefined && speaks(best) ? best : null;
+  return { found, tried, other: mayBeOther && schemes === "stated" ? otherScheme(given) : null };
 };
 
 /** Plain HTTP to a TLS port is hung up on, answered 400 or led to https; TLS to a plain port breaks off in the handshake. */

@@ -4,7 +4,7 @@ import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 import { stepOf } from "../workload/step.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
-import { findBaseUrl, type Tried } from "./find-base-url.ts";
+import { findBaseUrl, type Schemes, type Tried } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
 import { networkAdvice } from "./network-errors.ts";
 import { type Answered, headerOf, openSingleCalls, type SingleCalls } from "./single-calls.ts";
@@ -37,14 +37,16 @@ const adviceForInit = (code: string): { todo: string } => {
     : { todo: todo.replace("in base_url", "after --target") };
 };
 
-const notFound = (tried: readonly Tried[]): Probed => {
+const notFound = (tried: readonly Tried[], other: string | null): Probed => {
   const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
   const silent = tried.every(({ what }) => what.is === "silent");
   const first = tried[0]?.what;
   const { todo } =
-    first?.is === "silent"
-      ? adviceForInit(first.code)
-      : { todo: "is this the API's own address, and not that of its documentation or console?" };
+    other !== null
+      ? { todo: `the scheme that you typed is kept; does ${other} answer?` }
+      : first?.is === "silent"
+        ? adviceForInit(first.code)
+        : { todo: "is this the API's own address, and not that of its documentation or console?" };
   return {
     findings: [finding(silent ? "silent" : "wrong", "base_url", text, todo)],
     baseUrl: null,
@@ -75,9 +77,14 @@ const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding
 };
 
 /** About a dozen calls, none of them with a credential. */
-export const probeAddress = async (given: string, transport: Transport, folder: string): Promise<Probed> => {
-  const { found, tried } = await findBaseUrl(given, transport, folder);
-  if (found === null) return notFound(tried);
+export const probeAddress = async (
+  given: string,
+  transport: Transport,
+  folder: string,
+  schemes: Schemes = "either",
+): Promise<Probed> => {
+  const { found, tried, other } = await findBaseUrl(given, transport, folder, schemes);
+  if (found === null) return notFound(tried, other);
   const { url, what } = found;
   const target: Target = { schema: "floodgate/target@1", base_url: url, transport };
   const secrets = createSecrets(folder);

@@ -102,6 +102,8 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
       ],
       environment: {
         FLOODGATE_BASE_URL: target.base_url,
+        // Go's names: the script may not use our extension, which has its own.
+        ...(target.transport?.proxy && { HTTP_PROXY: target.transport.proxy, HTTPS_PROXY: target.transport.proxy }),
         ...(request.targetFile === undefined ? {} : { FLOODGATE_TARGET: resolve(request.targetFile) }),
       },
       onSpawn: ({ pid }) => {

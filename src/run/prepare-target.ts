@@ -39,7 +39,7 @@ export const readTarget = async (
 ): Promise<PreparedTarget> => {
   const { target, folder, warnings } = await readTargetFile(file);
   checkObjectives(target);
-  const guard = guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent);
+  const guard = await guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent);
   return {
     file,
     target,

@@ -75,12 +75,18 @@ const fromCommand = (command: string, folder: string, what: string): Promise<str
     });
   });
 
-/** Certificates are public, and their lines would be searched for in every text. */
-const PUBLIC = new Set(["transport.ca", "transport.cert"]);
+/**
+ * Certificates are public, and their lines would be searched for in every text; so are addresses, which every report names.
+ * A proxy's may hold a password, a tile's a key.
+ */
+const isPublic = (what: string): boolean =>
+  /^(?:transport\.(?:ca|cert)|base_url|key_management_url|control\..+|toxiproxy\.api_url|(?:watchdog|observers\.prometheus)\.url)$/.test(
+    what,
+  );
 
 /** The value and, of a URL with a password, the password. */
 const registerForMasking = (value: string, what: string): void => {
-  if (PUBLIC.has(what)) return;
+  if (isPublic(what)) return;
   redactor.register(value);
   const password = URL.canParse(value) ? new URL(value).password : "";
   if (password !== "") redactor.register(decodeURIComponent(password));

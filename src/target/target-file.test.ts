@@ -193,6 +193,82 @@ describe("a target file", () => {
     expect(await readTargetFile(path)).toMatchObject({ target: minimal, folder, warnings: [] });
   });
 
+  test("states hosts in any spelling, and is read with one", () => {
+    const { target } = checkTarget(
+      {
+        ...minimal,
+        base_url: "HTTP://0x7f.1:8080/v1/",
+        key_management_url: "http://2130706433:8080/v1",
+        tile_url: "http://[::FFFF:127.0.0.1]/{z}/{x}/{y}.png?k=1",
+        transport: { proxy: "http://user:word@127.1:3128" },
+        control: { keys: "http://0177.0.0.1:1", limiter: null, api: ["http://LOCALHOST:2"] },
+        toxiproxy: { api_url: "http://127.1:8474", proxies: {} },
+        watchdog: { url: "http://[0:0::1]:8475/" },
+        observers: { prometheus: { url: "http://127.0.1:9090", queries: {} } },
+      },
+      "t",
+    );
+    expect(target).toMatchObject({
+      base_url: "http://127.0.0.1:8080/v1",
+      key_management_url: "http://127.0.0.1:8080/v1",
+      tile_url: "http://127.0.0.1/{z}/{x}/{y}.png?k=1",
+      transport: { proxy: "http://user:word@127.0.0.1:3128" },
+      control: { keys: "http://127.0.0.1:1", limiter: null, api: ["http://localhost:2"] },
+      toxiproxy: { api_url: "http://127.0.0.1:8474" },
+      watchdog: { url: "http://[::1]:8475" },
+      observers: { prometheus: { url: "http://127.0.0.1:9090" } },
+    });
+  });
+
+  test.each<[string, object]>([
+    ["base_url", { base_url: "http://user:hunter2secret@127.0.0.1/v1" }],
+    ["key_management_url", { key_management_url: "http://user:hunter2secret@127.0.0.1/v1" }],
+    ["tile_url", { tile_url: "http://hunter2secret@127.0.0.1/{z}/{x}/{y}" }],
+    ["control.keys", { control: { keys: "http://user:hunter2secret@127.0.0.1:1" } }],
+    ["control.api[0]", { control: { api: ["http://user:hunter2secret@127.0.0.1:1"] } }],
+    ["toxiproxy.api_url", { toxiproxy: { api_url: "http://user:hunter2secret@127.0.0.1:1", proxies: {} } }],
+    ["watchdog.url", { watchdog: { url: "http://user:hunter2secret@127.0.0.1:1" } }],
+    ["observers.prometheus.url", { observers: { prometheus: { url: "http://user:hunter2secret@h", queries: {} } } }],
+  ])("has no user and password in %s, and no message repeats them", (field, more) => {
+    const [problem] = problemsOf({ ...minimal, ...more });
+    expect(problem).toContain(`${field}: expected a URL without user and password`);
+    expect(problem).not.toContain("hunter2secret");
+  });
+
+  test.each<[string, object, string]>([
+    ["no host of its own", { base_url: "http://127.0.0.1.:1/v1" }, "without a dot at its end"],
+    ["a backslash", { base_url: "http://127.0.0.1\\@evil.example/v1" }, "without blanks and backslashes"],
+    ["another scheme", { base_url: "ftp://127.0.0.1/v1" }, "begins with http:// or https://"],
+    ["a query", { base_url: "http://127.0.0.1/v1?key=x" }, "without a query"],
+    ["a fragment", { tile_url: "http://127.0.0.1/{z}/{x}/{y}#x" }, "without a fragment"],
+    ["a variable in the host", { tile_url: "http://{z}.evil.example/{x}/{y}/{z}" }, "expected a host name"],
+    ["no place for y", { tile_url: "http://127.0.0.1/{z}/{x}" }, "expected {z}, {x} and {y}"],
+  ])("a URL with %s is refused", (_name, more, expected) => {
+    expect(problemsOf({ ...minimal, ...more }).join()).toContain(expected);
+  });
+
+  test("takes any URL from a reference, and what is read is checked as what is written", async () => {
+    const path = join(folder, "referring.json");
+    await writeFile(join(folder, "where"), "http://0x7f.1:8080/v1\n");
+    const referring = { ...minimal, base_url: "file:where", transport: { proxy: "env:FLOODGATE_TEST_PROXY" } };
+    await writeFile(path, JSON.stringify(referring));
+    try {
+      process.env.FLOODGATE_TEST_PROXY = "http://a:hunter2secret@127.1:3128";
+      const { target } = await readTargetFile(path);
+      expect(target.base_url).toBe("http://127.0.0.1:8080/v1");
+      expect(target.transport?.proxy).toBe("http://a:hunter2secret@127.0.0.1:3128");
+      process.env.FLOODGATE_TEST_PROXY = "socks5://a:hunter2secret@127.1:3128";
+      const refused = await readTargetFile(path).catch((error: Error) => error.message);
+      expect(refused).toContain("transport.proxy: expected a URL that begins with http");
+      expect(refused).not.toContain("hunter2secret");
+    } finally {
+      delete process.env.FLOODGATE_TEST_PROXY;
+    }
+    await expect(readTargetFile(path)).rejects.toThrow(
+      "transport.proxy: expected the environment variable FLOODGATE_TEST_PROXY",
+    );
+  });
+
   test("that is not there, or no JSON, is told without quoting it", async () => {
     await expect(readTargetFile(join(folder, "none.json"))).rejects.toThrow(/expected a readable file.*ENOENT/s);
     const path = join(folder, "broken.json");

@@ -7,9 +7,10 @@ import { dirname, resolve } from "node:path";
 import { Errors } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
 import { type KeyWanted, misplaced, wantedUnder } from "./key-roles.ts";
-import { isReference } from "./secrets.ts";
+import { createSecrets, isReference } from "./secrets.ts";
 import type { Target } from "./target.ts";
 import { TARGET_SCHEMA } from "./target-schema.ts";
+import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
 export class TargetFileError extends Error {
   readonly problems: readonly string[];
@@ -96,17 +97,6 @@ const unknownFields = (node: SchemaNode | undefined, value: unknown, path: strin
   });
 };
 
-const wellFormedUrls = (target: Target): string[] =>
-  (["base_url", "key_management_url"] as const).flatMap((field) => {
-    const value = target[field];
-    if (value === undefined) return [];
-    if (!URL.canParse(value)) return [`${field}: expected a URL; got ${shown(value)}`];
-    const { search, hash, username } = new URL(value);
-    return search + hash + username === ""
-      ? []
-      : [`${field}: expected a URL without query, fragment and user; got ${shown(value)}`];
-  });
-
 /** Literal keys that stand under a role of another kind; references are looked at when they are read. */
 const misplacedKeys = ({ credentials = {}, tenants = [] }: Target): string[] => {
   const say = (path: string, value: string | undefined, wanted: KeyWanted): string[] => {
@@ -142,8 +132,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   const value = withoutComments(parsed);
   const problems = misfits(value);
   if (problems.length > 0) throw new TargetFileError(file, problems);
-  const target = value as Target;
-  problems.push(...wellFormedUrls(target), ...misplacedKeys(target));
+  const target = withCanonicalUrls(value as Target, problems);
+  problems.push(...misplacedKeys(target));
   const tenants = target.tenants ?? [];
   const keys = tenants.filter(({ publishable, server }) => publishable !== undefined || server !== undefined);
   if (Object.keys(target.credentials ?? {}).length === 0 && keys.length === 0) {
@@ -154,11 +144,12 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
   if (problems.length > 0) throw new TargetFileError(file, problems);
   return {
-    target: { ...target, base_url: target.base_url.replace(/\/+$/, "") },
+    target,
     warnings: unknownFields(TARGET_SCHEMA as SchemaNode, value, ""),
   };
 };
 
+/** The target has every URL in its canonical form, references to URLs read. Throws `TargetFileError`, `SecretError`. */
 export const readTargetFile = async (path: string): Promise<TargetRead> => {
   const file = resolve(path);
   let text: string;
@@ -177,5 +168,10 @@ export const readTargetFile = async (path: string): Promise<TargetRead> => {
     const where = /position \d+(?: \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0] ?? "somewhere";
     throw new TargetFileError(path, [`expected JSON; it breaks off at ${where}`]);
   }
-  return { ...checkTarget(value, path), folder: dirname(file) };
+  const folder = dirname(file);
+  const { target, warnings } = checkTarget(value, path);
+  const problems: string[] = [];
+  const read = withCanonicalUrls(await withUrlsRead(target, createSecrets(folder)), problems);
+  if (problems.length > 0) throw new TargetFileError(path, problems);
+  return { target: read, warnings, folder };
 };

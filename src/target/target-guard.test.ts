@@ -8,11 +8,12 @@ const target = (more: Partial<Target>): Target => ({
   ...more,
 });
 const NOTHING = { load: false, faults: false, requests: 10 };
-const reasonsOf = (verdict: ReturnType<typeof guardTarget>): string => (verdict.ok ? "" : verdict.reasons.join("\n"));
+const reasonsOf = (verdict: Awaited<ReturnType<typeof guardTarget>>): string =>
+  verdict.ok ? "" : verdict.reasons.join("\n");
 
 describe("the safety guard", () => {
-  test("lets loopback through without asking for permits", () => {
-    expect(guardTarget(target({}), [], { load: true, faults: true, requests: 1e6 })).toEqual({ ok: true });
+  test("lets loopback through without asking for permits", async () => {
+    expect(await guardTarget(target({}), [], { load: true, faults: true, requests: 1e6 })).toEqual({ ok: true });
   });
 
   test.each<[string, Partial<Target>]>([
@@ -23,16 +24,16 @@ describe("the safety guard", () => {
     ["control.api[0]", { control: { api: ["http://maps.example:9000"] } }],
     ["toxiproxy.api_url", { toxiproxy: { api_url: "http://maps.example:8474", proxies: {} } }],
     ["transport.proxy", { transport: { proxy: "http://maps.example:3128" } }],
-  ])("refuses a foreign %s that nobody owns, and names it", (name, more) => {
-    const verdict = guardTarget(target({ budget: { requests: 100 }, ...more }), [], NOTHING);
+  ])("refuses a foreign %s that nobody owns, and names it", async (name, more) => {
+    const verdict = await guardTarget(target({ budget: { requests: 100 }, ...more }), [], NOTHING);
     expect(reasonsOf(verdict)).toContain(`${name} is on maps.example`);
-    expect(guardTarget(target({ budget: { requests: 100 }, ...more }), ["maps.example"], NOTHING)).toEqual({
+    expect(await guardTarget(target({ budget: { requests: 100 }, ...more }), ["maps.example"], NOTHING)).toEqual({
       ok: true,
     });
   });
 
-  test("owning one host does not own another", () => {
-    const verdict = guardTarget(target({ base_url: "https://maps.example/v1" }), ["other.example"], NOTHING);
+  test("owning one host does not own another", async () => {
+    const verdict = await guardTarget(target({ base_url: "https://maps.example/v1" }), ["other.example"], NOTHING);
     expect(verdict.ok).toBe(false);
   });
 
@@ -41,12 +42,39 @@ describe("the safety guard", () => {
     ["budget.requests allows 5", { budget: { requests: 5 } }, NOTHING],
     ["permits.load_max_rps", { budget: { requests: 100 } }, { ...NOTHING, load: true }],
     ["permits.chaos", { budget: { requests: 100 } }, { ...NOTHING, faults: true }],
-  ])("asks a foreign target for %s", (named, more, intent) => {
-    const verdict = guardTarget(target({ base_url: "https://maps.example/v1", ...more }), ["maps.example"], intent);
+  ])("asks a foreign target for %s", async (named, more, intent) => {
+    const verdict = await guardTarget(
+      target({ base_url: "https://maps.example/v1", ...more }),
+      ["maps.example"],
+      intent,
+    );
     expect(reasonsOf(verdict)).toContain(named);
   });
 
-  test("what is no URL is told as such", () => {
-    expect(reasonsOf(guardTarget(target({ base_url: "maps" }), [], NOTHING))).toContain('"maps", which is no URL');
+  test("what is no URL is told as such", async () => {
+    expect(reasonsOf(await guardTarget(target({ base_url: "maps" }), [], NOTHING))).toContain(
+      "base_url: expected a URL that begins with http",
+    );
+  });
+
+  test("a reference that was not read is refused, whatever stands behind it", async () => {
+    const verdict = await guardTarget(target({ transport: { proxy: "env:SOMEWHERE" } }), [], NOTHING);
+    expect(reasonsOf(verdict)).toContain("transport.proxy: expected a URL");
+  });
+
+  test("localhost is loopback only while the resolver says so", async () => {
+    const local = target({ base_url: "http://localhost:8080/v1" });
+    for (const home of [["127.0.0.1"], ["::1", "127.0.0.1"], ["127.0.1.1"]])
+      expect(await guardTarget(local, [], NOTHING, async () => home)).toEqual({ ok: true });
+    const verdict = await guardTarget(local, [], NOTHING, async () => ["127.0.0.1", "203.0.113.9"]);
+    expect(reasonsOf(verdict)).toContain("resolves to 203.0.113.9 here and not to loopback");
+    const unknown = async () => Promise.reject(new Error("ENOTFOUND"));
+    expect(await guardTarget(local, [], NOTHING, unknown)).toEqual({ ok: true });
+  });
+
+  test("an address is never asked for at a resolver", async () => {
+    const never = async () => Promise.reject(new Error("asked"));
+    for (const base_url of ["http://127.0.0.1:1/v1", "http://[::1]:1/v1"])
+      expect(await guardTarget(target({ base_url }), [], NOTHING, never)).toEqual({ ok: true });
   });
 });

@@ -2,48 +2,64 @@
  * The safety guard (interface.md section 1): nothing is sent to a host that is not loopback unless `--i-own` names it and
  * the target file permits and budgets it. Every URL of the file is looked at, because load and faults reach all of them.
  */
+import { lookup } from "node:dns/promises";
+import { AddressError } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "./target.ts";
+import { addressOfField, mapTargetUrls } from "./target-urls.ts";
 
 type GuardVerdict = { ok: true } | { ok: false; reasons: string[] };
 
-const urlsOf = (target: Target): { name: string; url: string }[] => {
-  const found: { name: string; url: string | null | undefined }[] = [
-    { name: "base_url", url: target.base_url },
-    { name: "key_management_url", url: target.key_management_url },
-    { name: "tile_url", url: target.tile_url?.replace(/[{}]/g, "") },
-    { name: "control.keys", url: target.control?.keys },
-    { name: "control.limiter", url: target.control?.limiter },
-    ...(target.control?.api ?? []).map((url, i) => ({ name: `control.api[${i}]`, url })),
-    { name: "toxiproxy.api_url", url: target.toxiproxy?.api_url },
-    { name: "watchdog.url", url: target.watchdog?.url },
-    { name: "observers.prometheus.url", url: target.observers?.prometheus?.url },
-    { name: "transport.proxy", url: target.transport?.proxy },
-  ];
-  return found.filter((entry): entry is { name: string; url: string } => typeof entry.url === "string");
+type Resolve = (host: string) => Promise<readonly string[]>;
+
+const bySystem: Resolve = async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
+
+/** A name stays on this machine when all that it resolves to does: a resolver may say anything of `localhost` (RFC 6761). */
+const whereItLeads = async (host: string, resolve: Resolve): Promise<string | null> => {
+  if (!/[a-z]/.test(host.replace(/^\[.*\]$/, ""))) return null;
+  try {
+    return (await resolve(host)).find((address) => !isLoopbackHost(address)) ?? null;
+  } catch {
+    // Nobody is reached by a name that has no address.
+    return null;
+  }
 };
 
 /** What a command is about to do to the target. */
 export type Intent = { load: boolean; faults: boolean; requests: number };
 
-export const guardTarget = (target: Target, owned: readonly string[], intent: Intent): GuardVerdict => {
+/** `owned`: hosts in canonical form. `resolve`: what a name leads to, in place of the system's resolver. */
+export const guardTarget = async (
+  target: Target,
+  owned: readonly string[],
+  intent: Intent,
+  resolve: Resolve = bySystem,
+): Promise<GuardVerdict> => {
   const reasons: string[] = [];
   const foreign = new Set<string>();
-  for (const { name, url } of urlsOf(target)) {
-    let parsed: URL;
+  const home = new Map<string, string>();
+  mapTargetUrls(target, (field, url) => {
     try {
-      parsed = new URL(url);
-    } catch {
-      reasons.push(`${name} is "${url}", which is no URL`);
-      continue;
+      const { host } = addressOfField(field, url);
+      if (isLoopbackHost(host)) home.set(host, field);
+      else {
+        foreign.add(host);
+        if (!owned.includes(host)) {
+          reasons.push(`${field} is on ${host}, which is not loopback: say --i-own ${host} if it is yours`);
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof AddressError)) throw error;
+      reasons.push(`${field}: ${error.message}`);
     }
-    if (isLoopbackHost(parsed.hostname)) continue;
-    foreign.add(parsed.hostname);
-    if (!owned.includes(parsed.hostname)) {
-      reasons.push(
-        `${name} is on ${parsed.hostname}, which is not loopback: say --i-own ${parsed.hostname} if it is yours`,
-      );
-    }
+    return url;
+  });
+  for (const [host, field] of home) {
+    const elsewhere = await whereItLeads(host, resolve);
+    if (elsewhere === null) continue;
+    reasons.push(
+      `${field} is on ${host}, which resolves to ${elsewhere} here and not to loopback: mend the resolver or /etc/hosts, or write 127.0.0.1`,
+    );
   }
   if (foreign.size > 0) {
     if (target.budget?.requests === undefined) {

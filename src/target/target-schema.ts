@@ -7,8 +7,10 @@ import { ADMIN_ROLES, KEY_ROLES } from "./target.ts";
 
 const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
 const reference = (of: string) => text(`${of}, or where it is: "env:NAME", "file:PATH" or "exec:COMMAND"`);
-const url = (of: string) =>
+const originUrl = (of: string) =>
   Type.String({ description: `${of}: a URL that begins with http:// or https://`, pattern: "^https?://[^\\s]+$" });
+/** What it must look like beyond this is said by `target-urls.ts`, once references are read. */
+const address = (of: string) => reference(`${of}: a URL that begins with http:// or https://`);
 const whole = (of: string, minimum = 0) =>
   Type.Integer({ minimum, description: `${of}: a whole number of at least ${minimum}` });
 const figure = (of: string) => Type.Number({ minimum: 0, description: `${of}: a number of at least 0` });
@@ -28,7 +30,7 @@ const map = (of: string, values: TSchema) => Type.Record(Type.String(), values, 
 const list = (of: string, items: TSchema) => Type.Array(items, { description: `a list: ${of}` });
 
 const tier = oneOf("Free", "Pro");
-const origin = url("an origin in the key's allowlist");
+const origin = originUrl("an origin in the key's allowlist");
 const key = reference("a key");
 
 const keyCredential = object(
@@ -46,15 +48,12 @@ export const TARGET_SCHEMA = object(
   "a target file",
   {
     schema: Type.Literal("floodgate/target@1", { description: 'the text "floodgate/target@1"' }),
-    base_url: url("where the API is, with its version segment"),
+    base_url: address("where the API is, with its version segment"),
   },
   {
     name: text(),
-    key_management_url: url("where key management is"),
-    tile_url: Type.String({
-      description: "a URL with {z}, {x} and {y} in it",
-      pattern: "^https?://.*\\{z\\}.*\\{x\\}.*\\{y\\}",
-    }),
+    key_management_url: address("where key management is"),
+    tile_url: address("a tile, with {z}, {x} and {y} in its place"),
     transport: object(
       "how to connect",
       {},
@@ -62,7 +61,7 @@ export const TARGET_SCHEMA = object(
         ca: orNull(reference("a certificate of the authority in PEM")),
         cert: orNull(reference("a client certificate in PEM")),
         key: orNull(reference("the client certificate's key in PEM")),
-        proxy: orNull(text("the URL of an HTTP proxy, or a reference to it")),
+        proxy: orNull(address("an HTTP proxy")),
         headers: map("header names and values", text("a header's value, or a reference to it")),
         protocol: oneOf("h1", "h2"),
         connections: whole("how many connections at most", 1),
@@ -72,14 +71,14 @@ export const TARGET_SCHEMA = object(
       "the control planes",
       {},
       {
-        keys: orNull(url("the key service's control plane")),
-        limiter: orNull(url("the limiter's control plane")),
-        api: list("the control plane of each replica", url("a control plane")),
+        keys: orNull(address("the key service's control plane")),
+        limiter: orNull(address("the limiter's control plane")),
+        api: list("the control plane of each replica", address("a control plane")),
       },
     ),
     toxiproxy: object(
       "the fault proxy",
-      { api_url: url("toxiproxy's API") },
+      { api_url: address("toxiproxy's API") },
       {
         proxies: object("its proxies by name", {}, { limiter: text(), keys: text(), edge: text() }),
       },
@@ -94,14 +93,14 @@ export const TARGET_SCHEMA = object(
     ),
     watchdog: object(
       "the watchdog beside the proxy",
-      { url: url("where `chaos --watchdog` listens") },
+      { url: address("where `chaos --watchdog` listens") },
       { token: reference("its token") },
     ),
     observers: object(
       "what else can be read",
       {},
       {
-        prometheus: object("a Prometheus", { url: text(), queries: map("queries by name", text()) }),
+        prometheus: object("a Prometheus", { url: address("its API"), queries: map("queries by name", text()) }),
         ledger: text("a command"),
       },
     ),

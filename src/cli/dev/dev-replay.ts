@@ -10,6 +10,7 @@ import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";
 import { readCrash, replayCrash } from "../../verify/replay.ts";
 import { CommandError } from "../command-error.ts";
+import { I_OWN } from "../options/owned-hosts.ts";
 import { runOptions } from "../options/target-options.ts";
 import { narrator } from "../printing/narrator.ts";
 
@@ -37,7 +38,7 @@ export const replayCommand = (): Command =>
     .description("one recorded failing case again: fixed, failing or unclear")
     .argument("<file>", "a file of a run's crashes/")
     .option("--target <file>", "target file of the deployment")
-    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
+    .option(...I_OWN)
     .option("--json", "print the result as JSON on stdout")
     .action(async (file: string, options: ReplayOptions) => {
       const faults = await readScheduleCrash(file);
@@ -50,7 +51,7 @@ export const replayCommand = (): Command =>
       const crash = await readCrash(file);
       const { target, folder } = await readTargetFile(options.target);
       const load = crash.allowed.includes("load");
-      const guard = guardTarget(target, options.iOwn ?? [], { load, faults: false, requests: CALLS_AT_MOST });
+      const guard = await guardTarget(target, options.iOwn ?? [], { load, faults: false, requests: CALLS_AT_MOST });
       if (!guard.ok) throw new GuardError(guard.reasons);
       const replayed = await replayCrash(crash, target, createSecrets(folder));
       const { verdict, reason, expected, got } = replayed;

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { REPOSITORY } from "../../run/environment.ts";
 import { whole } from "./numbers.ts";
+import { I_OWN } from "./owned-hosts.ts";
 
 export type TargetOptions = {
   target?: string;
@@ -18,7 +19,7 @@ export type TargetOptions = {
 export const withTargetOptions = (command: Command): Command =>
   command
     .option("--target <file>", "target file of the deployment")
-    .option("--i-own <host...>", "hosts that are yours, each that is not loopback")
+    .option(...I_OWN)
     .option("--dry-run", "send nothing; show what would be sent and spent")
     .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
     .option("--out <dir>", "where the run folder is made (default: under reports/runs)")

@@ -196,6 +196,13 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
     expect(sent).toMatch(/svc_sk_live_from_file/);
   });
 
+  test("asks for the canonical host, whatever spelling the file has", async () => {
+    const port = new URL(stub.url).port;
+    const { out, code } = await alone("catalog-reads", { base_url: `http://0x7f.1:${port}/v1/` });
+    expect([code, out]).toEqual([0, expect.any(String)]);
+    expect(new Set(stub.asked.map(({ headers }) => headers.host))).toEqual(new Set([`127.0.0.1:${port}`]));
+  });
+
   const withKey = (key: string): Partial<Target> => ({ tenants: [{ org: "org_a", server: { key } }] });
   test.each([
     ["a host that is not ours", { base_url: "http://staging.example/v1" }, {}, /staging\.example.*-e I_OWN=staging/],
@@ -205,7 +212,22 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
       { I_OWN: "staging.example" },
       /permits\.load_max_rps/,
     ],
-    ["a host hidden behind a user", { base_url: "http://127.0.0.1@staging.example/" }, {}, /without a user in it/],
+    [
+      "a host hidden behind a user",
+      { base_url: "http://127.0.0.1@staging.example/" },
+      {},
+      /base_url: expected a URL without user and password/,
+    ],
+    ["a host that a resolver would be asked for", { base_url: "http://127.0.0.1./v1" }, {}, /without a dot at its end/],
+    ["a name that begins like loopback", { base_url: "http://127.0.0.1.nip.io/v1" }, {}, /is not loopback/],
+    ["a blank owner", {}, { I_OWN: " " }, /-e I_OWN: expected a host name/],
+    [
+      "a proxy that is not ours",
+      { transport: { proxy: "http://proxy.example:1" } },
+      {},
+      /transport\.proxy is on proxy/,
+    ],
+    ["a proxy that k6 would pass by", { transport: { proxy: "env:PROXY" } }, { PROXY: "http://127.1:1" }, /past any/],
     ["a command", withKey("exec:cat key"), {}, /tenants \(org_a\)\.server\.key: k6 cannot run commands/],
     ["a variable that is not set", withKey("env:NOWHERE"), {}, /expected a value from env:NOWHERE/],
     ["a file that is not there", withKey("file:nowhere"), {}, /expected a readable file .*nowhere/],

@@ -77,7 +77,8 @@ export const collectHandOver = async (gathering: Gathering): Promise<HandedOver>
     await writeFile(environment.SSL_CERT_FILE, ca, { mode: 0o600 });
   }
   const proxy = await read(transport.proxy, "proxy");
-  if (proxy !== undefined) Object.assign(environment, { HTTP_PROXY: proxy, HTTPS_PROXY: proxy });
+  // Read by `native/sse/proxy.go`.
+  if (proxy !== undefined) environment.FLOODGATE_PROXY = proxy;
   const cert = await read(transport.cert, "cert");
   const key = await read(transport.key, "key");
   const headers: Record<string, string> = {};

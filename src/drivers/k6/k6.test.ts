@@ -54,6 +54,22 @@ describe.skipIf(k6 === null)("the k6 driver", () => {
     }
   });
 
+  test("every call goes through transport.proxy, to loopback as well, and the proxy may be a reference", async () => {
+    process.env.FLOODGATE_TEST_PROXY = new URL(stub.url).origin;
+    try {
+      const target = stub.target({
+        base_url: "http://127.0.0.1:1/v1",
+        transport: { proxy: "env:FLOODGATE_TEST_PROXY" },
+      });
+      const { lines } = await run("catalog-reads", constant(20, 1), { target, view: viewOf(target) });
+      expect(lines.length).toBeGreaterThan(10);
+      expect(stub.asked).toHaveLength(lines.length);
+      for (const { path } of stub.asked) expect(path).toMatch(/^http:\/\/127\.0\.0\.1:1\/v1\//);
+    } finally {
+      delete process.env.FLOODGATE_TEST_PROXY;
+    }
+  });
+
   test.each([
     ["uniform", constant(50, 1)],
     ["poisson", constant(50, 1)],

@@ -90,7 +90,7 @@ func (b *beside) transportFor(state *lib.State) http.RoundTripper {
 	if own, ok := state.Transport.(*http.Transport); ok {
 		transport := own.Clone()
 		transport.DialContext = b.collector.dialing(own.DialContext)
-		return transport
+		return throughProxy(transport, statedProxy())
 	}
 	return state.Transport
 }

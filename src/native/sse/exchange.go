@@ -149,7 +149,7 @@ func (x *exchange) run(parent context.Context) {
 	defer x.timeouts.stop()
 	transport := x.transport
 	if transport == nil {
-		transport = x.state.Transport
+		transport = throughProxy(x.state.Transport, statedProxy())
 	}
 	answer, err := transport.RoundTrip(out.WithContext(ctx))
 	if err != nil {

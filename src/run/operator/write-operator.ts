@@ -8,7 +8,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { hostOf, isLoopbackHost } from "../../contract/loopback.ts";
+import { parseHttpUrl } from "../../contract/address.ts";
+import { isLoopbackHost } from "../../contract/loopback.ts";
 import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
@@ -87,10 +88,10 @@ const archiveBy = async (k6: string, script: string, out: string, variables: Rec
 };
 
 const warningsOf = ({ base_url, budget, permits }: Target, parallelism: number): string[] => {
-  const host = hostOf(base_url);
+  const { host } = parseHttpUrl(base_url);
   const small = Object.entries(budget ?? {}).filter(([, most]) => most > 0 && most < parallelism);
   return [
-    ...(host !== null && isLoopbackHost(host)
+    ...(isLoopbackHost(host)
       ? [`base_url is on ${host}: a runner in a cluster finds itself there, not your deployment`]
       : []),
     ...(permits?.load_max_rps === undefined || budget?.requests === undefined
