@@ -1,6 +1,8 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
+
 import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
+import { noSuch } from "../contract/nearest.ts";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
@@ -185,7 +187,15 @@ export const loadCommand = (): Command =>
     }
     const stage = scenarioStage(scenario, wishOf(options));
     if (stage === null) {
-      throw new CommandError(EXIT.usage, `there is no scenario "${scenario}"; expected one of\n${list()}`);
+      throw new CommandError(
+        EXIT.usage,
+        noSuch(
+          "scenario",
+          scenario,
+          SCENARIOS.map(({ name }) => name),
+          `expected one of\n${list()}`,
+        ),
+      );
     }
     checkDriver(stage, options);
     if (options.operator !== undefined) return writeForOperator(stage, options.operator, options);

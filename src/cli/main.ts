@@ -17,8 +17,12 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   capacity: async () => (await import("./capacity.ts")).capacityCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
+  explain: async () => (await import("./explain.ts")).explainCommand(),
+  completion: async () => (await import("./completion.ts")).completionCommand(allCommands),
   dev: async () => (await import("./dev/dev.ts")).devCommand(),
 };
+
+const allCommands = (): Promise<Command[]> => Promise.all(Object.values(COMMANDS).map((load) => load()));
 
 const EXAMPLES = `
 Examples:
@@ -30,6 +34,7 @@ Examples:
   npx floodgate capacity --target target.json --slo 'refusals<=1%'
   npx floodgate gate --base old.json --head new.json
   npx floodgate chaos limiter-refused
+  npx floodgate explain sheds-above-the-cap
 
 Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 target or tool not
 reachable, 4 inconclusive, 5 refused by the safety guard, 130/143 stopped by a
@@ -47,7 +52,7 @@ const program = async (asked: string | undefined): Promise<Command> => {
       "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
     )
     .addHelpText("after", EXAMPLES);
-  const names = asked !== undefined && asked in COMMANDS ? [asked] : Object.keys(COMMANDS);
+  const names = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? [asked] : Object.keys(COMMANDS);
   for (const name of names) root.addCommand(await (COMMANDS[name] as () => Promise<Command>)());
   return root;
 };

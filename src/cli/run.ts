@@ -1,5 +1,6 @@
 /** `floodgate run`: the main job, on the embedded deployment or on anybody's. */
 import { Command } from "commander";
+import { noSuch } from "../contract/nearest.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
@@ -37,7 +38,7 @@ export const runCommand = (): Command =>
   ).action(async (name: string, options: RunCommandOptions) => {
     const suite = SUITES.get(name);
     if (suite === undefined) {
-      throw new CommandError(EXIT.usage, `there is no suite "${name}"; expected one of ${NAMES}`);
+      throw new CommandError(EXIT.usage, noSuch("suite", name, SUITES.keys(), `expected one of ${NAMES}`));
     }
     const short = options.short === true;
     const stages = { stages: suite.stages, short };

@@ -1,4 +1,5 @@
 /** Every rule of `verify`, in the order in which they are tried. */
+import { noSuch } from "../contract/nearest.ts";
 import { PHASES, type Rule } from "./rule.ts";
 import { unaskedCodings } from "./rules/every-answer/answers-have-no-unasked-coding.ts";
 import { corsIsWhole } from "./rules/every-answer/cors-for-every-answer.ts";
@@ -191,8 +192,9 @@ export class UnknownRuleError extends Error {
 /** As `selectRules`; throws `UnknownRuleError`. */
 export const chosenRules = (only: readonly string[] | undefined, skip: readonly string[] | undefined): Rule[] => {
   const { rules, unknown } = selectRules(only, skip);
-  if (unknown.length === 0) return rules;
-  throw new UnknownRuleError(`no rule or phase is called ${unknown.join(", ")}; --list shows them all`);
+  if (unknown[0] === undefined) return rules;
+  const known = [...RULES.map(({ id }) => id), ...PHASES];
+  throw new UnknownRuleError(noSuch("rule or phase", unknown[0], known, "--list shows them all"));
 };
 
 /** Rules about every answer need answers: alone they would have nothing to look at. */

@@ -41,7 +41,7 @@ describe("dev mutants", () => {
   });
 
   test.each([
-    [["steals-the-crown"], "no mutant is called steals-the-crown"],
+    [["steals-the-crown"], `there is no mutant "steals-the-crown"`],
     [["--stage", "opera"], "no stage is called opera"],
     [["--columns", "opera"], "no column is called opera"],
   ])("%s is a mistake of the user: a sentence and exit 2", async (args, sentence) => {

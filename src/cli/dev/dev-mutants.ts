@@ -2,7 +2,9 @@
  * `floodgate dev mutants`: who must catch each mutant and who did. A survivor, a false positive, or a mutant that only somebody
  * else condemned fails it, because a judge that has never condemned is not to be believed when it acquits.
  */
+
 import { Command } from "commander";
+import { noSuch } from "../../contract/nearest.ts";
 import { MUTANTS } from "../../mutants/catalogue.ts";
 import { type Mutant, nobody } from "../../mutants/mutant.ts";
 import { COLUMNS, type Column } from "../../mutation/columns.ts";
@@ -34,8 +36,9 @@ const EVERY_MS = 30_000;
 const chosen = (names: readonly string[], stages: readonly string[] | undefined): Mutant[] => {
   const unknown = names.filter((name) => !MUTANTS.some((mutant) => mutant.name === name));
   const noStage = (stages ?? []).filter((stage) => !(MINI_STAGE_NAMES as string[]).includes(stage));
-  if (unknown.length > 0) {
-    throw new CommandError(EXIT.usage, `no mutant is called ${unknown.join(", ")}; --list shows them all`);
+  if (unknown[0] !== undefined) {
+    const names = MUTANTS.map(({ name }) => name);
+    throw new CommandError(EXIT.usage, noSuch("mutant", unknown[0], names, "--list shows them all"));
   }
   if (noStage.length > 0) {
     throw new CommandError(

@@ -1,6 +1,8 @@
 /** Which experiments a command plays: those that were named, or all that the deployment can have. */
+
 import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
 import type { Breakage, BrokenPart, ExperimentEntry } from "../../chaos/experiments/experiment-entry.ts";
+import { noSuch } from "../../contract/nearest.ts";
 import type { Target } from "../../target/target.ts";
 import { UsageError } from "../exit-codes.ts";
 
@@ -56,10 +58,10 @@ export const chosenExperiments = (
   limiter: "sqlite" | "redis" = "sqlite",
 ): readonly ExperimentEntry[] => {
   const known = experimentsFor(target);
-  const unknown = names.filter((name) => !known.has(name));
-  if (unknown.length > 0) {
+  const unknown = names.find((name) => !known.has(name));
+  if (unknown !== undefined) {
     throw new UsageError(
-      `there is no experiment ${unknown.map((name) => `"${name}"`).join(", ")}; there are:\n  ${[...known.keys()].join("\n  ")}`,
+      noSuch("experiment", unknown, known.keys(), `there are:\n  ${[...known.keys()].join("\n  ")}`),
     );
   }
   if (names.length > 0) {

@@ -1,4 +1,5 @@
 /** The body of `gate` on two targets: read, guarded, locked and recorded as one run. */
+import { noSuch } from "../../contract/nearest.ts";
 import { type BlockLoad, loadFor, PAIRS_DEFAULT, PAIRS_MOST, SIDES, type Side } from "../../gate/block-plan.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
@@ -44,8 +45,8 @@ type GateDryRun = {
 const storyOf = (scenario: string): Story => {
   const story = STORIES.get(GATE_STORIES[scenario] ?? scenario);
   if (story !== undefined) return story;
-  const names = [...STORIES.keys()].filter((name) => !/^find-/.test(name)).join(", ");
-  throw new UsageError(`there is no scenario "${scenario}"; expected one of ${names}`);
+  const names = [...STORIES.keys()].filter((name) => !/^find-/.test(name));
+  throw new UsageError(noSuch("scenario", scenario, names, `expected one of ${names.join(", ")}`));
 };
 
 type Prepared = { plan: GateDryRun; story: Story; targets: Record<Side, PreparedTarget> };

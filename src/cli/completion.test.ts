@@ -1,0 +1,28 @@
+import { spawnSync } from "node:child_process";
+import { expect, test } from "vitest";
+import { ENTRY } from "./command.fixture.ts";
+
+const script = (shell: string): string =>
+  spawnSync(process.execPath, [ENTRY, "completion", shell], { encoding: "utf8" }).stdout;
+
+/** What bash would offer behind these words. */
+const offered = (source: string, words: readonly string[]): string[] => {
+  const typed = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}`;
+  const { stdout } = spawnSync("bash", ["-c", `${source}\n${typed}; _floodgate; echo "\${COMPREPLY[@]}"`], {
+    encoding: "utf8",
+  });
+  return stdout.trim().split(" ");
+};
+
+test("bash completes commands, the names that a command takes, and its options", () => {
+  const source = script("bash");
+  expect(offered(source, ["floodgate", "ch"])).toEqual(["chaos"]);
+  expect(offered(source, ["npx", "floodgate", "load", "chat-past"])).toEqual(["chat-past-capacity"]);
+  expect(offered(source, ["floodgate", "run", "--sho"])).toEqual(["--short"]);
+  expect(offered(source, ["floodgate", "chaos", "keys-ref"])).toEqual(["keys-refused"]);
+});
+
+test("zsh gets the same function, fish its own lines", () => {
+  expect(script("zsh")).toContain("bashcompinit");
+  expect(script("fish")).toContain("__fish_seen_subcommand_from load' -a 'chat-past-capacity'");
+});

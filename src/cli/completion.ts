@@ -1,0 +1,76 @@
+/** `floodgate completion SHELL`: a script that completes commands, options, and the names that a command takes. */
+import { Argument, Command } from "commander";
+import { EXPERIMENTS } from "../chaos/experiments/catalogue.ts";
+import { SUITES } from "../run/suites/catalogue.ts";
+import { SCENARIOS } from "../run/suites/scenario.ts";
+
+/** Names that stand behind a command, beside its options. */
+const NAMES: Readonly<Record<string, () => readonly string[]>> = {
+  run: () => [...SUITES.keys()],
+  load: () => SCENARIOS.map(({ name }) => name),
+  chaos: () => [...EXPERIMENTS.keys()],
+  completion: () => ["bash", "zsh", "fish"],
+};
+
+type Words = { command: string; about: string; words: string[] };
+
+const wordsOf = (command: Command): Words => ({
+  command: command.name(),
+  about: command.description(),
+  words: [
+    ...(NAMES[command.name()]?.() ?? []),
+    ...command.commands.map((child) => child.name()),
+    ...command.options.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long])),
+  ],
+});
+
+/** Both shells call the same function; zsh has bash's way of completing built in. */
+const forBash = (all: readonly Words[]): string => `_floodgate() {
+  local word=\${COMP_WORDS[COMP_CWORD]} command= part
+  for part in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $part in floodgate | -*) ;; *) command=$part; break ;; esac
+  done
+  case \${COMP_WORDS[COMP_CWORD-1]} in
+    --target | --base | --head | --script | --demand | --out | --ca | --profile | --run | --baseline | --operator)
+      COMPREPLY=($(compgen -f -- "$word")); return ;;
+  esac
+  case $command in
+${all.map(({ command, words }) => `    ${command}) COMPREPLY=($(compgen -W "${words.join(" ")}" -- "$word")) ;;`).join("\n")}
+    *) COMPREPLY=($(compgen -W "${all.map(({ command }) => command).join(" ")} --help --version" -- "$word")) ;;
+  esac
+}
+complete -o default -F _floodgate floodgate
+`;
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "\\'")}'`;
+
+const forFish = (all: readonly Words[]): string =>
+  [
+    ...all.map(
+      ({ command, about }) => `complete -c floodgate -n __fish_use_subcommand -f -a ${command} -d ${quoted(about)}`,
+    ),
+    ...all.flatMap(({ command, words }) =>
+      words.map((word) => `complete -c floodgate -n '__fish_seen_subcommand_from ${command}' -a ${quoted(word)}`),
+    ),
+    "",
+  ].join("\n");
+
+const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
+  bash: forBash,
+  zsh: (all) => `autoload -U +X bashcompinit && bashcompinit\n${forBash(all)}`,
+  fish: forFish,
+};
+
+/** `commands`: all that there are, which only the caller knows. */
+export const completionCommand = (commands: () => Promise<readonly Command[]>): Command =>
+  new Command("completion")
+    .description("print a script that completes commands, options and names in your shell")
+    .addArgument(new Argument("<shell>").choices(Object.keys(SCRIPTS)))
+    .addHelpText(
+      "after",
+      '\nExamples:\n  eval "$(npx floodgate completion bash)"       in ~/.bashrc, with `floodgate` on PATH\n  npx floodgate completion fish > ~/.config/fish/completions/floodgate.fish',
+    )
+    .action(async (shell: string) => {
+      const all = (await commands()).map(wordsOf);
+      process.stdout.write((SCRIPTS[shell] as (typeof SCRIPTS)["bash"])(all));
+    });

@@ -1,0 +1,35 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { RULES } from "../verify/catalogue.ts";
+import { explain, requirements } from "./explain.ts";
+
+test("every claim of a run can be explained", () => {
+  const sample = new URL("../../reports/sample/run.json", import.meta.url);
+  const { claims } = JSON.parse(readFileSync(sample, "utf8")) as { claims: { id: string }[] };
+  expect(claims.length).toBeGreaterThan(10);
+  for (const { id } of claims) expect(explain(id).means).not.toBe("");
+});
+
+test("what an invariant or a rule rests on is a requirement of the clone", () => {
+  const known = requirements();
+  expect([...known.keys()]).toEqual(Array.from({ length: 234 }, (_, index) => index + 1));
+  for (const { id, spec } of [...INVARIANTS, ...RULES]) {
+    for (const item of spec) expect(known.has(item), `${id} cites ${item}`).toBe(true);
+  }
+});
+
+test("an invariant is explained with the mutants that it kills", () => {
+  const { means, breaks, spec } = explain("sheds-above-the-cap/chat-past-capacity");
+  expect(means).toContain("calls are shed");
+  expect(breaks.join()).toContain("never-sheds");
+  expect(spec).toContain(210);
+});
+
+test.each([
+  ["sheds-above-teh-cap/smoke", "did you mean sheds-above-the-cap?"],
+  ["verify/exchange-mint", "did you mean verify/exchange-mints?"],
+  ["zzz", "`npx floodgate explain` lists them"],
+])("%s is answered with what was meant, or where to look", (asked, answer) => {
+  expect(() => explain(asked)).toThrow(answer);
+});

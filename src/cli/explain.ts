@@ -1,0 +1,110 @@
+/** `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, which requirement it rests on. */
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { noSuch } from "../contract/nearest.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { MUTANTS } from "../mutants/catalogue.ts";
+import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
+import { EXIT } from "../run/exit-codes.ts";
+import { RULES } from "../verify/catalogue.ts";
+import { CommandError } from "./command-error.ts";
+import { wrapped } from "./printing/findings-text.ts";
+
+const LEVELS = {
+  must: "must: a breach fails the run",
+  should: "should: a breach is reported and fails nothing",
+  info: "info: recorded only",
+} as const;
+
+/** The numbered requirements, by number. */
+export const requirements = (): Map<number, string> => {
+  const text = readFileSync(new URL("../contract/requirements.md", import.meta.url), "utf8");
+  return new Map(
+    [...text.matchAll(/^(\d+)\. (\[[RGA]\] .*)$/gm)].map(([, item, what]) => [Number(item), what as string]),
+  );
+};
+
+/** What of an id is the same in every run: a claim of a stage is called after its invariant or family first. */
+const headOf = (id: string): string => id.split("/")[0] as string;
+
+type Explained = {
+  id: string;
+  means: string;
+  judged: string;
+  breaks: string[];
+  spec: readonly number[];
+};
+
+const killersOf = (id: string): string[] =>
+  MUTANTS.filter(({ kills }) => kills.includes(id)).map(({ name, harm }) => `${name}: ${harm}`);
+
+/** Throws `CommandError` for a claim that is not known, with the one that was meant. */
+export const explain = (asked: string): Explained => {
+  const invariant = INVARIANTS.find(({ id }) => id === headOf(asked));
+  if (invariant !== undefined) {
+    const { id, level, spec, statement, time } = invariant;
+    const judged = `${LEVELS[level]}. Judged over every call of a stage, in the order in which they were sent${time === undefined ? "" : "; about time, so a busy host may leave it open"}`;
+    return { id: `${id}/<stage>`, means: statement, judged, breaks: killersOf(id), spec };
+  }
+  const rule = RULES.find(({ id }) => id === asked || `verify/${id}` === asked);
+  if (rule !== undefined) {
+    const { id, level, spec, title, phase } = rule;
+    const judged = `${LEVELS[level]}. Tried from outside by calls of its own (phase ${phase}): npx floodgate verify --only ${id}`;
+    return { id: `verify/${id}`, means: title, judged, breaks: killersOf(`verify/${id}`), spec };
+  }
+  const family = familyOf(asked);
+  if (family !== undefined) {
+    const { pattern, means, judged, breaks } = family;
+    return { id: pattern.replace("*", "<name>"), means, judged, breaks: [...killersOf(asked), breaks], spec: [] };
+  }
+  const known = [
+    ...INVARIANTS.map(({ id }) => id),
+    ...RULES.map(({ id }) => `verify/${id}`),
+    ...CLAIM_FAMILIES.map(({ pattern }) => headOf(pattern)),
+  ];
+  const meant = asked.startsWith("verify/") ? asked : headOf(asked);
+  throw new CommandError(EXIT.usage, noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
+};
+
+const paragraph = (title: string, text: string): string => wrapped(text, `${title.padEnd(13)}`, 13).join("\n");
+
+const printed = ({ id, means, judged, breaks, spec }: Explained): string => {
+  const texts = requirements();
+  return [
+    id,
+    "",
+    paragraph("Means", means),
+    paragraph("Judged", judged),
+    ...breaks.map((text, index) => paragraph(index === 0 ? "Broken by" : "", text)),
+    ...spec.map((item, index) =>
+      paragraph(index === 0 ? "Rests on" : "", `${item}. ${texts.get(item) ?? "(see requirements.md)"}`),
+    ),
+    ...(spec.length === 0
+      ? []
+      : ["", "[R] stated, [G] a gap of the specification, [A] ambiguous: src/contract/requirements.md"]),
+  ].join("\n");
+};
+
+const listed = (): string =>
+  [
+    ...INVARIANTS.map(({ id, statement }) => wrapped(statement, `  ${id}/<stage>  `, 6).join("\n")),
+    ...CLAIM_FAMILIES.map(({ pattern, means }) =>
+      wrapped(means, `  ${pattern.replace("*", "<name>")}  `, 6).join("\n"),
+    ),
+    `  verify/<rule>  ${RULES.length} rules; npx floodgate verify --list`,
+  ].join("\n");
+
+export const explainCommand = (): Command =>
+  new Command("explain")
+    .description("what a claim of a report means, how it is judged, what breaks it")
+    .argument("[claim]", "its id, as the report has it; without one, all are listed")
+    .option("--json", "print it as JSON")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  npx floodgate explain sheds-above-the-cap/chat-past-capacity\n  npx floodgate explain verify/exchange-mints",
+    )
+    .action((claim: string | undefined, { json }: { json?: boolean }) => {
+      if (claim === undefined) process.stdout.write(`Claims, explained by: npx floodgate explain CLAIM\n${listed()}\n`);
+      else if (json === true) process.stdout.write(`${JSON.stringify(explain(claim), null, 2)}\n`);
+      else process.stdout.write(`${printed(explain(claim))}\n`);
+    });
