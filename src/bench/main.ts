@@ -116,5 +116,5 @@ try {
   const by = stop.stoppedBy();
   if (by !== null) process.exit(EXIT_OF_SIGNAL[by]);
   process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
-  process.exitCode = error instanceof InvalidArgumentError ? EXIT.usage : EXIT.fail;
+  process.exitCode = error instanceof InvalidArgumentError ? EXIT.usage : EXIT.inconclusive;
 }

@@ -17,6 +17,12 @@ describe("the command line", () => {
     ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
     ["verify without a target", ["verify"], 2, /needs --target FILE/],
     ["a target file that is not there", ["verify", "--target", "/nowhere.json"], 2, /expected a readable file/],
+    ["a target file that never ends", ["run", "--target", "/dev/zero"], 2, /it is a device, not a file/],
+    ["a demand that is a folder", ["capacity", "--target", "/dev/null", "--demand", "/tmp"], 2, /not a file/],
+    ["a baseline that is a device", ["gate", "--baseline", "/dev/zero", "--run", "/tmp"], 2, /is no file of a run/],
+    ["a script that is a device", ["load", "--script", "/dev/zero"], 2, /it is a device, not a file/],
+    ["a crash file that never ends", ["dev", "replay", "/dev/zero"], 2, /it is a device, not a file/],
+    ["a certificate that never ends", ["serve", "--tls-cert", "/dev/zero", "--tls-key", "x"], 2, /it is a device/],
     [
       "streams for autocannon",
       ["load", "retry-storm", "--driver", "autocannon"],

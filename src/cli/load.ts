@@ -1,6 +1,5 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
-
-import { existsSync } from "node:fs";
+import { closeSync } from "node:fs";
 import { Command, Option } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
@@ -11,6 +10,7 @@ import { runStages } from "../run/run-stages.ts";
 import { closedLoopRefusal } from "../run/stages/closed-loop-stage.ts";
 import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
+import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { CommandError } from "./command-error.ts";
 import { whenNpmIsGone } from "./npm-parent.ts";
@@ -67,9 +67,19 @@ const wordsOf = (name: string, options: LoadOptions): string[] => [
   ...(options.short === true ? ["--short"] : []),
 ];
 
+/** k6 would wait for ever for somebody to write to a pipe. */
+const checkScript = (script: string): void => {
+  try {
+    closeSync(openUserFile(script).descriptor);
+  } catch (error) {
+    if (!(error instanceof UserFileError)) throw error;
+    const found = error.code === "ENOENT" ? "there is no such file" : error.message;
+    throw new CommandError(EXIT.usage, `expected a k6 script at ${script}; ${found}`);
+  }
+};
+
 const loadScript = async (script: string, args: readonly string[], options: LoadOptions): Promise<void> => {
-  if (!existsSync(script))
-    throw new CommandError(EXIT.usage, `expected a k6 script at ${script}; there is no such file`);
+  checkScript(script);
   if (options.dryRun === true) {
     process.stdout.write(
       "Nothing was sent. What your own script would send cannot be worked out without running it.\n",

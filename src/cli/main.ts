@@ -1,9 +1,8 @@
 /** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import { maskSecrets } from "../contract/credentials.ts";
-import { EXIT, exitCodeOf } from "../run/exit-codes.ts";
-import { CommandError } from "./command-error.ts";
+import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
+import { redact } from "../supervision/redaction.ts";
 
 /** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -68,13 +67,31 @@ const exitOverride = (command: Command, above: readonly string[] = []): void => 
   for (const child of command.commands) exitOverride(child, [...above, command.name()]);
 };
 
+/** Prints what went wrong as a sentence; returns the exit code that it stands for. */
+const sayWhy = (thrown: unknown): number => {
+  const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
+  process.stderr.write(`floodgate: ${redact(message)}\n`);
+  if (process.env.FLOODGATE_DEBUG !== undefined) process.stderr.write(`${redact(stack)}\n`);
+  return exitCodeOf(thrown);
+};
+
 export const main = async (argv: string[]): Promise<void> => {
   // `floodgate … | head`, a closed terminal: who no longer listens is no error, least of all in the middle of a fault.
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE" && error.code !== "EIO") throw error;
-    });
-  }
+  process.stderr.on("error", () => undefined);
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE" || error.code === "EIO") return;
+    // A full disk behind `> file`: what was asked for is not there.
+    process.stderr.write(`floodgate: the result could not be printed: ${error.message}\n`);
+    process.exitCode = worstExit(Number(process.exitCode ?? EXIT.pass), EXIT.inconclusive);
+  });
+  // Without a listener the system ends a process that writes beyond `ulimit -f`, in the middle of a fault.
+  process.on("SIGXFSZ", () => undefined);
+  process.on("uncaughtException", (error) => {
+    // A run takes back what it did and reports it itself.
+    if (process.listenerCount("uncaughtException") > 1) return;
+    process.exitCode = sayWhy(error);
+    process.exit();
+  });
   try {
     const root = await program(argv[0]);
     exitOverride(root);
@@ -85,9 +102,6 @@ export const main = async (argv: string[]): Promise<void> => {
       process.exitCode = error.exitCode === 0 ? EXIT.pass : EXIT.usage;
       return;
     }
-    const { message, stack = "" } = error instanceof Error ? error : new Error(String(error));
-    process.stderr.write(`floodgate: ${maskSecrets(message)}\n`);
-    if (process.env.FLOODGATE_DEBUG !== undefined) process.stderr.write(`${maskSecrets(stack)}\n`);
-    process.exitCode = error instanceof CommandError ? error.exitCode : (exitCodeOf(error) ?? EXIT.fail);
+    process.exitCode = sayWhy(error);
   }
 };

@@ -4,16 +4,13 @@ import { join, resolve } from "node:path";
 import { Command } from "commander";
 import { htmlOverlay, type Recorded } from "../report/page/html-overlay.ts";
 import { terminalText } from "../report/terminal.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { worstExit } from "../run/exit-codes.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { openRunFolder } from "../run/run-folder.ts";
 import { writeReports } from "../run/write-reports.ts";
 
 type ReportOptions = { json?: boolean };
 type Reported = Recorded & { folder: string };
-
-/** When several runs were asked for, the worst decides (interface.md section 1). */
-const ORDER = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];
 
 const differences = (changed: ReturnType<typeof judgeAgain>["changed"]): string => {
   if (changed.length === 0) return "Judged again from its files: every claim as the run wrote it.";
@@ -52,6 +49,6 @@ export const reportCommand = (): Command =>
       for (const run of runs) reported.push(await reportOne(run, options));
       const [a, b] = reported;
       if (reported.length === 2 && a !== undefined && b !== undefined) await overlay(a, b);
-      const codes = reported.map(({ document }) => document.exit_code);
-      process.exitCode = ORDER.find((code) => codes.includes(code)) ?? codes[0] ?? EXIT.usage;
+      // Where several runs were asked for, the worst decides.
+      process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
     });

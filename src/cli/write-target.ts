@@ -1,11 +1,12 @@
 /** `serve --write-target`: seeds the demo organizations and tenants and writes the target file that names them. */
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
 import type { RoleOptions, Running } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
+import { readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { CommandError } from "./command-error.ts";
 
@@ -21,17 +22,14 @@ type WriteTargetOptions = {
 };
 
 /** What the file `--target-from` says: everything of a target file but who calls. */
-const readFrom = async (file: string): Promise<Record<string, unknown>> => {
+const readFrom = (file: string): Record<string, unknown> => {
   const expected = `--target-from ${file}: expected a target file without tenants and credentials`;
-  const text = await readFile(file, "utf8").catch((error: unknown) => {
-    const why = (error as NodeJS.ErrnoException).code ?? "unreadable";
-    throw new CommandError(EXIT.usage, `${expected}, reading it failed (${why})`);
-  });
   let found: unknown;
   try {
-    found = JSON.parse(text);
+    found = readUserJson(file);
   } catch (error) {
-    throw new CommandError(EXIT.usage, `${expected}, but it is not JSON: ${(error as Error).message}`);
+    if (!(error instanceof UserFileError)) throw error;
+    throw new CommandError(EXIT.usage, `${expected}, but ${error.message}`);
   }
   if (typeof found !== "object" || found === null || Array.isArray(found)) {
     throw new CommandError(EXIT.usage, `${expected}, but it is no JSON object`);
@@ -91,8 +89,7 @@ export const seedAndWriteTarget = async (running: Running, options: WriteTargetO
       "--write-target with --role keys needs --target-from FILE: where the API is, and its limits, are not known here",
     );
   }
-  const stated =
-    options.targetFrom === undefined ? ofThisProcess(running, options) : await readFrom(options.targetFrom);
+  const stated = options.targetFrom === undefined ? ofThisProcess(running, options) : readFrom(options.targetFrom);
   const nowMs = Date.now();
   const seed = planSeed(demoTenants(options.tenants), {
     makeSecret,

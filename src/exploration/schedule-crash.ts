@@ -1,8 +1,9 @@
 /** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
-import { readFile } from "node:fs/promises";
+
 import { FAULT_NAMES } from "../chaos/faults/catalogue.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { Claim } from "../history/run-document.ts";
+import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
 import type { Finding } from "./search-schedules.ts";
@@ -79,9 +80,9 @@ export const scheduleCrashOf = (
 export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | null> => {
   let crash: Partial<ScheduleCrash>;
   try {
-    crash = JSON.parse(await readFile(file, "utf8")) as Partial<ScheduleCrash>;
+    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<ScheduleCrash>;
   } catch (error) {
-    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message.split("\n")[0]}`);
+    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
   if (crash.schema !== SCHEDULE_CRASH_SCHEMA) return null;
   const { schedule } = crash;

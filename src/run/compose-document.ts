@@ -4,6 +4,7 @@ import type { Calibration, Claim, Measurement, RunDocument } from "../history/ru
 import { mergeClaims } from "../report/verdict.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
+import { worstExit } from "./exit-codes.ts";
 import type { RecordedStage } from "./stages/stage-outcome.ts";
 
 /** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
@@ -42,7 +43,7 @@ type RunFacts = {
   /** Names of claims or groups that must have been judged (target file, `required`). */
   required: readonly string[];
   environment: RunDocument["environment"];
-  /** Where something other than the claims decides it: a signal, a missing tool. */
+  /** What applies besides the claims: a signal, a missing tool, a run that did not come to its end. */
   exitCode: number | null;
 };
 
@@ -70,7 +71,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
     finished_at: finished.toISOString(),
     duration_ms: finished.getTime() - started.getTime(),
     ...follows,
-    exit_code: facts.exitCode ?? follows.exit_code,
+    exit_code: facts.exitCode === null ? follows.exit_code : worstExit(facts.exitCode, follows.exit_code),
     ...(facts.required.length === 0 ? {} : { required: [...facts.required] }),
     target: {
       name: deployments.map(({ target }) => target.name ?? target.base_url).join(" and ") || "embedded",

@@ -1,4 +1,9 @@
-/** The exit codes of every command (interface.md section 1), and which error or signal stands for which. */
+/**
+ * The exit codes of every command, and which error or signal stands for which. Code 1 belongs to a broken claim, a
+ * regression or a surviving mutant, and no error leads to it: whoever reads "1" may take it for a verdict.
+ */
+import { fileProblem } from "../supervision/file-problem.ts";
+
 export const EXIT = {
   pass: 0,
   fail: 1,
@@ -26,6 +31,7 @@ const EXIT_OF_ERROR: Readonly<Record<string, number>> = {
   CredentialMissingError: EXIT.usage,
   ObjectiveError: EXIT.usage,
   NoRunError: EXIT.usage,
+  UserFileError: EXIT.usage,
   CrashFileError: EXIT.usage,
 };
 
@@ -34,6 +40,36 @@ export class UsageError extends Error {
   override name = "UsageError";
 }
 
-/** `null` for an error of ours; within a run the claims decide then, and one says that it did not come to its end. */
-export const exitCodeOf = (error: unknown): number | null =>
-  error instanceof Error ? (EXIT_OF_ERROR[error.name] ?? null) : null;
+/** What could not be finished, for want of room or by an error of ours, is inconclusive. */
+export const exitCodeOf = (error: unknown): number => {
+  if (!(error instanceof Error)) return EXIT.inconclusive;
+  // Thrown by a command itself (cli/command-error.ts), also inside of a run.
+  const own = error.name === "CommandError" ? (error as Error & { exitCode?: number }).exitCode : undefined;
+  const code = own ?? EXIT_OF_ERROR[error.name] ?? EXIT.inconclusive;
+  return code === EXIT.fail ? EXIT.inconclusive : code;
+};
+
+const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];
+
+/** When several apply; a signal's code, which is none of these, comes before all. */
+export const worstExit = (...codes: readonly number[]): number =>
+  codes.find((code) => !ORDER.includes(code)) ?? ORDER.find((code) => codes.includes(code)) ?? EXIT.inconclusive;
+
+/**
+ * Does what writes to a place that the user named. An error of the system becomes a sentence: the user's mistake where the
+ * place cannot be used, an unfinished command where it is full.
+ */
+export const atPlace = <T>(what: string, act: () => T): T => {
+  const said = (error: unknown): never => {
+    const problem = fileProblem(error);
+    if (problem === null) throw error;
+    const sentence = `${what}: ${problem.sentence}; name another place`;
+    throw problem.isLackOfRoom ? new Error(`${what}: ${problem.sentence}`) : new UsageError(sentence);
+  };
+  try {
+    const done = act();
+    return done instanceof Promise ? (done.catch(said) as T) : done;
+  } catch (error) {
+    return said(error);
+  }
+};

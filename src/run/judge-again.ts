@@ -2,7 +2,7 @@
  * Judges a recorded run once more from its files alone. Run and judgement are separate: the same history must get the
  * same verdict to the byte, and a verdict that somebody doubts can be had again without the deployment.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { LedgerLine, Line } from "../history/line.ts";
@@ -14,6 +14,7 @@ import type { StageFacts } from "../history/stage-facts.ts";
 import { Lateness, TimeOrder } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { openJudges } from "../invariants/judge-stage.ts";
+import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { verdictOf } from "./compose-document.ts";
 import { historyLines } from "./older-lines.ts";
 import { outcomesSeen } from "./outcomes-seen.ts";
@@ -73,6 +74,16 @@ const openStage = ({ claims }: RunDocument, { facts: bare }: StageRecord, ledger
   return { stage, judges, replay: own[0]?.replay ?? "" };
 };
 
+/** What this program wrote once. */
+export const recordedJson = (path: string): unknown => {
+  try {
+    return readUserJson(path, RECORDED_BOUNDS);
+  } catch (error) {
+    if (!(error instanceof UserFileError)) throw error;
+    throw new NoRunError(`${path} is no file of a run: ${error.message}; name a folder under reports/runs`);
+  }
+};
+
 export const judgeAgain = (folder: string): JudgedAgain => {
   const missing = FILES.filter((name) => !existsSync(join(folder, name)));
   if (missing.length > 0) {
@@ -81,8 +92,11 @@ export const judgeAgain = (folder: string): JudgedAgain => {
     );
   }
   const pathOf = (name: (typeof FILES)[number]): string => join(folder, name);
-  const recorded = JSON.parse(readFileSync(pathOf("run.json"), "utf8")) as RunDocument;
-  const stages = JSON.parse(readFileSync(pathOf("stages.json"), "utf8")) as StageRecord[];
+  const recorded = recordedJson(pathOf("run.json")) as RunDocument;
+  const stages = recordedJson(pathOf("stages.json")) as StageRecord[];
+  if (recorded?.schema !== "floodgate/run@1" || !Array.isArray(recorded.claims) || !Array.isArray(stages)) {
+    throw new NoRunError(`${folder} holds no run of this version: its run.json or stages.json has another shape`);
+  }
   const late = new Map(stages.map(({ facts }) => [facts.stage, new Lateness()]));
   // Twice, since what has been read once says how late lines came.
   const fold = new SeriesFold();

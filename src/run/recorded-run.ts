@@ -20,7 +20,7 @@ import { composeDocument } from "./compose-document.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { fromTarget } from "./deployments/from-target.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
-import { EXIT_OF_SIGNAL, exitCodeOf } from "./exit-codes.ts";
+import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";
@@ -30,7 +30,7 @@ import { createRecorder, type Recorder } from "./recorder.ts";
 import { doubt, judgeSecrets } from "./run-claims.ts";
 import { type RunContext, type RunEvents, stoppedBy } from "./run-context.ts";
 import { makeRunFolder, type RunFolder } from "./run-folder.ts";
-import { writeReports } from "./write-reports.ts";
+import { writeReports, writeWhatCanBe } from "./write-reports.ts";
 
 export type RunRequest = {
   /** The word in the folder's name and in `run.json`: a suite or a command. */
@@ -67,6 +67,29 @@ type Progress = {
 };
 
 const WHOLE = "the run comes to its end";
+const WRITTEN = "every line and every report stands in the run folder";
+
+const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** What cannot be searched is not known to be clean. */
+const secretsJudged = (folder: string, replay: string): Claim[] => {
+  try {
+    return judgeSecrets(folder, replay);
+  } catch (error) {
+    return [doubt("run/reported", `what was written could not be read again: ${wordsOf(error)}`, WRITTEN, replay)];
+  }
+};
+
+/**
+ * Fails with what nobody caught, in whatever turn it was thrown: the run takes back what it did and writes what it knows,
+ * in place of ending in the middle of a fault.
+ */
+const listenForUncaught = (): { thrown: Promise<never>; release: () => void } => {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => undefined);
+  process.on("uncaughtException", reject);
+  return { thrown: promise, release: () => process.off("uncaughtException", reject) };
+};
 
 const makeContext = (
   request: RunRequest,
@@ -131,10 +154,10 @@ const finish = async (
     ...progress.doubts,
     ...recorder.stages.flatMap((stage) => stage.claims),
     ...progress.claims,
-    ...judgeSecrets(folder.path, replay),
+    ...secretsJudged(folder.path, replay),
   ]);
   const targets = progress.deployments.map(({ target }) => target);
-  const document = composeDocument({
+  const facts = {
     id: folder.id,
     profile: request.profile,
     seed: request.seed,
@@ -142,7 +165,6 @@ const finish = async (
     started,
     finished: new Date(),
     deployments: progress.deployments,
-    claims,
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
     measurements: progress.measurements,
@@ -158,9 +180,19 @@ const finish = async (
       recorder.stages.flatMap(({ notes }) => notes),
     ),
     exitCode: by === null ? progress.exitCode : (EXIT_OF_SIGNAL[by] ?? EXIT_OF_SIGNAL.SIGTERM ?? null),
-  });
-  await writeReports(folder, document, recorder.series());
-  return document;
+  };
+  const document = composeDocument({ ...facts, claims });
+  const series = recorder.series();
+  try {
+    await writeReports(folder, document, series);
+    return document;
+  } catch (error) {
+    const unwritten = doubt("run/reported", `not everything could be written: ${wordsOf(error)}`, WRITTEN, replay);
+    const exitCode = by === null ? worstExit(facts.exitCode ?? EXIT.pass, EXIT.inconclusive) : facts.exitCode;
+    const open = composeDocument({ ...facts, exitCode, claims: [unwritten, ...claims] });
+    await writeWhatCanBe(folder, open, series);
+    return open;
+  }
 };
 
 /** Throws what a user has to mend before anything begins (a busy target, an unusable folder); else there is a document. */
@@ -173,6 +205,7 @@ export const recordRun = async (
   let supervisor: Supervisor | null = null;
   // Before the folder's path is printed: whoever reads it may already press Ctrl-C.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
+  const uncaught = listenForUncaught();
   const locks: Lock[] = [];
   try {
     for (const { target } of targets) locks.push(lockTarget(target.base_url));
@@ -222,24 +255,30 @@ export const recordRun = async (
             await prepareFixtures(context, target);
             context.opened(await fromTarget(context, target));
           }
-          await body(context);
+          await Promise.race([body(context), uncaught.thrown]);
         });
       }
       unlisten();
     } catch (error) {
       progress.exitCode = exitCodeOf(error);
-      if (stop.stoppedBy() === null) note("run/completed", error instanceof Error ? error.message : String(error));
+      if (stop.stoppedBy() === null) note("run/completed", wordsOf(error));
     }
     for (const trouble of (await supervisor?.close()) ?? []) note("run/cleaned-up", trouble);
     // From here on the run touches no target.
     for (const lock of locks) lock.release();
     for (const id of locked) journal.undone(id, "released");
     journal.close();
-    await recorder.close();
+    const unwritten = [...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close())];
+    if (unwritten.length > 0) {
+      progress.doubts.push(
+        doubt("run/reported", `not everything could be written: ${unwritten.join("; ")}`, WRITTEN, replay),
+      );
+    }
     const document = await finish(request, { folder, recorder, started, stop }, progress);
     return { document, folder };
   } finally {
     stop.release();
+    uncaught.release();
     for (const lock of locks) lock.release();
   }
 };

@@ -11,6 +11,7 @@ import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
+import { fileProblem } from "../supervision/file-problem.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
@@ -43,7 +44,8 @@ export type Recorder = {
   outcomesSeen(): number;
   /** What the run looked like over time, so far. */
   series(): Series;
-  close(): Promise<void>;
+  /** Never rejects; returns why not every line stands in its file, as clauses. */
+  close(): Promise<string[]>;
 };
 
 const HISTORY = "history.ndjson";
@@ -145,6 +147,8 @@ export const createRecorder = (
     },
     addStage: ({ facts, ...stage }) => {
       fold.end();
+      // What the stage found counts also where the disk takes no more of it.
+      if (!isClosed) stages.push({ ...stage, notes: notesOf(stage) });
       return write(async () => {
         if (facts.totals_only === true) for (const name of outcomesCounted(stage.summary)) seen.add(name);
         const { ledger: charges, ...others } = facts;
@@ -152,7 +156,6 @@ export const createRecorder = (
         series.limits(facts.stage, facts.limits);
         records.push({ facts: others, hasLedger: charges !== undefined });
         await folder.writeJson("stages.json", records);
-        stages.push({ ...stage, notes: notesOf(stage) });
         if (draft !== null) await folder.writeJson("run.json", draft());
       });
     },
@@ -164,11 +167,13 @@ export const createRecorder = (
     close: async () => {
       fold.end();
       isClosed = true;
-      await writing;
-      await history.close();
-      await ledger.close();
-      await samples.close();
+      const troubles = new Set<string>();
+      const trouble = (error: unknown): void =>
+        void troubles.add(fileProblem(error)?.sentence ?? (error as Error).message);
+      await writing.catch(trouble);
+      for (const file of [history, ledger, samples]) await file.close().catch(trouble);
       await watcher?.close();
+      return [...troubles];
     },
   };
 };

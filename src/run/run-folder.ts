@@ -5,8 +5,9 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
+  accessSync,
+  constants,
   createWriteStream,
-  existsSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -18,7 +19,9 @@ import {
 import { open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
+import { makeFolders } from "../supervision/make-folders.ts";
 import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
+import { atPlace, UsageError } from "./exit-codes.ts";
 
 type LineWriter = {
   /** One line without its end; resolves when more may be written. */
@@ -62,7 +65,7 @@ const newId = (profile: string, now: Date): string => {
 };
 
 const makeUnder = (runs: string, profile: string, now: Date): { id: string; path: string } => {
-  mkdirSync(runs, { recursive: true });
+  makeFolders(runs);
   for (let attempt = 0; ; attempt++) {
     const id = newId(profile, now);
     const path = join(runs, id);
@@ -77,11 +80,14 @@ const makeUnder = (runs: string, profile: string, now: Date): { id: string; path
 
 const makeAt = (out: string): string => {
   const path = resolve(out);
-  if (existsSync(path) && (!lstatSync(path).isDirectory() || readdirSync(path).length > 0))
-    throw new Error(
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && (!found.isDirectory() || readdirSync(path).length > 0))
+    throw new UsageError(
       `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
     );
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeFolders(path, 0o700);
+  // Found out now, and not when the first of its files cannot be written.
+  accessSync(path, constants.W_OK | constants.X_OK);
   return path;
 };
 
@@ -97,12 +103,16 @@ const pointLatestAt = (reports: string, path: string): void => {
     renameSync(draft, latest);
   } catch {
     rmSync(draft, { force: true });
-    rmSync(latest, { force: true });
-    writeFileSync(latest, `${target}\n`);
+    try {
+      rmSync(latest, { force: true });
+      writeFileSync(latest, `${target}\n`);
+    } catch {
+      // It is a convenience; the run folder is there.
+    }
   }
 };
 
-/** Throws a sentence when the folder cannot be made. */
+/** Throws a sentence when the folder cannot be made: `UsageError` where another place would do. */
 export const makeRunFolder = ({
   profile,
   now,
@@ -110,10 +120,11 @@ export const makeRunFolder = ({
   out,
   redactor = ofThisProcess,
 }: RunFolderOptions): RunFolder => {
+  const runs = join(resolve(reports), "runs");
   const made =
     out === undefined
-      ? makeUnder(join(resolve(reports), "runs"), profile, now)
-      : { id: newId(profile, now), path: makeAt(out) };
+      ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
+      : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
   if (out === undefined) pointLatestAt(resolve(reports), made.path);
 
   return writersIn(made, redactor);
@@ -128,7 +139,7 @@ const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunF
     if (isAbsolute(name) || normalize(name).startsWith(".."))
       throw new Error(`a file of the run folder is named inside it, not "${name}"`);
     const path = join(made.path, name);
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeFolders(dirname(path), 0o700);
     return path;
   };
   const writeText = async (name: string, text: string): Promise<void> => {
@@ -174,6 +185,7 @@ const writersIn = (made: { id: string; path: string }, redactor: Redactor): RunF
           return (await stat(path)).size;
         },
         close: async () => {
+          if (failure !== null) throw failure;
           stream.end();
           await finished(stream);
         },

@@ -1,4 +1,6 @@
 /** Writes what a run leaves behind (interface.md section 3). Every text passes the run folder's redaction. */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -7,25 +9,63 @@ import { junitXml } from "../report/junit.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
+import { fileProblem } from "../supervision/file-problem.ts";
 import { readFound } from "./read-found.ts";
 import type { RunFolder } from "./run-folder.ts";
 
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };
 
-export const writeReports = async (
-  folder: Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">,
-  found: RunDocument,
-  series: Series,
-): Promise<void> => {
+/** How each report is rendered, from a document whose secrets are masked. */
+const REPORTS: readonly { name: string; render: (about: Rendered) => string }[] = [
+  { name: "series.json", render: ({ series }) => `${JSON.stringify(series)}\n` },
+  {
+    name: "report.html",
+    render: ({ document, series, folder }) => htmlReport(document, series, folder.masked(readFound(folder))),
+  },
+  { name: "summary.md", render: ({ document }) => summaryMarkdown(document) },
+  { name: "junit.xml", render: ({ document }) => junitXml(document) },
+  { name: "ctrf.json", render: ({ document }) => ctrfJson(document) },
+  { name: "metrics.prom", render: ({ document }) => openMetrics(document) },
+];
+
+type ReportsIn = Pick<RunFolder, "writeJson" | "writeText" | "masked" | "path">;
+type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
+
+const reasonOf = (error: unknown): string =>
+  fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
+
+/** All of them, whatever becomes of one. Returns those that could not be written, each with the reason. */
+const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): Promise<string[]> => {
   // Before it is rendered: `a<b` in a password is `a&lt;b` in a page, which nobody would know for the password.
   const document = folder.masked(found);
-  const masked = folder.masked(series);
-  await folder.writeJson("run.json", document);
-  await folder.writeText("series.json", `${JSON.stringify(masked)}\n`);
-  await folder.writeText("report.html", htmlReport(document, masked, folder.masked(readFound(folder))));
-  await folder.writeText("summary.md", summaryMarkdown(document));
-  await folder.writeText("junit.xml", junitXml(document));
-  await folder.writeText("ctrf.json", ctrfJson(document));
-  await folder.writeText("metrics.prom", openMetrics(document));
+  const series = folder.masked(ofRun);
+  const failed: string[] = [];
+  for (const { name, render } of REPORTS) {
+    try {
+      await folder.writeText(name, render({ document, series, folder }));
+    } catch (error) {
+      failed.push(`${name}: ${reasonOf(error)}`);
+    }
+  }
+  return failed;
+};
+
+/**
+ * `run.json` comes last: until every report is written it is the draft of a run that has not ended. Throws, with what could
+ * not be written, after everything that could be was.
+ */
+export const writeReports = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
+  const failed = await writeEach(folder, document, series);
+  if (failed.length > 0) throw new Error(failed.join("; "));
+  await folder.writeJson("run.json", folder.masked(document));
+};
+
+/** For a document that says that not all of it could be written: what is left of the reports tells nothing else. */
+export const writeWhatCanBe = async (folder: ReportsIn, document: RunDocument, series: Series): Promise<void> => {
+  // They say what the document no longer does, and take the room that it needs.
+  for (const { name } of REPORTS) rmSync(join(folder.path, name), { recursive: true, force: true });
+  // Where this fails as well, the draft stays, which is inconclusive too.
+  await folder.writeJson("run.json", folder.masked(document)).catch(() => undefined);
+  await writeEach(folder, document, series);
 };

@@ -34,6 +34,7 @@ export class Journal {
   readonly #prefix = randomBytes(3).toString("hex");
   #last = 0;
   #closed = false;
+  #trouble: string | null = null;
 
   constructor(path: string, redactor: Redactor = ofThisProcess) {
     this.path = path;
@@ -54,12 +55,24 @@ export class Journal {
     this.#write({ id, phase: "done", ...this.#effect(id), ...more });
   }
 
-  /** Twice is once. After `close` it is not written: then the entry stays open, and healing again does no harm. */
+  /**
+   * Twice is once. After `close`, and on a disk that is full, it is not written: then the entry stays open, and healing
+   * again does no harm. What has been taken back must never stop because it cannot be written down.
+   */
   undone(id: string, detail?: string): void {
     const effect = this.#open.get(id);
     if (effect === undefined || this.#closed) return;
-    this.#write({ id, phase: "undone", ...effect, ...(detail === undefined || detail === "" ? {} : { detail }) });
     this.#open.delete(id);
+    try {
+      this.#write({ id, phase: "undone", ...effect, ...(detail === undefined || detail === "" ? {} : { detail }) });
+    } catch (error) {
+      this.#trouble ??= (error as Error).message;
+    }
+  }
+
+  /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
+  get trouble(): string | null {
+    return this.#trouble;
   }
 
   close(): void {

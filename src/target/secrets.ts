@@ -4,9 +4,9 @@
  * A secret never occurs in a message: errors name the role, the reference and what was expected.
  */
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { redactor } from "../supervision/redaction.ts";
+import { readUserFile, UserFileError } from "../supervision/user-file.ts";
 
 export class SecretError extends Error {
   constructor(what: string, expected: string, came: string) {
@@ -52,13 +52,16 @@ const fromEnvironment = (name: string, what: string): string => {
   return value;
 };
 
-const fromFile = async (path: string, folder: string, what: string): Promise<string> => {
+/** As much as a command may print; the authorities of a whole system have a quarter of it. */
+const SECRET_BYTES_MAX = 1 << 20;
+
+const fromFile = (path: string, folder: string, what: string): string => {
   const file = isAbsolute(path) ? path : join(folder, path);
   try {
-    return await readFile(file, "utf8");
+    return readUserFile(file, SECRET_BYTES_MAX);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? "unknown error";
-    throw new SecretError(what, `a readable file ${file}`, `reading it failed (${code})`);
+    if (!(error instanceof UserFileError)) throw error;
+    throw new SecretError(what, `a readable file ${file}`, error.message);
   }
 };
 
@@ -105,7 +108,7 @@ export const createSecrets = (folder: string): Secrets => {
       kind === "env"
         ? fromEnvironment(rest, what)
         : kind === "file"
-          ? await fromFile(rest, folder, what)
+          ? fromFile(rest, folder, what)
           : await fromCommand(rest, folder, what);
     // A PEM file is a value too, so only the white space around it goes.
     const value = text.trim();

@@ -273,7 +273,7 @@ describe("a target file", () => {
     await expect(readTargetFile(join(folder, "none.json"))).rejects.toThrow(/expected a readable file.*ENOENT/s);
     const path = join(folder, "broken.json");
     await writeFile(path, '{"schema": "floodgate/target@1", "key": "svc_sk_live_abcdefghijklmnop" "x"}');
-    await expect(readTargetFile(path)).rejects.toThrow(/expected JSON; it breaks off at position/);
+    await expect(readTargetFile(path)).rejects.toThrow(/it is not JSON: it breaks off at position/);
     await expect(readTargetFile(path)).rejects.not.toThrow(/abcdefghij/);
   });
 });

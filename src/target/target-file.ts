@@ -2,20 +2,25 @@
  * Reads and checks a target file. Every complaint names the field by its path, what was expected and what came; a field
  * that nobody knows is a warning, because a misspelt one would otherwise be skipped in silence.
  */
-import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Errors } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
+import { readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { type KeyWanted, misplaced, wantedUnder } from "./key-roles.ts";
 import { createSecrets, isReference } from "./secrets.ts";
 import type { Target } from "./target.ts";
 import { TARGET_SCHEMA } from "./target-schema.ts";
 import { withCanonicalUrls, withUrlsRead } from "./target-urls.ts";
 
+/** Nobody reads more in one go. */
+const SHOWN_MAX = 20;
+
 export class TargetFileError extends Error {
   readonly problems: readonly string[];
   constructor(file: string, problems: readonly string[]) {
-    super(`the target file ${file} cannot be used:\n${problems.map((problem) => `  ${problem}`).join("\n")}`);
+    const more = problems.length - SHOWN_MAX;
+    const lines = [...problems.slice(0, SHOWN_MAX), ...(more > 0 ? [`and ${more} more like these`] : [])];
+    super(`the target file ${file} cannot be used:\n${lines.map((problem) => `  ${problem}`).join("\n")}`);
     this.name = "TargetFileError";
     this.problems = problems;
   }
@@ -139,8 +144,8 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   if (Object.keys(target.credentials ?? {}).length === 0 && keys.length === 0) {
     problems.push('credentials: expected at least one role, e.g. "server": { "key": "env:SERVER_KEY" }; got none');
   }
-  const orgs = tenants.map(({ org }) => org);
-  const twice = orgs.find((org, index) => orgs.indexOf(org) !== index);
+  const orgs = new Set<string>();
+  const twice = tenants.map(({ org }) => org).find((org) => orgs.size === orgs.add(org).size);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
   if (problems.length > 0) throw new TargetFileError(file, problems);
   return {
@@ -152,21 +157,12 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
 /** The target has every URL in its canonical form, references to URLs read. Throws `TargetFileError`, `SecretError`. */
 export const readTargetFile = async (path: string): Promise<TargetRead> => {
   const file = resolve(path);
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    throw new TargetFileError(path, [
-      `expected a readable file; reading it failed (${(error as NodeJS.ErrnoException).code})`,
-    ]);
-  }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readUserJson(file);
   } catch (error) {
-    // The message of JSON.parse quotes the text around the fault, which may be a key.
-    const where = /position \d+(?: \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0] ?? "somewhere";
-    throw new TargetFileError(path, [`expected JSON; it breaks off at ${where}`]);
+    if (!(error instanceof UserFileError)) throw error;
+    throw new TargetFileError(path, [`expected a readable file with JSON; ${error.message}`]);
   }
   const folder = dirname(file);
   const { target, warnings } = checkTarget(value, path);

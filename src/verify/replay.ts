@@ -2,7 +2,7 @@
  * Tries a recorded failing case again on a deployment (`dev replay FILE`): the same calls, or the whole rule where one
  * call does not decide. Fixed, failing, or unclear; never fixed only because nothing could be seen.
  */
-import { readFile } from "node:fs/promises";
+import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { ruleOf } from "./catalogue.ts";
@@ -23,9 +23,9 @@ export class CrashFileError extends Error {
 export const readCrash = async (file: string): Promise<Crash> => {
   let crash: Partial<Crash>;
   try {
-    crash = JSON.parse(await readFile(file, "utf8")) as Partial<Crash>;
+    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<Crash>;
   } catch (error) {
-    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message.split("\n")[0]}`);
+    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
   }
   if (crash.schema !== CRASH_SCHEMA || typeof crash.rule !== "string") {
     throw new CrashFileError(`${file}: expected "schema": "${CRASH_SCHEMA}", got ${JSON.stringify(crash.schema)}`);

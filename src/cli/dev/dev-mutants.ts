@@ -141,7 +141,7 @@ const run = async (names: string[], options: MutantsOptions): Promise<void> => {
   const stop = listenForStop((signal) => {
     end();
     // Children end with us: the drivers when their stdin does, the laws by `exit`.
-    process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.fail);
+    process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive);
   });
   try {
     const laws = lawful.length === 0 ? [] : await tryLaws({ mutants: lawful, onTrial });

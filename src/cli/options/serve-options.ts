@@ -1,9 +1,9 @@
 /** The options of `floodgate serve`, and what they mean for a role of the platform. */
-import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { definedFields } from "../../platform/defined-fields.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
 import { EXIT } from "../../run/exit-codes.ts";
+import { readUserFile, UserFileError } from "../../supervision/user-file.ts";
 import { CommandError } from "../command-error.ts";
 import { positive, whole } from "./numbers.ts";
 
@@ -151,12 +151,14 @@ export const addServeOptions = (command: Command): Command =>
     .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
     .addHelpText("after", EXPLAINED);
 
+const PEM_BYTES_MAX = 1 << 20;
+
 const pem = (file: string, option: string): string => {
   try {
-    return readFileSync(file, "utf8");
+    return readUserFile(file, PEM_BYTES_MAX);
   } catch (error) {
-    const why = (error as NodeJS.ErrnoException).code ?? "unreadable";
-    throw new CommandError(EXIT.usage, `${option} ${file}: expected a readable PEM file, reading it failed (${why})`);
+    if (!(error instanceof UserFileError)) throw error;
+    throw new CommandError(EXIT.usage, `${option} ${file}: expected a readable PEM file, ${error.message}`);
   }
 };
 

@@ -18,7 +18,7 @@ const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
 
 export const showHealed = async (reports: string, out: string | undefined, json: boolean): Promise<void> => {
   const healed = await healLeftOpen(reports, out);
-  process.exitCode = healed.isWhole ? EXIT.pass : EXIT.fail;
+  process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
   if (json) {
     process.stdout.write(`${JSON.stringify({ schema: "floodgate/healed@1", ...healed }, null, 2)}\n`);
     return;

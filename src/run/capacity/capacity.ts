@@ -1,10 +1,11 @@
 /** The body of `capacity`: the highest rate at which a deployment keeps its objectives, and whether that meets a demand. */
-import { readFile } from "node:fs/promises";
+
 import type { Found } from "../../capacity/capacity-claims.ts";
 import { type Demand, demandOf } from "../../capacity/demand.ts";
 import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type ShareObjective, shareObjective } from "../../capacity/share-objective.ts";
 import { parseObjectives } from "../../history/objectives.ts";
+import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
@@ -60,10 +61,10 @@ const objectivesOf = (wishes: CapacityWishes, target: Target): ShareObjective[] 
   }
 };
 
-const demandOfFile = async (path: string | undefined): Promise<Demand | null> => {
+const demandOfFile = (path: string | undefined): Demand | null => {
   if (path === undefined) return null;
   try {
-    return demandOf(JSON.parse(await readFile(path, "utf8")));
+    return demandOf(readUserJson(path));
   } catch (error) {
     throw new UsageError(`--demand ${path}: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -107,7 +108,7 @@ const BRACKETS_SHOWN = 8;
 export const planCapacity = async (wishes: CapacityWishes): Promise<CapacityPlan> => {
   const { target, refusals } = await readTarget(wishes.targetFile, wishes.owned, INTENT);
   const objectives = objectivesOf(wishes, target);
-  await demandOfFile(wishes.demandFile);
+  demandOfFile(wishes.demandFile);
   const { maxPerS, startPerS, playS, confirmS, warmUpS } = policyOf(wishes, target);
   const doubled = Array.from({ length: BRACKETS_SHOWN }, (_, i) => startPerS * 2 ** i);
   return {
@@ -136,7 +137,7 @@ export const findCapacity = async (request: CapacityRun): Promise<CapacityResult
   const prepared = await prepareTarget(targetFile, owned, INTENT);
   const { target } = prepared;
   const objectives = objectivesOf(request, target);
-  const demand = await demandOfFile(request.demandFile);
+  const demand = demandOfFile(request.demandFile);
   const lacks = missingOf(request, target);
   if (lacks.length > 0) throw new UsageError(`the target file lacks what ${story} needs: ${lacks.join("; ")}`);
   request.onObjectives(objectives);

@@ -64,7 +64,7 @@ describe("the gate on recorded runs", () => {
   });
 
   test("a folder that is no run, or a run that was cut off, is a mistake with a sentence", () => {
-    expect(() => readFigures(folder)).toThrow(/is no run folder: .*name one under reports\/runs/);
+    expect(() => readFigures(folder)).toThrow(/is no file of a run: .*name a folder under reports\/runs/);
     const cut = write("cut", 1, [
       claimOf("run/completed", { stage: "load", verdict: "inconclusive", reason: "stopped by SIGINT" }),
     ]);

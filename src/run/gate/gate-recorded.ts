@@ -1,5 +1,5 @@
 /** `gate` on runs that are recorded: reads run folders and baseline files, sends nothing. */
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BASELINE_SCHEMA, type Baseline, notABaseline } from "../../gate/recorded/baseline.ts";
 import {
@@ -9,20 +9,17 @@ import {
   type RunFigures,
 } from "../../gate/recorded/recorded-comparison.ts";
 import type { RunDocument } from "../../history/run-document.ts";
+import { makeFolders } from "../../supervision/make-folders.ts";
 import { commitOf, REPOSITORY } from "../environment.ts";
-import { NoRunError } from "../judge-again.ts";
+import { atPlace } from "../exit-codes.ts";
+import { NoRunError, recordedJson } from "../judge-again.ts";
 
 /** Throws `NoRunError` with what was expected. A run that was stopped or killed is none to compare by. */
 export const readFigures = (path: string): RunFigures => {
   const file = path.endsWith(".json") ? path : join(path, "run.json");
-  let document: RunDocument;
-  try {
-    document = JSON.parse(readFileSync(file, "utf8")) as RunDocument;
-  } catch (error) {
-    throw new NoRunError(`${path} is no run folder: ${(error as Error).message}; name one under reports/runs`);
-  }
-  if (document.schema !== "floodgate/run@1")
-    throw new NoRunError(`${file} is no run of this schema: ${document.schema}`);
+  const document = recordedJson(file) as RunDocument;
+  if (document?.schema !== "floodgate/run@1")
+    throw new NoRunError(`${file} is no run of this schema: ${String(document?.schema)}`);
   const cut = document.claims.find(({ id }) => id === "run/completed");
   if (cut !== undefined) throw new NoRunError(`${path} did not come to its end: ${cut.reason}; name a whole run`);
   return figuresOf(document);
@@ -42,12 +39,7 @@ export const compareWithBaseline = (file: string, runs: readonly string[]): Reco
   });
   if (!existsSync(file))
     return missing(`there is no baseline ${file}; --save-baseline ${file} --reason TEXT writes one`);
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    return missing(`the baseline ${file} cannot be read: ${(error as Error).message}`);
-  }
+  const value = recordedJson(file);
   const wrong = notABaseline(value);
   return wrong === null
     ? compareRecorded((value as Baseline).runs, after)
@@ -63,9 +55,16 @@ export const saveBaseline = async (file: string, runs: readonly string[], reason
     commit: await commitOf(REPOSITORY),
     runs: runs.map(readFigures),
   };
-  mkdirSync(dirname(file), { recursive: true });
-  const draft = `${file}.${process.pid}.draft`;
-  writeFileSync(draft, `${JSON.stringify(baseline, null, 2)}\n`);
-  renameSync(draft, file);
+  atPlace(`--save-baseline ${file}`, () => {
+    makeFolders(dirname(file));
+    const draft = `${file}.${process.pid}.draft`;
+    try {
+      writeFileSync(draft, `${JSON.stringify(baseline, null, 2)}\n`);
+      renameSync(draft, file);
+    } catch (error) {
+      rmSync(draft, { force: true });
+      throw error;
+    }
+  });
   return baseline;
 };

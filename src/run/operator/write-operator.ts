@@ -4,19 +4,20 @@
  */
 import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
 import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
+import { makeFolders } from "../../supervision/make-folders.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/stated-lease.ts";
 import { REPOSITORY } from "../environment.ts";
-import { UsageError } from "../exit-codes.ts";
+import { atPlace, UsageError } from "../exit-codes.ts";
 import { prepareTarget } from "../prepare-target.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { intentOf } from "../stages/stages-for.ts";
@@ -52,7 +53,7 @@ const CONFIG_MAP_BYTES = 1_000_000;
 
 const emptyFolder = async (folder: string): Promise<string> => {
   const path = resolve(folder);
-  await mkdir(path, { recursive: true });
+  atPlace(`--operator ${folder}`, () => makeFolders(path));
   if ((await readdir(path)).length > 0) throw new UsageError(`expected an empty folder, but ${path} has files in it`);
   return path;
 };
