@@ -4,6 +4,7 @@
  */
 import sse from "k6/x/sse";
 import { maskSecrets } from "../../src/contract/credentials.ts";
+import { foreignValue, REFUSAL_BODY_MOST } from "../../src/contract/foreign-text.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../src/workload/handover.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Answer, CallMade } from "./answer.ts";
@@ -13,16 +14,14 @@ import type { SessionCall } from "./sessions.ts";
 // k6 has this one global of a browser, and its typings leave it out.
 declare const console: { log(text: string): void };
 
-const BODY_MAX_CHARS = 2048;
-
 /** What an outcome is named by. A body that may hold a token is cut down to the fields that a judge reads. */
 const printable = (route: Step["route"], status: number, body: string): string => {
   if (route === "sdk.sessions" && status >= 200 && status < 300) {
     const { expires_in, product } = (JSON.parse(body) ?? {}) as Record<string, unknown>;
-    return JSON.stringify({ expires_in, product });
+    return JSON.stringify({ expires_in: foreignValue(expires_in), product: foreignValue(product) });
   }
   if (status >= 200 && status < 300 && !body.includes('"error"')) return "";
-  return maskSecrets(body.slice(0, BODY_MAX_CHARS));
+  return maskSecrets(body.slice(0, REFUSAL_BODY_MOST));
 };
 
 const masked = (error: string): string => (error === "" ? "" : maskSecrets(error));

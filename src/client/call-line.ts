@@ -1,6 +1,22 @@
 /** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
 import { readAnswer } from "../contract/envelopes.ts";
-import { countedAs, ERROR_IN_BODY, outcomeOfStream } from "../contract/refusals.ts";
+import {
+  CODES_MOST,
+  distinctNames,
+  foreignError,
+  foreignMoment,
+  foreignValue,
+  OTHER_CODES,
+} from "../contract/foreign-text.ts";
+import {
+  countedAs,
+  ERROR_IN_BODY,
+  GAP_REFUSALS,
+  type GapRefusalName,
+  OUTCOMES,
+  outcomeOf,
+  outcomeOfStream,
+} from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Step } from "../workload/step.ts";
@@ -26,23 +42,33 @@ const fieldsOf = (body: unknown): Record<string, unknown> =>
 const headerText = (value: string | string[] | undefined): string | undefined =>
   Array.isArray(value) ? value.join(", ") : value;
 
+const LISTED = new Set<string>([...OUTCOMES, ...(Object.keys(GAP_REFUSALS) as GapRefusalName[]).map(outcomeOf)]);
+const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
+
+/** A hostile server may have a code of its own for every call: of those that nobody lists so many have a name each. */
+export const countedOutcome = (outcome: string): string =>
+  outcome.charAt(3) !== " " || LISTED.has(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
+
 const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome: string } => {
-  const error = seen.error === undefined ? {} : { error: seen.error };
+  const error = seen.error === undefined ? {} : { error: foreignError(seen.error) };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
     return { outcome: countedAs(outcomeOfStream(seen.status, seen.ended)), ...error };
   }
-  if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.error ?? seen.ended };
+  if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.ended, ...error };
   const answer = readAnswer(seen.status, seen.text);
-  const fields: Partial<CallLine> & { outcome: string } = { outcome: answer.outcome };
+  const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
   if (answer.outcome === ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
-  if (answer.quota !== undefined) fields.quota = answer.quota;
+  if (answer.quota !== undefined) {
+    const { meter, limit, used } = answer.quota;
+    fields.quota = { meter: foreignValue(meter), limit: foreignValue(limit), used: foreignValue(used) };
+  }
   const retryAfter = headerText(seen.headers["retry-after"]);
-  if (retryAfter !== undefined) fields.retry_after = retryAfter;
+  if (retryAfter !== undefined) fields.retry_after = foreignMoment(retryAfter);
   if (step.route === "sdk.sessions" && seen.status < 300) {
     const body = fieldsOf(answer.body);
-    fields.expires_in = body.expires_in;
-    fields.product = body.product;
+    fields.expires_in = foreignValue(body.expires_in);
+    fields.product = foreignValue(body.product);
   }
   return fields;
 };

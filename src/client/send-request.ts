@@ -14,6 +14,10 @@ import { codeOf, endOf, isOurs } from "./transport-errors.ts";
 /** How long a stream is read on after its terminal event, to catch what should not come; k6 reads on for 250 ms. */
 const GRACE_MS = 1_000;
 const BODY_MAX_BYTES = 4 << 20;
+/** Of a whole stream; as in k6/x/sse. */
+const STREAM_MAX_BYTES = 64 << 20;
+/** Why a stream was left that was longer than anybody reads: it is no end that the target made. */
+export const ANSWER_TOO_LARGE = "answer-too-large";
 /** undici says so as well where spaces follow the number, which RFC 9112 allows. */
 const LENGTH_MISMATCH = "UND_ERR_RES_CONTENT_LENGTH_MISMATCH";
 
@@ -27,6 +31,8 @@ export type OutgoingRequest = {
   /** Which vocabulary to read a stream with; absent for other routes. */
   stream?: Stream;
   keepEvents?: boolean;
+  /** At most so much of the answer is read, a stream's events together; without it 4 MiB, and of a stream 64. */
+  mostBytes?: number;
   abort?: { readonly afterEvents: number } | { readonly afterMs: number };
   /** Rest for so long after each read, as a slow reader does. */
   slowReadMs?: number;
@@ -166,9 +172,9 @@ class Exchange {
     const nowUs = this.#clock.nowUs();
     this.#idleDueUs = nowUs + this.#timeouts.idleMs * 1000;
     const reader = this.#reader;
+    this.#bytes += chunk.length;
     if (reader === null) {
-      this.#bytes += chunk.length;
-      if (this.#bytes > BODY_MAX_BYTES) this.#giveUp("truncated", "body-too-large");
+      if (this.#bytes > (this.#request.mostBytes ?? BODY_MAX_BYTES)) this.#giveUp("truncated", "body-too-large");
       else this.#chunks.push(chunk);
       return;
     }
@@ -180,7 +186,11 @@ class Exchange {
       return;
     }
     const { events, terminal } = reader.seen;
-    const { abort } = this.#request;
+    const { abort, mostBytes = STREAM_MAX_BYTES } = this.#request;
+    if (this.#bytes > mostBytes) {
+      this.#leave(ANSWER_TOO_LARGE);
+      return;
+    }
     if (events > 0) this.#patienceDueUs = Number.POSITIVE_INFINITY;
     if (before === null && terminal !== null) {
       this.#later(GRACE_MS, () => setImmediate(() => this.#giveUp("eof")));
@@ -194,9 +204,9 @@ class Exchange {
     this.#timers.push(setTimeout(act, ms));
   }
 
-  #leave(): void {
+  #leave(why?: string): void {
     this.#aborted = true;
-    this.#giveUp("closed_by_client");
+    this.#giveUp("closed_by_client", why);
   }
 
   #giveUp(ended: StreamEnd, error?: string): void {

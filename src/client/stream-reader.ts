@@ -3,6 +3,7 @@
  * should have been the last (specification section 6; items 166-177). Comments are not events.
  */
 import { createParser } from "eventsource-parser";
+import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
 import type { Stream } from "../contract/routes.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../contract/streams.ts";
 
@@ -16,7 +17,7 @@ export type StreamSeen = {
   /** When the terminal event came, and which way it ends. */
   terminal: { ended: "done" | "error_event"; atUs: number } | null;
   lastUs: number | null;
-  /** Distinct names, in the order of first appearance. */
+  /** Distinct names as they are shown, in the order of first appearance; the first `EVENT_NAMES_MOST` of them. */
   names: Set<string>;
   /** Between each two events, in microseconds; the first `GAPS_KEPT` of them. */
   gapsUs: number[];
@@ -25,8 +26,10 @@ export type StreamSeen = {
 
 /** As in k6/x/sse: a stream without end must not take all memory. */
 const GAPS_KEPT = 10_000;
-/** A single event beyond this is a fault of the server, not load. */
-const EVENT_MAX_CHARS = 8 << 20;
+/** A single event beyond this is a fault of the server, not load; as in k6/x/sse. */
+const EVENT_MAX_CHARS = 1 << 20;
+/** Events whose data is kept. */
+const KEPT_MOST = 20_000;
 
 export type StreamReader = {
   seen: StreamSeen;
@@ -53,11 +56,11 @@ export const createStreamReader = (stream: Stream, keepEvents: boolean): StreamR
     onEvent: ({ event, data }) => {
       const name = event ?? "message";
       seen.events += 1;
-      seen.names.add(name);
+      if (!seen.names.has(name) && seen.names.size < EVENT_NAMES_MOST) seen.names.add(foreignName(name));
       if (seen.firstUs === null) seen.firstUs = nowUs;
       else if (seen.gapsUs.length < GAPS_KEPT) seen.gapsUs.push(nowUs - (seen.lastUs ?? nowUs));
       seen.lastUs = nowUs;
-      if (keepEvents) seen.kept.push({ name, data });
+      if (keepEvents && seen.kept.length < KEPT_MOST) seen.kept.push({ name, data });
       if (seen.terminal !== null) seen.late += 1;
       else if (name === done) seen.terminal = { ended: "done", atUs: nowUs };
       else if (name === ERROR_EVENT) seen.terminal = { ended: "error_event", atUs: nowUs };

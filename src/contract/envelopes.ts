@@ -2,6 +2,7 @@
  * The bodies of refusals, written and read in one place (specification section 7.1, items 182-189). Reading never throws:
  * what is not a body of the contract is called `edge`, because a balancer or a firewall wrote it, not the API.
  */
+import { foreignName, REFUSAL_BODY_MOST } from "./foreign-text.ts";
 import {
   type AnyRefusalName,
   ERROR_IN_BODY,
@@ -74,7 +75,8 @@ export const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
  * wrong envelope); an answer that no part of the contract could have written becomes `edge NNN`.
  */
 export const readAnswer = (status: number, text: string): AnswerRead => {
-  const body = parseJson(text);
+  const isTooLong = status >= 300 && text.length > REFUSAL_BODY_MOST;
+  const body = isTooLong ? undefined : parseJson(text);
   const envelope = envelopeSeen(body, text);
   const fields = isObject(body) ? body : {};
   const said =
@@ -95,7 +97,10 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
     if (status === 422) return read("422 malformed_body", "malformed_body");
     // 401 and 503 without `detail` may have any body (item 189): what stands in it is no subcode.
-    if (!KNOWN.has(`${status} `) || "detail" in fields) return read(`${status} ${subcode}`, subcode);
+    if (!KNOWN.has(`${status} `) || "detail" in fields) {
+      const name = foreignName(subcode);
+      return read(`${status} ${name}`, name);
+    }
     return { outcome: `${status}`, subcode: null, envelope: "none", body };
   }
   if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");

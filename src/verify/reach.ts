@@ -2,6 +2,7 @@
  * Whether there is anything to judge: somebody answers at `base_url`, and what answers is the API. A wrong address is reported as
  * such and not as fifty broken rules.
  */
+import { foreignError } from "../contract/foreign-text.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { Context } from "./context.ts";
 import type { Answer } from "./sending/answer.ts";
@@ -67,6 +68,6 @@ export const reach = async (context: Context): Promise<void> => {
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
   throw new TargetUnreachableError(
-    `${context.target.base_url} does not answer (${last?.received.error ?? last?.received.ended}): is it running, and is the address right?`,
+    `${context.target.base_url} does not answer (${foreignError(last?.received.error ?? last?.received.ended ?? "")}): is it running, and is the address right?`,
   );
 };

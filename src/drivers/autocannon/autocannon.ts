@@ -4,7 +4,9 @@
  * have met it (field-notes/measured.md section 6). So it gives totals, and no history lines. It runs in the runner's own
  * process: nothing is handed over, and the lease is asked before each call leaves.
  */
+
 import { openApiClient } from "../../client/api-client.ts";
+import { countedOutcome } from "../../client/call-line.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { readAnswer } from "../../contract/envelopes.ts";
@@ -141,7 +143,7 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
       const charge = step.meter === "design_analyses" ? "analyses" : step.meter;
       try {
         const request = await requestOf(step, i);
-        const outcomeOf = (status: number, body: string): string => readAnswer(status, body).outcome;
+        const outcomeOf = (status: number, body: string): string => countedOutcome(readAnswer(status, body).outcome);
         return { request, charging: charge === undefined ? {} : { charge }, outcomeOf };
       } catch (error) {
         doubt(`calls could not be made: ${maskSecrets(error instanceof Error ? error.message : String(error))}`);

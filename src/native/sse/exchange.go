@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,10 +21,14 @@ import (
 )
 
 const (
-	maxEventBytes   = 8 << 20 // an event larger than this is a fault of the server, not load
+	maxEventBytes   = 1 << 20 // an event larger than this is a fault of the server, not load
 	maxRefusalBytes = 1 << 20
-	namesKept       = 32
 )
+
+// maxStreamBytes bounds a whole stream: one that goes on beyond it is left, which is no end that the server made.
+var maxStreamBytes = 64 << 20
+
+var errStreamTooLarge = errors.New("answer-too-large")
 
 // readBuffers lends out what a stream is read into: thousands of VUs each keep one only while they read.
 var readBuffers = sync.Pool{New: func() any { buffer := make([]byte, 8<<10); return &buffer }}
@@ -204,6 +209,7 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 	defer func() { collected.hold(false) }()
 	var readAt time.Time
 	take := func(e eventstream.Event) bool { return x.event(e, readAt) }
+	total := 0
 	for !x.client.stopped() {
 		n, err := body.Read(*buffer)
 		readAt = collected.lastRead()
@@ -211,6 +217,10 @@ func (x *exchange) readStream(ctx context.Context, body io.Reader) {
 			x.timeouts.read(readAt)
 			if parseErr := parser.Feed((*buffer)[:n], take); parseErr != nil {
 				x.over(endClosed, parseErr)
+				return
+			}
+			if total += n; total > maxStreamBytes {
+				x.over(endClosed, errStreamTooLarge)
 				return
 			}
 		}
@@ -269,14 +279,16 @@ func (x *exchange) called(name []byte) {
 	if len(name) == 0 {
 		name = []byte("message")
 	}
-	for _, known := range x.names {
-		if known == string(name) {
-			return
-		}
+	if x.knows(string(name)) || len(x.names) >= namesKept {
+		return
 	}
-	if len(x.names) < namesKept {
-		x.names = append(x.names, eventstream.Text(name))
+	if shown := foreignName(eventstream.Text(name)); !x.knows(shown) {
+		x.names = append(x.names, shown)
 	}
+}
+
+func (x *exchange) knows(name string) bool {
+	return slices.Contains(x.names, name)
 }
 
 // failed ends the exchange for what a round trip or a read said. After a terminal event only a break that we did not make is worth

@@ -46,7 +46,7 @@ func refusal(status int, body string) string {
 	plain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
 	switch {
 	case ok:
-		return fmt.Sprintf("%d %s", status, said)
+		return fmt.Sprintf("%d %s", status, foreignName(said))
 	case status == http.StatusUnprocessableEntity && isList, plain && (isObject || strings.TrimSpace(body) == ""):
 		return fmt.Sprint(status)
 	default:

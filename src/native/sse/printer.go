@@ -95,6 +95,16 @@ func (m *ModuleInstance) printCall(i, step, attempt int64, intendedUs float64, b
 	return m.printer.write(x.printed(made{i, step, attempt, int64(intendedUs)}, body, text, aborted))
 }
 
+const printedTextMost = 300
+
+// shortened bounds what a server may say beside its body: a number, a date, an error that quotes it.
+func shortened(text string) string {
+	if len(text) > printedTextMost {
+		return foreignName(text)
+	}
+	return text
+}
+
 // printed is Printed of src/workload/handover.ts as JSON.
 func (x *exchange) printed(of made, body, text string, aborted bool) []byte {
 	line := make([]byte, 0, 512+8*len(x.gaps)+len(body))
@@ -137,9 +147,9 @@ func (x *exchange) printed(of made, body, text string, aborted bool) []byte {
 		quoted("names", x.names)
 	}
 	line = append(x.appendGaps(append(line, `,"gaps":[`...)), ']')
-	quoted("error", text)
+	quoted("error", shortened(text))
 	if values := x.header["Retry-After"]; len(values) > 0 {
-		quoted("retryAfter", strings.Join(values, ", "))
+		quoted("retryAfter", shortened(strings.Join(values, ", ")))
 	}
 	quoted("body", body)
 	line = strconv.AppendBool(append(line, `,"aborted":`...), aborted)

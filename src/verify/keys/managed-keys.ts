@@ -2,7 +2,9 @@
  * Keys made through key management, with their removal: whatever comes of a creation is journalled before it leaves and taken
  * back in the end. What answers 422 to our bodies, or is not there, is not judged.
  */
+
 import { maskSecrets } from "../../contract/credentials.ts";
+import { foreignName } from "../../contract/foreign-text.ts";
 import { REFUSALS } from "../../contract/refusals.ts";
 import type { AdminRole } from "../../target/target.ts";
 import { CannotJudge } from "../cannot-judge.ts";
@@ -127,7 +129,7 @@ export const createKey = async (
       anyway: true,
       once: true,
     } as const;
-    made.happened(`id ${id}`, async () => {
+    made.happened(`id ${/^[\w.:-]{1,64}$/.test(id) ? id : foreignName(id)}`, async () => {
       let gone = false;
       // Where an answer has several ids, what is no key's is not found.
       for (const one of ids) {

@@ -2,6 +2,7 @@
  * What came back from one call, named for judging. Reading is more lenient than the contract: a subcode is found wherever a
  * broken deployment may have put it, so that one rule can say "the right answer" and another "in the wrong envelope".
  */
+import { countedOutcome } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import {
   type EnvelopeSeen,
@@ -10,6 +11,7 @@ import {
   parseJson,
   SUBCODE_OF_OLDER_NAME,
 } from "../../contract/envelopes.ts";
+import { foreignError, foreignName, shapeOfBody } from "../../contract/foreign-text.ts";
 import { OUTCOMES } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { SentRequest, TestCall } from "./test-call.ts";
@@ -92,7 +94,8 @@ export const nameAnswer = (status: number, text: string): Named => {
   if (status === 401 || status === 503) return named(`${status}`, null);
   // Item 202: "various". FastAPI's own list of errors is a reading of item 203.
   if (status === 422) return named("422 malformed_body", subcode);
-  if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode)) return named(`${status} ${subcode}`, subcode);
+  if (subcode !== null && /^[A-Za-z][\w .-]{0,60}$/.test(subcode))
+    return named(countedOutcome(`${status} ${foreignName(subcode)}`), subcode);
   return named(`edge ${status}`, null);
 };
 
@@ -104,10 +107,9 @@ export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome)
 /** Whether the call was admitted: 2xx, also a failure reported under 200. */
 export const isAdmitted = ({ outcome }: Pick<Answer, "outcome">): boolean => /^2\d\d/.test(outcome);
 
-/** For a reader: the outcome, and the beginning of a body that has no name. */
-export const inWords = ({ outcome, text, received }: Answer): string => {
-  if (outcome === "indeterminate") return `no whole answer (${received.error ?? received.ended})`;
+/** For a reader: the outcome, and the shape of a body that has no name. */
+export const inWords = ({ outcome, text, body, received }: Answer): string => {
+  if (outcome === "indeterminate") return `no whole answer (${foreignError(received.error ?? received.ended)})`;
   if (text === "" || /^2\d\d/.test(outcome)) return outcome;
-  const short = text.length > 160 ? `${text.slice(0, 160)}...` : text;
-  return `${outcome} with the body ${short}`;
+  return `${outcome} with the body ${shapeOfBody(text, body)}`;
 };

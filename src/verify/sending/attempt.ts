@@ -25,6 +25,14 @@ import { type Throttle, wait } from "./throttle.ts";
 
 const VERIFY_TIMEOUTS: Timeouts = { callMs: 45_000, firstEventMs: 15_000, idleMs: 15_000 };
 
+/**
+ * Every answer is kept for the rules about all of them, so what one may take depends on what all have taken: a deployment that
+ * answers with megabytes, or with events without end, must not end the run.
+ */
+const ANSWER_MOST_BYTES = 2 << 20;
+const ANSWERS_MOST_BYTES = 128 << 20;
+const LATER_ANSWER_MOST_BYTES = 16 << 10;
+
 /** So many calls one after the other without any answer: nobody is there any more. */
 const SILENCE_MAX = 12;
 const RESTART_MAX_MS = 30_000;
@@ -99,6 +107,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
   const { target, view, clock, throttle, budget, signal } = parts;
   const dispatcher = decoding(parts.dispatcher);
   const answers: Answer[] = [];
+  let heldBytes = 0;
   let sent = 0;
   let silent = 0;
   const lanes = createLanes(inFlightMax(target));
@@ -164,6 +173,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     if (isAdmitted(answer)) onAdmitted(testCall);
     const charge = chargeOf(testCall);
     if (isAdmitted(answer) && charge !== null) budget.spent[charge] += 1;
+    heldBytes += answer.text.length + answer.chunks.reduce((sum, { text }) => sum + text.length, 0);
     answers.push(answer);
     parts.onLine(line);
     return answer;
@@ -195,9 +205,14 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       throw error;
     });
     testCall.beforeSent?.();
+    const mostBytes = heldBytes > ANSWERS_MOST_BYTES ? LATER_ANSWER_MOST_BYTES : ANSWER_MOST_BYTES;
     const running = sendRequest(
-      testCall.wholeStream === true ? tapped(dispatcher, clock, chunks) : dispatcher,
-      { ...built.request, ...(stream === undefined ? {} : { stream, keepEvents: true, ...leaveOf(testCall) }) },
+      testCall.wholeStream === true ? tapped(dispatcher, clock, chunks, mostBytes) : dispatcher,
+      {
+        ...built.request,
+        mostBytes,
+        ...(stream === undefined ? {} : { stream, keepEvents: true, ...leaveOf(testCall) }),
+      },
       clock,
       parts.timeouts ?? VERIFY_TIMEOUTS,
     );

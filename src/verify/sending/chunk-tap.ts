@@ -29,8 +29,9 @@ const PASSED_ON = [
   "onResponseError",
 ] as const;
 
-/** The same dispatcher; what comes is added to `chunks`. */
-export const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[]): Dispatcher => {
+/** The same dispatcher; what comes is added to `chunks`, up to the piece that goes beyond `mostBytes`. */
+export const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[], mostBytes: number): Dispatcher => {
+  let bytes = 0;
   const decoder = new TextDecoder();
   const breaks = utf8Breaks();
   const dispatch: Dispatcher["dispatch"] = (options, handler) => {
@@ -41,7 +42,8 @@ export const tapped = (dispatcher: Dispatcher, clock: RunClock, chunks: Chunk[])
     }
     seen.onResponseData = (controller, chunk) => {
       const text = decoder.decode(chunk, { stream: true });
-      chunks.push({ atUs: clock.nowUs(), text, ...(breaks(chunk) ? { notUtf8: true } : {}) });
+      if (bytes <= mostBytes) chunks.push({ atUs: clock.nowUs(), text, ...(breaks(chunk) ? { notUtf8: true } : {}) });
+      bytes += chunk.length;
       handler.onResponseData?.(controller, chunk);
     };
     return dispatcher.dispatch(options, seen);

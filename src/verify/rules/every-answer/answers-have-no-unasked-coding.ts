@@ -1,4 +1,5 @@
 /** No answer is compressed that was asked for as it is (RFC 9110, section 12.5.3; the specification does not speak of it). */
+import { foreignName } from "../../../contract/foreign-text.ts";
 import { codingOf } from "../../sending/decoding.ts";
 import { everyAnswer } from "./every-answer.ts";
 
@@ -12,7 +13,7 @@ export const unaskedCodings = everyAnswer(
   ({ status, request }) => status !== null && request.headers["accept-encoding"] === "identity",
   (checks, answer) => {
     const coding = codingOf(answer.headers);
-    checks.require(coding === "", answer, "no content-encoding, as asked for", `it came as ${coding}`);
+    checks.require(coding === "", answer, "no content-encoding, as asked for", `it came as ${foreignName(coding)}`);
   },
   "no answer was asked for without a coding",
 );

@@ -1,4 +1,5 @@
 /** Answers that the page of an allowlisted Origin may read, in the whole run (item 159). Nothing is sent for it. */
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
@@ -44,7 +45,7 @@ export const corsIsWhole: Rule = {
     for (const answer of concerned) {
       const [allowed, sent] = [allowedIn(answer), answer.request.headers.origin];
       const fits = allowed === "*" || allowed === sent;
-      checks.require(fits, answer, `${sent} or *`, `it was ${allowed ?? "absent"}`);
+      checks.require(fits, answer, `${sent} or *`, `it was ${foreignHeader(allowed)}`);
     }
     return checks.result();
   },

@@ -2,6 +2,7 @@
  * What holds for every answer of the run, whoever asked (section 7.1; items 182-191, 223): envelopes, subcodes and their
  * statuses. Nothing is sent for these.
  */
+import { foreignHeader, shapeOf, shapeOfBody } from "../../../contract/foreign-text.ts";
 import { REFUSALS } from "../../../contract/refusals.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
@@ -94,7 +95,7 @@ const knownSubcode = everyAnswer(
     // A firewall or a balancer in front does not speak the API's language, and is not the API.
     if (answer.subcode === null && answer.envelope === "other") return checks.note(`${answer.outcome} from in between`);
     const known = bySubcode.has(answer.subcode ?? "");
-    checks.require(known, answer, "a subcode of section 7.2", `it was ${answer.subcode ?? "none"}`);
+    checks.require(known, answer, "a subcode of section 7.2", `it was ${shapeOf(answer.subcode ?? "none")}`);
   },
   "no 403 or 429 came",
 );
@@ -121,7 +122,7 @@ const plain401 = everyAnswer(
       !("detail" in answer.fields),
       answer,
       "a body without `detail`",
-      `the detail was ${JSON.stringify(answer.fields.detail)?.slice(0, 100)}`,
+      `the detail was ${shapeOf(answer.fields.detail)}`,
     );
   },
   "no 401 came",
@@ -171,7 +172,7 @@ const refusalsAreJson = everyAnswer(
   (checks, answer) => {
     const type = answer.headers["content-type"];
     if (type === undefined) return checks.note("a refusal without a content type");
-    checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${type}`);
+    checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${foreignHeader(type)}`);
   },
   "no refusal with a subcode came",
 );
@@ -189,7 +190,7 @@ const successHasNoError = everyAnswer(
       !answer.outcome.endsWith(" error"),
       answer,
       "no error key on a correct call",
-      answer.text.slice(0, 120),
+      shapeOfBody(answer.text, answer.body),
     );
   },
   "nothing was served",

@@ -2,6 +2,7 @@
  * What a browser asks before it sends a credential (items 159, 160). How a preflight is answered is a gap, and it may be done
  * further in front: so this is a should. Where it lets the Origin in and no header that could carry the key, no page gets through.
  */
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
@@ -51,7 +52,12 @@ const allowsACredential: Rule = {
     const [first] = answers;
     const named = first?.headers["access-control-allow-headers"] ?? "absent";
     if (answers.length === CARRIERS.length && first !== undefined) {
-      checks.require(false, first, "X-Api-Key or Authorization in Access-Control-Allow-Headers", `it was ${named}`);
+      checks.require(
+        false,
+        first,
+        "X-Api-Key or Authorization in Access-Control-Allow-Headers",
+        `it was ${foreignHeader(named)}`,
+      );
     }
     return checks.result();
   },

@@ -3,6 +3,7 @@
  * count nothing, sessions given out again, a month that begins meanwhile. What was used before is read from the target where
  * it shows, never assumed.
  */
+import { shapeOf } from "../../../contract/foreign-text.ts";
 import type { KeyRole, Target } from "../../../target/target.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
@@ -55,7 +56,7 @@ export const noteEdge = (checks: Checks, { edgeMetAtOnce, stop, admitted, reused
 
 export const spentNote = (of: KeyRole, stop: Answer): string => {
   const used = usedIn(stop);
-  const figures = used === undefined ? "" : ` (${used} of ${stop.fields.limit})`;
+  const figures = used === undefined ? "" : ` (${used} of ${shapeOf(stop.fields.limit)})`;
   return `the allowance of ${of} is spent for this month${figures}; it was judged in the run that spent it`;
 };
 

@@ -1,4 +1,5 @@
 /** What the exchange gives (items 20-34, 224): a token of the stated form, for the stated time, for the product asked for. */
+import { shapeOf } from "../../../contract/foreign-text.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { type Answer, isAdmitted } from "../../sending/answer.ts";
@@ -34,8 +35,7 @@ export const tokenForm = minted(
   (checks, answer) => {
     const { session_token: token } = answer.fields;
     const fits = typeof token === "string" && /^svc_sess_[A-Za-z0-9-]+_[\w-]+\.[\w-]+\.[\w-]+$/.test(token);
-    const came = typeof token === "string" ? `a text of another form (${token.slice(0, 9)}...)` : JSON.stringify(token);
-    checks.require(fits, answer, "svc_sess_{env}_{jwt}, the JWT in three parts", `it was ${came}`);
+    checks.require(fits, answer, "svc_sess_{env}_{jwt}, the JWT in three parts", `it was ${shapeOf(token)}`);
   },
 );
 
@@ -49,7 +49,7 @@ export const expiresIn = minted(
   (checks, answer) => {
     const value = answer.fields.expires_in;
     const fits = typeof value === "number" && value > 0 && value <= LIFETIME_MAX_S;
-    checks.require(fits, answer, `a number in (0, ${LIFETIME_MAX_S}]`, `it was ${JSON.stringify(value)}`);
+    checks.require(fits, answer, `a number in (0, ${LIFETIME_MAX_S}]`, `it was ${shapeOf(value)}`);
   },
 );
 
@@ -63,6 +63,6 @@ export const productEcho = minted(
   (checks, answer) => {
     const { product } = answer.fields;
     const asked = answer.testCall.product;
-    checks.require(product === asked, answer, `"${asked}"`, `it was ${JSON.stringify(product)}`);
+    checks.require(product === asked, answer, `"${asked}"`, `it was ${shapeOf(product)}`);
   },
 );

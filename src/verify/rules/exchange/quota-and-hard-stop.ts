@@ -1,4 +1,5 @@
 /** The allowance of map loads where it is used up (items 79-80, 184, 204-207, 222, 227; A8, A8b). Burns nothing on purpose. */
+import { shapeOf } from "../../../contract/foreign-text.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { CannotJudge } from "../../cannot-judge.ts";
 import { type Cell, tableRule } from "../../cells.ts";
@@ -43,7 +44,7 @@ const exceeded: Rule = {
       if (!checks.expect(answer, { accepts: [EXCEEDED] }) || answer.outcome !== EXCEEDED) continue;
       const { meter, limit, used } = answer.fields;
       const whole = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
-      const came = JSON.stringify({ meter, limit, used });
+      const came = shapeOf({ meter, limit, used });
       if (!checks.require(whole, answer, "meter map_loads, whole numbers limit and used", `they were ${came}`))
         continue;
       checks.require((used as number) >= (limit as number), answer, "used at limit or above", `they were ${came}`);

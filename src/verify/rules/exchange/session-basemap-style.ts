@@ -2,6 +2,7 @@
  * `basemap_style_id` of a session (items 16, 34): reported where the organization stored a canvas, absent where it did not. Which
  * of the two holds, only the target file says: who states the style in it also says that this revision reports styles.
  */
+import { shapeOf } from "../../../contract/foreign-text.ts";
 import type { KeyRole } from "../../../target/target.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
@@ -26,7 +27,7 @@ const absent: Rule = {
       if (!isAdmitted(answer)) continue;
       const value = answer.fields[NAME];
       const fits = !(NAME in answer.fields) || (typeof value === "string" && value !== "");
-      checks.require(fits, answer, "a text, or no such field", `it was ${JSON.stringify(value)}`);
+      checks.require(fits, answer, "a text, or no such field", `it was ${shapeOf(value)}`);
     }
     return checks.result("no session was minted");
   },
@@ -60,7 +61,7 @@ const stored: Rule = {
     for (const answer of await sessions(context, checks)) {
       const value = answer.fields[NAME];
       const fits = value === undefined || (style === undefined ? typeof value === "string" : value === style);
-      checks.require(fits, answer, `"${style ?? "a stored style"}"`, `it was ${JSON.stringify(value)}`);
+      checks.require(fits, answer, `"${style ?? "a stored style"}"`, `it was ${shapeOf(value)}`);
     }
     return checks.result();
   },
@@ -86,7 +87,7 @@ const isTold: Rule = {
       return checks.result(UNSTATED);
     }
     for (const answer of minted) {
-      const names = Object.keys(answer.fields).join(", ");
+      const names = shapeOf(answer.fields);
       checks.require(NAME in answer.fields, answer, `${NAME} "${style ?? "of the store"}"`, `its fields were ${names}`);
     }
     return checks.result(UNSTATED);
@@ -130,7 +131,7 @@ const noDefault: Rule = {
     const last = organizations.flat().at(-1)?.answer;
     const isDefault = styles.size === 1 && typeof style === "string";
     if (last !== undefined) {
-      const got = `each of ${organizations.length} organizations got "${style}"`;
+      const got = `each of ${organizations.length} organizations got ${shapeOf(style)}`;
       checks.require(!isDefault, last, "no style, unless each of them stored the same", got);
     }
     return checks.result();

@@ -1,5 +1,6 @@
 /** What a limit says of itself, in every answer of the run (items 184, 208, 214, 217-218, 226-227). Nothing is sent for these. */
 
+import { foreignHeader, shapeOf } from "../../../contract/foreign-text.ts";
 import { type RetryAfter, readRetryAfter } from "../../../contract/retry-after.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
@@ -16,7 +17,7 @@ const rateLimited = everyAnswer(
   (checks, answer) => {
     const text = answer.headers["retry-after"];
     const readable = text !== undefined && readRetryAfter(text, Date.now()) !== null;
-    checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${text ?? "absent"}`);
+    checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${foreignHeader(text)}`);
   },
   "nothing was rate limited",
 );
@@ -31,7 +32,7 @@ const restrictedSays3600 = everyAnswer(
   (answer) => answer.subcode === "tile_access_restricted",
   (checks, answer) => {
     const text = answer.headers["retry-after"];
-    checks.require(text?.trim() === "3600", answer, "Retry-After: 3600", `it was ${text ?? "absent"}`);
+    checks.require(text?.trim() === "3600", answer, "Retry-After: 3600", `it was ${foreignHeader(text)}`);
   },
   "no tile was restricted",
 );
@@ -79,7 +80,7 @@ const quotaFields = everyAnswer(
   (checks, answer) => {
     const { meter, limit, used } = answer.fields;
     const fits = meter === "map_loads" && Number.isInteger(limit) && Number.isInteger(used);
-    const came = JSON.stringify({ meter, limit, used });
+    const came = shapeOf({ meter, limit, used });
     checks.require(fits, answer, "meter map_loads, whole numbers limit and used", `they were ${came}`);
   },
   "no allowance was used up",

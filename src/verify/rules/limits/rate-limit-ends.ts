@@ -4,6 +4,7 @@
  * the other bursts, most of the time has passed by then; only where it is still limited is anything waited for.
  */
 
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { statedWaitMs } from "../../../contract/retry-after.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
@@ -56,7 +57,7 @@ export const rateLimitEnds = loadRule({
         return checks.result();
       }
       const restMs = askedMs(answer);
-      if (restMs === undefined) return checks.result(`Retry-After was ${answer.headers["retry-after"] ?? "absent"}`);
+      if (restMs === undefined) return checks.result(`Retry-After was ${foreignHeader(answer.headers["retry-after"])}`);
       const sinceMs = answer.received.sentUs / 1000 - lastInMs(context, who);
       // Never admitted at all: it was limited before the run, and whatever for is not known.
       if (!Number.isFinite(sinceMs)) return checks.result("that key was never admitted");

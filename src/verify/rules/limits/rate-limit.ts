@@ -3,6 +3,7 @@
  * limit is may not be stated, so these rules look at how it is reported, whom it concerns and whether it ends.
  */
 
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { statedWaitMs } from "../../../contract/retry-after.ts";
 import { Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
@@ -97,7 +98,7 @@ const edgeIsTold = loadRule({
       if (answer.subcode !== "rate_limited") continue;
       const text = answer.headers["retry-after"];
       const readable = text !== undefined && statedWaitMs(text, Date.now()) !== undefined;
-      checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${text ?? "absent"}`);
+      checks.require(readable, answer, "Retry-After in seconds or as a date", `it was ${foreignHeader(text)}`);
     }
     return checks.result();
   },
@@ -118,7 +119,7 @@ const retryAfterHolds = loadRule({
     if (last === undefined) return checks.result(notMet(context, edge));
     const text = last.headers["retry-after"];
     const waitMs = text === undefined ? undefined : statedWaitMs(text, Date.now());
-    if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${text ?? "absent"}`);
+    if (waitMs === undefined || waitMs > WAIT_MAX_MS) return checks.result(`Retry-After was ${foreignHeader(text)}`);
     await wait(waitMs, context.signal);
     const again = await context.send({ ...last.testCall, once: true, atOnce: true });
     checks.require(again.subcode !== "rate_limited", again, "no rate_limited", inWords(again));

@@ -2,6 +2,7 @@
  * The life of a key, as its owner sees it (items 45-46, 61, 125, 127, 137, 142, 153; A14): narrowed, widened, deleted. A
  * change may take a revocation budget to arrive; it is waited for, not demanded at once.
  */
+import { shapeOf } from "../../../contract/foreign-text.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
 import { ANY_SUCCESS, Checks } from "../../checks.ts";
 import type { Context } from "../../context.ts";
@@ -110,7 +111,7 @@ const deletion: Rule = {
       what: "a session of a deleted key",
     });
     if (isAdmitted(session))
-      checks.note(`sessions of a deleted key live on for up to ${used.fields.expires_in} s (A14)`);
+      checks.note(`sessions of a deleted key live on for up to ${shapeOf(used.fields.expires_in)} s (A14)`);
     else checks.expect(session, { accepts: [UNAUTHENTICATED] }, [created, used, deleted]);
     return checks.result();
   },

@@ -2,7 +2,9 @@
  * What the specification leaves open (tags [G], A7): nothing here is right or wrong; what the target does is written down,
  * because its clients will come to rely on it.
  */
+
 import { maskSecrets } from "../../../contract/credentials.ts";
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { type Context, callersOf, scopeOf } from "../../context.ts";
 import type { Needs } from "../../planning/needs.ts";
 import type { Rule } from "../../rule.ts";
@@ -42,7 +44,8 @@ const gap = ({ id, spec, title, needs = {}, testCall, read = ({ outcome }) => ou
   },
 });
 
-const header = (name: string) => (answer: Answer) => `${answer.outcome}, ${name}: ${answer.headers[name] ?? "absent"}`;
+const header = (name: string) => (answer: Answer) =>
+  `${answer.outcome}, ${name}: ${foreignHeader(answer.headers[name])}`;
 
 const caller = (context: Context): Pick<TestCall, "credential" | "origin"> =>
   callersOf(context, scopeOf("design.styles"))[0] ?? { credential: { as: "none" }, origin: "none" };

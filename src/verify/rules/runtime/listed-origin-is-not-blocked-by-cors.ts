@@ -1,4 +1,5 @@
 /** Whether a page on an allowlisted Origin may read what it is answered (item 159). */
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { role, type TestCall } from "../../sending/test-call.ts";
@@ -26,7 +27,7 @@ export const corsForListed: Rule = {
           allowed === "*" || allowed === listed,
           answer,
           `${listed} or *`,
-          `it was ${allowed ?? "absent"}`,
+          `it was ${foreignHeader(allowed)}`,
         );
       }
     }

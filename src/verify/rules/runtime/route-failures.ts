@@ -3,7 +3,9 @@
  * are failures, what a place looks like and what a success looks like is not shown, so a doubtful answer is compared with that
  * to two places of the same shape. The comparison is made only where there is a doubt.
  */
+
 import { isObject } from "../../../contract/envelopes.ts";
+import { shapeOf, shapeOfBody } from "../../../contract/foreign-text.ts";
 import { Checks } from "../../checks.ts";
 import { type Context, callersOf } from "../../context.ts";
 import type { Rule } from "../../rule.ts";
@@ -123,14 +125,14 @@ const failuresAre200: Rule = {
           continue;
         }
         const fits = typeof error === "string" && error !== "";
-        checks.require(fits, answer, "a non-empty text under `error`", `it was ${JSON.stringify(error)}`);
+        checks.require(fits, answer, "a non-empty text under `error`", `it was ${shapeOf(error)}`);
       } else if (isAdmitted(answer)) {
         if (!checks.require(answer.body !== undefined, answer, "a JSON body", "it was none")) continue;
         // The envelope of a refusal, under the status of a success.
         const { detail, ...rest } = answer.fields;
         const found = typeof detail === "string" ? await foundBy(context) : undefined;
         if (found !== undefined && !("detail" in found.fields) && saysLess(rest, found.body)) {
-          breach(`${what}: 200 with ${answer.text.slice(0, 160)}`, [found, answer], null);
+          breach(`${what}: 200 with ${shapeOfBody(answer.text, answer.body)}`, [found, answer], null);
         }
       } else if (isFailureByStatus(answer)) breach(`${what}: ${inWords(answer)}`, [answer]);
       else {
@@ -173,7 +175,7 @@ const failuresAreTold: Rule = {
       const isThin = isHollow(answer.body) || Object.values(answer.fields).some(isHollow);
       const found = isBare && isThin ? await foundBy(context) : undefined;
       const less = found !== undefined && saysLess(answer.body, found.body);
-      checks.require(!less, answer, "an `error` text, or a route", `it was ${answer.text.slice(0, 160)}`);
+      checks.require(!less, answer, "an `error` text, or a route", `it was ${shapeOfBody(answer.text, answer.body)}`);
     }
     return checks.result("no route was served");
   },

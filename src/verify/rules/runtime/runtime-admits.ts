@@ -1,4 +1,5 @@
 /** Calls that are right are admitted, and answered with what the specification says (items 4-5, 89-117). */
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import type { RouteName } from "../../../contract/routes.ts";
 import { Checks } from "../../checks.ts";
 import { callersOf, scopeOf } from "../../context.ts";
@@ -74,7 +75,7 @@ const catalogsAreJson: Rule = {
       if (!isAdmitted(answer) || (mayBeEmpty && answer.status === 204)) return;
       checks.require(answer.body !== undefined, answer, "a JSON body", "it was no JSON");
       const type = answer.headers["content-type"] ?? "none";
-      checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${type}`);
+      checks.require(/json/i.test(type), answer, "a JSON content type", `it was ${foreignHeader(type)}`);
     };
     await context.each([...CATALOGS, "poi.enrich", "chat.route", "design.apply"] as const, async (route) => {
       const caller = callersOf(context, scopeOf(route))[0];

@@ -1,4 +1,5 @@
 /** A server key is for servers: with an Origin it is refused, and no page may read the refusal (items 41, 145-148, 197). */
+import { foreignHeader } from "../../../contract/foreign-text.ts";
 import { outcomeOf } from "../../../contract/refusals.ts";
 import type { RouteName } from "../../../contract/routes.ts";
 import { type Cell, tableRule } from "../../cells.ts";
@@ -56,7 +57,12 @@ export const serverKeyCors: Rule = {
       const answer = await context.send(inBrowser(route, "listed").testCall);
       if (answer.transient) return checks.unclear("overload or no answer");
       const allowed = answer.headers["access-control-allow-origin"];
-      checks.require(allowed === undefined, answer, "no Access-Control-Allow-Origin", `it was "${allowed}"`);
+      checks.require(
+        allowed === undefined,
+        answer,
+        "no Access-Control-Allow-Origin",
+        `it was ${foreignHeader(allowed)}`,
+      );
     });
     return checks.result();
   },

@@ -3,6 +3,7 @@
  * payloads, which is all that a client sees of a contract.
  */
 import { isObject } from "../../../contract/envelopes.ts";
+import { EVENT_NAMES_MOST, foreignName } from "../../../contract/foreign-text.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
 import { isStream, SHARED_EVENTS, SPECIMENS_COST, type Specimen, specimens } from "./stream-specimens.ts";
@@ -15,11 +16,12 @@ const payloadOf = (json: unknown): string => {
 };
 
 /** Names and the fields of their payloads: what makes up a contract that a client can see (A10). */
-const contractOf = ({ sse }: Specimen): { names: string; payloads: string } => {
+const contractOf = ({ sse }: Specimen): { names: string; shown: string; payloads: string } => {
   const own = sse.frames.filter(({ event }) => !SHARED_EVENTS.has(event));
   const names = [...new Set(own.map(({ event }) => event ?? ""))].sort();
   const fields = own.map(({ event, json }) => `${event}(${payloadOf(json)})`);
-  return { names: names.join(" "), payloads: [...new Set(fields)].sort().join(" ") };
+  const shown = names.slice(0, EVENT_NAMES_MOST).map(foreignName).join(" ");
+  return { names: names.join(" "), shown, payloads: [...new Set(fields)].sort().join(" ") };
 };
 
 export const streamContracts: Rule = {
@@ -41,7 +43,7 @@ export const streamContracts: Rule = {
           !same,
           other.answer,
           `another contract than that of the ${one.stream} stream`,
-          `both have the events ${a.names}, with the same fields`,
+          `both have the events ${a.shown}, with the same fields`,
         );
         if (!same && a.names === b.names) checks.note(`${one.stream} and ${other.stream} differ in payloads only`);
       }

@@ -3,6 +3,9 @@
  * and not judged. But a failure inside a stream is reported by an `error` event (item 187), and HTTP itself says of a message whose
  * end never comes that it is incomplete (RFC 9112 section 8): cut every time, it is neither a success nor a reported failure.
  */
+
+import { ANSWER_TOO_LARGE } from "../../../client/send-request.ts";
+import { foreignError, foreignName } from "../../../contract/foreign-text.ts";
 import { ERROR_EVENT, VOCABULARIES } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
@@ -32,7 +35,8 @@ const quotaGoesOn = streamRule(
   },
 );
 
-const endOf = ({ received: { ended, error } }: Answer): string => `${ended}${error === undefined ? "" : ` (${error})`}`;
+const endOf = ({ received: { ended, error } }: Answer): string =>
+  `${ended}${error === undefined ? "" : ` (${foreignError(error)})`}`;
 
 const endsCleanly = streamRule(
   {
@@ -43,7 +47,8 @@ const endsCleanly = streamRule(
   },
   ALL_STREAMS,
   (checks, { answer }) => {
-    const { ended } = answer.received;
+    const { ended, error } = answer.received;
+    if (error === ANSWER_TOO_LARGE) return checks.unclear("a stream was longer than `verify` reads one");
     const whole = ended === "done" || ended === "error_event" || ended === "eof";
     checks.require(whole, answer, "a whole stream", `it ended ${endOf(answer)}`);
   },
@@ -104,12 +109,12 @@ const lastEvents: Rule = {
     const all = (await specimens(context)).filter(isStream);
     const seen = all.map(({ stream, sse: { frames } }) => {
       const { done } = VOCABULARIES[stream];
-      const names = frames.map(({ event }) => event ?? "an event without a name");
+      const names = frames.map(({ event }) => (event === null ? "an event without a name" : foreignName(event)));
       const at = names.findIndex((name) => name === done || name === ERROR_EVENT);
       const late = at < 0 ? [] : names.slice(at + 1);
       const last = names.at(-1) ?? "no event";
       if (at < 0) return `${stream}: the last event is ${last}, and there is no ${done}`;
-      if (late.length > 0) return `${stream}: ${late.join(", ")} came after ${names[at]}`;
+      if (late.length > 0) return `${stream}: ${[...new Set(late)].slice(0, 8).join(", ")} came after ${names[at]}`;
       return `${stream}: ${last}`;
     });
     const evidence = all.map(({ answer }) => answer.id);

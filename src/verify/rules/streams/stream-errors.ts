@@ -1,5 +1,7 @@
 /** The terminal error event of a stream (items 167-169, 174-175), wherever in the run one came. */
+
 import { isObject } from "../../../contract/envelopes.ts";
+import { shapeOf } from "../../../contract/foreign-text.ts";
 import { ERROR_EVENT } from "../../../contract/streams.ts";
 import { Checks } from "../../checks.ts";
 import type { Rule } from "../../rule.ts";
@@ -46,7 +48,7 @@ const errorEventFields = errorEvents(
       fields.type === "error" && texts.length === 0 && fields.code !== "",
       answer,
       "{ type: 'error', message, code, partial_text }, the last three texts",
-      `it was ${JSON.stringify(data)?.slice(0, 200)}`,
+      `it was ${shapeOf(data)}`,
     );
   },
 );
@@ -62,7 +64,12 @@ const errorEventIsLast = errorEvents(
     const kept = answer.received.seen?.kept ?? [];
     const at = kept.findIndex(({ name }) => name === ERROR_EVENT);
     const late = kept.slice(at + 1).map(({ name }) => name);
-    checks.require(late.length === 0, answer, "the end of the stream", `${late.length} more events came: ${late[0]}`);
+    checks.require(
+      late.length === 0,
+      answer,
+      "the end of the stream",
+      `${late.length} more events came: ${shapeOf(late[0])}`,
+    );
   },
 );
 

@@ -2,6 +2,7 @@
  * How the event streams are written down (section 6; items 8, 92-94, 166, 176): content type, encoding, frames. What they say
  * stands in `stream-contracts.ts`, how they end in `stream-ends.ts`, when events come in `stream-buffering.ts`.
  */
+import { foreignHeader, foreignName, shapeOf, shapeOfBody } from "../../../contract/foreign-text.ts";
 import type { Stream } from "../../../contract/routes.ts";
 import type { Rule } from "../../rule.ts";
 import type { Answer } from "../../sending/answer.ts";
@@ -20,7 +21,12 @@ const contentType = streamRule(
   ALL_STREAMS,
   (checks, { answer }) => {
     const type = answer.headers["content-type"] ?? "none";
-    checks.require(/^\s*text\/event-stream\s*(;|$)/i.test(type), answer, "text/event-stream", `it was ${type}`);
+    checks.require(
+      /^\s*text\/event-stream\s*(;|$)/i.test(type),
+      answer,
+      "text/event-stream",
+      `it was ${foreignHeader(type)}`,
+    );
   },
   isOpen,
 );
@@ -38,15 +44,16 @@ const isUtf8 = streamRule(
   },
   ALL_STREAMS,
   (checks, { stream, answer }) => {
-    if (!isPlain(answer)) return checks.note(`${stream}: encoded as ${answer.headers["content-encoding"]}`);
+    if (!isPlain(answer))
+      return checks.note(`${stream}: encoded as ${foreignName(answer.headers["content-encoding"] ?? "")}`);
     const at = answer.chunks.find(({ notUtf8 }) => notUtf8 === true);
-    const got = `there were bytes that are none, in ${JSON.stringify(at?.text.slice(0, 120))}`;
+    const got = `there were bytes that are none, in a piece of ${at?.text.length} characters`;
     checks.require(at === undefined, answer, "bytes that are UTF-8", got);
   },
 );
 
 const frameFault = ({ frames, strange }: SseText): string | null => {
-  if (strange.length > 0) return `a line that is no field of an event: ${strange[0]?.slice(0, 80)}`;
+  if (strange.length > 0) return `a line that is no field of an event: ${shapeOf(strange[0])}`;
   let events = 0;
   for (const { event, data, json, inOrder } of frames) {
     if (data === null) {
@@ -55,9 +62,9 @@ const frameFault = ({ frames, strange }: SseText): string | null => {
       continue;
     }
     events += 1;
-    if (event === null || event === "") return `an event without a name, with the data ${data.slice(0, 80)}`;
-    if (json === undefined) return `the event ${event} with data that is no JSON: ${data.slice(0, 80)}`;
-    if (!inOrder) return `the data of the event ${event} before its name`;
+    if (event === null || event === "") return `an event without a name, with the data ${shapeOfBody(data, json)}`;
+    if (json === undefined) return `the event ${foreignName(event)} with ${shapeOfBody(data, json)}`;
+    if (!inOrder) return `the data of the event ${foreignName(event)} before its name`;
   }
   return events === 0 ? "no event at all" : null;
 };

@@ -1,0 +1,105 @@
+/**
+ * The boundary for foreign text: what a server, a control plane or a file says is shown only after it has passed one of
+ * these. A name is a word or its length and hash, a value is a number or such a name, and of a body only its shape is said:
+ * so a key that a hostile server sends back in another coding stands in no report, and no answer fills memory or disk.
+ * Judges compare values before they are shown. The same in Go: native/sse/foreign.go.
+ */
+
+/** Of one stream: distinct names of events. */
+export const EVENT_NAMES_MOST = 32;
+/** Of one process: distinct codes that no specification lists. */
+export const CODES_MOST = 100;
+/** What a code beyond those is called. */
+export const OTHER_CODES = "other_codes";
+/** A refusal is named by at most so much of its body; no envelope of the contract comes near it. */
+export const REFUSAL_BODY_MOST = 16 * 1024;
+
+const NAME = /^[a-z0-9_]{1,64}$/;
+/** Longer than any word, or letters and digits mixed at a length that words do not have: a key, or a coded text. */
+const NO_WORD = /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}/;
+/** Reading a few thousand characters tells two texts apart; a text may have millions. */
+const HASHED_MOST = 4096;
+
+/** Four hexadecimal digits (FNV-1a, folded): enough to see that two are the same, too few to find a text by. */
+const hashOf = (text: string): string => {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length && at < HASHED_MOST; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return ((hash ^ (hash >>> 16)) & 0xffff).toString(16).padStart(4, "0");
+};
+
+/** A subcode, an event's name, a field's name: a word as it is, anything else as `other_<length>_<hash>`. */
+export const foreignName = (text: string): string =>
+  NAME.test(text) && !NO_WORD.test(text) ? text : `other_${text.length}_${hashOf(text)}`;
+
+/** A field of an answer: numbers as numbers, texts as names. */
+export const foreignValue = (value: unknown): unknown => {
+  if (typeof value === "string") return foreignName(value);
+  if (Array.isArray(value)) return `list_${value.length}`;
+  if (typeof value === "object" && value !== null) return `object_${Object.keys(value).length}`;
+  return value;
+};
+
+const HTTP_DATE =
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/** A header that states a number or a date, `Retry-After` for one. */
+export const foreignMoment = (text: string): string =>
+  /^[+-]?\d{1,12}(?:\.\d{1,6})?$/.test(text) || HTTP_DATE.test(text) ? text : foreignName(text);
+
+const MEDIA_TYPE = /^[a-z]{1,24}\/[a-z.+-]{1,48}(?: ?; ?charset ?= ?"?[a-z0-9-]{1,16}"?)?$/i;
+
+/** Any other header: a media type or `*` as well; other values by their length and hash. */
+export const foreignHeader = (text: string | undefined): string => {
+  if (text === undefined) return "absent";
+  return text === "*" || (MEDIA_TYPE.test(text) && !NO_WORD.test(text.toLowerCase())) ? text : foreignMoment(text);
+};
+
+/** What a transport says of itself: `ECONNRESET`, `first-event-timeout`; some quote what they read. */
+export const foreignError = (text: string): string => {
+  const after = "after the terminal event: ";
+  if (text.startsWith(after)) return after + foreignError(text.slice(after.length));
+  const isCode = /^[A-Za-z]+(?:[_-][A-Za-z]+)*$/.test(text) && text.length <= 48 && !/[A-Za-z]{25,}/.test(text);
+  return isCode ? text : foreignName(text);
+};
+
+const SHOWN_FIELDS = 12;
+const SHOWN_DEPTH = 3;
+
+const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+/** What a foreign value is, without saying it: `{detail: a text of 12 characters (#3f9a)}`. */
+export const shapeOf = (value: unknown, depth = 0): string => {
+  if (typeof value === "string") {
+    const name = foreignName(value);
+    return name === value ? `"${value}"` : `a text of ${counted(value.length, "character")} (#${hashOf(value)})`;
+  }
+  if (Array.isArray(value)) {
+    const first = value.length === 0 || depth >= SHOWN_DEPTH ? "" : `, the first ${shapeOf(value[0], depth + 1)}`;
+    return `a list of ${value.length}${first}`;
+  }
+  if (typeof value !== "object" || value === null) return value === undefined ? "absent" : String(value);
+  const names = Object.keys(value);
+  if (depth >= SHOWN_DEPTH) return `an object of ${counted(names.length, "field")}`;
+  const shown = names
+    .slice(0, SHOWN_FIELDS)
+    .map((name) => `${foreignName(name)}: ${shapeOf((value as Record<string, unknown>)[name], depth + 1)}`);
+  const more = names.length - shown.length;
+  return `{${shown.join(", ")}${more > 0 ? `, and ${counted(more, "more field")}` : ""}}`;
+};
+
+/** What a body is, without saying it. */
+export const shapeOfBody = (text: string, json: unknown): string =>
+  json === undefined ? `${counted(text.length, "character")} that are no JSON (#${hashOf(text)})` : shapeOf(json);
+
+/** Bounds how many distinct names pass; those beyond are one. */
+export const distinctNames = (most: number, beyond: string): ((name: string) => string) => {
+  const known = new Set<string>();
+  return (name) => {
+    if (known.has(name)) return name;
+    if (known.size >= most) return beyond;
+    known.add(name);
+    return name;
+  };
+};
