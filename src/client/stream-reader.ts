@@ -27,7 +27,7 @@ export type StreamSeen = {
 /** As in k6/x/sse: a stream without end must not take all memory. */
 const GAPS_KEPT = 10_000;
 /** A single event beyond this is a fault of the server, not load; as in k6/x/sse. */
-const EVENT_MAX_CHARS = 1 << 20;
+const EVENT_MAX_CHARS = 2 << 20;
 /** Events whose data is kept. */
 const KEPT_MOST = 20_000;
 

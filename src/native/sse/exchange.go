@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxEventBytes   = 1 << 20 // an event larger than this is a fault of the server, not load
+	maxEventBytes   = 2 << 20 // an event larger than this is a fault of the server, not load
 	maxRefusalBytes = 1 << 20
 )
 

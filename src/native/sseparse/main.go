@@ -37,7 +37,7 @@ func parse(in stream) parsed {
 	out := parsed{Events: []event{}, Retries: []string{}, Comments: []string{}}
 	parser := eventstream.Parser{
 		KeepData:  true,
-		MaxBytes:  1 << 20,
+		MaxBytes:  2 << 20,
 		OnRetry:   func(digits []byte) { out.Retries = append(out.Retries, string(digits)) },
 		OnComment: func(comment []byte) { out.Comments = append(out.Comments, eventstream.Text(comment)) },
 	}
