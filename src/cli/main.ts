@@ -16,6 +16,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   capacity: async () => (await import("./capacity.ts")).capacityCommand(),
   report: async () => (await import("./report.ts")).reportCommand(),
   serve: async () => (await import("./serve.ts")).serveCommand(),
+  demo: async () => (await import("./demo.ts")).demoCommand(),
   explain: async () => (await import("./explain.ts")).explainCommand(),
   completion: async () => (await import("./completion.ts")).completionCommand(allCommands),
   dev: async () => (await import("./dev/dev.ts")).devCommand(),

@@ -4,7 +4,9 @@
  * for have to pass.
  */
 import { SMALL_CLAIM_IDS } from "../gate/small-stage-plan.ts";
+import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
 import type { MutantStage } from "../mutants/mutant.ts";
@@ -49,6 +51,24 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
 
 export const MINI_STAGE_NAMES = Object.keys(MINI_STAGES) as MutantStage[];
 
+/** What came of a small stage: everything that a report needs. */
+export type Played = { claims: Claim[]; facts: StageFacts; lines: Line[] };
+
+/** Plays it on a deployment of its own. Rejects when the stage could not be played. */
+export const playMiniStage = async (name: MutantStage, stage: MiniStage, parts: Parts): Promise<Played> => {
+  const bench = await openBench(name, parts, stage.options);
+  try {
+    await stage.play(bench);
+    const { facts, lines: unordered } = await bench.finish();
+    const lines = inOrder(unordered);
+    const replay = `npx floodgate dev mutants --stage ${name}`;
+    const judged = judgeStage(stage.rulesAlone === true ? [] : INVARIANTS, facts, lines, replay);
+    return { claims: [...bench.claims, ...judged], facts, lines };
+  } finally {
+    await bench.close();
+  }
+};
+
 /**
  * Claims of all who judge there. `base` is what the gate compares with, `deciding` are the judges for whose verdict it measures
  * longer. Rejects when the stage could not be played.
@@ -61,13 +81,5 @@ export const runMiniStage = async (
 ): Promise<Claim[]> => {
   const stage = MINI_STAGES[name];
   if ("compare" in stage) return stage.compare(base, parts, deciding);
-  const bench = await openBench(name, parts, stage.options);
-  try {
-    await stage.play(bench);
-    const { facts, lines } = await bench.finish();
-    const replay = `npx floodgate dev mutants --stage ${name}`;
-    return [...bench.claims, ...judgeStage(stage.rulesAlone === true ? [] : INVARIANTS, facts, inOrder(lines), replay)];
-  } finally {
-    await bench.close();
-  }
+  return (await playMiniStage(name, stage, parts)).claims;
 };

@@ -50,7 +50,10 @@ const ATTEMPTS = 3;
 const attemptsOn = (stage: MutantStage, own: boolean): number => (own && stage !== "gate" ? ATTEMPTS : 1);
 
 /** The healthy platform of the small stages: records are kept for less long, so that a change need not be waited for. */
-const base = (): Parts => ({ ...HEALTHY, keyCache: { ...HEALTHY.keyCache, maxAgeMs: REVOCATION_BUDGET_MS } });
+export const healthyParts = (): Parts => ({
+  ...HEALTHY,
+  keyCache: { ...HEALTHY.keyCache, maxAgeMs: REVOCATION_BUDGET_MS },
+});
 
 /** `verify/<rule>` and `gate/<measurement>` whole, an invariant's id without the stage. */
 const judgeOf = ({ id }: Claim): string => (/^(verify|gate)\//.test(id) ? id : id.slice(0, id.indexOf("/")));
@@ -96,7 +99,7 @@ export const tryOn = async (mutant: Mutant, stage: MutantStage, own = true): Pro
     return own ? judgeSpoilt(claims, intended) : judgeElsewhere(claims);
   };
   for (let attempts = 1; ; attempts += 1) {
-    const judged = await runMiniStage(stage, mutant.spoil(base()), base(), intended).then(
+    const judged = await runMiniStage(stage, mutant.spoil(healthyParts()), healthyParts(), intended).then(
       judge,
       (error: unknown): Judged => {
         const reasons = [error instanceof Error ? error.message : String(error)];

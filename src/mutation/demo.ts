@@ -1,0 +1,119 @@
+/**
+ * The reference platform with something spoilt, and the verdict that finds it, in this process alone: no k6, no toxiproxy, no file. Each
+ * defect is played on its small stage twice, on the healthy platform and on the spoilt one, and judged by the invariants of any run.
+ */
+import { OUTCOMES } from "../contract/refusals.ts";
+import { SeriesFold } from "../history/fold-series.ts";
+import { StageMeasure } from "../history/measure.ts";
+import type { Claim, RunDocument } from "../history/run-document.ts";
+import type { Series } from "../history/series.ts";
+import { MUTANTS } from "../mutants/catalogue.ts";
+import type { Mutant } from "../mutants/mutant.ts";
+import { mergeClaims } from "../report/verdict.ts";
+import { MINI_STAGES, type Played, playMiniStage } from "./stages.ts";
+import { healthyParts } from "./trials.ts";
+
+/** What is planted where nothing is named: a regression of shedding, a quota that admits one too many, a limiter that fails open. */
+export const PLANTED = ["sheds-too-early", "admits-one-too-many", "fails-open"];
+
+/** Those that an invariant finds on a small stage; the others need verify or the gate, which take longer. */
+export const PLANTABLE: readonly Mutant[] = MUTANTS.filter(({ stage }) => {
+  const small = MINI_STAGES[stage];
+  return !("compare" in small) && small.rulesAlone !== true;
+});
+
+/** Stages of the two platforms are told apart by a word behind the stage's own. */
+const HEALTHY = "healthy";
+
+const onStage = (name: string, { claims, facts, lines }: Played): Played => ({
+  claims: claims.map((claim) => ({
+    ...claim,
+    id: claim.id.replace(/\/.*$/, `/${name}`),
+    stage: name,
+    replay: `npx floodgate demo ${name.replace(`-${HEALTHY}`, "")}`,
+  })),
+  facts: { ...facts, stage: name },
+  lines: lines.map((line) => ({ ...line, stage: name })),
+});
+
+export type DemoProgress = (line: { defect: Mutant; platform: "healthy" | "spoilt"; claims: readonly Claim[] }) => void;
+
+/** Rejects when a stage could not be played. */
+const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Played[]> => {
+  const stage = MINI_STAGES[defect.stage];
+  if ("compare" in stage) throw new Error(`expected a small stage for ${defect.name}`);
+  const play = async (platform: "healthy" | "spoilt"): Promise<Played> => {
+    const parts = platform === "healthy" ? healthyParts() : defect.spoil(healthyParts());
+    const name = platform === "healthy" ? `${defect.name}-${HEALTHY}` : defect.name;
+    const played = onStage(name, await playMiniStage(defect.stage, stage, parts));
+    progress({ defect, platform, claims: played.claims });
+    return played;
+  };
+  return [await play("healthy"), await play("spoilt")];
+};
+
+export type Demo = {
+  document: RunDocument;
+  series: Series;
+  /** Defects that somebody who has to find them did not. */
+  missed: string[];
+};
+
+/** The defect was found by everybody who must, and the healthy platform was condemned by nobody. */
+const isFound = ({ name, kills }: Mutant, claims: readonly Claim[]): boolean =>
+  kills.every((id) => claims.some((claim) => claim.id === `${id}/${name}` && claim.verdict === "fail")) &&
+  !claims.some(({ stage, verdict }) => stage === `${name}-${HEALTHY}` && verdict === "fail");
+
+export const playDemo = async (
+  defects: readonly Mutant[],
+  about: Pick<RunDocument, "commit" | "environment">,
+  clock: () => Date,
+  progress: DemoProgress,
+): Promise<Demo> => {
+  const started = clock();
+  const played: Played[] = [];
+  for (const defect of defects) played.push(...(await playDefect(defect, progress)));
+  const finished = clock();
+  const fold = new SeriesFold();
+  const measured = played.map(({ facts, lines }) => {
+    const measure = new StageMeasure(facts.stage);
+    for (const line of lines) {
+      measure.see(line);
+      fold.see(line);
+    }
+    if (facts.limits !== undefined) fold.limits(facts.stage, facts.limits);
+    return measure.end();
+  });
+  const claims = played.flatMap((stage) => stage.claims);
+  const seen = new Set(measured.flatMap(({ summary }) => Object.keys(summary.by_outcome)));
+  const { verdict, exit_code } = mergeClaims(claims, []);
+  const document: RunDocument = {
+    schema: "floodgate/run@1",
+    id: `demo-${defects.map(({ name }) => name).join("-and-")}`.slice(0, 100),
+    profile: "demo",
+    seed: 1,
+    started_at: started.toISOString(),
+    finished_at: finished.toISOString(),
+    duration_ms: finished.getTime() - started.getTime(),
+    verdict,
+    exit_code,
+    coverage: {
+      outcomes_seen: OUTCOMES.filter((outcome) => seen.has(outcome)).length,
+      outcomes_of: OUTCOMES.length,
+      claims_judged: claims.filter((claim) => claim.verdict === "pass" || claim.verdict === "fail").length,
+      claims_skipped: claims.filter((claim) => claim.verdict === "skipped").length,
+    },
+    target: { name: "the reference platform, spoilt on purpose", base_url: "", embedded: true },
+    calibration: [],
+    stages: measured.map(({ summary }) => summary),
+    claims,
+    measurements: measured.flatMap(({ measurements }) => measurements),
+    faults: [],
+    ...about,
+  };
+  return {
+    document,
+    series: fold.end(),
+    missed: defects.filter((one) => !isFound(one, claims)).map(({ name }) => name),
+  };
+};
