@@ -4,12 +4,14 @@ import { startForTests, startUpstream, type Upstream } from "./toxiproxy.fixture
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
 
 /** To be called in `describe`; what it returns is there once the tests run. */
-export const toxiproxyRig = (path: string): { readonly server: ToxiproxyServer; readonly upstream: Upstream } => {
+export const toxiproxyRig = (
+  ...command: string[]
+): { readonly server: ToxiproxyServer; readonly upstream: Upstream } => {
   let server: ToxiproxyServer | undefined;
   let upstream: Upstream | undefined;
   beforeAll(async () => {
     upstream = await startUpstream();
-    server = await startForTests(path);
+    server = await startForTests(...command);
   });
   afterAll(async () => {
     await server?.stop();

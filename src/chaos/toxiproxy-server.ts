@@ -34,8 +34,8 @@ export type ToxiproxyServer = {
 };
 
 type ServerOptions = {
-  /** Path of `toxiproxy-server`. */
-  path: string;
+  /** `toxiproxy-server`, or whatever takes its options and speaks its API, with the arguments that come first. */
+  command: readonly string[];
   start: StartChild;
   /** Where its configuration is while it starts, so that a killed run leaves none elsewhere; else the OS's temporary one. */
   folder?: string;
@@ -89,8 +89,8 @@ const startOn = async (port: number, toxiproxy: Toxiproxy, links: Link[], option
     await writeFile(config, JSON.stringify([...links, marked]));
     child = await options.start({
       name: "toxiproxy",
-      command: options.path,
-      args: ["-host", "127.0.0.1", "-port", String(port), "-config", config],
+      command: options.command[0] ?? "",
+      args: [...options.command.slice(1), "-host", "127.0.0.1", "-port", String(port), "-config", config],
       // At "info" it writes a line for each accepted connection.
       env: { LOG_LEVEL: "error" },
       // Its proxies carry everybody else's links, and its API is needed for healing.
@@ -147,7 +147,7 @@ const serverOf = (first: Running, port: number, toxiproxy: Toxiproxy, options: S
 
 /** Throws a sentence when no try worked. */
 export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyServer> => {
-  const { path, tries = 3 } = options;
+  const { command, tries = 3 } = options;
   const troubles = new Set<string>();
   for (let attempt = 1; attempt <= tries; attempt++) {
     const port = await freePort();
@@ -159,5 +159,5 @@ export const startToxiproxy = async (options: ServerOptions): Promise<ToxiproxyS
       await toxiproxy.close();
     }
   }
-  throw new Error(`toxiproxy (${path}) did not start in ${tries} tries: ${[...troubles].join("; ")}`);
+  throw new Error(`toxiproxy (${command.join(" ")}) did not start in ${tries} tries: ${[...troubles].join("; ")}`);
 };

@@ -58,4 +58,5 @@ export const startUpstream = (size = 100): Promise<Upstream> =>
     });
   });
 
-export const startForTests = (path: string): Promise<ToxiproxyServer> => startToxiproxy({ path, start: startBySpawn });
+export const startForTests = (...command: string[]): Promise<ToxiproxyServer> =>
+  startToxiproxy({ command, start: startBySpawn });

@@ -176,7 +176,7 @@ describe("a control call", () => {
   test("a server that ends at once is tried again and then told in a sentence", async () => {
     let starts = 0;
     const starting = startToxiproxy({
-      path: "nothing",
+      command: ["nothing"],
       tries: 2,
       start: async () => {
         starts++;

@@ -299,7 +299,7 @@ const path = toxiproxyOrSkip();
 test.skipIf(path === null)("toxiproxy is started under supervision, made anew, and is gone at the end", async () => {
   const upstream = await startUpstream();
   const start = supervisor.start.bind(supervisor);
-  const server = await startToxiproxy({ path: path as string, start });
+  const server = await startToxiproxy({ command: [path as string], start });
   await server.toxiproxy.createProxy({ name: "a", listen: "127.0.0.1:0", upstream: upstream.address });
   await server.restart();
   expect(await server.toxiproxy.proxy("a").read()).toMatchObject({ enabled: true, toxics: [] });

@@ -47,7 +47,7 @@ export const openEmbedded = async (context: RunContext, { limiter, serve }: Embe
     supervisor,
     redactor,
     folder,
-    toxiproxyPath,
+    toxiproxyCommand: [toxiproxyPath],
     tenants,
     seed,
     ...(redis === null ? {} : { redisPath: redis.path }),

@@ -35,7 +35,8 @@ type Options = {
   supervisor: Supervisor;
   redactor: Redactor;
   folder: RunFolder;
-  toxiproxyPath: string;
+  /** As `startToxiproxy` takes it. */
+  toxiproxyCommand: readonly string[];
   /** Keeps the counts in a Redis of its own; absent: in the limiter service, in SQLite. */
   redisPath?: string;
   tenants: SeedTenant[];
@@ -89,7 +90,7 @@ export const startEmbedded = async (options: Options): Promise<Embedded> => {
   const [keys, toxiproxy] = await Promise.all([
     startRole("keys", "keys", ["--keys", `sqlite:${join(data, "keys.db")}`, "--limiter", limiter.url]),
     startToxiproxy({
-      path: options.toxiproxyPath,
+      command: options.toxiproxyCommand,
       folder: data,
       start: ({ name, command, args, env, endLast }) =>
         supervisor.start({ name, command, args, env, endLast, ends: "by-signal" }),

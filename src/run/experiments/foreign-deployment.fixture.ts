@@ -34,7 +34,7 @@ export const startForeign = async (folder: string, toxiproxyPath: string): Promi
     supervisor,
     redactor,
     folder: run,
-    toxiproxyPath,
+    toxiproxyCommand: [toxiproxyPath],
     seed: 1,
     tenants: loadTenants(12),
   });
