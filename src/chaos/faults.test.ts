@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { request } from "undici";
 import { describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
@@ -6,6 +5,7 @@ import { FAULTS, makeFault } from "./faults/catalogue.ts";
 import { httpProbe, type LinkSeen, observeLink } from "./link-probe.ts";
 import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
 import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
+import { STAND_IN_PROXY } from "./toxiproxy-server.ts";
 
 const path = toxiproxyOrSkip();
 const BUDGET_MS = 150;
@@ -21,11 +21,9 @@ const REACHES: Record<string, boolean> = {
   trickle: true,
 };
 
-const STAND_IN = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
-
 describe.each([
   ["toxiproxy", path === null ? null : [path]],
-  ["the proxy that stands in for it", STAND_IN],
+  ["the proxy that stands in for it", STAND_IN_PROXY],
 ])("each fault of the catalogue, on a real link, by %s", (_name, command) => {
   if (command === null) {
     test.skip("no toxiproxy has been built", () => {});

@@ -11,6 +11,9 @@ import { freePort } from "../supervision/free-port.ts";
 import { pause } from "../supervision/waiting.ts";
 import { openToxiproxy, type Toxiproxy } from "./toxiproxy.ts";
 
+/** The command of a proxy that does what toxiproxy does for our faults, where there is no toxiproxy. */
+export const STAND_IN_PROXY: readonly string[] = [process.execPath, join(import.meta.dirname, "stand-in-proxy.ts")];
+
 /** What the starter of children is asked for; `run/supervision.ts` has one of this shape. */
 type ServerCommand = {
   name: string;

@@ -60,6 +60,9 @@ export type FaultRecord = {
 
 export type Calibration = { name: string; truth: number; measured: number; unit: string; verdict: Verdict };
 
+/** `tool` is not on this machine and could not be built; `by` did its work. */
+export type StandIn = { tool: "k6" | "toxiproxy"; by: string };
+
 type Spending = { requests: number; map_loads: number; analyses: number; stream_seconds: number };
 
 export type RunDocument = {
@@ -86,6 +89,8 @@ export type RunDocument = {
     cpu: string;
     host_notes: string[];
   };
+  /** What played the part of a tool that is not there; absent where every tool was. */
+  stand_ins?: StandIn[];
   calibration: Calibration[];
   /** What the run used up of the deployments, and what their target file allows; absent in older files. */
   spent?: Spending;

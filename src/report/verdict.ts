@@ -104,11 +104,16 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   return merged("pass", `Every claim that must hold and was judged holds (${many(held, "claim", "claims")}).${rest}`);
 };
 
+const standInsOf = ({ stand_ins: all = [] }: RunDocument): string =>
+  all.map(({ tool, by }) => ` ${tool} is not on this machine: ${by} stood in for it.`).join("");
+
 /**
  * Why a finished run has its verdict, in words. The document does not keep the `required` list; where the claims alone
  * give another verdict than the one written down, the one written down is shown, and that it came from elsewhere.
  */
-export const whyOf = (run: RunDocument): string => {
+export const whyOf = (run: RunDocument): string => `${whyByClaims(run)}${standInsOf(run)}`;
+
+const whyByClaims = (run: RunDocument): string => {
   const fromClaims = mergeClaims(run.claims, []);
   if (fromClaims.verdict === run.verdict) return fromClaims.reason;
   const skipped = run.claims.filter((c) => c.verdict === "skipped").length;

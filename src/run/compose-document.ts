@@ -1,6 +1,6 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
 import { OUTCOMES } from "../contract/refusals.ts";
-import type { Calibration, Claim, Measurement, RunDocument } from "../history/run-document.ts";
+import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
@@ -39,6 +39,7 @@ type RunFacts = {
   /** Beside those of the stages. */
   measurements: readonly Measurement[];
   calibration: readonly Calibration[];
+  standIns: readonly StandIn[];
   outcomesSeen: number;
   /** Names of claims or groups that must have been judged (target file, `required`). */
   required: readonly string[];
@@ -79,6 +80,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
       embedded: first?.embedded ?? true,
     },
     environment,
+    ...(facts.standIns.length === 0 ? {} : { stand_ins: [...facts.standIns] }),
     calibration: [...facts.calibration],
     ...spendingOf(deployments),
     stages: stages.map(({ summary }) => summary),

@@ -73,6 +73,7 @@ const recordRun = async (
     deployments: [],
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
+    standIns: [],
     measurements: [],
     calibration: [],
     claims: all,

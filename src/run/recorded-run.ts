@@ -8,13 +8,13 @@ import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { wallUs } from "../client/clock.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { decidedByBoth } from "../history/played-again.ts";
-import type { Calibration, Claim, Measurement, RunDocument } from "../history/run-document.ts";
+import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import { type Lock, lockTarget } from "../target/lock.ts";
-import { findTool } from "../tools/find-tool.ts";
+import { findTool, ToolMissing } from "../tools/find-tool.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import { composeDocument } from "./compose-document.ts";
 import type { Deployment } from "./deployments/deployment.ts";
@@ -63,6 +63,7 @@ type Progress = {
   calibration: Calibration[];
   deployments: Deployment[];
   tools: { k6: string | null; toxiproxy: string | null };
+  standIns: StandIn[];
   exitCode: number | null;
 };
 
@@ -106,7 +107,7 @@ const makeContext = (
     progress.tools[name] = version;
     return path;
   };
-  return {
+  const context: RunContext = {
     seed,
     replay,
     events,
@@ -124,6 +125,18 @@ const makeContext = (
       found.set(name, known);
       return known;
     },
+    toolOrStandIn: async (name, by) => {
+      try {
+        return await context.tool(name);
+      } catch (error) {
+        if (!(error instanceof ToolMissing)) throw error;
+        if (!progress.standIns.some(({ tool }) => tool === name)) {
+          progress.standIns.push({ tool: name, by });
+          events.warning(`${error.message} Until then ${by} stands in for it.`);
+        }
+        return null;
+      }
+    },
     line: recorder.line,
     sample: recorder.sample,
     record: recorder.record,
@@ -136,6 +149,7 @@ const makeContext = (
     addCalibration: (checks) => void progress.calibration.push(...checks),
     failedChecks: (driver) => failedChecks(progress.calibration, driver),
   };
+  return context;
 };
 
 const finish = async (
@@ -169,6 +183,7 @@ const finish = async (
     outcomesSeen: recorder.outcomesSeen(),
     measurements: progress.measurements,
     calibration: progress.calibration,
+    standIns: progress.standIns,
     required: [
       ...new Set([
         ...targets.flatMap(({ required = [] }) => required.filter(request.canJudge ?? (() => true))),
@@ -223,6 +238,7 @@ export const recordRun = async (
       deployments: [],
       exitCode: null,
       tools: { k6: null, toxiproxy: null },
+      standIns: [],
     };
     const note = (id: string, reason: string): void => {
       progress.doubts.push(doubt(id, redactor.redact(reason), WHOLE, replay));
@@ -287,7 +303,7 @@ export const recordRun = async (
 const draftOf = (
   request: RunRequest,
   { folder, recorder, started }: { folder: RunFolder; recorder: Recorder; started: Date },
-  { tools, claims, measurements, calibration }: Progress,
+  { tools, standIns, claims, measurements, calibration }: Progress,
 ): RunDocument => {
   const unfinished = doubt("run/completed", "the run was ended from outside", WHOLE, request.replay);
   return composeDocument({
@@ -303,6 +319,7 @@ const draftOf = (
     outcomesSeen: recorder.outcomesSeen(),
     measurements,
     calibration,
+    standIns,
     required: [],
     exitCode: null,
     environment: describeEnvironment(tools, []),

@@ -44,6 +44,8 @@ export type RunContext = {
   opened(deployment: Deployment): void;
   /** Finds or builds a tool, once; throws `ToolError`. */
   tool(name: ToolName): Promise<string>;
+  /** The same; where it is not there and cannot be built, `null`, and the report says that `by` stands in for it. */
+  toolOrStandIn(name: ToolName, by: string): Promise<string | null>;
   /** Writes a line of the history as it comes. */
   line(line: Line): void;
   /** Begins a stage whose lines are read back from the history when it is over. */

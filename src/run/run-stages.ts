@@ -5,10 +5,23 @@ import type { EmbeddedWish } from "./deployments/embedded-deployment.ts";
 import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
+import type { RunContext } from "./run-context.ts";
 import { playStages } from "./stages/play-stages.ts";
+import type { LoadStage, StagePlan } from "./stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages/stages-for.ts";
 
 type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedWish> & { stages: StagesWish };
+
+/** The open-loop driver plays what k6 would have, where there is no k6 and the user did not name it. */
+export const withDriversThere = async (
+  context: Pick<RunContext, "toolOrStandIn">,
+  plans: readonly StagePlan[],
+): Promise<readonly StagePlan[]> => {
+  const isForK6 = (plan: StagePlan): plan is LoadStage =>
+    plan.kind === "load" && plan.driver === "k6" && plan.driverNamed === undefined;
+  if (!plans.some(isForK6) || (await context.toolOrStandIn("k6", "the open-loop driver")) !== null) return plans;
+  return plans.map((plan) => (isForK6(plan) ? { ...plan, driver: "open-loop" } : plan));
+};
 
 /** Throws `TargetFileError`, `GuardError` and `TargetBusyError` before anything is sent. */
 export const runStages = async (request: StagesRun): Promise<RunResult> => {
@@ -17,7 +30,7 @@ export const runStages = async (request: StagesRun): Promise<RunResult> => {
   if (targetFile !== undefined) targets.push(await prepareTarget(targetFile, owned, intentOf(wish)));
   return recordRun({ ...request, targets }, async (context) => {
     const deployment = await openDeployment(context, { limiter });
-    const plans = stagesFor({ ...deployment, limiter }, wish);
+    const plans = await withDriversThere(context, stagesFor({ ...deployment, limiter }, wish));
     const calibrated = calibrationPlanOf(deployment, plans);
     await calibrateRun(context, calibrated, { ceilings: ceilingsOf(calibrated, plans), ...modesOf(plans) });
     await playStages(context, deployment, plans);

@@ -6,7 +6,7 @@ import { isAbsolute, resolve, sep } from "node:path";
 import { builtTool, lookForBuilt } from "./tool-build.ts";
 import { askVersion, TOOL_RECIPES, type Tool, ToolError, type ToolName, type ToolOptions } from "./tool-recipe.ts";
 
-export { ToolError, type ToolOptions } from "./tool-recipe.ts";
+export { ToolError, ToolMissing, type ToolOptions } from "./tool-recipe.ts";
 
 /**
  * The tool, ready to run: the one that FLOODGATE_K6 or FLOODGATE_TOXIPROXY names, or the one in `.tools/`, built first if need be.

@@ -5,9 +5,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { beforeSignalEnds } from "../supervision/before-signal-ends.ts";
-import { ToolError, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
+import { ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
-/** Builds one package of the module in `cwd` into the file `out`. Throws ToolError, or the signal's reason. */
+/** Builds one package of the module in `cwd` into the file `out`. Throws ToolMissing, or the signal's reason. */
 export const goBuild = async (
   recipe: ToolRecipe,
   out: string,
@@ -34,12 +34,12 @@ export const goBuild = async (
         said = `${said}${chunk}`.slice(-4000);
       });
       go.on("error", (error) =>
-        reject(new ToolError(`Building ${recipe.name} failed: go could not be run (${error.message}).`)),
+        reject(new ToolMissing(`Building ${recipe.name} failed: go could not be run (${error.message}).`)),
       );
       go.on("close", (code) => {
         if (signal?.aborted === true) reject(signal.reason);
         else if (code === 0) resolve();
-        else reject(new ToolError(whyBuildFailed(recipe, said)));
+        else reject(new ToolMissing(whyBuildFailed(recipe, said)));
       });
     });
   } finally {

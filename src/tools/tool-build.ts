@@ -9,7 +9,15 @@ import { join } from "node:path";
 import { goBuild } from "./go-build.ts";
 import { findGo, GO_MINOR_MIN, hasPip, installGo } from "./go-compiler.ts";
 import { isAlive, takeLock } from "./tool-lock.ts";
-import { askVersion, type Tool, ToolError, type ToolName, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
+import {
+  askVersion,
+  type Tool,
+  ToolError,
+  ToolMissing,
+  type ToolName,
+  type ToolOptions,
+  type ToolRecipe,
+} from "./tool-recipe.ts";
 
 const REMINDER_MS = 30_000;
 
@@ -53,7 +61,7 @@ export const builtTool = async (recipe: ToolRecipe, root: string, options: ToolO
   if (found !== null) return found;
   const advice = `Install Go 1.${GO_MINOR_MIN} or newer from https://go.dev/dl, or set ${recipe.variable} to an existing ${recipe.expected}.`;
   if (!go.isEnough && !(await hasPip(options.env))) {
-    throw new ToolError(
+    throw new ToolMissing(
       `${recipe.name} has to be built, which needs Go 1.${GO_MINOR_MIN} or newer on PATH; found ${go.version ?? "no Go"}, and no Python 3 with pip that could install it. ${advice}`,
     );
   }

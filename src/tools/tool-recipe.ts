@@ -8,6 +8,9 @@ export class ToolError extends Error {
   override name = "ToolError";
 }
 
+/** The tool is not there and cannot be had here, through no mistake of the user's: something may stand in for it. */
+export class ToolMissing extends ToolError {}
+
 export type ToolName = "k6" | "toxiproxy";
 
 /** `path` is absolute, or the name as found on PATH; `version` as the tool says it, without a "v". */

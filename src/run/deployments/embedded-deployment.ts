@@ -1,4 +1,5 @@
 /** The embedded deployment as a run sees it, with the tenants that the suites are made for. */
+import { STAND_IN_PROXY } from "../../chaos/toxiproxy-server.ts";
 import { EMBEDDED_LIMITS } from "../../platform/embedded-limits.ts";
 import { planSeed } from "../../platform/seed.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -39,7 +40,7 @@ export const openEmbedded = async (context: RunContext, { limiter, serve }: Embe
   const { supervisor, folder, seed, events } = context;
   const redis = limiter === "redis" ? await findRedis() : null;
   events.step("looking for toxiproxy; building what is missing takes two minutes");
-  const toxiproxyPath = await context.tool("toxiproxy");
+  const toxiproxyPath = await context.toolOrStandIn("toxiproxy", "a TCP proxy of Floodgate's own");
   const counts = redis === null ? "limiter" : `Redis ${redis.version}`;
   events.step(`starting the embedded deployment: key service, ${counts}, toxiproxy, API`);
   const tenants = embeddedTenants();
@@ -47,7 +48,7 @@ export const openEmbedded = async (context: RunContext, { limiter, serve }: Embe
     supervisor,
     redactor,
     folder,
-    toxiproxyCommand: [toxiproxyPath],
+    toxiproxyCommand: toxiproxyPath === null ? STAND_IN_PROXY : [toxiproxyPath],
     tenants,
     seed,
     ...(redis === null ? {} : { redisPath: redis.path }),

@@ -11,6 +11,8 @@ export type LoadStage = {
   name: string;
   /** autocannon is a closed loop without a schedule, for stories whose calls are plain requests. */
   driver: "open-loop" | "k6" | "autocannon";
+  /** The user named the driver, so nothing stands in for it. */
+  driverNamed?: true;
   /** A name of workload/catalogue.ts; k6 runs `scenarios/<story>.ts`. */
   story: string;
   /** Calls per second (at the most, where the driver is a closed loop) and seconds, in place of the story's own. */

@@ -56,5 +56,5 @@ export const scenarioStage = (name: string, wish: ScenarioWish): LoadStage | nul
     judges: [...EVERYWHERE, ...(JUDGES[name] ?? STREAMS)],
     objectives: true,
   };
-  return { ...stage, ...wish };
+  return { ...stage, ...wish, ...(wish.driver === undefined ? {} : { driverNamed: true as const }) };
 };
