@@ -75,6 +75,20 @@ const importsOf = (text: string): string[] =>
 const isForTests = (path: string): boolean =>
   /\.fixture\.ts$/.test(path) || path.startsWith(join("src", "verify", "second-api") + sep);
 
+/** Where a command prints: masked and clean (`cli/printing/output.ts`). */
+const PRINTS = join("src", "cli", "printing", "output.ts");
+/** A program reads what these write, and masks what it shows; or nothing foreign is at hand yet. */
+const WRITES_OTHERWISE: readonly string[] = [
+  join("src", "supervision", "watchdog.ts"),
+  join("src", "drivers", "open-loop", "process-pipe.ts"),
+  join("src", "run", "calibration", "stub-process.ts"),
+  join("src", "cli", "floodgate.mjs"),
+  join("src", "cli", "install-first.mjs"),
+  join("src", "bench") + sep,
+];
+/** The streams of the process, but for what they are asked and heard; the console; a child's output that is ours unread. */
+const WRITES = /\bprocess\.std(?:out|err)\b(?!\.(?:on|columns|isTTY)\b)|\bconsole\.\w+\(|["']inherit["']/;
+
 /** What is wrong with one file, in sentences. Pure, so that a planted breach can be judged without touching the tree. */
 const breachesOf = ({ path, text }: Source): string[] => {
   const room = roomOf(path);
@@ -121,6 +135,15 @@ const breachesOf = ({ path, text }: Source): string[] => {
     breaches.push(
       `${path} speaks of mutants: the platform has no if, flag or header for one. Wrap it from src/mutants.`,
     );
+  }
+  const mayWrite = path === PRINTS || WRITES_OTHERWISE.some((known) => path === known || path.startsWith(known));
+  if (path.startsWith(`src${sep}`) && !isTest && !mayWrite) {
+    const written = WRITES.exec(text.replace(/\/\*[\s\S]*?\*\/|(?<![:"'`])\/\/.*$/gm, ""))?.[0];
+    if (written !== undefined) {
+      breaches.push(
+        `${path} uses ${written}: only ${PRINTS} prints, masked and clean. Call it from cli/, or hand the text up.`,
+      );
+    }
   }
   const name = path.split(sep).at(-1) as string;
   if (BANNED_NAMES.test(name)) {
@@ -260,6 +283,20 @@ describe("the house", () => {
       "scenarios may import",
     ],
     ["a flag for a mutant in the platform", "src/platform/a.ts", `if (options.mutant) x();`, "speaks of mutants"],
+    [
+      "a line to the terminal past the one writer",
+      "src/cli/a.ts",
+      "process.stdout.write(text);",
+      "only src/cli/printing",
+    ],
+    ["a log line", "src/run/a.ts", "console.error(error);", "only src/cli/printing"],
+    [
+      "a stream handed to a child",
+      "src/run/a.ts",
+      `spawn("x", [], { stdio: ["ignore", process.stderr] });`,
+      "masked and clean",
+    ],
+    ["a child that writes by itself", "src/run/a.ts", `spawn("x", [], { stdio: "inherit" });`, "masked and clean"],
     ["a drawer of odds and ends", "src/run/utils.ts", ``, "the one thing that it does"],
   ])("%s is caught", (_what, path, text, message) => {
     expect(breachesOf({ path, text }).join("\n")).toContain(message);

@@ -1,4 +1,5 @@
 /** `floodgate capacity`: the highest rate inside the objectives, the limit met first, replicas and headroom. */
+
 import { Command, Option } from "commander";
 import { answerText, type Found } from "../capacity/capacity-claims.ts";
 import { probeTable } from "../capacity/probe-table.ts";
@@ -10,6 +11,7 @@ import type { Arrivals } from "../workload/arrivals.ts";
 import { CommandError } from "./command-error.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
+import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showRun } from "./printing/show-run.ts";
 import { wrapped } from "./printing/wrapped.ts";
 
@@ -36,7 +38,7 @@ const shownRate = (perS: number): string => (perS < 10 ? perS.toFixed(1) : perS.
 
 const showPlan = (plan: CapacityPlan, json: boolean): void => {
   if (json) {
-    process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
+    printJson(plan);
     return;
   }
   const { target, story, arrivals, objectives, max_per_s, rates, seconds_at_most, lacks, refused_by_guard } = plan;
@@ -55,7 +57,7 @@ const showPlan = (plan: CapacityPlan, json: boolean): void => {
     ...lacks.map((what) => `The target file lacks: ${what}.`),
     ...refused_by_guard.flatMap((reason) => wrapped(`A run would be refused by the safety guard: ${reason}`)),
   ];
-  process.stdout.write(`${lines.join("\n")}\n`);
+  printResult(lines.join("\n"));
 };
 
 const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
@@ -124,6 +126,6 @@ export const capacityCommand = (): Command =>
         for (const row of probes.length === 1 ? rows : rows.slice(1, 2)) say.result(row);
       },
     }).finally(say.end);
-    if (result.found !== null) process.stderr.write(`${foundLines(result.found).join("\n")}\n`);
+    if (result.found !== null) printNote(foundLines(result.found).join("\n"));
     showRun(result, options);
   });

@@ -1,8 +1,10 @@
 /** `floodgate completion SHELL`: a script that completes commands, options, and the names that a command takes. */
+
 import { Argument, Command } from "commander";
 import { EXPERIMENTS } from "../chaos/experiments/catalogue.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { SCENARIOS } from "../run/suites/scenario.ts";
+import { printResult } from "./printing/output.ts";
 
 /** Names that stand behind a command, beside its options. */
 const NAMES: Readonly<Record<string, () => readonly string[]>> = {
@@ -72,5 +74,5 @@ export const completionCommand = (commands: () => Promise<readonly Command[]>): 
     )
     .action(async (shell: string) => {
       const all = (await commands()).map(wordsOf);
-      process.stdout.write((SCRIPTS[shell] as (typeof SCRIPTS)["bash"])(all));
+      printResult((SCRIPTS[shell] as (typeof SCRIPTS)["bash"])(all));
     });

@@ -1,4 +1,5 @@
 /** `floodgate demo`: the reference platform with a planted defect, and the verdict that finds it, in under a minute. */
+
 import { writeFile } from "node:fs/promises";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
@@ -10,6 +11,7 @@ import { commitOf, describeEnvironment, REPOSITORY } from "../run/environment.ts
 import { EXIT } from "../run/exit-codes.ts";
 import { CommandError } from "./command-error.ts";
 import { wrapped } from "./printing/findings-text.ts";
+import { printJson, printNote, printResult } from "./printing/output.ts";
 
 type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };
 
@@ -28,14 +30,14 @@ const said = ({ id, reason, got }: Claim): string => `${id}: ${reason}${got === 
 const show: DemoProgress = ({ defect, platform, claims }) => {
   const failed = claims.filter(({ verdict }) => verdict === "fail");
   const passed = claims.filter(({ verdict }) => verdict === "pass");
-  if (platform === "healthy") process.stderr.write(`\n${paragraph("Planted", `${defect.name}: ${defect.harm}`)}\n`);
+  if (platform === "healthy") printNote(`\n${paragraph("Planted", `${defect.name}: ${defect.harm}`)}\n`);
   const lines = [
     ...(platform === "healthy" && failed.length === 0
       ? [paragraph("PASS", `the healthy platform under the same load, ${passed.length} claims`)]
       : []),
     ...failed.map((claim) => paragraph("FAIL", said(claim))),
   ];
-  if (lines.length > 0) process.stderr.write(`${lines.join("\n")}\n`);
+  if (lines.length > 0) printNote(lines.join("\n"));
 };
 
 export const demoCommand = (): Command =>
@@ -52,7 +54,7 @@ export const demoCommand = (): Command =>
     )
     .action(async (names: string[], options: DemoOptions) => {
       if (options.list === true) {
-        for (const { name, harm } of PLANTABLE) process.stdout.write(`${wrapped(harm, `${name}  `, 4).join("\n")}\n`);
+        for (const { name, harm } of PLANTABLE) printResult(`${wrapped(harm, `${name}  `, 4).join("\n")}\n`);
         return;
       }
       const defects = chosen(names);
@@ -64,7 +66,7 @@ export const demoCommand = (): Command =>
       const { document, series, missed } = await playDemo(defects, about, () => new Date(), progress);
       const seconds = Math.round(document.duration_ms / 1000);
       const found = defects.length - missed.length;
-      process.stderr.write(
+      printNote(
         `\n${document.verdict.toUpperCase()}  ${found} of ${defects.length} planted defects found in ${seconds} s${missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`}\n`,
       );
       if (options.page !== undefined) {
@@ -74,8 +76,8 @@ export const demoCommand = (): Command =>
             `--page: ${options.page} cannot be written (${error.code}); name another file`,
           );
         });
-        process.stderr.write(`The page: ${options.page}\n`);
-      } else process.stderr.write("With --page FILE the report's page is written, too.\n");
-      if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+        printNote(`The page: ${options.page}\n`);
+      } else printNote("With --page FILE the report's page is written, too.\n");
+      if (options.json === true) printJson(document);
       process.exitCode = missed.length > 0 ? EXIT.inconclusive : document.exit_code;
     });

@@ -1,4 +1,5 @@
 /** `floodgate doctor`: which tools are there, what this machine can measure, and what a target file is worth. */
+
 import { Command } from "commander";
 import { calibrationSection } from "../diagnosis/calibration-findings.ts";
 import { diagnoseTarget, type TargetDiagnosis } from "../diagnosis/diagnose-target.ts";
@@ -9,11 +10,11 @@ import type { Calibration } from "../history/run-document.ts";
 import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { EXIT } from "../run/exit-codes.ts";
-import { redact, redactor } from "../supervision/redaction.ts";
 import { CommandError } from "./command-error.ts";
 import { I_OWN } from "./options/owned-hosts.ts";
 import { checkPrecise } from "./options/precise-option.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
+import { printJson, printResult } from "./printing/output.ts";
 
 type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean; precise?: boolean };
 
@@ -74,11 +75,11 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
       ...(diagnosis === null ? {} : { spent: diagnosis.spent }),
       exit_code: exitCode,
     };
-    process.stdout.write(`${JSON.stringify(redactor.redactValue(document), null, 2)}\n`);
+    printJson(document);
   } else {
     const guard = refused.flatMap((reason) => wrapped(reason, "  refused  ", 11));
     const parts = [findingsText(sections), ...(guard.length === 0 ? [] : [guard.join("\n")])];
-    process.stdout.write(`${redact([...parts, closing(exitCode, options, diagnosis)].join("\n\n"))}\n`);
+    printResult([...parts, closing(exitCode, options, diagnosis)].join("\n\n"));
   }
   process.exitCode = exitCode;
 };

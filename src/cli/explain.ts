@@ -1,4 +1,5 @@
 /** `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, which requirement it rests on. */
+
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
@@ -9,6 +10,7 @@ import { EXIT } from "../run/exit-codes.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { CommandError } from "./command-error.ts";
 import { wrapped } from "./printing/findings-text.ts";
+import { printJson, printResult } from "./printing/output.ts";
 
 const LEVELS = {
   must: "must: a breach fails the run",
@@ -104,7 +106,7 @@ export const explainCommand = (): Command =>
       "\nExamples:\n  npx floodgate explain sheds-above-the-cap/chat-past-capacity\n  npx floodgate explain verify/exchange-mints",
     )
     .action((claim: string | undefined, { json }: { json?: boolean }) => {
-      if (claim === undefined) process.stdout.write(`Claims, explained by: npx floodgate explain CLAIM\n${listed()}\n`);
-      else if (json === true) process.stdout.write(`${JSON.stringify(explain(claim), null, 2)}\n`);
-      else process.stdout.write(`${printed(explain(claim))}\n`);
+      if (claim === undefined) printResult(`Claims, explained by: npx floodgate explain CLAIM\n${listed()}`);
+      else if (json === true) printJson(explain(claim));
+      else printResult(printed(explain(claim)));
     });

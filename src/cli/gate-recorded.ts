@@ -1,8 +1,10 @@
 /** `floodgate gate` on recorded runs: `--before … --after …`, `--baseline … --run …`, `--save-baseline …`. */
+
 import type { RecordedComparison } from "../gate/recorded/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
 import { CommandError } from "./command-error.ts";
+import { printJson, printNote } from "./printing/output.ts";
 
 export type RecordedOptions = {
   before?: string[];
@@ -43,11 +45,9 @@ const show = (found: RecordedComparison, json: boolean): void => {
     ].join(" "),
   );
   const header = `${"measurement".padEnd(40)} ${"before".padStart(8)} ${"after".padStart(8)}   ratio allowed`;
-  process.stderr.write(`${[...(rows.length === 0 ? [] : [header, ...rows]), ...found.reasons].join("\n")}\n`);
-  process.stderr.write(
-    `${WORDS[found.verdict] === "ok" ? "PASS" : found.verdict === "regression" ? "FAIL" : "INCONCLUSIVE"}\n`,
-  );
-  if (json) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+  printNote([...(rows.length === 0 ? [] : [header, ...rows]), ...found.reasons].join("\n"));
+  printNote(`${WORDS[found.verdict] === "ok" ? "PASS" : found.verdict === "regression" ? "FAIL" : "INCONCLUSIVE"}\n`);
+  if (json) printJson(found);
   process.exitCode = EXIT_OF[found.verdict];
 };
 
@@ -64,9 +64,7 @@ export const gateRecorded = async (options: RecordedOptions): Promise<void> => {
       );
     }
     const saved = await saveBaseline(save, run, reason);
-    process.stderr.write(
-      `baseline of ${saved.runs.length} run${saved.runs.length === 1 ? "" : "s"} written to ${save}\n`,
-    );
+    printNote(`baseline of ${saved.runs.length} run${saved.runs.length === 1 ? "" : "s"} written to ${save}\n`);
     return;
   }
   if (baseline !== undefined || run !== undefined) {

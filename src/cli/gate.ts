@@ -1,4 +1,5 @@
 /** `floodgate gate`: is the head worse than the base? */
+
 import { Command } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
 import { EXIT } from "../run/exit-codes.ts";
@@ -9,6 +10,7 @@ import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.
 import { positive, whole } from "./options/numbers.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
+import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showRun } from "./printing/show-run.ts";
 
 type GateOptions = TargetOptions &
@@ -31,7 +33,7 @@ alone; 4 too few or too noisy pairs to say.`;
 const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
   const plan = await planGate(wishes);
   if (json) {
-    process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
+    printJson(plan);
     return;
   }
   const { load, capacity_per_s: capacity } = plan;
@@ -48,7 +50,7 @@ const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
     ...plan.lacks.map((lack) => `It could not be played: ${lack}`),
     ...plan.refused_by_guard.map((reason) => `A run would be refused by the safety guard: ${reason}`),
   ];
-  process.stdout.write(`${lines.join("\n")}\n`);
+  printResult(lines.join("\n"));
 };
 
 const compareTargets = async (options: GateOptions): Promise<void> => {
@@ -83,7 +85,7 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
     events: say,
     replay: commandLine(words, options, common.seed),
   }).finally(say.end);
-  if (result.table.length > 0) process.stderr.write(`\n${result.table.join("\n")}\n\n`);
+  if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);
   showRun(result, options);
 };
 

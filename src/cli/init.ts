@@ -1,4 +1,5 @@
 /** `floodgate init`: a commented target file for a deployment, asked for nothing that can be found out. */
+
 import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -8,10 +9,10 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
 import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
 import { EXIT } from "../run/exit-codes.ts";
-import { redact } from "../supervision/redaction.ts";
 import { CommandError } from "./command-error.ts";
 import { I_OWN } from "./options/owned-hosts.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
+import { printResult } from "./printing/output.ts";
 
 type InitOptions = {
   target: string;
@@ -127,7 +128,7 @@ const init = async (options: InitOptions): Promise<void> => {
   const schemes = hasScheme(options.target) || !isLoopbackHost(url.host) ? "stated" : "either";
   const probed: Probed | null = mayAsk ? await probeAddress(given, transport, dirname(path), schemes) : null;
   if (probed !== null) {
-    process.stdout.write(`${redact(findingsText([{ title: given, findings: probed.findings }]))}\n\n`);
+    printResult(`${findingsText([{ title: given, findings: probed.findings }])}\n\n`);
     if (probed.baseUrl === null) {
       const sentence = "no target file was written, because the API was not found at that address";
       throw new CommandError(probed.silent ? EXIT.unreachable : EXIT.usage, sentence);
@@ -148,7 +149,7 @@ const init = async (options: InitOptions): Promise<void> => {
     ...(probed === null ? notProbed(url) : []),
     `Written: ${options.out} (no secret is in it: keys are read from the environment)`,
   ];
-  process.stdout.write(`${[...head, "", ...nextSteps(options, url, has)].join("\n")}\n`);
+  printResult([...head, "", ...nextSteps(options, url, has)].join("\n"));
 };
 
 export const initCommand = (): Command =>

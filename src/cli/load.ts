@@ -1,4 +1,5 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
+
 import { closeSync } from "node:fs";
 import { Command, Option } from "commander";
 import { noSuch } from "../contract/nearest.ts";
@@ -21,6 +22,7 @@ import { PROFILE_NAMES, profileOf } from "./options/profile-option.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { wrapped } from "./printing/findings-text.ts";
 import { narrator } from "./printing/narrator.ts";
+import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showPlan } from "./printing/show-plan.ts";
 import { showRun, stopWithLauncher } from "./printing/show-run.ts";
 
@@ -81,9 +83,7 @@ const checkScript = (script: string): void => {
 const loadScript = async (script: string, args: readonly string[], options: LoadOptions): Promise<void> => {
   checkScript(script);
   if (options.dryRun === true) {
-    process.stdout.write(
-      "Nothing was sent. What your own script would send cannot be worked out without running it.\n",
-    );
+    printResult("Nothing was sent. What your own script would send cannot be worked out without running it.\n");
     return;
   }
   const common = runOptions(options);
@@ -151,11 +151,11 @@ const writeForOperator = async (stage: LoadStage, folder: string, options: LoadO
   }
   const { seed, owned } = runOptions(options);
   const { segments: parallelism = 1 } = options;
-  const progress = (line: string): void => void (options.quiet === true || process.stderr.write(`${line}\n`));
+  const progress = (line: string): void => void (options.quiet === true || printNote(line));
   const written = await writeOperator({ stage, targetFile, owned, seed, parallelism, folder, progress });
-  for (const warning of written.warnings) process.stderr.write(`warning: ${warning}\n`);
+  for (const warning of written.warnings) printNote(`warning: ${warning}`);
   if (options.json === true) {
-    process.stdout.write(`${JSON.stringify(written, null, 2)}\n`);
+    printJson(written);
     return;
   }
   const lines = [
@@ -163,7 +163,7 @@ const writeForOperator = async (stage: LoadStage, folder: string, options: LoadO
     ...written.files.map((file) => `  ${file}`),
     `No secret is in them: fill in secret.env and make the Secret ${written.secret} from it (README.md).`,
   ];
-  process.stdout.write(`${lines.join("\n")}\n`);
+  printResult(lines.join("\n"));
 };
 
 export const loadCommand = (): Command =>
@@ -192,7 +192,7 @@ export const loadCommand = (): Command =>
       return loadScript(options.script, [...(scenario === undefined ? [] : [scenario]), ...rest], options);
     }
     if (scenario === undefined) {
-      process.stdout.write(`Scenarios, played by: npx floodgate load NAME\n${list()}\n`);
+      printResult(`Scenarios, played by: npx floodgate load NAME\n${list()}`);
       return;
     }
     const stage = scenarioStage(scenario, wishOf(options));

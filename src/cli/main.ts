@@ -1,8 +1,9 @@
 /** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
+
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
-import { redact } from "../supervision/redaction.ts";
+import { printNote, printResult } from "./printing/output.ts";
 
 /** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
@@ -59,6 +60,8 @@ const program = async (asked: string | undefined): Promise<Command> => {
 
 const exitOverride = (command: Command, above: readonly string[] = []): void => {
   command.exitOverride();
+  // A mistyped option may hold a key, and an argument what a terminal obeys.
+  command.configureOutput({ writeOut: printResult, writeErr: printNote });
   command.showHelpAfterError(`See: npx ${[...above, command.name()].join(" ")} --help`);
   // The name alone: with its options the column of commands leaves no room for what they do.
   command.configureHelp({
@@ -71,8 +74,8 @@ const exitOverride = (command: Command, above: readonly string[] = []): void => 
 /** Prints what went wrong as a sentence; returns the exit code that it stands for. */
 const sayWhy = (thrown: unknown): number => {
   const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
-  process.stderr.write(`floodgate: ${redact(message)}\n`);
-  if (process.env.FLOODGATE_DEBUG !== undefined) process.stderr.write(`${redact(stack)}\n`);
+  printNote(`floodgate: ${message}`);
+  if (process.env.FLOODGATE_DEBUG !== undefined) printNote(stack);
   return exitCodeOf(thrown);
 };
 
@@ -82,7 +85,7 @@ export const main = async (argv: string[]): Promise<void> => {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE" || error.code === "EIO") return;
     // A full disk behind `> file`: what was asked for is not there.
-    process.stderr.write(`floodgate: the result could not be printed: ${error.message}\n`);
+    printNote(`floodgate: the result could not be printed: ${error.message}`);
     process.exitCode = worstExit(Number(process.exitCode ?? EXIT.pass), EXIT.inconclusive);
   });
   // Without a listener the system ends a process that writes beyond `ulimit -f`, in the middle of a fault.

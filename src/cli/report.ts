@@ -1,4 +1,5 @@
 /** `floodgate report`: judges recorded runs again and renders them again. */
+
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Command } from "commander";
@@ -8,6 +9,7 @@ import { worstExit } from "../run/exit-codes.ts";
 import { judgeAgain } from "../run/judge-again.ts";
 import { openRunFolder } from "../run/run-folder.ts";
 import { writeReports } from "../run/write-reports.ts";
+import { isTerminal, printJson, printNote, printPainted } from "./printing/output.ts";
 
 type ReportOptions = { json?: boolean };
 type Reported = Recorded & { folder: string };
@@ -25,10 +27,10 @@ const reportOne = async (path: string, options: ReportOptions): Promise<Reported
   const folder = resolve(existsSync(join(path, "run.json")) || !path.endsWith("run.json") ? path : join(path, ".."));
   const { document, series, changed } = judgeAgain(folder);
   await writeReports(openRunFolder(folder), document, series);
-  if (options.json === true) process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
-  const colour = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
-  process.stderr.write(`${terminalText(document, { folder, colour })}\n`);
-  process.stderr.write(`${differences(changed)}\n`);
+  if (options.json === true) printJson(document);
+  const colour = isTerminal();
+  printPainted(`${terminalText(document, { folder, colour })}\n`);
+  printNote(differences(changed));
   return { folder, document, series };
 };
 
@@ -36,7 +38,7 @@ const reportOne = async (path: string, options: ReportOptions): Promise<Reported
 const overlay = async (a: Reported, b: Reported): Promise<void> => {
   const { writeText, pathOf } = openRunFolder(b.folder);
   await writeText("compared.html", htmlOverlay(a, b));
-  process.stderr.write(`Both runs over each other: ${pathOf("compared.html")}\n`);
+  printNote(`Both runs over each other: ${pathOf("compared.html")}`);
 };
 
 export const reportCommand = (): Command =>

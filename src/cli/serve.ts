@@ -1,4 +1,5 @@
 /** `floodgate serve`: the reference platform, or one role of it (interface.md section 4). */
+
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import type { Parts } from "../platform/parts.ts";
@@ -6,6 +7,7 @@ import { startRole } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { CommandError } from "./command-error.ts";
 import { addServeOptions, roleOptionsOf, type ServeOptions } from "./options/serve-options.ts";
+import { printNote, printResult } from "./printing/output.ts";
 import { seedAndWriteTarget } from "./write-target.ts";
 
 const DEFAULT_TENANTS = 12;
@@ -55,9 +57,9 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
       await running.close();
       throw error;
     }
-    process.stderr.write(`target file: ${path} (${tenants} tenants and every role; it holds credentials)\n`);
+    printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
   }
-  process.stdout.write(`${JSON.stringify(running.urls)}\n`);
+  printResult(JSON.stringify(running.urls));
   await untilStopped();
   await running.close();
   // A client that keeps its connection open must not keep a stopped service alive.

@@ -1,4 +1,5 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
+
 import { Command } from "commander";
 import { EXIT } from "../run/exit-codes.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/verify-target.ts";
@@ -10,6 +11,7 @@ import { CommandError } from "./command-error.ts";
 import { positive } from "./options/numbers.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
+import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showRun } from "./printing/show-run.ts";
 import { wrapped } from "./printing/wrapped.ts";
 
@@ -38,13 +40,11 @@ const EVERY_MS = 30_000;
 const listRules = (json: boolean): void => {
   if (json) {
     const rows = RULES.map(({ id, level, spec, title, phase, needs }) => ({ id, level, spec, title, phase, needs }));
-    process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
+    printJson(rows);
     return;
   }
   for (const { id, level, phase, title, spec } of RULES) {
-    process.stdout.write(
-      `${id}  ${level}, ${phase}${spec.length === 0 ? "" : `, items ${spec.join(" ")}`}\n    ${title}\n`,
-    );
+    printResult(`${id}  ${level}, ${phase}${spec.length === 0 ? "" : `, items ${spec.join(" ")}`}\n    ${title}\n`);
   }
 };
 
@@ -58,7 +58,7 @@ const showVerifyPlan = async (targetFile: string, options: VerifyCommandOptions)
     owned: options.iOwn ?? [],
   });
   if (options.json === true) {
-    process.stdout.write(`${JSON.stringify({ ...plan, refused_by_guard: refusedByGuard }, null, 2)}\n`);
+    printJson({ ...plan, refused_by_guard: refusedByGuard });
     return;
   }
   const { rules, would_send: sends, budget } = plan;
@@ -82,7 +82,7 @@ const showVerifyPlan = async (targetFile: string, options: VerifyCommandOptions)
       ];
     }),
   ];
-  process.stdout.write(`${lines.join("\n")}\n`);
+  printResult(lines.join("\n"));
 };
 
 /** A line for each claim that is not a pass as it is made, and a sign of life every 30 s. */
@@ -90,7 +90,7 @@ const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; en
   let now = "";
   const say = (text: string): void => {
     if (quiet) return;
-    process.stderr.write(`  ${text}\n`);
+    printNote(`  ${text}`);
     timer.refresh();
   };
   // By the clock and not by the rules: where answers are slow, one rule takes longer than that.

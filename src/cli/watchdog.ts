@@ -1,10 +1,12 @@
 /** `chaos --watchdog`: beside a remote proxy; heals what a run has broken there when its heartbeat stops. */
+
 import { startWatchdogServer } from "../chaos/watchdog-server.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { CommandError } from "./command-error.ts";
+import { printNote, printResult } from "./printing/output.ts";
 
 export const WATCHDOG_LISTENS = "127.0.0.1:8475";
 const TOKEN_LEAST = 16;
@@ -43,9 +45,9 @@ export const watchBesideProxy = async (targetFile: string | undefined, listen: s
       `--listen ${listen} is not loopback: expected watchdog.token in the target file, of ${TOKEN_LEAST} characters or more, e.g. "env:FLOODGATE_WATCHDOG_TOKEN"`,
     );
   }
-  const say = (text: string): void => void process.stderr.write(`${new Date().toISOString()} ${text}\n`);
+  const say = (text: string): void => printNote(`${new Date().toISOString()} ${text}`);
   const server = await startWatchdogServer({ target, file: targetFile, host, port, token, say });
-  process.stdout.write(`${JSON.stringify({ watchdog: server.url })}\n`);
+  printResult(JSON.stringify({ watchdog: server.url }));
   await untilStopped();
   await server.close();
 };

@@ -103,3 +103,23 @@ export const distinctNames = (most: number, beyond: string): ((name: string) => 
     return name;
   };
 };
+
+/**
+ * What XML forbids or a terminal obeys: control characters, halves of a surrogate pair, U+FFFE and U+FFFF; and what is not
+ * seen, or lets a text look like another: marks of the direction of writing, widthless characters, tags, variation selectors.
+ */
+const UNSAFE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|[\p{Cs}\p{Cf}\ufffe\uffff\u115f\u1160\u3164\uffa0\u{e0000}-\u{e0fff}]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0e]/gu;
+
+/** Without unsafe characters, on as many lines as it had. */
+export const clean = (text: string): string =>
+  text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
+
+/** A JSON value with every text in it clean, names of fields included. */
+export const cleanValue = (value: unknown): unknown => {
+  if (typeof value === "string") return clean(value);
+  if (Array.isArray(value)) return value.map(cleanValue);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [clean(name), cleanValue(one)]));
+};

@@ -2,9 +2,10 @@
  * `ctrf.json`: the Common Test Report Format (ctrf.io, schema 0.0), one test per claim. An inconclusive claim has the
  * status "other": it is neither passed nor failed. What the format has no field for stands under `extra.floodgate`.
  */
+
+import { clean } from "../contract/foreign-text.ts";
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { casesOf } from "./claim-order.ts";
-import { clean } from "./escape.ts";
 
 type Status = "passed" | "failed" | "skipped" | "other";
 

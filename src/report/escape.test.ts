@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { clean } from "../contract/foreign-text.ts";
 import {
-  clean,
   clip,
   escapeHtml,
   escapeLabel,

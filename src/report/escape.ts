@@ -2,21 +2,10 @@
  * Every text in a report may come from a stranger's server: an error message, a header, a subcode never seen before. It
  * passes through here on its way out, once for each format, so that it can neither break the document nor act in it.
  */
+import { clean } from "../contract/foreign-text.ts";
 
 /** Breaks of a line and tabs. */
 const BREAKS = /[\t\n\r\u0085\u2028\u2029]+/g;
-/**
- * What XML forbids or a terminal obeys: control characters, halves of a surrogate pair, U+FFFE and U+FFFF; and marks that
- * turn the direction of writing, with which a text can look like another.
- */
-const UNSAFE =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\p{Cs}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]/gu;
-
-/** Without unsafe characters, on as many lines as it had. */
-export const clean = (text: string): string =>
-  text.replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n").replace(UNSAFE, "\ufffd");
-
 /** Without unsafe characters, on one line. */
 export const oneLine = (text: string): string => clean(text.replace(BREAKS, " ")).trim();
 

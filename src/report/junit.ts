@@ -3,9 +3,11 @@
  * Inconclusive is an `<error>`, so that no reader counts it as passed; a claim below `must` that fails is a `<failure>`
  * of that type, though it does not fail the run.
  */
+
+import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
 import { casesOf } from "./claim-order.ts";
-import { clean, clip, escapeXml, oneLine } from "./escape.ts";
+import { clip, escapeXml, oneLine } from "./escape.ts";
 import { groupOf } from "./verdict.ts";
 
 const MESSAGE_MAX = 500;

@@ -1,11 +1,19 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
+import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
+import { redactor } from "../supervision/redaction.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
 import { worstExit } from "./exit-codes.ts";
 import type { RecordedStage } from "./stages/stage-outcome.ts";
+
+/**
+ * As every report, `--json` and the terminal have it: masked and clean. Here, once, since rendered in a notation of its own (`a<b`
+ * is `a&lt;b` in a page) nobody would know a secret again.
+ */
+export const shown = <T>(value: T): T => cleanValue(redactor.redactValue(value)) as T;
 
 /** Verdict, exit code and coverage: what follows from the claims, also when they are judged again. */
 export const verdictOf = (
@@ -62,7 +70,7 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
   const { id, profile, seed, commit, started, finished, deployments, stages, claims, environment } = facts;
   const follows = verdictOf(claims, facts.outcomesSeen, facts.required);
   const [first] = deployments;
-  return {
+  return shown({
     schema: "floodgate/run@1",
     id,
     profile,
@@ -87,5 +95,5 @@ export const composeDocument = (facts: RunFacts): RunDocument => {
     claims,
     measurements: [...stages.flatMap(({ measurements }) => measurements), ...facts.measurements],
     faults: stages.flatMap(({ faults }) => faults),
-  };
+  });
 };

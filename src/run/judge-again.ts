@@ -15,7 +15,7 @@ import { Lateness, TimeOrder } from "../history/time-order.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { openJudges } from "../invariants/judge-stage.ts";
 import { RECORDED_BOUNDS, readUserJson, UserFileError } from "../supervision/user-file.ts";
-import { verdictOf } from "./compose-document.ts";
+import { shown, verdictOf } from "./compose-document.ts";
 import { historyLines } from "./older-lines.ts";
 import { outcomesSeen } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
@@ -119,7 +119,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   if (secrets !== undefined) for (const claim of judgeSecrets(folder, secrets.replay)) again.set(claim.id, claim);
 
   // What is about the run and not about its lines (that a stage was reached, say) stays as it was written.
-  const claims = decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim));
+  const claims = shown(decidedByBoth(recorded.claims.map((claim) => again.get(claim.id) ?? claim)));
   const changed = claims.flatMap((is, at) => {
     const was = recorded.claims[at] ?? null;
     return JSON.stringify(was) === JSON.stringify(is) ? [] : [{ id: is.id, was, is }];
@@ -127,7 +127,7 @@ export const judgeAgain = (folder: string): JudgedAgain => {
   const follows = verdictOf(claims, seen, recorded.required ?? []);
   const stopped = recorded.exit_code > 4;
   return {
-    document: { ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code },
+    document: shown({ ...recorded, ...follows, claims, exit_code: stopped ? recorded.exit_code : follows.exit_code }),
     series: seriesOf(folder, fold, stages),
     changed,
   };

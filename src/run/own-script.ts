@@ -106,6 +106,7 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
         ...(target.transport?.proxy && { HTTP_PROXY: target.transport.proxy, HTTPS_PROXY: target.transport.proxy }),
         ...(request.targetFile === undefined ? {} : { FLOODGATE_TARGET: resolve(request.targetFile) }),
       },
+      onSaid: context.events.result,
       onSpawn: ({ pid }) => {
         if (pid !== undefined) forgetChild = context.supervisor.adopt("k6", pid);
       },

@@ -5,6 +5,7 @@
  */
 import { StringDecoder } from "node:string_decoder";
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
+import { clean } from "../contract/foreign-text.ts";
 
 /** Shorter values occur in ordinary text too often to be masked everywhere. */
 export const SECRET_MIN_CHARS = 6;
@@ -54,7 +55,7 @@ export class Redactor {
   }
 
   /**
-   * Turns chunks of a stream into masked lines. A secret that is split over two chunks is whole again in its line. A line
+   * Turns chunks of a stream into masked and clean lines. A secret that is split over two chunks is whole again in its line. A line
    * over the limit is cut at a blank, so that no part of a secret is let through.
    */
   lines(
@@ -64,7 +65,7 @@ export class Redactor {
     const decoder = new StringDecoder("utf8");
     let held = "";
     let skipping = false;
-    const give = (line: string): void => onLine(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line));
+    const give = (line: string): void => onLine(clean(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line)));
     const take = (text: string): void => {
       const parts = (held + text).split("\n");
       held = parts.pop() as string;

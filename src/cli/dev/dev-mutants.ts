@@ -18,6 +18,7 @@ import { EXIT, EXIT_OF_SIGNAL } from "../../run/exit-codes.ts";
 import { listenForStop } from "../../supervision/stop-signals.ts";
 import { CommandError } from "../command-error.ts";
 import { limiterOption } from "../options/limiter-option.ts";
+import { isTerminal, printForNow, printJson, printNote, printResult, wipeLine } from "../printing/output.ts";
 import { tryOnExperiments } from "./mutants-on-experiments.ts";
 
 type MutantsOptions = {
@@ -65,15 +66,18 @@ type Narration = { onTrial(trial: Trial): void; end(): void };
 
 /** On a terminal a line that is written over; elsewhere a line every 30 s. What is wrong is reported at once. */
 const narrate = (of: number, quiet: boolean): Narration => {
-  const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
+  const onTerminal = isTerminal();
   let done = 0;
   let now = "";
   const lawful = new Set<string>();
-  const say = (text: string): void => void (quiet || process.stderr.write(text));
-  const wipe = (): void => say(isTerminal && done > 0 ? `\r${" ".repeat(79)}\r` : "");
-  const alive = (): void => say(`  … ${done} trials of about ${of} done${now}\n`);
+  const wipe = (): void => {
+    if (onTerminal && done > 0 && !quiet) wipeLine(79);
+  };
+  const alive = (): void => {
+    if (!quiet) printNote(`  … ${done} trials of about ${of} done${now}`);
+  };
   const timer = setInterval(() => {
-    if (!isTerminal) alive();
+    if (!onTerminal) alive();
   }, EVERY_MS);
   timer.unref();
   return {
@@ -83,10 +87,10 @@ const narrate = (of: number, quiet: boolean): Narration => {
       if (trial.column !== "properties" || !lawful.has(trial.mutant)) done += 1;
       if (trial.column === "properties") lawful.add(trial.mutant);
       now = `, last ${trial.mutant} on ${trial.stage}`;
-      if (!isRight(trial)) {
-        say(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.reasons.join("\n    ")}\n`);
+      if (!isRight(trial) && !quiet) {
+        printNote(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.reasons.join("\n    ")}\n`);
       }
-      if (isTerminal) say(`  … ${done} of about ${of}${now}`.slice(0, 79));
+      if (onTerminal && !quiet) printForNow(`  … ${done} of about ${of}${now}`.slice(0, 79));
     },
     end: () => {
       clearInterval(timer);
@@ -102,7 +106,7 @@ const exitCodeOf = (trials: readonly Trial[]): number => {
 
 const listMutants = (mutants: readonly Mutant[]): void => {
   for (const { name, stage, kills, harm } of mutants) {
-    process.stdout.write(`${name}  on ${stage}, by ${kills.join(" and ")}\n    ${harm}\n`);
+    printResult(`${name}  on ${stage}, by ${kills.join(" and ")}\n    ${harm}`);
   }
 };
 
@@ -136,7 +140,7 @@ const run = async (names: string[], options: MutantsOptions): Promise<void> => {
   const quiet = options.quiet === true;
   const { onTrial, end } = narrate(attempts.length + lawful.length, quiet);
   if (!quiet) {
-    process.stderr.write(`${mutants.length} mutants and the healthy platform, judged by ${columns.join(", ")}\n`);
+    printNote(`${mutants.length} mutants and the healthy platform, judged by ${columns.join(", ")}`);
   }
   const stop = listenForStop((signal) => {
     end();
@@ -152,9 +156,9 @@ const run = async (names: string[], options: MutantsOptions): Promise<void> => {
     if (options.json === true) {
       const shown = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
       const document = { exit_code: process.exitCode, columns, rows: shown, trials };
-      process.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
-    } else process.stdout.write(mutantsTable(rows, columns));
-    if (!quiet) process.stderr.write(`${summaryOf(mutants, trials, (performance.now() - beganMs) / 1000)}\n`);
+      printJson(document);
+    } else printResult(mutantsTable(rows, columns));
+    if (!quiet) printNote(summaryOf(mutants, trials, (performance.now() - beganMs) / 1000));
   } finally {
     end();
     stop.release();

@@ -1,4 +1,5 @@
 /** `floodgate dev replay FILE`: one recorded failing case again: fixed, failing or unclear. */
+
 import { Command } from "commander";
 import { describeSchedule } from "../../exploration/fault-schedule.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../../exploration/schedule-crash.ts";
@@ -13,6 +14,7 @@ import { CommandError } from "../command-error.ts";
 import { I_OWN } from "../options/owned-hosts.ts";
 import { runOptions } from "../options/target-options.ts";
 import { narrator } from "../printing/narrator.ts";
+import { printJson, printNote } from "../printing/output.ts";
 
 const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
 /** A rule makes some dozen calls at the most. */
@@ -27,9 +29,9 @@ const replayFaults = async (crash: ScheduleCrash, file: string, { json }: Replay
   const replay = `npx floodgate dev replay ${file}`;
   const replayed = await replayScheduleCrash(crash, { ...common, replay, events: say }).finally(say.end);
   const { verdict, reason, expected, got } = replayed;
-  if (json === true) process.stdout.write(`${JSON.stringify(replayed, null, 2)}\n`);
+  if (json === true) printJson(replayed);
   const what = describeSchedule(crash.schedule);
-  process.stderr.write(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}\n`);
+  printNote(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}`);
   process.exitCode = EXIT_OF[verdict];
 };
 
@@ -55,7 +57,7 @@ export const replayCommand = (): Command =>
       if (!guard.ok) throw new GuardError(guard.reasons);
       const replayed = await replayCrash(crash, target, createSecrets(folder));
       const { verdict, reason, expected, got } = replayed;
-      if (options.json === true) process.stdout.write(`${JSON.stringify(replayed, null, 2)}\n`);
-      process.stderr.write(`${verdict}: ${crash.rule}: ${reason}\n  expected: ${expected}\n  got: ${got}\n`);
+      if (options.json === true) printJson(replayed);
+      printNote(`${verdict}: ${crash.rule}: ${reason}\n  expected: ${expected}\n  got: ${got}`);
       process.exitCode = EXIT_OF[verdict];
     });

@@ -1,7 +1,9 @@
 /** `floodgate dev …`: for those who work on Floodgate. */
+
 import { Command } from "commander";
 import { buildTools } from "../../tools/find-tool.ts";
 import { devExploreCommand } from "../explore.ts";
+import { printNote, printResult } from "../printing/output.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
 import { replayCommand } from "./dev-replay.ts";
 import { devServeCommand } from "./dev-serve.ts";
@@ -12,8 +14,8 @@ export const devCommand = (): Command => {
     .command("tools")
     .description("build k6 (with k6/x/sse) and toxiproxy into .tools/; nothing happens when nothing changed")
     .action(async () => {
-      const { k6, toxiproxy } = await buildTools((line) => void process.stderr.write(`${line}\n`));
-      process.stdout.write(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}\n`);
+      const { k6, toxiproxy } = await buildTools((line) => void printNote(line));
+      printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
     });
   dev.addCommand(mutantsCommand());
   dev.addCommand(devServeCommand());

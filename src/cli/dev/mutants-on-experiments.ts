@@ -1,4 +1,5 @@
 /** `floodgate dev mutants --experiments`: mutants of the fault kind before the real experiments, each in a run of its own. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ import { EXIT } from "../../run/exit-codes.ts";
 import { runChaos } from "../../run/experiments/run-chaos.ts";
 import { CommandError } from "../command-error.ts";
 import { narrator } from "../printing/narrator.ts";
+import { printResult } from "../printing/output.ts";
 
 /** On a busy machine a trial may be undecided; what was condemned or acquitted stands. */
 const ATTEMPTS = 2;
@@ -69,15 +71,13 @@ export const tryOnExperiments = async (names: readonly string[], options: Option
     for (const trial of trials) judged.push(await tried(trial, reports, options));
     process.exitCode = exitCodeOf(judged, faults);
     if (options.json) {
-      process.stdout.write(
-        `${JSON.stringify({ exit_code: process.exitCode, healthy: faults, trials: judged }, null, 2)}\n`,
-      );
+      printResult(`${JSON.stringify({ exit_code: process.exitCode, healthy: faults, trials: judged }, null, 2)}\n`);
       return;
     }
-    process.stdout.write(trialsTable(judged));
-    for (const { mutant, told } of judged) for (const line of told) process.stdout.write(`${mutant}: ${line}\n`);
+    printResult(trialsTable(judged));
+    for (const { mutant, told } of judged) for (const line of told) printResult(`${mutant}: ${line}`);
     const healthy = faults.length === 0 ? "passes every must of these experiments" : "is condemned:";
-    process.stdout.write(`the healthy platform ${healthy}\n${faults.map((line) => `  ${line}\n`).join("")}`);
+    printResult(`the healthy platform ${healthy}\n${faults.map((line) => `  ${line}\n`).join("")}`);
   } finally {
     rmSync(reports, { recursive: true, force: true, maxRetries: 3 });
   }

@@ -2,41 +2,43 @@
  * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of
  * life in between: on a terminal a line that is written over, elsewhere a line every 30 s.
  */
+
 import type { RunEvents } from "../../run/run-context.ts";
+import { isTerminal, printForNow, printNote, wipeLine } from "./output.ts";
 
 const EVERY_MS = 30_000;
 const WIDTH = 80;
 
 export const narrator = (options: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
   const { quiet, title, seed } = options;
-  const isTerminal = process.stderr.isTTY === true && process.env.NO_COLOR === undefined && !quiet;
+  const onTerminal = isTerminal() && !quiet;
   let now = "";
   let overwritten = false;
   const wipe = (): void => {
-    if (overwritten) process.stderr.write(`\r${" ".repeat(WIDTH - 1)}\r`);
+    if (overwritten) wipeLine(WIDTH - 1);
     overwritten = false;
   };
-  const say = (text: string): void => {
+  const sayLine = (text: string): void => {
     wipe();
-    if (!quiet) process.stderr.write(`${text}\n`);
+    if (!quiet) printNote(text);
   };
   const timer = setInterval(() => {
-    if (now !== "" && !isTerminal) say(`  … ${now}`);
+    if (now !== "" && !onTerminal) sayLine(`  … ${now}`);
   }, EVERY_MS);
   timer.unref();
   return {
-    folder: (path) => process.stderr.write(`floodgate ${title}, seed ${seed}\nrun folder: ${path}\n`),
-    warning: (text) => process.stderr.write(`warning: ${text}\n`),
-    result: say,
+    folder: (path) => printNote(`floodgate ${title}, seed ${seed}\nrun folder: ${path}`),
+    warning: (text) => printNote(`warning: ${text}`),
+    result: sayLine,
     step: (text) => {
       now = text;
-      say(text);
+      sayLine(text);
     },
     progress: (text) => {
       now = text;
-      if (!isTerminal) return;
+      if (!onTerminal) return;
       wipe();
-      process.stderr.write(`  … ${text}`.slice(0, WIDTH - 1));
+      printForNow(`  … ${text}`.slice(0, WIDTH - 1));
       overwritten = true;
     },
     stage: ({ summary, claims }) => {
@@ -48,11 +50,11 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
       const without = skipped === 0 ? "" : `, ${skipped} skipped`;
       const named = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
       const judged = claims.length === 0 ? "" : `, ${passed} of ${claims.length} claims passed${without}${named}`;
-      say(`  ${summary.calls.sent} calls${judged}`);
+      sayLine(`  ${summary.calls.sent} calls${judged}`);
     },
     signalled: (signal, times, pending) => {
       wipe();
-      process.stderr.write(
+      printNote(
         times === 1
           ? `\n${signal}: stopping; faults are removed and children ended, then the report is written\n`
           : `${signal} again: not yet healed or ended: ${pending.join(", ") || "nothing"}; after kill -9 the watchdog does it\n`,

@@ -1,4 +1,5 @@
 /** `chaos --list`: what there is to break, and what must hold. Nothing is sent. */
+
 import {
   type Breakage,
   type BrokenPart,
@@ -14,6 +15,7 @@ import { linkBudgetMs } from "../../run/disturbances/link-breaker.ts";
 import { experimentsFor } from "../../run/experiments/chosen.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
+import { printJson, printResult } from "./output.ts";
 
 const BY_COMMAND = "what the commands of the target file do";
 
@@ -109,7 +111,7 @@ export const listExperiments = async (targetFile: string | undefined, json: bool
         ...(experiment.meets === undefined ? {} : { must_meet: experiment.meets }),
       };
     });
-    process.stdout.write(`${JSON.stringify({ schema: "floodgate/experiments@1", experiments: listed }, null, 2)}\n`);
+    printJson({ schema: "floodgate/experiments@1", experiments: listed });
     return;
   }
   const lines = all.flatMap((experiment) => [
@@ -120,7 +122,5 @@ export const listExperiments = async (targetFile: string | undefined, json: bool
     wrapped("must", experiment.holds),
     ...meetsOf(experiment),
   ]);
-  process.stdout.write(
-    `${lines.join("\n")}\n\nIn every experiment:\n${HOLDS_ALWAYS.map((text) => `  - ${text}\n`).join("")}`,
-  );
+  printResult(`${lines.join("\n")}\n\nIn every experiment:\n${HOLDS_ALWAYS.map((text) => `  - ${text}\n`).join("")}`);
 };

@@ -1,7 +1,9 @@
 /** `chaos --heal`: what was taken back, run by run. */
+
 import { dirname } from "node:path";
 import { EXIT } from "../../run/exit-codes.ts";
 import { type HealedRun, healLeftOpen } from "../../run/experiments/heal-left-open.ts";
+import { printJson, printResult } from "./output.ts";
 
 const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
   const run = dirname(journal);
@@ -20,7 +22,7 @@ export const showHealed = async (reports: string, out: string | undefined, json:
   const healed = await healLeftOpen(reports, out);
   process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
   if (json) {
-    process.stdout.write(`${JSON.stringify({ schema: "floodgate/healed@1", ...healed }, null, 2)}\n`);
+    printJson({ schema: "floodgate/healed@1", ...healed });
     return;
   }
   const lines = healed.runs.flatMap(linesOf);
@@ -30,5 +32,5 @@ export const showHealed = async (reports: string, out: string | undefined, json:
       : healed.isWhole
         ? "Everything that was left open is taken back."
         : "Something is still broken; see above, and run this again when its cause is gone.";
-  process.stdout.write(`${[...lines, end].join("\n")}\n`);
+  printResult([...lines, end].join("\n"));
 };

@@ -1,5 +1,7 @@
 /** `--dry-run` of a command that plays stages: a table of 80 columns, or JSON. Nothing is sent. */
+
 import { type PlanRequest, planStages } from "../../run/stages/plan-stages.ts";
+import { printJson, printResult } from "./output.ts";
 import { wrapped } from "./wrapped.ts";
 
 const row = (name: string, driver: string, seconds: string, calls: string, lacks: string): string =>
@@ -8,7 +10,7 @@ const row = (name: string, driver: string, seconds: string, calls: string, lacks
 export const showPlan = async (request: PlanRequest, json: boolean): Promise<void> => {
   const plan = await planStages(request);
   if (json) {
-    process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
+    printJson(plan);
     return;
   }
   const { stages, total, target, refused_by_guard: refused } = plan;
@@ -42,5 +44,5 @@ export const showPlan = async (request: PlanRequest, json: boolean): Promise<voi
     ),
     ...refused.flatMap((reason) => wrapped(`A run would be refused by the safety guard: ${reason}`)),
   ];
-  process.stdout.write(`${lines.join("\n")}\n`);
+  printResult(lines.join("\n"));
 };
