@@ -69,7 +69,7 @@ const LAYERS: Layer[] = [
     () => ["--version"],
   ],
   ["doctor", planted("node:os", "cpus", "true"), () => ["doctor"]],
-  ["report", planted("node:fs", "existsSync", "true"), () => ["report", folder]],
+  ["report", planted("node:fs", "existsSync", isFile("run.json")), () => ["report", folder]],
   ["the lock", planted("node:fs", "writeFileSync", isFile(".lock"))],
   ["the run folder", planted("node:fs", "mkdirSync", isFile("run-"))],
   ["the journal", planted("node:fs", "writeSync", "String(args[1]).includes('phase')")],

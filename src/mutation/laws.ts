@@ -4,9 +4,9 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { nobody } from "../mutants/mutant.ts";
+import { readLines } from "../supervision/lines.ts";
 import type { Trial, TrialVerdict } from "./trials.ts";
 
 type LawLine = {
@@ -113,7 +113,7 @@ const listen = async (
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     complaints = (complaints + text).slice(-STDERR_KEPT);
   });
-  createInterface({ input: child.stdout }).on("line", (text) => {
+  readLines(child.stdout, (text) => {
     const line = parsed(text);
     if (line !== null && mutants.includes(line.mutant)) onLaw(line);
   });

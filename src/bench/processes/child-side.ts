@@ -1,5 +1,5 @@
 /** The child's side of `child-process.ts`: starts what it is asked to, answers a line for a line, ends with its parent. */
-import { createInterface } from "node:readline";
+import { readLines } from "../../supervision/lines.ts";
 
 export type ToChild = { n: number; kind: "start" | "ask" | "usage"; body?: unknown };
 export type FromChild = { n: number; answer?: unknown } | { n: number; error: string };
@@ -32,19 +32,22 @@ export const serveParent = <Options>(start: (options: Options) => Started | Prom
     return started.answer(body as never);
   };
   const say = (message: FromChild): void => void process.stdout.write(`${JSON.stringify(message)}\n`);
-  const input = createInterface({ input: process.stdin });
-  input.on("line", async (line) => {
+  const hear = async (line: string): Promise<void> => {
     const message = JSON.parse(line) as ToChild;
     try {
       say({ n: message.n, answer: await handle(message) });
     } catch (error) {
       say({ n: message.n, error: error instanceof Error ? error.message : String(error) });
     }
-  });
+  };
   const end = async (): Promise<void> => {
     await started?.close?.();
     process.exit(0);
   };
   process.once("SIGTERM", end);
-  input.once("close", end);
+  readLines(
+    process.stdin,
+    (line) => void hear(line),
+    () => void end(),
+  );
 };

@@ -1,7 +1,8 @@
 /** Runs the k6 binary in a clean environment and collects what it says; knows what its exit codes mean. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
-import { maskSecrets } from "../../contract/credentials.ts";
+import { type BoundedChild, boundChild } from "../../supervision/bounded-child.ts";
+import { readLines } from "../../supervision/lines.ts";
+import { redact } from "../../supervision/redaction.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { k6Outputs } from "./k6-outputs.ts";
 
@@ -12,6 +13,8 @@ export type K6Exit = {
   errors: string[];
   errorCount: number;
   warnings: string[];
+  /** What it did not do in time, and was ended for. */
+  late?: string | null;
 };
 
 const KEPT = 5;
@@ -36,9 +39,10 @@ const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning
   110: { verdict: "fail", meaning: "the script marked the test as failed" },
 };
 
-export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null => {
+export const exitProblem = ({ code, signal, errors, late }: K6Exit): Problem | null => {
   if (code === 0) return null;
   const first = errors[0] === undefined ? "" : `: ${errors[0]}`;
+  if (late != null) return { verdict: "inconclusive", reason: `k6 did not ${late} in time and was ended${first}` };
   if (code === null && signal === null) return { verdict: "inconclusive", reason: `k6 could not be started${first}` };
   if (code === null) return { verdict: "inconclusive", reason: `k6 was ended by ${signal}${first}` };
   const known = EXIT_CODES[code] ?? {
@@ -50,7 +54,7 @@ export const exitProblem = ({ code, signal, errors }: K6Exit): Problem | null =>
 
 type Logged = { level?: string; msg?: string };
 
-type K6Process = {
+type K6Process = Pick<BoundedChild, "due" | "kill"> & {
   child: ChildProcess;
   exited: Promise<K6Exit>;
 };
@@ -76,26 +80,28 @@ export const startK6 = (
   });
   const exit: K6Exit = { code: null, signal: null, errors: [], errorCount: 0, warnings: [] };
   const stderr = child.stderr as NonNullable<typeof child.stderr>;
-  createInterface({ input: stderr }).on("line", (line) => {
+  const hear = (line: string): void => {
     let level = "error";
     let message = line;
+    if (line.trim() === "") return;
     try {
-      ({ level = "error", msg: message = line } = JSON.parse(line) as Logged);
+      const logged = JSON.parse(line) as Logged | null;
+      if (typeof logged?.level === "string") level = logged.level;
+      if (typeof logged?.msg === "string") message = logged.msg;
     } catch {
       // A panic of Go is plain text.
     }
-    const said = maskSecrets(message.trim().split("\n").slice(0, 3).join(" "));
+    const said = redact(message.trim().split("\n").slice(0, 3).join(" "));
     if (level === "error" || level === "fatal" || level === "panic") {
       exit.errorCount += 1;
       if (exit.errors.length < KEPT) exit.errors.push(said);
     } else if (level === "warning" && exit.warnings.length < KEPT) exit.warnings.push(said);
+  };
+  readLines(stderr, hear);
+  const bound = boundChild(child);
+  const exited = bound.ended.then(({ code, signal, error, late }): K6Exit => {
+    if (error !== null) exit.errors.unshift(error);
+    return { ...exit, code, signal, late };
   });
-  const exited = new Promise<K6Exit>((resolve) => {
-    child.on("error", (error) => {
-      exit.errors.unshift(error.message);
-      resolve(exit);
-    });
-    child.on("close", (code, signal) => resolve({ ...exit, code, signal }));
-  });
-  return { child, exited };
+  return { child, exited, due: bound.due, kill: bound.kill };
 };

@@ -5,12 +5,14 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { CallLine } from "../../history/line.ts";
 import type { HandOver } from "../../workload/handover.ts";
+import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { type Lease, NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
 import { leaseShare } from "../../workload/lease-share.ts";
+import { profileDurationS } from "../../workload/load-profiles.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { followLines } from "./follow-lines.ts";
 import { k6Outputs } from "./k6-outputs.ts";
-import { startK6 } from "./k6-process.ts";
+import { exitProblem, startK6 } from "./k6-process.ts";
 import type { Reading } from "./lines.ts";
 import { createReader, problemsOf, readSummary, stoppedBy } from "./result.ts";
 
@@ -21,6 +23,8 @@ export type K6Segment = {
   script: string;
   /** A folder that only its owner may read. */
   folder: string;
+  /** VUs of all segments, which take their time to be made. */
+  vus: number;
   handOver: Omit<HandOver, "summaryPath" | "printPath" | "lease">;
   environment: Record<string, string>;
   /** What all segments together may spend, and what the target file states. */
@@ -34,7 +38,9 @@ export type K6Segment = {
   onSpawn?(child: ChildProcess): void;
 };
 
-type K6SegmentResult = {
+export type K6SegmentResult = {
+  /** It did not play its part of the schedule. */
+  hasFailed: boolean;
   problems: Problem[];
   iterations: number | null;
   dropped: number | null;
@@ -52,6 +58,14 @@ const segmentArguments = (index: number, of: number): string[] => {
   const sequence = Array.from({ length: of + 1 }, (_, n) => `${n}/${of}`).join(",");
   return [`--execution-segment=${index}/${of}:${index + 1}/${of}`, `--execution-segment-sequence=${sequence}`];
 };
+
+/** How long it may be silent beyond the time-out of a call. */
+const LATE_MS = 30_000;
+
+/** Why `signal` was aborted: another process of the same schedule failed, so nobody can judge this one's calls. */
+export const FAILED = "another segment failed";
+/** How long calls under way may take then. */
+const FAILED_GRACE_MS = 5_000;
 
 export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> => {
   const { index, of, folder, stated, signal } = segment;
@@ -74,7 +88,18 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     folder,
   );
   segment.onSpawn?.(k6.child);
-  const stop = (): void => void k6.child.kill("SIGUSR1");
+  const { callMs } = segment.handOver.timeouts;
+  const wholeMs = startTogetherMs(segment.vus) + profileDurationS(segment.handOver.schedule.profile) * 1000;
+  const began = performance.now();
+  /** A line comes whenever a call ends, and no call takes longer than its time-out. */
+  const stillComing = (): void => {
+    if (!signal.aborted) k6.due(Math.max(0, wholeMs - (performance.now() - began)) + callMs + LATE_MS, "end");
+  };
+  const stop = (): void => {
+    k6.due(signal.reason === FAILED ? FAILED_GRACE_MS : callMs + LATE_MS, "stop");
+    k6.child.kill("SIGUSR1");
+  };
+  stillComing();
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   const { seen, take } = createReader(segment.reading, segment.onLine);
@@ -83,6 +108,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     // k6 has read the file by now, for all VUs, and a runner that is killed meanwhile leaves none behind.
     if (!isForgotten) rmSync(path("handover.json"), { force: true });
     isForgotten = true;
+    stillComing();
     take(text);
   });
   const exit = await k6.exited;
@@ -93,6 +119,8 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     await writeFile(segment.keepAs, await readFile(path("summary.json")));
   }
   return {
+    // What it says to a signal of ours is no failure of its own.
+    hasFailed: !signal.aborted && (seen.end?.stopped ?? null) === null && exitProblem(exit) !== null,
     problems: problemsOf({ exit, summary, seen, stated }),
     iterations: summary?.iterations ?? null,
     dropped: summary?.dropped ?? null,

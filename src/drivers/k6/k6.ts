@@ -8,22 +8,22 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRunClock, wallUs } from "../../client/clock.ts";
-import { maskSecrets } from "../../contract/credentials.ts";
 import type { CallLine } from "../../history/line.ts";
+import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { type Arrivals, countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { executorFor, startTogetherMs } from "../../workload/k6-executor.ts";
-import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
+import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
 import { endsAll } from "../../workload/lease-share.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { callsEndMs, TIMEOUTS, type Timeouts } from "../../workload/timeouts.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
-import { type K6Segment, runSegment } from "./k6-segment.ts";
+import { FAILED, type K6Segment, type K6SegmentResult, runSegment } from "./k6-segment.ts";
 import { busyWarnings, vusHere } from "./vus.ts";
 
 export type K6Options = {
@@ -113,7 +113,7 @@ const handOverFor = async (
   try {
     collected = await collectHandOver({ ...options, ...parts, clock: createRunClock(options.epochUs) });
   } catch (error) {
-    return `nothing could be handed to k6: ${maskSecrets(error instanceof Error ? error.message : String(error))}`;
+    return `nothing could be handed to k6: ${redact(reasonOf(error))}`;
   }
   const { handOver, environment } = collected;
   const executor = executorFor({ profile, arrivals, vus, gracefulStopMs: parts.timeouts.callMs });
@@ -134,6 +134,8 @@ const handOverFor = async (
   };
 };
 
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 /** Nothing was played, and why. */
 const unplayed = (reason: string, lease: LeaseKeeper, lines: number): K6Result => ({
   problems: [{ verdict: "inconclusive", reason }],
@@ -142,6 +144,19 @@ const unplayed = (reason: string, lease: LeaseKeeper, lines: number): K6Result =
   lines,
   unsent: 0,
   stopped: lease.stopped,
+  warnings: [],
+});
+
+/** Its files could not be written or read: the process may have played, and nobody knows what. */
+const brokenSegment = (error: unknown): K6SegmentResult => ({
+  hasFailed: true,
+  problems: [{ verdict: "inconclusive", reason: `a process of k6 could not be followed: ${redact(reasonOf(error))}` }],
+  iterations: null,
+  dropped: null,
+  unsent: 0,
+  stopped: null,
+  most: 0,
+  spent: NOTHING_SPENT,
   warnings: [],
 });
 
@@ -173,13 +188,14 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
     const handed = await handOverFor(options, { folder, lease, timeouts, onLine, arrivals, segments, ...places });
     if (typeof handed === "string") return unplayed(handed, lease, lines);
     const allOver = new AbortController();
-    const signal = options.signal === undefined ? allOver.signal : AbortSignal.any([options.signal, allOver.signal]);
+    const signal = options.signal === undefined ? allOver.signal : AbortSignal.any([allOver.signal, options.signal]);
     const { binary, script, keepIn, stage } = options;
     const left = lease.left();
     const results = await Promise.all(
       Array.from({ length: segments }, async (_, index) => {
         const name = segments === 1 ? stage : `${stage}-${index + 1}-of-${segments}`;
         const result = await runSegment({
+          vus: places.vus,
           index,
           of: segments,
           binary,
@@ -193,9 +209,10 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
           reading: { ...options, firstCall: options.firstCall ?? 0 },
           ...(keepIn === undefined ? {} : { keepAs: join(keepIn, `${name}.json`) }),
           ...(options.onSpawn === undefined ? {} : { onSpawn: options.onSpawn }),
-        });
+        }).catch(brokenSegment);
         // Each spends its own share of a budget to the end; errors end the load of all.
         if (endsAll(result.stopped)) allOver.abort();
+        else if (result.hasFailed) allOver.abort(FAILED);
         return result;
       }),
     );

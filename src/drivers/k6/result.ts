@@ -4,6 +4,7 @@
  */
 import { readFile } from "node:fs/promises";
 import type { CallLine } from "../../history/line.ts";
+import { unreadSentence } from "../../supervision/lines.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
 import { isUnit, type Lease, spentSentence } from "../../workload/lease.ts";
 import type { Problem } from "../open-loop/job.ts";
@@ -48,7 +49,7 @@ export const createReader = (
   onLine: (line: CallLine) => void,
 ): { seen: Seen; take(text: string): void } => {
   const seen: Seen = { lines: 0, calls: new Set(), faults: [], strangers: 0, lag: createLagTable(), end: null };
-  const take = (text: string): void => {
+  const read = (text: string): void => {
     let printed: FromScenario;
     try {
       printed = printedIn(text);
@@ -57,6 +58,7 @@ export const createReader = (
       return;
     }
     if (printed.type === "spent") {
+      if (typeof printed.spent?.requests !== "number") throw new Error("it does not say what was spent");
       seen.end = printed;
       return;
     }
@@ -79,6 +81,14 @@ export const createReader = (
     if (line.attempt === 0 && line.unscheduled === undefined) seen.lag.add(line.started_us - line.intended_us);
     seen.calls.add(printed.i);
     onLine(line);
+  };
+  const take = (text: string): void => {
+    try {
+      read(text);
+    } catch {
+      // It has the notation of a line and not its fields.
+      seen.strangers += 1;
+    }
   };
   return { seen, take };
 };
@@ -115,7 +125,7 @@ export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] 
   if (thrown.length > 0) say("fail", `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
   if (lacking.length > 0) say("inconclusive", `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
   if (seen.lines === 0) say("inconclusive", "k6 made no calls");
-  if (seen.strangers > 0) say("inconclusive", `${seen.strangers} lines of the scenario could not be read`);
+  if (seen.strangers > 0) say("inconclusive", unreadSentence(seen.strangers, "the scenario") as string);
   if (summary === null) {
     if (exited === null) say("inconclusive", "k6 wrote no summary, so nobody knows what it left out");
     return problems;

@@ -3,7 +3,7 @@ import { NOTHING_SPENT } from "../../workload/lease.ts";
 import { endsAll, leaseShare } from "../../workload/lease-share.ts";
 import type { Driver } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
-import { startOpenLoop } from "./open-loop.ts";
+import { type OpenLoopProgram, startOpenLoop } from "./open-loop.ts";
 
 /** Of several generators on one host: what each did by itself counts as the worst of them, what the host did is the same. */
 const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
@@ -19,65 +19,77 @@ const worstOf = (hosts: readonly HostNotes[]): HostNotes | null => {
   return worst;
 };
 
-export const driveOpenLoop: Driver = async (drive, beside) => {
-  const { job, secrets, lease, segments = 1, signal } = drive;
-  const all = lease.left();
-  const done = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
-  const loops = done.map((counts, index) =>
-    startOpenLoop({
-      job: {
-        ...job,
-        lease: leaseShare(all, index, segments),
-        stated: lease.stated,
-        ...(drive.onFold === undefined ? {} : { fold: true as const }),
-        ...(segments === 1 ? {} : { segment: { index, of: segments } }),
-      },
-      secrets,
-      onLine: drive.onLine,
-      ...(drive.onFold === undefined ? {} : { onFold: drive.onFold }),
-      onProgress: (progress) => {
-        Object.assign(counts, { done: progress.done, offered: progress.offered });
-        const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);
-        drive.onProgress?.(`${sum("done")} of ${sum("offered")} calls done`);
-      },
-      ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
-    }),
-  );
-  const stop = (): void => {
-    for (const loop of loops) loop.stop();
-  };
-  signal.addEventListener("abort", stop, { once: true });
-  for (const { result } of loops) {
-    void result.then(({ stopped }) => {
-      if (endsAll(stopped)) stop();
-    });
-  }
-  try {
-    const ready = await Promise.all(loops.map((loop) => loop.ready)).then(
-      () => true,
-      () => false,
+/** How long the others may take to end their calls once one process of several has failed. */
+const FAILED_GRACE_MS = 5_000;
+
+export const openLoopBy =
+  (program?: OpenLoopProgram): Driver =>
+  async (drive, beside) => {
+    const { job, secrets, lease, segments = 1, signal } = drive;
+    const all = lease.left();
+    const done = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
+    const loops = done.map((counts, index) =>
+      startOpenLoop({
+        job: {
+          ...job,
+          lease: leaseShare(all, index, segments),
+          stated: lease.stated,
+          ...(drive.onFold === undefined ? {} : { fold: true as const }),
+          ...(segments === 1 ? {} : { segment: { index, of: segments } }),
+        },
+        secrets,
+        onLine: drive.onLine,
+        ...(drive.onFold === undefined ? {} : { onFold: drive.onFold }),
+        onProgress: (progress) => {
+          Object.assign(counts, { done: progress.done, offered: progress.offered });
+          const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);
+          drive.onProgress?.(`${sum("done")} of ${sum("offered")} calls done`);
+        },
+        ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
+        ...(program === undefined ? {} : { program }),
+      }),
     );
-    // Where one is not ready its result says why, and the others would play half a schedule.
-    if (!ready) stop();
-    for (const loop of ready ? loops : []) loop.go();
-    if (ready && beside !== undefined) {
-      // A load that its lease or a failure ended must not be waited beside.
-      await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
-      stop();
-    }
-    const results = await Promise.all(loops.map((loop) => loop.result));
-    for (const { spent, stopped } of results) lease.absorb(spent ?? NOTHING_SPENT, stopped);
-    const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
-    const startUs = Math.min(...ends.map((end) => end.startUs));
-    const endUs = Math.max(...ends.map((end) => end.endUs));
-    return {
-      problems: results.flatMap(({ problems }) => problems),
-      notes: [],
-      host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
-      scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
-      ...(ends.length === 0 ? {} : { startUs }),
+    const stop = (graceMs?: number): void => {
+      for (const loop of loops) loop.stop(graceMs);
     };
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
-};
+    const asked = (): void => stop();
+    signal.addEventListener("abort", asked, { once: true });
+    for (const { result } of loops) {
+      void result.then(({ stopped, end }) => {
+        if (endsAll(stopped)) stop();
+        // Where one failed the others would load on with a part of the schedule, for a stage that nobody can judge.
+        else if (end === null) stop(FAILED_GRACE_MS);
+      });
+    }
+    try {
+      const ready = await Promise.all(loops.map((loop) => loop.ready)).then(
+        () => true,
+        () => false,
+      );
+      // Where one is not ready its result says why.
+      if (!ready) stop(FAILED_GRACE_MS);
+      for (const loop of ready ? loops : []) loop.go();
+      if (ready && beside !== undefined) {
+        // A load that its lease or a failure ended must not be waited beside.
+        await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
+        stop();
+      }
+      const results = await Promise.all(loops.map((loop) => loop.result));
+      for (const { spent, stopped } of results) lease.absorb(spent ?? NOTHING_SPENT, stopped);
+      const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
+      const startUs = Math.min(...ends.map((end) => end.startUs));
+      const endUs = Math.max(...ends.map((end) => end.endUs));
+      return {
+        problems: results.flatMap(({ problems }) => problems),
+        notes: [],
+        host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
+        scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
+        ...(ends.length === 0 ? {} : { startUs }),
+      };
+    } finally {
+      signal.removeEventListener("abort", asked);
+      for (const loop of loops) loop.kill();
+    }
+  };
+
+export const driveOpenLoop: Driver = openLoopBy();

@@ -42,7 +42,7 @@ const problemsOf = (end: OpenLoopEnd, firstUnmade: string, connections: number, 
 const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise<void> => {
   let stop: () => void = () => undefined;
   let stopped = false;
-  once("stop").then(() => {
+  const stopping = once("stop").then(() => {
     stopped = true;
     stop();
   });
@@ -75,7 +75,10 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   await client.book.prepare([], story.sessions(view));
   const going = once("go");
   tell({ type: "ready", clockErrorUs: errorUs }, true);
-  const { startUs } = await going;
+  const begun = await Promise.race([going, stopping]);
+  // Another segment did not get so far.
+  if (begun === undefined) throw new Error("it was stopped before it was told to begin");
+  const { startUs } = begun;
 
   const told = watchHost();
   const pressing = startPressing(job, story, client, clock, startUs ?? clock.nowUs() + LEAD_US, DRIVER, onLine);

@@ -3,13 +3,16 @@
  * offered, what the host did meanwhile and what puts the result in doubt.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { wallUs } from "../../client/clock.ts";
-import { maskSecrets } from "../../contract/credentials.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
+import { boundChild } from "../../supervision/bounded-child.ts";
+import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
+import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
+import { profileDurationS } from "../../workload/load-profiles.ts";
+import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { HostNotes } from "../host-notes.ts";
 import type { FromProcess, OpenLoopEnd, OpenLoopJob, Problem, ToProcess } from "./job.ts";
 
@@ -23,6 +26,9 @@ export type OpenLoopResult = {
   problems: Problem[];
 };
 
+/** Which program is the driver's process, and how long it may be silent before it is ready. */
+export type OpenLoopProgram = { path: string; silentMs: number };
+
 type OpenLoopOptions = {
   job: OpenLoopJob;
   secrets: Secrets;
@@ -32,31 +38,43 @@ type OpenLoopOptions = {
   onProgress?(progress: Extract<FromProcess, { type: "progress" }>): void;
   /** Given the child as soon as it runs, for supervision. */
   onSpawn?(child: ChildProcess): void;
+  program?: OpenLoopProgram;
 };
 
 export type OpenLoop = {
   /** The process has its sessions and waits for `go`; rejects when it could not get ready. */
   ready: Promise<void>;
   go(startUs?: number): void;
-  /** No further arrivals; calls under way end. */
-  stop(): void;
+  /** No further arrivals; calls under way end, or the process does after the grace. */
+  stop(graceMs?: number): void;
   /** Ends the process at once. */
   kill(): void;
   result: Promise<OpenLoopResult>;
 };
 
-const PROCESS = fileURLToPath(new URL("./open-loop-process.ts", import.meta.url));
 const STDERR_KEPT = 4_000;
+/** Without a word before it is ready: longer than the slowest command behind an `exec:` may take. */
+const PROGRAM: OpenLoopProgram = {
+  path: fileURLToPath(new URL("./open-loop-process.ts", import.meta.url)),
+  silentMs: 45_000,
+};
+/** Beyond the end of its schedule and of the calls under way. */
+const LATE_MS = 30_000;
 
 export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
+  const { path, silentMs } = options.program ?? PROGRAM;
   // No arguments and no environment: what is not there cannot leak, and nothing of the shell changes the load.
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", path], {
     env: {},
     stdio: ["pipe", "pipe", "pipe"],
     // A Ctrl-C goes to the runner's whole group; the runner asks the driver to stop, so that it can finish its calls.
     detached: true,
   });
   options.onSpawn?.(child);
+  const bound = boundChild(child);
+  const drainMs = options.job.drainMs ?? options.job.timeouts?.callMs ?? TIMEOUTS.callMs;
+  let isReady = false;
+  let unread = 0;
   const say = (message: ToProcess): void => {
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   };
@@ -105,6 +123,9 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
         options.secrets.forget(message.ref);
         break;
       case "ready":
+        isReady = true;
+        // How long the others take is bounded for each of them.
+        bound.due(Number.POSITIVE_INFINITY, "begin");
         result.clockErrorUs = message.clockErrorUs;
         ready.resolve();
         break;
@@ -136,30 +157,49 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
         break;
     }
   };
-  const lines = createInterface({ input: child.stdout });
-  lines.on("line", (line) => hear(JSON.parse(line) as FromProcess));
+  readLines(child.stdout, (line) => {
+    const message = messageIn(line) as FromProcess | null;
+    try {
+      if (message === null) unread += 1;
+      else hear(message);
+    } catch {
+      unread += 1;
+    }
+    if (!isReady) bound.due(silentMs, "get ready");
+  });
 
   const over = (how: string): void => {
+    const unreadable = unreadSentence(unread, "the open-loop driver");
+    if (unreadable !== null) result.problems.push({ verdict: "inconclusive", reason: unreadable });
     if (result.end === null) {
-      const said = failure || maskSecrets(complaints.trim().split("\n").slice(-3).join(" "));
+      const said = failure || redact(complaints.trim().split("\n").slice(-3).join(" "));
       const reason = `the open-loop driver ended before its schedule (${how})${said === "" ? "" : `: ${said}`}`;
       result.problems.push({ verdict: "inconclusive", reason });
-      ready.reject(new Error(reason));
     }
+    // Where it was ready this says nothing; where it never will be nobody waits for it.
+    ready.reject(new Error(`the open-loop driver ended before it was ready (${how})`));
     finished.resolve(result);
   };
-  child.on("error", (error) => over(error.message));
-  // `close` comes after the last line has been read.
-  child.on("close", (code, signal) => over(signal === null ? `code ${code}` : `signal ${signal}`));
+  void bound.ended.then(({ code, signal, error, late }) =>
+    over(
+      error ?? (late !== null ? `it did not ${late} in time` : signal === null ? `code ${code}` : `signal ${signal}`),
+    ),
+  );
+  bound.due(silentMs, "get ready");
   say({ type: "job", job: options.job });
 
   return {
     ready: ready.promise,
-    go: (startUs) => say(startUs === undefined ? { type: "go" } : { type: "go", startUs }),
-    stop: () => say({ type: "stop" }),
-    kill: () => {
-      child.kill("SIGKILL");
+    go: (startUs) => {
+      const leadMs = startUs === undefined ? 0 : Math.max(0, (startUs + options.job.epochUs - wallUs()) / 1000);
+      bound.due(leadMs + profileDurationS(options.job.profile) * 1000 + drainMs + LATE_MS, "end its schedule");
+      say(startUs === undefined ? { type: "go" } : { type: "go", startUs });
     },
+    stop: (graceMs = drainMs + LATE_MS) => {
+      bound.due(graceMs, "stop");
+      say({ type: "stop" });
+    },
+    kill: bound.kill,
     result: finished.promise,
   };
 };

@@ -1,6 +1,6 @@
 /** The driver process's side of the pipe to the runner (`job.ts`): messages, secrets, the clock's offset. */
-import { createInterface } from "node:readline";
 import { wallUs } from "../../client/clock.ts";
+import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { FromProcess, ToProcess } from "./job.ts";
 
@@ -38,16 +38,17 @@ export const openProcessPipe = (): ProcessPipe => {
     new Promise((resolve) => {
       waiting.set(`${type} ${n}`, resolve as (message: ToProcess) => void);
     });
-  const input = createInterface({ input: process.stdin });
-  input.on("line", (line) => {
-    const message = JSON.parse(line) as ToProcess;
+  const hear = (line: string): void => {
+    // Half a line of a runner that was killed: its end follows.
+    const message = messageIn(line) as ToProcess | null;
+    if (message === null) return;
     const key = `${message.type} ${"n" in message ? message.n : 0}`;
     const resolve = waiting.get(key);
     waiting.delete(key);
     resolve?.(message);
-  });
+  };
   // The runner is gone: nobody reads what we write, and nobody wants the load.
-  input.on("close", () => process.exit(0));
+  readLines(process.stdin, hear, () => process.exit(0));
 
   let asked = 0;
   const secrets: Secrets = {

@@ -1,7 +1,7 @@
 /** Starts the stub of a calibration and speaks with it. It has neither arguments nor environment, and dies with its stdin. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { FromStub, NullReport, StubPhases, StubReport, ToStub } from "./stub-messages.ts";
 
 const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
@@ -34,8 +34,11 @@ export const startCalibrationStub = async (onSpawn?: (child: ChildProcess) => vo
   });
   const heard: FromStub[] = [];
   let wake: () => void = () => undefined;
-  createInterface({ input: child.stdout }).on("line", (line) => {
-    heard.push(JSON.parse(line) as FromStub);
+  readLines(child.stdout, (line) => {
+    const message = messageIn(line) as FromStub | null;
+    // What is lacking then is missed at its deadline.
+    if (message === null) return;
+    heard.push(message);
     wake();
   });
   const next = async <T extends FromStub["type"]>(type: T): Promise<Extract<FromStub, { type: T }>> => {

@@ -5,13 +5,13 @@
  * its stamps would count as the driver's error.
  */
 import { connect, type Socket } from "node:net";
-import { createInterface } from "node:readline";
 import { wallUs } from "../../client/clock.ts";
 import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contract/routes.ts";
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
 import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
 import { startNullServer } from "../../drivers/open-loop/null-server.ts";
 import type { Stamp, StampKind } from "../../history/calibration-play.ts";
+import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { FromStub, StubPhases, ToStub } from "./stub-messages.ts";
 
 const DELAY_MS = 20;
@@ -138,9 +138,9 @@ await warmUp(nullServer.port);
 nullServer.look();
 say({ type: "listening", port, nullPort: nullServer.port });
 
-const input = createInterface({ input: process.stdin });
-input.on("line", (line) => {
-  const message = JSON.parse(line) as ToStub;
+const hear = (line: string): void => {
+  const message = messageIn(line) as ToStub | null;
+  if (message === null) return;
   if (message.type === "phases") {
     ({ phases } = message);
     startUs = null;
@@ -149,5 +149,5 @@ input.on("line", (line) => {
     say({ type: "ready" });
   } else if (message.type === "look") say({ type: "seen", ...nullServer.look() });
   else say({ type: "report", stamps, stoodStillUs });
-});
-input.on("close", () => process.exit(0));
+};
+readLines(process.stdin, hear, () => process.exit(0));

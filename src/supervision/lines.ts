@@ -1,0 +1,72 @@
+/**
+ * Cuts what a process writes into lines. Between our processes a line ends at LF and nowhere else: `node:readline` cuts at
+ * U+2028, U+2029 and CR as well, which JSON leaves as they are in a text.
+ */
+import type { Readable } from "node:stream";
+import { StringDecoder } from "node:string_decoder";
+
+/** What no message of ours reaches; without an end it would fill the memory. */
+const LINE_MAX_CHARS = 64 << 20;
+
+export type LineCutter = {
+  push(chunk: Buffer): void;
+  /** What stands behind the last LF is a line as well: half of one, where its writer was killed. */
+  end(): void;
+};
+
+/** A longer line is handed on cut short, so that its reader finds it unreadable. */
+export const cutLines = (onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter => {
+  const decoder = new StringDecoder("utf8");
+  let held = "";
+  let isTooLong = false;
+  const take = (text: string): void => {
+    const parts = (held + text).split("\n");
+    held = parts.pop() as string;
+    for (const part of parts) {
+      if (!isTooLong) onLine(part);
+      isTooLong = false;
+    }
+    if (isTooLong) held = "";
+    else if (held.length > maxChars) {
+      onLine(held.slice(0, maxChars));
+      held = "";
+      isTooLong = true;
+    }
+  };
+  return {
+    push: (chunk) => take(decoder.write(chunk)),
+    end: () => {
+      take(decoder.end());
+      if (held !== "" && !isTooLong) onLine(held);
+      held = "";
+    },
+  };
+};
+
+/** `onEnd`: after the last line, when nothing more can come. */
+export const readLines = (from: Readable, onLine: (line: string) => void, onEnd?: () => void): void => {
+  const cutter = cutLines(onLine);
+  from.on("data", cutter.push);
+  from.once("close", () => {
+    cutter.end();
+    onEnd?.();
+  });
+  // What broke the pipe shows at its other end.
+  from.on("error", () => undefined);
+};
+
+/** The JSON object of a line; `null` for whatever else stands there. Nothing of it is repeated: it may hold a key. */
+export const messageIn = (line: string): { type: string } | null => {
+  try {
+    const found = JSON.parse(line) as { type?: unknown } | null;
+    return typeof found === "object" && found !== null && typeof found.type === "string"
+      ? (found as { type: string })
+      : null;
+  } catch {
+    return null;
+  }
+};
+
+/** The sentence about lines that could not be read; `null` where there were none. */
+export const unreadSentence = (count: number, who: string): string | null =>
+  count === 0 ? null : `${count} ${count === 1 ? "line" : "lines"} of ${who} could not be read`;
