@@ -5,7 +5,7 @@
 import type { Gauges, StageFacts, TenantFacts } from "../../history/stage-facts.ts";
 import { holdsMore } from "../../invariants/nothing-is-left-open.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
-import { readCounts, readGauges, readLedger, readLookups, readUsed } from "../../target/control-planes.ts";
+import { readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../../target/control-planes.ts";
 import type { Target } from "../../target/target.ts";
 import { ROLE_POWERS } from "../../workload/callers/target-view.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -64,23 +64,29 @@ const drain = async (apis: readonly string[], exclusive: boolean): Promise<boole
 };
 
 export const readTenants = async (target: Target): Promise<Record<string, TenantFacts>> => {
-  const facts: Record<string, TenantFacts> = {};
-  const read = async (org: string, tier: TenantFacts["tier"] | undefined, allowance: number | undefined) => {
-    const keys = target.control?.keys;
-    const used = keys ? await readUsed(keys, org).catch(() => undefined) : undefined;
-    facts[org] = {
-      tier: tier ?? null,
-      ...(allowance === undefined ? {} : { allowance }),
-      ...(used === undefined ? {} : { used_at_start: used }),
-    };
-  };
-  for (const { org, tier, limit } of target.tenants ?? []) await read(org, tier, limit);
+  const known = new Map<string, { tier: TenantFacts["tier"]; allowance: number | undefined }>();
+  for (const { org, tier, limit } of target.tenants ?? []) known.set(org, { tier: tier ?? null, allowance: limit });
   for (const [role, credential] of Object.entries(target.credentials ?? {})) {
-    if (credential.org === undefined || credential.org in facts || !("key" in credential)) continue;
+    if (credential.org === undefined || known.has(credential.org) || !("key" in credential)) continue;
     if (credential.limit === undefined) continue;
-    await read(credential.org, credential.tier ?? ROLE_POWERS[role]?.tier, credential.limit);
+    const tier = credential.tier ?? ROLE_POWERS[role]?.tier ?? null;
+    known.set(credential.org, { tier, allowance: credential.limit });
   }
-  return facts;
+  const keys = target.control?.keys;
+  const used = keys ? await readUsedOf(keys, [...known.keys()]) : new Map<string, number>();
+  return Object.fromEntries(
+    [...known].map(([org, { tier, allowance }]) => {
+      const usedAtStart = used.get(org);
+      return [
+        org,
+        {
+          tier,
+          ...(allowance === undefined ? {} : { allowance }),
+          ...(usedAtStart === undefined ? {} : { used_at_start: usedAtStart }),
+        },
+      ];
+    }),
+  );
 };
 
 export type Witnesses = Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger"> & {
@@ -101,12 +107,14 @@ export const readAllWitnesses = async (
   const limiter = target.control?.limiter;
   const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
   if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
-  const counts = apis.length > 0 ? await readCounts(apis, idRun).catch(() => null) : null;
-  const gauges = apis.length > 0 ? await readGauges(apis).catch(() => null) : null;
-  const printed = limiter
-    ? null
-    : await readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null);
-  const ledger = limiter ? await readLedger(limiter, `${idRun}.`).catch(() => null) : (printed?.ours ?? null);
+  // Beside each other: each has a deadline, and one that does not answer must not cost the sum of them.
+  const [counts, gauges, printed, shown] = await Promise.all([
+    apis.length > 0 ? readCounts(apis, idRun).catch(() => null) : null,
+    apis.length > 0 ? readGauges(apis).catch(() => null) : null,
+    limiter ? null : readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null),
+    limiter ? readLedger(limiter, `${idRun}.`).catch(() => null) : null,
+  ]);
+  const ledger = shown ?? printed?.ours ?? null;
   return {
     others: printed?.others ?? null,
     drained,
