@@ -49,6 +49,13 @@ describe("the command line", () => {
     ],
     ["--precise without --calibrate", ["doctor", "--precise"], 2, /give both/],
     ["a cluster without a target", ["load", "smoke", "--operator", "/tmp/nowhere"], 2, /--operator needs --target/],
+    [
+      "a log whose format is not known",
+      ["load", "smoke", "--profile", "package.json"],
+      2,
+      /its format is not known[\s\S]*line 1 is: \{\n[\s\S]*one JSON document/,
+    ],
+    ["a format that there is not", ["load", "smoke", "--log-format", "mine"], 2, /Allowed choices are alb, nlb-tls/],
     ["a folder that is no run's", ["report", "/tmp"], 2, /is not a complete run folder/],
     ["tenants that nobody would know", ["serve", "--tenants", "3"], 2, /needs --write-target/],
     ["half a TLS identity", ["serve", "--tls-cert", "x.pem"], 2, /belong together/],

@@ -3,6 +3,7 @@
 import { closeSync } from "node:fs";
 import { Command, Option } from "commander";
 import { noSuch } from "../contract/nearest.ts";
+import { replayedLogText } from "../report/replayed-log-text.ts";
 import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
@@ -18,7 +19,7 @@ import { whenNpmIsGone } from "./npm-parent.ts";
 import { seconds } from "./options/durations.ts";
 import { positive, whole } from "./options/numbers.ts";
 import { checkPrecise } from "./options/precise-option.ts";
-import { PROFILE_NAMES, profileOf } from "./options/profile-option.ts";
+import { LOG_FORMAT_NAMES, PROFILE_NAMES, profileOf } from "./options/profile-option.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { wrapped } from "./printing/findings-text.ts";
 import { narrator } from "./printing/narrator.ts";
@@ -32,6 +33,9 @@ type LoadOptions = TargetOptions & {
   duration?: number;
   arrivals?: "uniform" | "poisson";
   profile?: string;
+  logFormat?: string;
+  timeField?: string;
+  skipUnreadable?: boolean;
   segments?: number;
   fold?: boolean;
   precise?: boolean;
@@ -43,12 +47,12 @@ type LoadOptions = TargetOptions & {
 const list = (): string =>
   SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
 
-const wishOf = (options: LoadOptions): ScenarioWish => ({
+const wishOf = async (options: LoadOptions): Promise<ScenarioWish> => ({
   ...(options.driver === undefined ? {} : { driver: options.driver }),
   ...(options.rate === undefined ? {} : { ratePerS: options.rate }),
   ...(options.duration === undefined ? {} : { durationS: options.duration }),
   ...(options.arrivals === undefined ? {} : { arrivals: options.arrivals }),
-  ...profileOf(options.profile),
+  ...(await profileOf(options)),
   ...(options.segments === undefined ? {} : { segments: options.segments }),
   ...(options.fold === true ? { fold: true as const } : {}),
   ...(options.precise === true ? { precise: true as const } : {}),
@@ -63,6 +67,9 @@ const wordsOf = (name: string, options: LoadOptions): string[] => [
   ...(options.duration === undefined ? [] : ["--duration", `${options.duration}s`]),
   ...(options.arrivals === undefined ? [] : ["--arrivals", options.arrivals]),
   ...(options.profile === undefined ? [] : ["--profile", options.profile]),
+  ...(options.logFormat === undefined ? [] : ["--log-format", options.logFormat]),
+  ...(options.timeField === undefined ? [] : ["--time-field", options.timeField]),
+  ...(options.skipUnreadable === true ? ["--skip-unreadable"] : []),
   ...(options.segments === undefined ? [] : ["--segments", `${options.segments}`]),
   ...(options.fold === true ? ["--fold"] : []),
   ...(options.precise === true ? ["--precise"] : []),
@@ -177,6 +184,16 @@ export const loadCommand = (): Command =>
       .option("--duration <length>", "such as 15s or 2m", seconds)
       .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
       .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
+      .addOption(
+        new Option("--log-format <name>", "of the access log; found out where it is not given").choices(
+          LOG_FORMAT_NAMES,
+        ),
+      )
+      .option(
+        "--time-field <name>",
+        "which field of the access log holds the start of a call: a member of JSON, a key, or the number of a column",
+      )
+      .option("--skip-unreadable", "leave out lines of the access log that cannot be read, be they more than 1 %")
       .option("--segments <n>", "how many processes share the schedule", whole(1, 16))
       .option("--fold", "for high rates: admitted calls are counted by the second, all others are kept whole")
       .option(
@@ -195,7 +212,9 @@ export const loadCommand = (): Command =>
       printResult(`Scenarios, played by: npx floodgate load NAME\n${list()}`);
       return;
     }
-    const stage = scenarioStage(scenario, wishOf(options));
+    const isKnown = SCENARIOS.some(({ name }) => name === scenario);
+    // A log that is read for a minute and a name that is not there would be bad news too late.
+    const stage = isKnown ? scenarioStage(scenario, await wishOf(options)) : null;
     if (stage === null) {
       throw new CommandError(
         EXIT.usage,
@@ -208,6 +227,10 @@ export const loadCommand = (): Command =>
       );
     }
     checkDriver(stage, options);
+    // Before anything is started: whoever sees that his log was read wrongly can still stop it.
+    for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
+      process.stderr.write(`--profile ${options.profile}: ${line}\n`);
+    }
     if (options.operator !== undefined) return writeForOperator(stage, options.operator, options);
     const common = runOptions(options);
     const deployment = options.target === undefined ? {} : { targetFile: options.target };

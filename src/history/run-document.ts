@@ -27,6 +27,24 @@ export type Claim = {
   judged_in?: string;
 };
 
+/** How an access log was read whose calls a stage replayed; of its lines nothing else is kept. */
+export type ReplayedLog = {
+  /** A name of `--log-format`, and the field that holds the moment. */
+  format: string;
+  field: string;
+  /** What the moment is; `as logged`: the format leaves it open, and it was taken as the start. */
+  moment: "start" | "end minus duration" | "end" | "as logged";
+  zone: "stated" | "assumed UTC";
+  calls: number;
+  /** Lines that could not be read, and lines that the format writes of something other than a call. */
+  unreadable: number;
+  no_calls: number;
+  span_s: number;
+  longest_silence_s: number;
+  /** From `line` on, `lines` in a row are earlier than one above them, by up to `by_s` at first; `overlap_s`: with those above. */
+  clock_back?: { line: number; by_s: number; lines: number; overlap_s: number };
+};
+
 export type StageSummary = {
   name: string;
   driver: string;
@@ -35,6 +53,8 @@ export type StageSummary = {
   by_outcome: Record<string, number>;
   /** Of a stage with a fault: what it met, and how often. */
   states?: StateReached[];
+  /** Of a stage that replayed an access log. */
+  replayed?: ReplayedLog;
 };
 
 export type Measurement = {

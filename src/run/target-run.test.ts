@@ -13,6 +13,7 @@ import { type Series, type StageSeries, sumOf } from "../history/series.ts";
 import { terminalText } from "../report/terminal.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
+import { LogReader } from "./access-log/read-log.ts";
 import type { Disturbance } from "./disturbances/disturbance.ts";
 import { judgeAgain } from "./judge-again.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
@@ -294,3 +295,30 @@ describe("a run in an environment that names a collector", () => {
       }
     }));
 });
+
+test("a replay names the format of the log that it replays, what stood in it, and a clock that jumped back", () =>
+  withRig(async ({ folder, stub, play }) => {
+    const moments = Array.from({ length: 12 }, (_, k) => (k < 6 ? 578_000 : 0) + 100 * k);
+    const reader = new LogReader({ skipUnreadable: true });
+    for (const ms of moments) reader.see(`${new Date(Date.UTC(2026, 9, 10) + ms).toISOString()} 203.0.113.9 alice`);
+    reader.see("half a li");
+    const log = reader.end();
+    if ("code" in log) throw new Error(log.code);
+    // The 578 s in one.
+    const wish = { replayOfMs: log.atMs, replayed: log.facts, ratePerS: 11, durationS: 2 };
+    const document = await play({}, wish);
+    expect(stub.asked.length).toBeGreaterThanOrEqual(12);
+    expect(document.stages[0]?.replayed).toEqual(log.facts);
+    expect(log.facts).toMatchObject({ format: "iso", calls: 12, unreadable: 1, clock_back: { line: 7 } });
+    const notes = document.environment.host_notes.join("\n");
+    expect(notes).toMatch(/the log was read as iso: 12 calls in 9 min 38 s/);
+    expect(notes).toMatch(/1 of 13 lines \(7\.7 %\) could not be read/);
+    expect(notes).toMatch(/from line 7 on 6 lines lie up to 9 min 38 s before a line above/);
+    expect(notes).toMatch(/longest silence in it lasts 9 min 37 s/);
+    const page = readFileSync(join(folder, "run", "report.html"), "utf8");
+    expect(page).toContain("the log was read as iso");
+    for (const file of ["run.json", "report.html", "summary.md", "stages.json"]) {
+      expect(readFileSync(join(folder, "run", file), "utf8")).not.toMatch(/203\.0\.113\.9|alice/);
+    }
+    expect(judgeAgain(join(folder, "run")).document.stages[0]?.replayed).toEqual(log.facts);
+  }));

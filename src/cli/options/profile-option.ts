@@ -1,29 +1,179 @@
 /** `--profile`: how the rate of a load runs over time. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+
+import { clip, oneLine } from "../../report/escape.ts";
+import { count, counted, duration, share } from "../../report/figures.ts";
+import { LogFileError, lineText, readLogLines } from "../../run/access-log/log-file.ts";
+import { LOG_FORMAT_NAMES, LOG_FORMATS } from "../../run/access-log/log-formats.ts";
+import {
+  type LogOptions,
+  LogReader,
+  type LogRefusal,
+  type ReadLog,
+  UNREADABLE_SHARE_MAX,
+} from "../../run/access-log/read-log.ts";
 import { EXIT } from "../../run/exit-codes.ts";
 import type { ScenarioWish } from "../../run/suites/scenario.ts";
+import { redact } from "../../supervision/redaction.ts";
 import { PROFILES } from "../../workload/load-profiles.ts";
-import { readAccessLog } from "../../workload/trace.ts";
 import { CommandError } from "../command-error.ts";
 
 export const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
 
-/** A load profile by its name, or an access log to be replayed: of it nothing is kept but when calls came. */
-export const profileOf = (wanted: string | undefined): Pick<ScenarioWish, "loadProfile" | "replayOfMs"> => {
-  if (wanted === undefined) return {};
-  if (Object.hasOwn(PROFILES, wanted)) return { loadProfile: wanted };
-  if (!existsSync(wanted) || !statSync(wanted).isFile()) {
-    throw new CommandError(
-      EXIT.usage,
-      `--profile: expected one of ${PROFILE_NAMES}, or an access log; there is no file ${wanted}`,
-    );
-  }
-  const { atMs, skipped } = readAccessLog(readFileSync(wanted, "utf8"));
-  if (atMs.length < 2) {
-    throw new CommandError(
-      EXIT.usage,
-      `--profile ${wanted}: expected an access log with a time in each line; got ${atMs.length} lines with one and ${skipped} without`,
-    );
-  }
-  return { replayOfMs: atMs };
+export type ProfileOptions = {
+  profile?: string;
+  logFormat?: string;
+  timeField?: string;
+  skipUnreadable?: boolean;
+  rate?: number;
+  duration?: number;
 };
+
+/** A replay that would take longer is refused before anything is sent. */
+const PLAYED_MAX_S = 7 * 86_400;
+const SHOWN_CHARS = 160;
+
+/** A line for the terminal: without secrets, addresses and long tokens, which are nobody's affair; cut. */
+const shown = (line: string): string => {
+  const text = redact(lineText(line.slice(0, 20 * SHOWN_CHARS)))
+    .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")
+    .replace(/(?:\b[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b|[0-9a-f:]*::[0-9a-f:]+/gi, "[address]")
+    .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, "[address]")
+    .replace(/\?[^\s"'?]+/g, "?[query]")
+    .replace(/\b(?:Bearer|Basic)\s+[^\s"',]+/gi, "[masked]")
+    .replace(/[\w+=~%-]{20,}/g, (token) => (/\d/.test(token) ? "[masked]" : token));
+  return clip(oneLine(text), SHOWN_CHARS);
+};
+
+const OVERRIDE =
+  "Name the format with --log-format, or with --time-field the field that holds the start of a call: a member of a JSON line, a key, or the number of a column";
+
+const formatList = (): string =>
+  LOG_FORMAT_NAMES.map((name) => `  ${name.padEnd(15)}${LOG_FORMATS.find((one) => one.name === name)?.of}`).join("\n");
+
+/** A line is a part of one JSON document. */
+const isDocument = (line: string): boolean => /^\[\s*(?:\{.*)?$/.test(line) || line === "{";
+
+const unknownText = (
+  { line, text, lines }: Extract<LogRefusal, { code: "format-unknown" }>,
+  wanted: LogOptions,
+): string => {
+  const what =
+    wanted.timeField !== undefined
+      ? `no line has a moment in the field ${oneLine(wanted.timeField)}`
+      : wanted.format !== undefined
+        ? `no line can be read as ${wanted.format}`
+        : "its format is not known";
+  const of = `among the first ${counted(lines, "line")}; line ${line} is: ${shown(text)}`;
+  if (isDocument(text)) {
+    return `${what}, ${of}\nExpected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]'`;
+  }
+  return `${what}, ${of}\nLooked for, one of them in at least half of the lines:\n${formatList()}\n${OVERRIDE}.`;
+};
+
+const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
+  switch (refusal.code) {
+    case "format-unknown":
+      return unknownText(refusal, wanted);
+    case "unreadable": {
+      const { unreadable, lines, format, line, text } = refusal;
+      const most = `${100 * UNREADABLE_SHARE_MAX} %`;
+      return (
+        `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) cannot be read as ${format.name}, more than ${most}. ` +
+        `The first is line ${line}: ${shown(text)}\nExpected ${format.of}. --skip-unreadable leaves such lines out. ${OVERRIDE}.`
+      );
+    }
+    case "too-few-calls":
+      return refusal.lines === 0
+        ? "there is no line in it; expected a line for each call"
+        : `it has ${counted(refusal.calls, "call")}; expected two or more, because one alone has no course`;
+    case "too-many-calls":
+      return `it has more than ${counted(refusal.most, "call")}, which is what is kept in memory. Split it by time`;
+    case "span-too-long": {
+      const { line, atMs, silenceMs, spanMs, mostMs } = refusal;
+      const at = new Date(atMs).toISOString();
+      const day = 86_400_000;
+      return (
+        `it spans ${count(spanMs / day)} days, more than the ${count(mostMs / day)} that are replayed, with nothing for ${count(silenceMs / day)} days: ` +
+        `line ${line} is of ${at}. Take out what is out of place there`
+      );
+    }
+  }
+};
+
+/** How long the replay would be, and how many calls it would have. */
+const checkLength = (
+  { atMs, facts }: ReadLog,
+  { rate, duration: durationS }: ProfileOptions,
+  fail: (text: string) => never,
+): void => {
+  const firstMs = atMs[0] as number;
+  const spanS = ((atMs.at(-1) as number) - firstMs) / 1000;
+  const wholeS = rate === undefined ? spanS : (atMs.length - 1) / rate;
+  const playedS = Math.min(wholeS, durationS ?? wholeS);
+  if (playedS > PLAYED_MAX_S) {
+    const silence = `; its longest silence is ${duration(1000 * facts.longest_silence_s)}`;
+    fail(
+      `its replay would take ${count(playedS / 86_400)} days, more than the ${PLAYED_MAX_S / 86_400} that are played${silence}. --rate makes it faster, --duration plays its beginning`,
+    );
+  }
+  if (durationS === undefined || wholeS <= durationS) return;
+  const mostMs = durationS * 1000 * (spanS / wholeS);
+  if (atMs.findLastIndex((ms) => ms - firstMs < mostMs) < 1) {
+    fail(
+      `in the first ${duration(1000 * durationS)} of its replay there is one call alone. Choose a longer --duration`,
+    );
+  }
+};
+
+const replayOf = async (
+  path: string,
+  options: ProfileOptions,
+): Promise<Pick<ScenarioWish, "replayOfMs" | "replayed">> => {
+  const fail = (text: string): never => {
+    throw new CommandError(EXIT.usage, `--profile ${oneLine(path)}: ${text}`);
+  };
+  const { logFormat: format, timeField, skipUnreadable } = options;
+  const wanted: LogOptions = {
+    ...(format === undefined ? {} : { format }),
+    ...(timeField === undefined ? {} : { timeField }),
+    ...(skipUnreadable === true ? { skipUnreadable } : {}),
+  };
+  const reader = new LogReader(wanted);
+  try {
+    await readLogLines(path, (line) => {
+      reader.see(line);
+      return reader.refusal === null;
+    });
+  } catch (error) {
+    if (error instanceof LogFileError)
+      fail(`the file ${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
+    throw error;
+  }
+  const log = reader.end();
+  if ("code" in log) return fail(refusalText(log, wanted));
+  checkLength(log, options, fail);
+  return { replayOfMs: log.atMs, replayed: log.facts };
+};
+
+/** A load profile by its name, or an access log to be replayed: of it nothing is kept but when calls came. */
+export const profileOf = async (
+  options: ProfileOptions,
+): Promise<Pick<ScenarioWish, "loadProfile" | "replayOfMs" | "replayed">> => {
+  const { profile, logFormat, timeField, skipUnreadable } = options;
+  const isName = profile !== undefined && Object.hasOwn(PROFILES, profile);
+  if (profile === undefined || isName) {
+    const given = Object.entries({
+      "log-format": logFormat,
+      "time-field": timeField,
+      "skip-unreadable": skipUnreadable,
+    });
+    const [first] = given.find(([, value]) => value !== undefined) ?? [];
+    if (first !== undefined) {
+      throw new CommandError(EXIT.usage, `--${first} is about an access log; give its path with --profile`);
+    }
+    return isName ? { loadProfile: profile } : {};
+  }
+  return replayOf(profile, options);
+};
+
+export { LOG_FORMAT_NAMES };

@@ -19,6 +19,7 @@ import { statesReached } from "../../history/states-reached.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { ofCutOffStage, openJudges } from "../../invariants/judge-stage.ts";
+import { replayedLogText } from "../../report/replayed-log-text.ts";
 import { countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../../workload/callers/view-of-target.ts";
@@ -324,20 +325,25 @@ export const playLoadStage = async (
   const states = new FaultStates(facts);
   const judgements = await judged(plan, facts, await recording.lines(), replay, states);
   const met = plan.meets === undefined ? {} : { states: statesReached(states.times(facts), plan.meets) };
+  const replayed = plan.replayed === undefined ? {} : { replayed: plan.replayed };
   const claims = [
     ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary: { ...summary, ...met } }, replay),
     ...judgements,
     ...(objectives?.claims(replay, host) ?? []),
   ];
   return {
-    summary: { ...summary, driver: plan.driver, ...met },
+    summary: { ...summary, driver: plan.driver, ...met, ...replayed },
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],
     faults: faultRecords(faults),
     notes: [
       ...driven.notes,
-      ...[...hostNotesOf(host), ...changes.notes].map((note) => `${plan.name}: ${note}`),
+      ...[
+        ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
+        ...hostNotesOf(host),
+        ...changes.notes,
+      ].map((note) => `${plan.name}: ${note}`),
       ...seen.notes,
     ],
   };

@@ -2,6 +2,7 @@
  * A stage of a suite as data: which story under which driver, what happens to the deployment meanwhile, which invariants
  * judge it, what it must reach.
  */
+import type { ReplayedLog } from "../../history/run-document.ts";
 import type { FaultState } from "../../history/states-reached.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { type Disturbance, isDrawn } from "../disturbances/disturbance.ts";
@@ -22,6 +23,8 @@ export type LoadStage = {
   loadProfile?: string;
   /** When the calls of an access log came, milliseconds since 1970, ascending: replayed in place of the story's own profile. */
   replayOfMs?: readonly number[];
+  /** How that log was read. */
+  replayed?: ReplayedLog;
   arrivals?: Arrivals;
   /** How many processes of the driver share the schedule. */
   segments?: number;

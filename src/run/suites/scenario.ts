@@ -38,7 +38,16 @@ const JUDGES: Readonly<Record<string, readonly string[]>> = {
 export type ScenarioWish = Partial<
   Pick<
     LoadStage,
-    "driver" | "ratePerS" | "durationS" | "arrivals" | "loadProfile" | "replayOfMs" | "segments" | "fold" | "precise"
+    | "driver"
+    | "ratePerS"
+    | "durationS"
+    | "arrivals"
+    | "loadProfile"
+    | "replayOfMs"
+    | "replayed"
+    | "segments"
+    | "fold"
+    | "precise"
   >
 >;
 

@@ -1,0 +1,159 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, describe, expect, test } from "vitest";
+import { EXIT } from "../../run/exit-codes.ts";
+import { CommandError } from "../command-error.ts";
+import { type ProfileOptions, profileOf } from "./profile-option.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-log-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const UTC_0 = Date.UTC(2026, 9, 10, 20, 55, 36);
+const line = (k: number, more = ""): string =>
+  `203.0.113.9 - alice [10/Oct/2026:20:55:${36 + k} +0000] "GET /v1/maps?key=tell-nobody${more} HTTP/1.1" 200 12\n`;
+const LINES = line(0) + line(1) + line(2);
+const MOMENTS = [500, 1500, 2500].map((ms) => UTC_0 + ms);
+
+const write = (content: string | Buffer): string => {
+  const path = join(mkdtempSync(join(folder, "one-")), "access.log");
+  writeFileSync(path, content);
+  return path;
+};
+
+const refusal = async (options: ProfileOptions): Promise<string> => {
+  try {
+    await profileOf(options);
+  } catch (error) {
+    expect(error).toBeInstanceOf(CommandError);
+    expect((error as CommandError).exitCode).toBe(EXIT.usage);
+    return (error as CommandError).message;
+  }
+  throw new Error("it was not refused");
+};
+
+describe("a log file is read", () => {
+  test.each<[string, string | Buffer]>([
+    ["as it is", LINES],
+    ["with the line ends of Windows", LINES.replaceAll("\n", "\r\n")],
+    ["with a byte order mark", `\ufeff${LINES}`],
+    ["without an end of its last line", LINES.trimEnd()],
+    ["with empty lines and comments", `# a note\n\n${LINES}\n\n`],
+    ["from gzip", gzipSync(LINES)],
+    ["from gzip with a byte order mark", gzipSync(`\ufeff${LINES}`)],
+    ["from gzip of several members", Buffer.concat([gzipSync(line(0)), gzipSync(line(1) + line(2))])],
+    [
+      "with bytes that are no UTF-8",
+      Buffer.concat([Buffer.from(LINES), Buffer.from([0xff, 0xfe, 0x0a])]).subarray(0, -3),
+    ],
+    ["with a line of ten million characters", line(0) + line(1, "x".repeat(10_000_000)) + line(2)],
+  ])("%s", async (_, content) => {
+    const { replayOfMs, replayed } = await profileOf({ profile: write(content) });
+    expect(replayOfMs).toEqual(MOMENTS);
+    expect(replayed).toMatchObject({ format: "common", calls: 3, unreadable: 0 });
+  });
+
+  test("by the format and the field that are named", async () => {
+    const profile = write(`1760129736.5 a\n1760129737.5 b\n`);
+    expect((await profileOf({ profile, logFormat: "epoch" })).replayOfMs).toEqual([
+      1_760_129_736_500, 1_760_129_737_500,
+    ]);
+    expect((await profileOf({ profile, timeField: "1" })).replayed).toMatchObject({ format: "named-field" });
+  });
+});
+
+describe("a log file is refused in a sentence", () => {
+  const cut = gzipSync(LINES.repeat(1000));
+  test.each<[string, string | Buffer, RegExp]>([
+    ["an empty one", "", /the file is empty/],
+    ["one without a line", "\n\n", /there is no line in it/],
+    ["one without a line in gzip", gzipSync(""), /there is no line in it/],
+    ["one call", line(0), /it has 1 call; expected two or more/],
+    ["UTF-16", Buffer.from(`\ufeff${LINES}`, "utf16le"), /is UTF-16; expected UTF-8\. Convert it/],
+    ["UTF-16 without its mark", Buffer.from(LINES, "utf16le"), /is no text/],
+    ["bytes", Buffer.from([1, 0, 2, 0, 3]), /is no text/],
+    ["an archive in gzip", gzipSync(Buffer.from([97, 0, 0, 0])), /holds, unpacked, no log: it is no text/],
+    ["zstd", Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 1]), /is compressed by zstd; expected text or gzip/],
+    ["gzip that is cut short", cut.subarray(0, cut.length - 20), /is cut short/],
+    ["gzip that is damaged", Buffer.concat([gzipSync(LINES).subarray(0, 12), Buffer.alloc(40, 7)]), /damaged/],
+    [
+      "an unknown format",
+      "9000007919 10.0.0.1 GET /a 10:00:01\n",
+      /format is not known.*line 1 is: 9000007919 \[address\]/,
+    ],
+    [
+      "one JSON document",
+      '[\n{"time":"2026-10-10T20:55:36Z"},\n{"time":"2026-10-10T20:55:37Z"}\n]\n',
+      /looks like one JSON document.*jq -c/,
+    ],
+    [
+      "a line of 1970",
+      `${LINES}203.0.113.9 - - [01/Jan/1970:00:00:00 +0000] "GET / HTTP/1.1" 200 1\n`,
+      /line 4 is of 1970-01-01T00:00:00/,
+    ],
+    [
+      "a fortnight",
+      LINES + LINES.replaceAll("10/Oct", "24/Oct"),
+      /would take 14 days, more than the 7 that are played/,
+    ],
+  ])("%s", async (_, content, says) => {
+    expect(await refusal({ profile: write(content) })).toMatch(says);
+  });
+
+  test("a folder, a pipe and what is not there", async () => {
+    expect(await refusal({ profile: folder })).toMatch(/is a folder, not a file/);
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    expect(await refusal({ profile: pipe })).toMatch(/is a pipe, not a file/);
+    expect(await refusal({ profile: join(folder, "nowhere") })).toMatch(/does not exist\. Expected one of constant/);
+  });
+
+  test("when more than one line in a hundred cannot be read, unless they are to be left out", async () => {
+    const profile = write(LINES.repeat(20) + "cut off\n".repeat(2));
+    expect(await refusal({ profile })).toMatch(
+      /2 of 62 lines \(3\.2 %\) cannot be read as common, more than 1 %.*line 61: cut off\n.*--skip-unreadable/,
+    );
+    expect((await profileOf({ profile, skipUnreadable: true })).replayed).toMatchObject({ calls: 60, unreadable: 2 });
+  });
+
+  test("and the line that is shown has no secret, no address and no control character", async () => {
+    const profile = write(
+      `203.0.113.9 2001:db8::1:2 alice@example.com GET /a?token=tell-nobody Bearer abc.def svc_sk_live_abcdefgh12345678 6f9619ff-8b86-d011-b42d-00cf4fc964ff \u001b[31m ${"long ".repeat(200)}\n`,
+    );
+    const message = await refusal({ profile });
+    const [first] = message.split("\n") as [string];
+    expect(first).toContain("GET /a?[query]");
+    expect(first).not.toMatch(/203|2001|alice|nobody|abc\.def|abcdefgh|6f9619ff/);
+    expect(first).not.toContain("\u001b");
+    expect(first.length).toBeLessThan(500);
+  });
+
+  test("when --duration leaves less than two calls of it, or is longer than is played", async () => {
+    const profile = write(LINES + LINES.replaceAll("10/Oct", "15/Oct"));
+    expect(await refusal({ profile: write(line(0) + line(20) + line(21)), duration: 5 })).toMatch(/one call alone/);
+    expect((await profileOf({ profile, duration: 5 })).replayed).toMatchObject({ calls: 6 });
+    expect(await refusal({ profile, rate: 1e-6 })).toMatch(/would take 58 days/);
+  });
+
+  test("when an option about a log is given without one", async () => {
+    expect(await refusal({ profile: "spike", logFormat: "alb" })).toMatch(/--log-format is about an access log/);
+    expect(await refusal({ timeField: "ts" })).toMatch(/--time-field is about an access log/);
+  });
+});
+
+test("a log of many megabytes takes no more memory than its moments", async () => {
+  const piece = line(0, "x".repeat(4000)).repeat(250);
+  const profile = write(gzipSync(piece.repeat(150), { level: 1 }));
+  const before = process.memoryUsage().rss;
+  let most = 0;
+  const watch = setInterval(() => {
+    most = Math.max(most, process.memoryUsage().rss - before);
+  }, 5);
+  const { replayed } = await profileOf({ profile });
+  clearInterval(watch);
+  expect(replayed?.calls).toBe(37_500);
+  // 150 MB unpacked.
+  expect(most).toBeLessThan(110e6);
+});

@@ -1,0 +1,46 @@
+/** How an access log was read, in sentences: for the terminal while it is read, and for the notes of the report. */
+import type { ReplayedLog } from "../history/run-document.ts";
+import { oneLine } from "./escape.ts";
+import { count, counted, duration, share } from "./figures.ts";
+
+const MOMENTS: Readonly<Record<ReplayedLog["moment"], string>> = {
+  start: "the start of each call",
+  "end minus duration": "the end of each call, less its duration",
+  end: "the end of each call, because no duration stands beside it",
+  "as logged": "taken as the start of each call",
+};
+
+/** From here on a silence is worth a word. */
+const SILENCE_S = 60;
+
+const backText = ({ line, by_s: byS, lines, overlap_s: overlapS }: NonNullable<ReplayedLog["clock_back"]>): string => {
+  const by = duration(1000 * byS);
+  const cause =
+    lines === 1
+      ? "a long call that was logged at its end, or a clock that was set back"
+      : "a clock that was set back (by hand, or at the end of summer time), or logs that stand one behind the other";
+  const overlap = overlapS < 1 ? "" : `; for ${duration(1000 * overlapS)} calls from both sides of it come at once`;
+  const which = lines === 1 ? `line ${count(line)} lies` : `from line ${count(line)} on ${count(lines)} lines lie`;
+  return `${which} up to ${by} before a line above: ${cause}. The calls were put in order by their time${overlap}`;
+};
+
+/** What was read and how; then, a sentence each, what may surprise. */
+export const replayedLogText = (log: ReplayedLog): string[] => {
+  const zone = log.zone === "stated" ? "" : "; its times have no zone and are taken as UTC";
+  const span = duration(1000 * log.span_s);
+  const read = `the log was read as ${log.format}: ${counted(log.calls, "call")} in ${span}, by ${oneLine(log.field)}, ${MOMENTS[log.moment]}${zone}`;
+  const lines = log.calls + log.unreadable;
+  return [
+    read,
+    ...(log.unreadable === 0
+      ? []
+      : [
+          `${count(log.unreadable)} of ${counted(lines, "line")} (${share(log.unreadable, lines)}) could not be read and were left out`,
+        ]),
+    ...(log.no_calls === 0 ? [] : [`${counted(log.no_calls, "line")} of it tell of no call and were left out`]),
+    ...(log.clock_back === undefined ? [] : [backText(log.clock_back)]),
+    ...(log.longest_silence_s < SILENCE_S
+      ? []
+      : [`the longest silence in it lasts ${duration(1000 * log.longest_silence_s)}`]),
+  ];
+};

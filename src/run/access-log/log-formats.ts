@@ -1,0 +1,271 @@
+/**
+ * The access logs that can be replayed, one row each: how a line is recognised, which moment stands in it, and how long the
+ * call took where that is known. A server that writes a line when a call ends writes that moment; the start is so much
+ * earlier as the call took. What no row reads is not guessed.
+ */
+import type { LogLine } from "./log-line.ts";
+import {
+  CLF,
+  CLF_WITHOUT_ZONE,
+  clfMoment,
+  type EpochUnit,
+  epochMoment,
+  ISO,
+  isoMoment,
+  type Moment,
+  momentAtStart,
+  momentOf,
+} from "./log-times.ts";
+
+/** Of what the moment in the line is. `logged`: the format leaves it open, so it is taken as the start. */
+export type MomentOf = "start" | "end" | "logged";
+
+export type LineTime = { readonly at: Moment; readonly of: MomentOf /** How long the call took. */; tookMs?: number };
+
+export type LogFormat = {
+  /** As in `--log-format`. */
+  readonly name: string;
+  /** Whose log it is, and how its lines are recognised. */
+  readonly of: string;
+  /** The field that is read, as the format calls it. */
+  readonly field: string;
+  read(line: LogLine): LineTime | null;
+  /** Whether the line belongs to such a log and tells of no call. */
+  isNoCall?(line: LogLine): boolean;
+  /** Only read when it is named: its lines have nothing that marks them. */
+  readonly byNameOnly?: true;
+  /** A format of many programs: looked at once none of the others fits. */
+  readonly general?: true;
+};
+
+const DURATION_MS = { s: 1000, ms: 1, us: 1e-3 } as const;
+type DurationUnit = keyof typeof DURATION_MS;
+/** A duration that is longer is none. */
+const TOOK_MAX_MS = 7 * 86_400_000;
+
+const tookMs = (value: unknown, unit: DurationUnit): number | undefined => {
+  const number = typeof value === "number" ? value : typeof value === "string" ? Number.parseFloat(value) : Number.NaN;
+  const ms = number * DURATION_MS[unit];
+  return ms >= 0 && ms <= TOOK_MAX_MS ? ms : undefined;
+};
+
+const timed = (at: Moment | null, of: MomentOf, took?: number): LineTime | null => {
+  if (at === null) return null;
+  return took === undefined ? { at, of } : { at, of, tookMs: took };
+};
+
+type How = Partial<Pick<LogFormat, "isNoCall" | "byNameOnly" | "general">>;
+
+/** A text whose line has the group `at`, and `took` where the format writes a duration. */
+const text = (
+  [name, field, of]: readonly [name: string, field: string, of: string],
+  momentIs: MomentOf,
+  line: RegExp,
+  unit: DurationUnit = "s",
+  how: How = {},
+): LogFormat => ({
+  ...{ name, field, of },
+  read: (one) => {
+    const found = line.exec(one.text)?.groups;
+    if (found === undefined) return null;
+    const at = found.at as string;
+    return timed(isoMoment(at) ?? clfMoment(at) ?? momentOf(at), momentIs, tookMs(found.took, unit));
+  },
+  ...how,
+});
+
+type JsonRow = {
+  at(line: LogLine): Moment | null;
+  of: MomentOf;
+  took?: readonly [member: string, unit: DurationUnit];
+  /** Members that the line has as well. */
+  beside?: readonly string[];
+};
+
+const json = (
+  [name, field, of]: readonly [name: string, field: string, of: string],
+  { at, of: momentIs, took, beside = [] }: JsonRow,
+  how: How = {},
+): LogFormat => ({
+  ...{ name, field, of },
+  read: (line) => {
+    if (line.fields === null || beside.some((member) => line.field(member) === undefined)) return null;
+    return timed(at(line), momentIs, took === undefined ? undefined : tookMs(line.field(took[0]), took[1]));
+  },
+  ...how,
+});
+
+/** The first of these members that holds a moment. */
+const member =
+  (...names: readonly string[]) =>
+  (line: LogLine): Moment | null => {
+    for (const name of names) {
+      const moment = momentOf(line.field(name));
+      if (moment !== null) return moment;
+    }
+    return null;
+  };
+
+/** A member that holds a number of this unit, which may stand in quotes. */
+const epoch =
+  (name: string, unit: EpochUnit) =>
+  (line: LogLine): Moment | null => {
+    const value = line.field(name);
+    return typeof value === "number" || typeof value === "string" ? epochMoment(Number(value), unit) : null;
+  };
+
+/** Members that hold the moment in logs of one's own, in the order in which they are looked for. */
+const GENERAL_MEMBERS = ["@timestamp", "timestamp", "time", "ts", "datetime", "date", "asctime"];
+/** nginx's own names of it first. */
+const nginxMoment = member("msec", "time_iso8601", "time_local", ...GENERAL_MEMBERS, "created_at", "time_msec");
+
+const isNginx = (line: LogLine): boolean =>
+  ["msec", "time_iso8601", "time_local", "request_time", "body_bytes_sent"].some(
+    (name) => line.field(name) !== undefined,
+  );
+
+/** A member of any name whose whole value is a date of the Common Log Format. */
+const clfInAnyMember = (line: LogLine): Moment | null => {
+  for (const value of Object.values(line.fields ?? {})) {
+    const moment = typeof value === "string" ? clfMoment(value.replace(/^\[|\]$/g, "")) : null;
+    if (moment?.zoned === true) return moment;
+  }
+  return null;
+};
+
+const QUOTED = `"[^"]*"`;
+/** Up to the duration: request, processing and response of AWS's balancers, in seconds; -1 where there was none. */
+const THREE_TIMES = String.raw`(-?[\d.]+) (-?[\d.]+) (-?[\d.]+)`;
+const ALB_HEAD = new RegExp(
+  String.raw`^(?:https?|h2|grpcs?|wss?) (?<end>${ISO}) \S+ \S+ \S+ ${THREE_TIMES} \S+ \S+ \d+ \d+ "`,
+);
+const ALB_CREATED = new RegExp(
+  String.raw`^\S+ \S+ \S+ \S+ \S+ (?:\S+ ){7}${QUOTED} ${QUOTED} \S+ \S+ \S+ ${QUOTED} ${QUOTED} ${QUOTED} \S+ (?<at>${ISO})(?: |$)`,
+);
+
+/** Logs of before the field `request_creation_time` have the end alone, and the three times that lead to it. */
+const albTime = ({ text: line }: LogLine): LineTime | null => {
+  const head = ALB_HEAD.exec(line);
+  if (head === null) return null;
+  const took = [head[2], head[3], head[4]].reduce((sum, part) => sum + Math.max(0, Number(part)), 0) * 1000;
+  const created = ALB_CREATED.exec(line)?.groups?.at;
+  if (created !== undefined) return timed(isoMoment(created), "start", took);
+  return timed(isoMoment(head.groups?.end as string), "end", took);
+};
+
+/** W3C: the moment at which a transaction was completed, in UTC; IIS writes what it took in milliseconds, others in seconds. */
+const w3cTime = (line: LogLine, unit: DurationUnit): LineTime | null => {
+  const time = line.column("time");
+  const date = line.column("date") ?? line.directives?.date;
+  if (time === undefined || date === undefined || date === null) return null;
+  const at = isoMoment(`${date}T${time.length === 5 ? `${time}:00` : time}Z`);
+  return timed(at, "end", tookMs(line.column("time-taken"), unit));
+};
+
+const hasColumn = (line: LogLine, pattern: RegExp): boolean =>
+  line.directives?.columns.some((column) => pattern.test(column)) === true;
+const isIis = (line: LogLine): boolean =>
+  /Microsoft/i.test(line.directives?.software ?? "") ||
+  hasColumn(line, /^(?:sc-win32-status|sc-substatus|s-sitename)$/);
+const isCloudFront = (line: LogLine): boolean => hasColumn(line, /^x-edge-/);
+
+/** Azure's first Application Gateways write milliseconds, all others seconds. */
+const azureUnit = (line: LogLine): DurationUnit =>
+  `${line.field("properties.instanceId")}`.startsWith("ApplicationGatewayRole") ? "ms" : "s";
+
+const azureTime = (line: LogLine): LineTime | null => {
+  const isAccess = /^(?:ApplicationGatewayAccessLog|Front[Dd]oorAccessLog)$/.test(`${line.field("category")}`);
+  const took = tookMs(line.field("properties.timeTaken") ?? line.field("properties.timetaken"), azureUnit(line));
+  return isAccess ? timed(member("timeStamp", "time")(line), "end", took) : null;
+};
+
+const NGINX_TIMED = new RegExp(
+  // Behind the user agent: nginx's own `$request_time` (seconds, three decimals), with a name or ingress-nginx's request length in front.
+  String.raw`^[^"{]*\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:[a-z_]{1,24}[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+);
+
+// biome-ignore format: a row for each format
+export const LOG_FORMATS: readonly LogFormat[] = [
+  { name: "alb", field: "request_creation_time", of: "AWS Application Load Balancer: type, time, app/name/id", read: albTime },
+  text(["nlb-tls", "tls_connection_creation_time", "AWS Network Load Balancer, TLS: tls, version, time, net/name/id"], "start",
+    new RegExp(String.raw`^tls \d\.\d ${ISO} \S+ \S+ \S+ \S+ (?<took>\d+) .* (?<at>${ISO})$`), "ms"),
+  text(["elb", "timestamp", "AWS Classic Load Balancer: time, name, client, backend, three times"], "start",
+    new RegExp(String.raw`^(?<at>${ISO}) \S+ \S+:\d+ (?:\S+:\d+|-) ${THREE_TIMES} (?:\d{3}|-) (?:\d{3}|-) \d+ \d+ "`)),
+  text(["s3", "time", "AWS S3: owner, bucket, [date], address, requester, id, REST.GET.OBJECT"], "start",
+    new RegExp(String.raw`^\S+ \S+ \[(?<at>${CLF})\] \S+ \S+ \S+ [A-Z][A-Z0-9]*\.[A-Z]+[A-Z_.]* `)),
+  { name: "cloudfront", field: "date and time", of: "AWS CloudFront: W3C with #Fields of x-edge-…",
+    read: (line) => (isCloudFront(line) ? w3cTime(line, "s") : null) },
+  { name: "iis", field: "date and time", of: "IIS: W3C with #Software: Microsoft… or its columns in #Fields",
+    read: (line) => (isIis(line) && !isCloudFront(line) ? w3cTime(line, "ms") : null) },
+  { name: "w3c", field: "date and time", of: "W3C extended log: date and time named in #Fields",
+    read: (line) => (isIis(line) || isCloudFront(line) ? null : w3cTime(line, "s")) },
+  text(["haproxy", "accept_date", "HAProxy httplog or tcplog: client:port [10/Oct/2000:13:55:36.123] frontend"], "start",
+    new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms"),
+  text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
+    new RegExp(String.raw`^\[(?<at>${ISO})\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms"),
+  text(["traefik", "StartUTC", "Traefik: common, at its end router, server and a duration such as 2ms"], "start",
+    new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\] ".* (?<took>\d+)ms$`), "ms"),
+  text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",
+    new RegExp(String.raw`^(?<at>${ISO}) heroku\[router\]: at=.*?(?: service=(?<took>\d+)ms|$)`), "ms",
+    { isNoCall: (line) => /^\S+ (?:app|heroku)\[(?!router\])[^\]]*\]: /.test(line.text) }),
+  text(["squid", "time", "Squid: 1286536309.586 921 address TCP_MISS/200"], "end",
+    /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms"),
+  text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED),
+  text(["common", "[date]", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
+    new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\]`)),
+  json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
+    { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
+  json(["kong", "started_at", "Kong, JSON: started_at"], { at: epoch("started_at", "ms"), of: "start", took: ["latencies.request", "ms"] }),
+  json(["traefik-json", "StartUTC", "Traefik, JSON: StartUTC or StartLocal"], { at: member("StartUTC", "StartLocal"), of: "start" }),
+  json(["caddy", "ts", "Caddy, JSON: ts, request, duration"],
+    { at: member("ts"), of: "end", took: ["duration", "s"], beside: ["request", "duration"] },
+    { isNoCall: (line) => line.field("ts") !== undefined && line.field("level") !== undefined && line.field("request") === undefined }),
+  json(["gcp", "timestamp", "Google Cloud load balancer, JSON: timestamp, httpRequest"],
+    { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),
+  { name: "azure", field: "time", of: "Azure Application Gateway or Front Door, JSON: category …AccessLog", read: azureTime },
+  json(["cloudflare", "EdgeStartTimestamp", "Cloudflare Logpush, JSON: EdgeStartTimestamp"], { at: member("EdgeStartTimestamp"), of: "start" }),
+  json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
+  json(["envoy-json", "start_time", "Envoy, Istio, JSON: start_time"], { at: member("start_time"), of: "start", took: ["duration", "ms"] }),
+  json(["nginx-json", "time_local, time_iso8601 or msec", "nginx, JSON: time_local, time_iso8601, msec or request_time; with or without escape=json"],
+    { at: (line) => (isNginx(line) ? nginxMoment(line) : null), of: "end", took: ["request_time", "s"] }),
+  json(["pino-http", "time", "pino-http, Fastify: time, responseTime"],
+    { at: member("time"), of: "end", took: ["responseTime", "ms"], beside: ["responseTime", "level"] },
+    { isNoCall: (line) => typeof line.field("level") === "number" && line.field("time") !== undefined && line.field("responseTime") === undefined }),
+  ...GENERAL_MEMBERS.map((name) =>
+    json(["json", name, `JSON with one of ${GENERAL_MEMBERS.join(", ")}: pino, bunyan, Logstash, zap`], { at: member(name), of: "logged" }, { general: true })),
+  json(["json", "a member with a date", "JSON with a date such as 10/Oct/2000:13:55:36 -0700 in a member"],
+    { at: clfInAnyMember, of: "logged" }, { general: true }),
+  text(["iso", "the beginning of the line", "any line that begins with a date and time such as 2026-10-10T20:55:36.250Z"], "logged",
+    new RegExp(String.raw`^\[?(?<at>${ISO})(?=$|[\s\]|,;])`), "s", { general: true }),
+  { name: "epoch", field: "the beginning of the line", of: "lines that begin with seconds or milliseconds since 1970",
+    read: ({ text: line }) => timed(/^\d{10,19}(?:\.\d+)?(?=$|[\s,;|])/.test(line) ? momentAtStart(line) : null, "logged"), byNameOnly: true },
+];
+
+/** The names of `--log-format`, each once. */
+export const LOG_FORMAT_NAMES: readonly string[] = [...new Set(LOG_FORMATS.map(({ name }) => name))];
+
+/**
+ * A field that the user names: a member of a JSON line, a column of a W3C log, a `key=value` of any other, or, as a number, a column of
+ * such a line that is separated by blanks.
+ */
+export const namedField = (field: string): LogFormat => {
+  const key = new RegExp(String.raw`(?:^|[\s,;])${field.replace(/[^\w]/g, "\\$&")}=["[]?`);
+  const rest = (line: string): string => {
+    if (/^\d{1,3}$/.test(field)) {
+      let at = line.trimStart();
+      for (let k = 1; k < Number(field); k++) at = at.replace(/^\S+\s*/, "");
+      return at;
+    }
+    const found = key.exec(line);
+    return found === null ? "" : line.slice(found.index + found[0].length);
+  };
+  return {
+    name: "named-field",
+    of: `lines with the field ${field}`,
+    field,
+    read: (line) => {
+      const value = line.column(field) ?? line.field(field);
+      return timed(value !== undefined ? momentOf(value) : momentAtStart(rest(line.text)), "logged");
+    },
+  };
+};

@@ -1,0 +1,87 @@
+/** One line of a log, taken apart as far as a format asks for it, and at most once. */
+
+/** What the directives of a W3C log above a line say of it. */
+export type Directives = {
+  /** Names of the columns (`#Fields`). */
+  readonly columns: readonly string[];
+  readonly software: string;
+  /** The day of lines that have a time alone (`#Date`), as `2026-10-10`. */
+  readonly date: string | null;
+};
+
+/** nginx without `escape=json` writes `\x22`, and nothing or a dash where a number was not known. */
+const repaired = (text: string): string =>
+  text.replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1").replace(/:\s*-?\s*(?=[,}])/g, ":null");
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+};
+
+const PREFIXES: readonly RegExp[] = [
+  // Docker Compose, Kubernetes (CRI), exports of CloudWatch.
+  /^[\w.-]+\s+\| /,
+  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] /,
+  /^\d{4}-\d\d-\d\dT[\d:.]+Z?\s+(?=\{)/,
+  // Syslog: RFC 5424, RFC 3164 and what rsyslog writes.
+  /^(?:<\d{1,3}>)?1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\ufeff)?/,
+  /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) \S+ [^\s:[\]]+(?:\[[^\]]*\])?: ?/,
+];
+
+/** The line without what a container or syslog put in front of it; `null` where nothing stands in front. */
+const unwrapped = (text: string): string | null => {
+  let rest = text;
+  for (const prefix of PREFIXES) rest = rest.replace(prefix, "");
+  return rest === text ? null : rest;
+};
+
+export class LogLine {
+  readonly text: string;
+  readonly directives: Directives | null;
+  #fields: Record<string, unknown> | null | undefined;
+  #inner: LogLine | null | undefined;
+
+  constructor(text: string, directives: Directives | null) {
+    this.text = text;
+    this.directives = directives;
+  }
+
+  /** The members of a JSON line. */
+  get fields(): Record<string, unknown> | null {
+    if (this.#fields !== undefined) return this.#fields;
+    const value = this.text.startsWith("{") ? (parsed(this.text) ?? parsed(repaired(this.text))) : null;
+    this.#fields = typeof value === "object" ? (value as Record<string, unknown> | null) : null;
+    return this.#fields;
+  }
+
+  /** The line inside of what a container or syslog wrote around it. */
+  get inner(): LogLine | null {
+    if (this.#inner !== undefined) return this.#inner;
+    const { log, stream } = this.text.startsWith('{"log":') ? (this.fields ?? {}) : {};
+    const text = typeof log === "string" && typeof stream === "string" ? log.trimEnd() : unwrapped(this.text);
+    this.#inner = text === null ? null : new LogLine(text, this.directives);
+    return this.#inner;
+  }
+
+  /** A member by its name, or by its path such as `request.started_at`. */
+  field(name: string): unknown {
+    const { fields } = this;
+    if (fields === null) return undefined;
+    if (Object.hasOwn(fields, name)) return fields[name];
+    let value: unknown = fields;
+    for (const part of name.split(".")) {
+      if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
+      value = (value as Record<string, unknown>)[part];
+    }
+    return value;
+  }
+
+  /** A column of a W3C log. */
+  column(name: string): string | undefined {
+    const at = this.directives?.columns.indexOf(name) ?? -1;
+    return at < 0 ? undefined : this.text.split(this.text.includes("\t") ? "\t" : / +/)[at];
+  }
+}
