@@ -1,14 +1,22 @@
 /**
  * The body of `load --script`: a user's own k6 script against a deployment. Its calls are not ours, so there are no history
- * lines; what k6's summary says of them is reported, and crossed thresholds fail the run.
+ * lines; what k6 counted of them is reported, and crossed thresholds fail the run.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { runK6Script } from "../drivers/k6/own-script.ts";
+import {
+  callsOf,
+  crossedIn,
+  doubtsOf,
+  inWords,
+  readAccount,
+  type ScriptAccount,
+} from "../drivers/k6/script-account.ts";
 import { type K6Summary, measurementsOf, readSummary } from "../drivers/k6/script-summary.ts";
 import type { Problem } from "../drivers/open-loop/job.ts";
-import type { Claim } from "../history/run-document.ts";
+import type { Claim, StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import { NOTHING_SPENT } from "../workload/lease.ts";
 import type { Deployment } from "./deployments/deployment.ts";
@@ -35,18 +43,17 @@ const notEnforced = ({ target }: Deployment): string[] => {
   return stated.length === 0 ? [] : [`inside a script of your own these are not enforced: ${stated.join(", ")}`];
 };
 
-/** By k6's exit code: its summary does not say which thresholds there are. */
-const claimOf = (problems: readonly Problem[], summary: K6Summary | null, replay: string): Claim => {
+/** k6's exit code says whether a threshold was crossed, its account whether what the script asks for took place. */
+const claimOf = (problems: readonly Problem[], account: ScriptAccount | null, replay: string): Claim => {
   const isFailed = problems.some(({ verdict }) => verdict === "fail");
-  const isOpen = problems.length > 0 || summary === null;
-  const reasons = [...problems.map(({ reason }) => reason), ...(summary === null ? ["k6 wrote no summary"] : [])];
+  const reasons = problems.map(({ reason }) => reason);
   return {
     id: `thresholds/${STAGE}`,
     stage: STAGE,
     level: "must",
-    verdict: isFailed ? "fail" : isOpen ? "inconclusive" : "pass",
-    reason: reasons.join("; ") || "k6 ended with code 0: no threshold of the script was crossed",
-    expected: "the script ends by itself and every threshold of it holds",
+    verdict: isFailed ? "fail" : account === null || problems.length > 0 ? "inconclusive" : "pass",
+    reason: reasons.join("; ") || inWords(account as ScriptAccount),
+    expected: "every iteration that is asked for ends, its calls are answered, and every threshold holds over samples",
     got: reasons[0] ?? "as expected",
     spec: [],
     evidence: [],
@@ -54,30 +61,52 @@ const claimOf = (problems: readonly Problem[], summary: K6Summary | null, replay
   };
 };
 
+/** What k6 said by its exit code, and what its account puts in doubt. */
+const problemsOf = (exit: readonly Problem[], account: ScriptAccount | null, { target }: Deployment): Problem[] => {
+  if (account !== null) {
+    const [crossed, isWhole] = [crossedIn(account), exit.length === 0];
+    const said = exit.map((one) => (crossed === "" ? one : { ...one, reason: `${one.reason} (crossed: ${crossed})` }));
+    return [...said, ...doubtsOf(account, { isWhole, unansweredShare: target.limits?.unanswered_share })];
+  }
+  if (exit.length > 0) return [...exit];
+  const cure = "a k6 that FLOODGATE_K6 names needs what `floodgate dev tools` builds in";
+  return [{ verdict: "inconclusive", reason: `k6 left no account of what it did: ${cure}` }];
+};
+
+const outcomesOf = (account: ScriptAccount | null): Pick<StageSummary, "calls" | "by_outcome"> => {
+  const byStatus = Object.entries(account?.calls.by_status ?? {});
+  const count = (belongs: (status: string) => boolean): number =>
+    byStatus.reduce((total, [status, n]) => total + (belongs(status) ? n : 0), 0);
+  return {
+    calls: {
+      sent: count(() => true),
+      answered: count((status) => !/^[045]/.test(status)),
+      refused: count((status) => /^[45]/.test(status)),
+      indeterminate: count((status) => status === "0"),
+    },
+    by_outcome: Object.fromEntries(byStatus.map(([status, n]) => [status === "0" ? "indeterminate" : status, n])),
+  };
+};
+
 const outcomeOf = (
   summary: K6Summary | null,
+  account: ScriptAccount | null,
   problems: readonly Problem[],
   durationMs: number,
   replay: string,
-): StageOutcome => {
-  const sent = summary?.requests ?? 0;
-  const failed = summary?.failed ?? 0;
-  return {
-    summary: {
-      name: STAGE,
-      driver: "k6 (own script)",
-      duration_ms: Math.round(durationMs),
-      calls: { sent, answered: sent - failed, refused: failed, indeterminate: 0 },
-      // k6's summary has no statuses: what its http_req_failed calls failed stands in one row.
-      by_outcome: { "not failed": sent - failed, ...(failed > 0 ? { http_req_failed: failed } : {}) },
-    },
-    facts: bareFacts(STAGE),
-    claims: [claimOf(problems, summary, replay)],
-    measurements: summary === null ? [] : measurementsOf(summary, STAGE),
-    faults: [],
-    notes: [],
-  };
-};
+): StageOutcome => ({
+  summary: {
+    name: STAGE,
+    driver: "k6 (own script)",
+    duration_ms: Math.round(durationMs),
+    ...outcomesOf(account),
+  },
+  facts: bareFacts(STAGE),
+  claims: [claimOf(problems, account, replay)],
+  measurements: summary === null ? [] : measurementsOf(summary, STAGE, account === null ? 0 : callsOf(account).made),
+  faults: [],
+  notes: [],
+});
 
 const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
   const { target, lease } = deployment;
@@ -85,15 +114,17 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
   const folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
   const forget = context.supervisor.ownFolder("the script's summary", folder);
   const file = join(folder, "summary.json");
+  const account = join(folder, "account.json");
   const most = target.permits?.load_max_rps;
   for (const sentence of notEnforced(deployment)) context.events.warning(sentence);
   context.events.step(`stage 1 of 1: ${request.script} (k6)`);
   const began = performance.now();
   let forgetChild: (() => void) | undefined;
   try {
-    const problems = await runK6Script({
+    const exit = await runK6Script({
       binary: k6,
       script: resolve(request.script),
+      account,
       args: [
         "--new-machine-readable-summary",
         `--summary-export=${file}`,
@@ -111,13 +142,16 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
         if (pid !== undefined) forgetChild = context.supervisor.adopt("k6", pid);
       },
     });
-    const text = await readFile(file, "utf8").catch(() => null);
-    const summary = text === null ? null : readSummary(text);
-    if (summary !== null) {
-      await context.folder.writeJson("k6/script.json", summary.kept);
-      lease.absorb({ ...NOTHING_SPENT, requests: summary.requests }, null);
-    }
-    await context.addStage(outcomeOf(summary, problems, performance.now() - began, context.replay));
+    const read = async <T>(path: string, parse: (text: string) => T | null): Promise<T | null> => {
+      const text = await readFile(path, "utf8").catch(() => null);
+      return text === null ? null : parse(text);
+    };
+    const summary = await read(file, readSummary);
+    const seen = await read(account, readAccount);
+    if (summary !== null) await context.folder.writeJson("k6/script.json", summary.kept);
+    if (seen !== null) lease.absorb({ ...NOTHING_SPENT, requests: callsOf(seen).made }, null);
+    const problems = problemsOf(exit, seen, deployment);
+    await context.addStage(outcomeOf(summary, seen, problems, performance.now() - began, context.replay));
   } finally {
     forgetChild?.();
     forget();

@@ -25,6 +25,8 @@ export const ABORTED = 108;
 /** `errext/exitcodes` of k6 2.2 (field-notes/k6.md section 4.3). */
 const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning: string }>> = {
   2: { verdict: "inconclusive", meaning: "k6 itself panicked" },
+  97: { verdict: "inconclusive", meaning: "the run in k6's cloud failed or was aborted" },
+  98: { verdict: "inconclusive", meaning: "the progress of the run in k6's cloud was lost" },
   99: { verdict: "fail", meaning: "a threshold was crossed" },
   100: { verdict: "inconclusive", meaning: "setup() took too long" },
   101: { verdict: "inconclusive", meaning: "teardown() took too long" },

@@ -12,6 +12,8 @@ type K6ScriptOptions = {
   script: string;
   /** The user's arguments, passed on unread. */
   args: readonly string[];
+  /** Where k6 writes its account of the run (script-account.ts). */
+  account?: string;
   /** What the script may read from `__ENV`, beside what the user's shell has. */
   environment?: Record<string, string>;
   onSpawn?(child: ChildProcess): void;
@@ -19,18 +21,27 @@ type K6ScriptOptions = {
   onSaid?(line: string): void;
 };
 
+/** Outputs that the user names stay: k6 takes those of its arguments in place of those of the environment. */
+const accounted = (args: readonly string[], account: string | undefined, outputs: string | undefined) => {
+  if (account === undefined) return { args, outputs: {} };
+  const own = `floodgate-account=${account}`;
+  if (args.some((arg) => /^(-o|--out)/.test(arg))) return { args: ["--out", own, ...args], outputs: {} };
+  return { args, outputs: { K6_OUT: [outputs, own].filter(Boolean).join(",") } };
+};
+
 /** Its own phone calls are off. */
-export const runK6Script = ({
-  binary,
-  script,
-  args,
-  environment,
-  onSpawn,
-  onSaid,
-}: K6ScriptOptions): Promise<Problem[]> =>
+export const runK6Script = (options: K6ScriptOptions): Promise<Problem[]> =>
   new Promise((resolve) => {
+    const { binary, script, environment, onSpawn, onSaid } = options;
+    const { args, outputs } = accounted(options.args, options.account, process.env.K6_OUT);
     const child = spawn(binary, ["run", ...args, script], {
-      env: { ...process.env, K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false", ...environment },
+      env: {
+        ...process.env,
+        K6_NO_USAGE_REPORT: "true",
+        K6_AUTO_EXTENSION_RESOLUTION: "false",
+        ...outputs,
+        ...environment,
+      },
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
     });

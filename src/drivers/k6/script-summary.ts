@@ -1,21 +1,16 @@
 /**
- * k6's machine-readable summary (schema 1.0.0, `--new-machine-readable-summary`) of a script that is not ours: how many
- * requests it made, and the figures of the metrics that every k6 script has.
+ * k6's machine-readable summary (schema 1.0.0, `--new-machine-readable-summary`) of a script that is not ours: the figures of
+ * its metrics.
  */
 import type { Measurement } from "../../history/run-document.ts";
 
 type Metric = { name: string; type: string; contains: string; values: Record<string, number> };
 
 export type K6Summary = {
-  requests: number;
-  /** Of them those that k6 counts as failed: status 400 and above where the script does not say otherwise. */
-  failed: number;
   metrics: readonly Metric[];
   /** The summary without the script's source, which k6 puts into it. */
   kept: unknown;
 };
-
-const REQUESTS = ["http_reqs", "sse_requests"];
 
 /** `null` for what is no summary of that kind. */
 export const readSummary = (text: string): K6Summary | null => {
@@ -29,13 +24,7 @@ export const readSummary = (text: string): K6Summary | null => {
   if (!Array.isArray(found)) return null;
   const { script: _, ...config } = parsed.config ?? {};
   const metrics = [...found, ...(parsed.results?.checks?.metrics ?? [])];
-  const value = (name: string, field: string): number => metrics.find((one) => one.name === name)?.values[field] ?? 0;
-  return {
-    requests: REQUESTS.reduce((sum, name) => sum + value(name, "count"), 0),
-    failed: value("http_req_failed", "matches"),
-    metrics,
-    kept: { ...parsed, config },
-  };
+  return { metrics, kept: { ...parsed, config } };
 };
 
 /** What of each metric is reported: k6's own names, with the field. */
@@ -51,12 +40,13 @@ const unitOf = ({ type, contains }: Metric): string => {
   return type === "rate" ? "share" : "1";
 };
 
-export const measurementsOf = ({ metrics, requests }: K6Summary, stage: string): Measurement[] =>
+/** `calls`: how many there were, for metrics of which k6 does not say how often it measured. */
+export const measurementsOf = ({ metrics }: K6Summary, stage: string, calls: number): Measurement[] =>
   metrics.flatMap((metric) =>
     (FIELDS[metric.type] ?? []).flatMap((field) => {
       const value = metric.values[field];
       if (value === undefined) return [];
-      const n = metric.values.total ?? metric.values.count ?? requests;
+      const n = metric.values.total ?? metric.values.count ?? calls;
       return [{ name: `${metric.name}_${field}`, stage, value, unit: unitOf(metric), low: null, high: null, n }];
     }),
   );

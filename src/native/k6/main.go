@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 
+	_ "floodgate/native/account"
 	"floodgate/native/bundle"
 	_ "floodgate/native/sse"
 

@@ -1,0 +1,175 @@
+/**
+ * What a run of somebody's own script amounts to, by the account that our output of k6 wrote (src/native/account). k6 ends with
+ * code 0 for iterations that threw, were dropped or were cut off, for a scenario that never began and for a threshold without a
+ * sample, so each is looked for: what did not take place cannot pass.
+ */
+import { maskSecrets } from "../../contract/credentials.ts";
+import type { Problem } from "../open-loop/job.ts";
+
+export type ScriptAccount = {
+  scenarios: {
+    name: string;
+    /** k6's name of the executor. */
+    executor: string;
+    graceful_stop: boolean;
+    ended: number;
+    threw: number;
+    exception?: string;
+    cut: number;
+    dropped: number;
+  }[];
+  /** By HTTP status; `"0"`: no answer. */
+  calls: { by_status: Record<string, number>; failed: number; streams: number; events: number };
+  checks: { made: number; failed: number };
+  thresholds: { metric: string; source: string; samples: number; keys: boolean; failed: boolean }[];
+  troubles: string[];
+};
+
+/** `null` for what is no account. */
+export const readAccount = (text: string): ScriptAccount | null => {
+  try {
+    const account = JSON.parse(maskSecrets(text)) as ScriptAccount;
+    return Array.isArray(account.scenarios) && Array.isArray(account.thresholds) ? account : null;
+  } catch {
+    return null;
+  }
+};
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/** Of calls that no server answered, so many are tolerated where neither the script nor the target file says how many. */
+const UNANSWERED_SHARE = 0.01;
+
+const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number } => ({
+  made: sum(Object.values(calls.by_status)),
+  unanswered: calls.by_status["0"] ?? 0,
+});
+
+const firstLine = (text = ""): string => text.split("\n")[0] as string;
+
+/** Executors that start iterations by a schedule, whoever is free; the others drop what they had no time for. */
+const isByRate = (executor: string): boolean => executor.endsWith("arrival-rate");
+
+const aboutIterations = ({ scenarios }: ScriptAccount, isWhole: boolean): string[] =>
+  scenarios.flatMap(({ name, executor, graceful_stop, ended, threw, exception, cut, dropped }) => {
+    const said: string[] = [];
+    const all = ended + cut + dropped;
+    if (dropped > 0) {
+      const cure = isByRate(executor)
+        ? "raise preAllocatedVUs and maxVUs until none is dropped, or ask for a lower rate"
+        : "raise maxDuration, or ask for fewer iterations";
+      said.push(`${dropped} of ${counted(all, "iteration")} of the scenario "${name}" were dropped: ${cure}`);
+    }
+    if (threw > 0) {
+      said.push(`${threw} of ${counted(ended, "iteration")} of the scenario "${name}" threw: ${firstLine(exception)}`);
+    }
+    if (ended === 0) {
+      said.push(
+        `no iteration of the scenario "${name}" ${cut > 0 ? `ended, ${counted(cut, "iteration")} were cut off` : "took place"}`,
+      );
+    } else if (cut > 0 && graceful_stop && isWhole) {
+      said.push(
+        `${cut} of ${counted(all, "iteration")} of the scenario "${name}" had not ended when its gracefulStop was over, and were cut off`,
+      );
+    }
+    return said;
+  });
+
+/** Holds whatever is measured: users state it to have the figures of a submetric in the summary. */
+const ALWAYS_HOLDS = /^\s*\S+\s*>=\s*0(\.0*)?\s*$/;
+/** Of a counter: without a sample it is zero, which is a count like any other where only a bound above is stated. */
+const BOUNDS_A_COUNT = /^\s*count\s*(<|<=|===?)\s*[\d.]+\s*$/;
+
+/** The thresholds that state something. */
+export const statedThresholds = ({ thresholds }: ScriptAccount): ScriptAccount["thresholds"] =>
+  thresholds.filter(({ source }) => !ALWAYS_HOLDS.test(source));
+
+const isEmpty = (
+  { metric, source, samples, keys }: ScriptAccount["thresholds"][number],
+  all: ScriptAccount["thresholds"],
+): boolean => {
+  if (samples > 0) return false;
+  if (!BOUNDS_A_COUNT.test(source)) return true;
+  // A tag that no sample of the metric has is misspelt; one that has other values counts nothing.
+  const [base, tags] = metric.split("{");
+  const hasOthers = all.some((other) => other.metric === base && other.samples > 0);
+  return tags !== undefined && !keys && hasOthers;
+};
+
+const aboutThresholds = (account: ScriptAccount): string[] => {
+  const empty = statedThresholds(account).filter((one) => !one.failed && isEmpty(one, account.thresholds));
+  if (empty.length === 0) return [];
+  const named = empty.map(({ metric, source }) => `${metric}: ${source}`).join(", ");
+  return [
+    `k6 lets a threshold without a sample pass, and ${counted(empty.length, "threshold")} had none (${named}): ` +
+      "see that the script makes those calls, and that metric and tags are spelt as it sets them",
+  ];
+};
+
+const aboutCalls = (account: ScriptAccount, tolerated: number): string[] => {
+  const { calls, checks } = account;
+  const { made, unanswered } = callsOf(account);
+  if (made === 0) return ["the script made no call"];
+  if (unanswered === made) return [`none of ${counted(made, "call")} was answered`];
+  const said: string[] = [];
+  const thresholds = statedThresholds(account);
+  const boundsFailures = thresholds.some(({ metric }) => metric.startsWith("http_req_failed"));
+  if (calls.failed >= made) {
+    said.push(
+      `each of ${counted(made, "call")} failed; a script that is meant to be refused says so by http.setResponseCallback`,
+    );
+  } else if (unanswered > tolerated * made && !boundsFailures) {
+    said.push(
+      `${unanswered} of ${counted(made, "call")} were not answered, and no threshold on http_req_failed says how many may be`,
+    );
+  } else if (thresholds.length === 0 && calls.failed > 0) {
+    said.push(
+      `${calls.failed} of ${counted(made, "call")} failed, and the script has no threshold that says how many may`,
+    );
+  }
+  if (calls.streams > 0 && calls.events === 0) said.push(`none of ${counted(calls.streams, "stream")} had an event`);
+  if (checks.made > 0 && checks.failed === checks.made) said.push(`each of ${counted(checks.made, "check")} failed`);
+  else if (checks.failed > 0 && thresholds.length === 0) {
+    said.push(
+      `${checks.failed} of ${counted(checks.made, "check")} failed, and the script has no threshold that says how many may`,
+    );
+  }
+  return said;
+};
+
+/** The thresholds that were crossed, as a list. */
+export const crossedIn = ({ thresholds }: ScriptAccount): string =>
+  thresholds
+    .filter(({ failed }) => failed)
+    .map(({ metric, source }) => `${metric}: ${source}`)
+    .join(", ");
+
+/** Why the script's own verdict cannot be believed; empty where it can. `isWhole`: the test was not ended before its time. */
+export const doubtsOf = (
+  account: ScriptAccount,
+  {
+    isWhole = true,
+    unansweredShare = UNANSWERED_SHARE,
+  }: { isWhole?: boolean; unansweredShare?: number | undefined } = {},
+): Problem[] =>
+  [
+    ...aboutIterations(account, isWhole),
+    ...aboutCalls(account, unansweredShare),
+    ...aboutThresholds(account),
+    ...account.troubles.map((trouble) => `k6 logged an error: ${firstLine(trouble)}`),
+  ].map((reason) => ({ verdict: "inconclusive", reason }));
+
+/** What took place, for a script that passed. */
+export const inWords = (account: ScriptAccount): string => {
+  const { made } = callsOf(account);
+  const { failed } = account.calls;
+  const stated = statedThresholds(account);
+  const held =
+    stated.length === 0
+      ? "the script states no threshold, so only that its iterations ended and its calls were answered was judged"
+      : `${counted(stated.length, "threshold")} held`;
+  const ended = sum(account.scenarios.map((scenario) => scenario.ended));
+  return `${counted(ended, "iteration")} ended, with ${counted(made, "call")}${failed > 0 ? `, ${failed} of them failed` : ""}; ${held}`;
+};

@@ -1,0 +1,328 @@
+// Package account is the k6 output `floodgate-account=FILE`: what a run of somebody's own script amounts to, which k6's exit code and
+// summary do not tell. k6 ends with code 0 when every iteration threw, when iterations were dropped or cut off, when a scenario never
+// began, and when a threshold had no sample behind it.
+package account
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+	"go.k6.io/k6/v2/lib/executor"
+	"go.k6.io/k6/v2/metrics"
+	"go.k6.io/k6/v2/output"
+)
+
+// Name is what the output is called on k6's command line.
+const Name = "floodgate-account"
+
+func init() {
+	output.RegisterExtension(Name, New)
+}
+
+// Account is what is written to the file as JSON when the test is over.
+type Account struct {
+	Scenarios  []*Scenario  `json:"scenarios"`
+	Calls      Calls        `json:"calls"`
+	Checks     Checks       `json:"checks"`
+	Thresholds []*Threshold `json:"thresholds"`
+	// Troubles are errors that k6 logs without letting them change its exit code: the first few, beside those of iterations.
+	Troubles []string `json:"troubles"`
+}
+
+// Scenario counts the iterations of one scenario.
+type Scenario struct {
+	Name     string `json:"name"`
+	Executor string `json:"executor"`
+	// GracefulStop says that iterations get time to end when the scenario is over, so one that is cut off took longer than that.
+	GracefulStop bool `json:"graceful_stop"`
+	// Ended are iterations that k6 counts as complete, Threw those of them that ended with an exception.
+	Ended     int64  `json:"ended"`
+	Threw     int64  `json:"threw"`
+	Exception string `json:"exception,omitempty"`
+	Cut       int64  `json:"cut"`
+	Dropped   int64  `json:"dropped"`
+}
+
+// Calls counts the calls of all scenarios, setup and teardown, by HTTP status; "0" stands for no answer.
+type Calls struct {
+	ByStatus map[string]int64 `json:"by_status"`
+	// Failed by k6's own measure (http_req_failed), or a stream that was refused or did not come to its end.
+	Failed int64 `json:"failed"`
+	// Streams that were opened, and the events of all of them.
+	Streams int64 `json:"streams"`
+	Events  int64 `json:"events"`
+}
+
+// Checks counts the script's own checks.
+type Checks struct {
+	Made   int64 `json:"made"`
+	Failed int64 `json:"failed"`
+}
+
+// Threshold is one expression on one metric.
+type Threshold struct {
+	Metric string `json:"metric"`
+	Source string `json:"source"`
+	// Samples of the metric, with its tags where the threshold names some.
+	Samples int64 `json:"samples"`
+	// Keys says that other samples of the metric have the tags' keys, so that only the values never came.
+	Keys   bool `json:"keys"`
+	Failed bool `json:"failed"`
+}
+
+const (
+	troublesKept    = 5
+	exceptionLength = 500
+)
+
+// Output collects the account. Use New.
+type Output struct {
+	path        string
+	thresholds  map[string]metrics.Thresholds
+	noThreshold bool
+
+	mu        sync.Mutex // the log and the samples come from different goroutines
+	account   Account
+	scenarios map[string]*Scenario
+	all       *Scenario // where the script took the tag `scenario` off its metrics: in place of each of them
+	behind    map[*metrics.Metric]int64
+	keys      map[*metrics.Metric]bool
+	seen      map[string]*metrics.Metric
+	begun     map[string]int64
+}
+
+var _ output.WithThresholds = &Output{}
+
+// New makes the output; the argument is the file to write.
+func New(params output.Params) (output.Output, error) {
+	if params.ConfigArgument == "" {
+		return nil, fmt.Errorf("%s needs the file to write: %s=FILE", Name, Name)
+	}
+	logger, ok := params.Logger.(*logrus.Logger)
+	if !ok {
+		return nil, errors.New("k6's log cannot be listened to, so exceptions of iterations would go unseen")
+	}
+	o := &Output{
+		path:        params.ConfigArgument,
+		noThreshold: params.RuntimeOptions.NoThresholds.Bool,
+		account: Account{
+			Scenarios: []*Scenario{}, Thresholds: []*Threshold{}, Troubles: []string{}, Calls: Calls{ByStatus: map[string]int64{}},
+		},
+		scenarios: map[string]*Scenario{},
+		behind:    map[*metrics.Metric]int64{},
+		keys:      map[*metrics.Metric]bool{},
+		seen:      map[string]*metrics.Metric{},
+		begun:     map[string]int64{},
+	}
+	if tags := params.ScriptOptions.SystemTags; tags != nil && !tags.Has(metrics.TagScenario) {
+		o.all = &Scenario{Name: "all"}
+		o.account.Scenarios = append(o.account.Scenarios, o.all)
+	}
+	for name, config := range params.ScriptOptions.Scenarios {
+		if o.all != nil {
+			o.all.Executor = config.GetType()
+			continue
+		}
+		scenario := &Scenario{Name: name, Executor: config.GetType(), GracefulStop: config.GetGracefulStop() > 0}
+		if ramping, is := config.(executor.RampingVUsConfig); is && ramping.GracefulRampDown.TimeDuration() == 0 {
+			scenario.GracefulStop = false
+		}
+		o.scenarios[name] = scenario
+		o.account.Scenarios = append(o.account.Scenarios, scenario)
+	}
+	sort.Slice(o.account.Scenarios, func(i, j int) bool { return o.account.Scenarios[i].Name < o.account.Scenarios[j].Name })
+	logger.AddHook(o)
+	return o, nil
+}
+
+// Description is shown by k6 among its outputs.
+func (o *Output) Description() string { return "floodgate's account of the script" }
+
+// Start has nothing to do: samples are counted as they come.
+func (o *Output) Start() error { return nil }
+
+// SetThresholds is called by k6 before the test. It evaluates these very values, so what became of them can be read at the end.
+func (o *Output) SetThresholds(thresholds map[string]metrics.Thresholds) { o.thresholds = thresholds }
+
+// Levels is for the hook in k6's log.
+func (o *Output) Levels() []logrus.Level {
+	return []logrus.Level{logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel}
+}
+
+// Fire hears of every error that k6 logs. Exceptions of iterations are told there alone, by the logger of the scenario's executor.
+func (o *Output) Fire(entry *logrus.Entry) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	name, _ := entry.Data["scenario"].(string)
+	_, isOfExecutor := entry.Data["executor"]
+	if scenario := o.scenario(name); scenario != nil && name != "" && isOfExecutor {
+		scenario.Threw++
+		if scenario.Exception == "" {
+			scenario.Exception = bounded(entry.Message)
+		}
+		return nil
+	}
+	if source := entry.Data["source"]; source == "console" || len(o.account.Troubles) >= troublesKept {
+		return nil
+	}
+	text := entry.Message
+	for _, key := range []string{"metric_name", logrus.ErrorKey} {
+		if more, has := entry.Data[key]; has {
+			text = fmt.Sprintf("%s: %v", text, more)
+		}
+	}
+	o.account.Troubles = append(o.account.Troubles, bounded(text))
+	return nil
+}
+
+func bounded(text string) string {
+	if runes := []rune(text); len(runes) > exceptionLength {
+		return string(runes[:exceptionLength]) + "…"
+	}
+	return text
+}
+
+// AddMetricSamples counts what k6 measured. k6 calls it about twenty times a second.
+func (o *Output) AddMetricSamples(containers []metrics.SampleContainer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, container := range containers {
+		for _, sample := range container.GetSamples() {
+			o.see(sample)
+		}
+	}
+}
+
+func (o *Output) scenario(name string) *Scenario {
+	if o.all != nil {
+		return o.all
+	}
+	return o.scenarios[name]
+}
+
+func (o *Output) see(sample metrics.Sample) {
+	metric := sample.Metric
+	if o.behind[metric] == 0 {
+		o.seen[metric.Name] = metric
+	}
+	o.behind[metric]++
+	for _, sub := range metric.Submetrics {
+		if sample.Tags.Contains(sub.Tags) {
+			o.behind[sub.Metric]++
+			o.keys[sub.Metric] = true
+		} else if !o.keys[sub.Metric] {
+			o.keys[sub.Metric] = hasKeys(sample.Tags, sub.Tags)
+		}
+	}
+	tag := func(name string) string {
+		value, _ := sample.Tags.Get(name)
+		return value
+	}
+	switch metric.Name {
+	case metrics.IterationsName:
+		if scenario := o.scenario(tag("scenario")); scenario != nil {
+			scenario.Ended += int64(sample.Value)
+		}
+	case metrics.DroppedIterationsName:
+		if scenario := o.scenario(tag("scenario")); scenario != nil {
+			scenario.Dropped += int64(sample.Value)
+		}
+	case metrics.DataSentName:
+		// k6 takes one of these whenever an iteration is over, however it ended.
+		o.begun[tag("scenario")]++
+	case metrics.ChecksName:
+		o.account.Checks.Made++
+		if sample.Value == 0 {
+			o.account.Checks.Failed++
+		}
+	case metrics.HTTPReqFailedName:
+		if sample.Value != 0 {
+			o.account.Calls.Failed++
+		}
+	case metrics.HTTPReqsName, metrics.WSSessionsName, metrics.GRPCReqDurationName, "browser_http_req_duration":
+		o.account.Calls.ByStatus[statusOf(metric.Name, tag("status"))]++
+	case "sse_streams":
+		status := tag("status")
+		o.account.Calls.ByStatus[statusOf(metric.Name, status)]++
+		if strings.HasPrefix(status, "2") {
+			o.account.Calls.Streams++
+		}
+		switch tag("ended") {
+		case "done", "eof", "error_event", "closed_by_client":
+		default:
+			o.account.Calls.Failed++
+		}
+	case "sse_event":
+		o.account.Calls.Events += int64(sample.Value)
+	}
+}
+
+// statusOf names the status of a call. A gRPC status is none of HTTP's; the tag may be switched off in the script.
+func statusOf(metric, tag string) string {
+	if tag == "" || metric == metrics.GRPCReqDurationName {
+		return "unknown"
+	}
+	return tag
+}
+
+func hasKeys(tags, wanted *metrics.TagSet) bool {
+	for key := range wanted.Map() {
+		if _, has := tags.Get(key); !has {
+			return false
+		}
+	}
+	return true
+}
+
+// Stop writes the account. k6 calls it when the thresholds have been evaluated for the last time.
+func (o *Output) Stop() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, scenario := range o.scenarios {
+		scenario.Cut = max(0, o.begun[name]-scenario.Ended)
+	}
+	if !o.noThreshold {
+		o.account.Thresholds = o.judged()
+	}
+	text, err := json.Marshal(o.account)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.path, text, 0o600)
+}
+
+func (o *Output) judged() []*Threshold {
+	all := []*Threshold{}
+	for name, thresholds := range o.thresholds {
+		metric := o.metricOf(name)
+		for _, threshold := range thresholds.Thresholds {
+			all = append(all, &Threshold{
+				Metric: name, Source: threshold.Source, Failed: threshold.LastFailed, Samples: o.behind[metric], Keys: o.keys[metric],
+			})
+		}
+	}
+	sort.Slice(all, func(i, j int) bool {
+		return all[i].Metric+" "+all[i].Source < all[j].Metric+" "+all[j].Source
+	})
+	return all
+}
+
+// metricOf finds the metric or the submetric that a threshold is on; nil where no sample of it came at all.
+func (o *Output) metricOf(name string) *metrics.Metric {
+	base, suffix, isSub := strings.Cut(name, "{")
+	metric := o.seen[base]
+	if metric == nil || !isSub {
+		return metric
+	}
+	sub, err := metric.AddSubmetric(strings.TrimSuffix(suffix, "}"))
+	if err != nil {
+		return nil
+	}
+	return sub.Metric
+}
