@@ -229,7 +229,7 @@ export const loadCommand = (): Command =>
     checkDriver(stage, options);
     // Before anything is started: whoever sees that his log was read wrongly can still stop it.
     for (const line of stage.replayed === undefined ? [] : replayedLogText(stage.replayed)) {
-      process.stderr.write(`--profile ${options.profile}: ${line}\n`);
+      printNote(`--profile ${options.profile}: ${line}`);
     }
     if (options.operator !== undefined) return writeForOperator(stage, options.operator, options);
     const common = runOptions(options);

@@ -102,7 +102,7 @@ const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
 
 /** How long the replay would be, and how many calls it would have. */
 const checkLength = (
-  { atMs, facts }: ReadLog,
+  { atMs, facts, outermost }: ReadLog,
   { rate, duration: durationS }: ProfileOptions,
   fail: (text: string) => never,
 ): void => {
@@ -111,7 +111,8 @@ const checkLength = (
   const wholeS = rate === undefined ? spanS : (atMs.length - 1) / rate;
   const playedS = Math.min(wholeS, durationS ?? wholeS);
   if (playedS > PLAYED_MAX_S) {
-    const silence = `; its longest silence is ${duration(1000 * facts.longest_silence_s)}`;
+    const at = new Date(outermost.atMs).toISOString();
+    const silence = `; its longest silence is ${duration(1000 * facts.longest_silence_s)}, beyond which line ${outermost.line} is of ${at}`;
     fail(
       `its replay would take ${count(playedS / 86_400)} days, more than the ${PLAYED_MAX_S / 86_400} that are played${silence}. --rate makes it faster, --duration plays its beginning`,
     );

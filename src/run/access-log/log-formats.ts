@@ -38,15 +38,19 @@ export type LogFormat = {
   readonly general?: true;
 };
 
-const DURATION_MS = { s: 1000, ms: 1, us: 1e-3 } as const;
+const DURATION_MS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 } as const;
 type DurationUnit = keyof typeof DURATION_MS;
 /** A duration that is longer is none. */
 const TOOK_MAX_MS = 7 * 86_400_000;
+/** A number, and its unit where it has one; that of microseconds may be a Greek letter, of which the bytes are here. */
+const DURATION = /^(\d+(?:\.\d+)?) ?(ns|us|ms|s|[^ -~]+s)?$/;
 
 const tookMs = (value: unknown, unit: DurationUnit): number | undefined => {
-  const number = typeof value === "number" ? value : typeof value === "string" ? Number.parseFloat(value) : Number.NaN;
-  const ms = number * DURATION_MS[unit];
-  return ms >= 0 && ms <= TOOK_MAX_MS ? ms : undefined;
+  const found = DURATION.exec(typeof value === "number" ? `${value}` : typeof value === "string" ? value : "");
+  if (found === null) return undefined;
+  const own = found[2] === undefined ? unit : Object.hasOwn(DURATION_MS, found[2]) ? (found[2] as DurationUnit) : "us";
+  const ms = Number(found[1]) * DURATION_MS[own];
+  return ms <= TOOK_MAX_MS ? ms : undefined;
 };
 
 const timed = (at: Moment | null, of: MomentOf, took?: number): LineTime | null => {
@@ -162,13 +166,6 @@ const w3cTime = (line: LogLine, unit: DurationUnit): LineTime | null => {
   return timed(at, "end", tookMs(line.column("time-taken"), unit));
 };
 
-const hasColumn = (line: LogLine, pattern: RegExp): boolean =>
-  line.directives?.columns.some((column) => pattern.test(column)) === true;
-const isIis = (line: LogLine): boolean =>
-  /Microsoft/i.test(line.directives?.software ?? "") ||
-  hasColumn(line, /^(?:sc-win32-status|sc-substatus|s-sitename)$/);
-const isCloudFront = (line: LogLine): boolean => hasColumn(line, /^x-edge-/);
-
 /** Azure's first Application Gateways write milliseconds, all others seconds. */
 const azureUnit = (line: LogLine): DurationUnit =>
   `${line.field("properties.instanceId")}`.startsWith("ApplicationGatewayRole") ? "ms" : "s";
@@ -181,7 +178,7 @@ const azureTime = (line: LogLine): LineTime | null => {
 
 const NGINX_TIMED = new RegExp(
   // Behind the user agent: nginx's own `$request_time` (seconds, three decimals), with a name or ingress-nginx's request length in front.
-  String.raw`^[^"{]*\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:[a-z_]{1,24}[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
+  String.raw`^[^"{]*\[(?<at>${CLF})\] ${QUOTED} \d{3} \d+ ${QUOTED} ${QUOTED}(?: ${QUOTED})? (?:\d+ )?"?(?:(?:rt|request_time|req_time|reqtime|duration)[=:])?"?(?<took>\d+\.\d{3})(?:[" ]|$)`,
 );
 
 // biome-ignore format: a row for each format
@@ -194,15 +191,15 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["s3", "time", "AWS S3: owner, bucket, [date], address, requester, id, REST.GET.OBJECT"], "start",
     new RegExp(String.raw`^\S+ \S+ \[(?<at>${CLF})\] \S+ \S+ \S+ [A-Z][A-Z0-9]*\.[A-Z]+[A-Z_.]* `)),
   { name: "cloudfront", field: "date and time", of: "AWS CloudFront: W3C with #Fields of x-edge-…",
-    read: (line) => (isCloudFront(line) ? w3cTime(line, "s") : null) },
+    read: (line) => (line.directives?.writer === "cloudfront" ? w3cTime(line, "s") : null) },
   { name: "iis", field: "date and time", of: "IIS: W3C with #Software: Microsoft… or its columns in #Fields",
-    read: (line) => (isIis(line) && !isCloudFront(line) ? w3cTime(line, "ms") : null) },
+    read: (line) => (line.directives?.writer === "iis" ? w3cTime(line, "ms") : null) },
   { name: "w3c", field: "date and time", of: "W3C extended log: date and time named in #Fields",
-    read: (line) => (isIis(line) || isCloudFront(line) ? null : w3cTime(line, "s")) },
+    read: (line) => (line.directives?.writer === "other" ? w3cTime(line, "s") : null) },
   text(["haproxy", "accept_date", "HAProxy httplog or tcplog: client:port [10/Oct/2000:13:55:36.123] frontend"], "start",
     new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms"),
   text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
-    new RegExp(String.raw`^\[(?<at>${ISO})\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms"),
+    new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms"),
   text(["traefik", "StartUTC", "Traefik: common, at its end router, server and a duration such as 2ms"], "start",
     new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\] ".* (?<took>\d+)ms$`), "ms"),
   text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",

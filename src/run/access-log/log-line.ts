@@ -5,8 +5,33 @@ export type Directives = {
   /** Names of the columns (`#Fields`). */
   readonly columns: readonly string[];
   readonly software: string;
+  /** Who wrote them, by their columns: what they call the same is not the same. */
+  readonly writer: "cloudfront" | "iis" | "other";
   /** The day of lines that have a time alone (`#Date`), as `2026-10-10`. */
   readonly date: string | null;
+};
+
+export const NO_DIRECTIVES: Directives = { columns: [], software: "", writer: "other", date: null };
+
+const writerOf = (columns: readonly string[], software: string): Directives["writer"] => {
+  if (columns.some((name) => name.startsWith("x-edge-"))) return "cloudfront";
+  const isIis =
+    /Microsoft/i.test(software) || columns.some((name) => /^(?:sc-win32-status|sc-substatus|s-sitename)$/.test(name));
+  return isIis ? "iis" : "other";
+};
+
+/** What is known after this line, which begins with `#`. Everything but these directives is a comment. */
+export const directed = (known: Directives | null, line: string): Directives | null => {
+  const found = /^#(Fields|Software|Date):[ \t]*(.*)$/i.exec(line);
+  if (found === null) return known;
+  const { columns, software, date } = known ?? NO_DIRECTIVES;
+  const [, name, value] = found as unknown as [string, string, string];
+  const changed = {
+    columns: /^f/i.test(name) ? value.trim().split(/\s+/) : columns,
+    software: /^s/i.test(name) ? value : software,
+    date: /^d/i.test(name) ? (/^\d{4}-\d\d-\d\d/.exec(value)?.[0] ?? null) : date,
+  };
+  return { ...changed, writer: writerOf(changed.columns, changed.software) };
 };
 
 /** nginx without `escape=json` writes `\x22`, and nothing or a dash where a number was not known. */
@@ -22,13 +47,14 @@ const parsed = (text: string): unknown => {
 };
 
 const PREFIXES: readonly RegExp[] = [
-  // Docker Compose, Kubernetes (CRI), exports of CloudWatch.
+  // Docker Compose, Kubernetes (CRI).
   /^[\w.-]+\s+\| /,
   /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] /,
-  /^\d{4}-\d\d-\d\dT[\d:.]+Z?\s+(?=\{)/,
   // Syslog: RFC 5424, RFC 3164 and what rsyslog writes.
   /^(?:<\d{1,3}>)?1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\ufeff)?/,
   /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) \S+ [^\s:[\]]+(?:\[[^\]]*\])?: ?/,
+  // `kubectl logs --timestamps`, exports of CloudWatch.
+  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)\s+(?=\S)/,
 ];
 
 /** The line without what a container or syslog put in front of it; `null` where nothing stands in front. */
@@ -43,6 +69,7 @@ export class LogLine {
   readonly directives: Directives | null;
   #fields: Record<string, unknown> | null | undefined;
   #inner: LogLine | null | undefined;
+  #cells: readonly string[] | undefined;
 
   constructor(text: string, directives: Directives | null) {
     this.text = text;
@@ -82,6 +109,8 @@ export class LogLine {
   /** A column of a W3C log. */
   column(name: string): string | undefined {
     const at = this.directives?.columns.indexOf(name) ?? -1;
-    return at < 0 ? undefined : this.text.split(this.text.includes("\t") ? "\t" : / +/)[at];
+    if (at < 0) return undefined;
+    this.#cells ??= this.text.split(this.text.includes("\t") ? "\t" : / +/);
+    return this.#cells[at];
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { ReplayedLog } from "../../history/run-document.ts";
 import { LOG_FORMATS, type LogFormat, namedField } from "./log-formats.ts";
-import { type Directives, LogLine } from "./log-line.ts";
+import { type Directives, directed, LogLine } from "./log-line.ts";
 
 export type LogOptions = {
   /** A name of `LOG_FORMAT_NAMES`; found out where absent. */
@@ -23,7 +23,14 @@ export type LogRefusal =
   | { code: "span-too-long"; line: number; atMs: number; silenceMs: number; spanMs: number; mostMs: number };
 
 /** `atMs`: when the calls came, milliseconds since 1970, ascending. */
-export type ReadLog = { readonly atMs: readonly number[]; readonly facts: ReplayedLog };
+export type ReadLog = {
+  readonly atMs: readonly number[];
+  readonly facts: ReplayedLog;
+  /** The first or the last call: the one on that side of the longest silence on which there are fewer. */
+  readonly outermost: OutermostLine;
+};
+
+type OutermostLine = { readonly line: number; readonly atMs: number };
 
 /** By so many lines a format is recognised; each has to be read by it in at least half of them. */
 const SAMPLE_LINES = 1000;
@@ -161,8 +168,8 @@ export class LogReader {
   #unreadable = 0;
   #noCalls = 0;
   #firstUnreadable: { line: number; text: string } | null = null;
-  #earliest = { ms: Number.POSITIVE_INFINITY, line: 0 };
-  #latest = { ms: Number.NEGATIVE_INFINITY, line: 0 };
+  #earliest: OutermostLine = { atMs: Number.POSITIVE_INFINITY, line: 0 };
+  #latest: OutermostLine = { atMs: Number.NEGATIVE_INFINITY, line: 0 };
   readonly #clock = new ClockWatch();
   /** Why the rest of the log need not be read. */
   refusal: LogRefusal | null = null;
@@ -177,7 +184,7 @@ export class LogReader {
     const trimmed = text.trim();
     if (trimmed === "") return;
     if (trimmed.startsWith("#")) {
-      this.#direct(trimmed);
+      this.#directives = directed(this.#directives, trimmed);
       return;
     }
     const line = new LogLine(trimmed, this.#directives);
@@ -206,11 +213,9 @@ export class LogReader {
     const atMs = this.#starts();
     const spanMs = (atMs[calls - 1] as number) - (atMs[0] as number);
     const silence = longestSilence(atMs);
+    const outermost = silence.at <= calls / 2 ? this.#earliest : this.#latest;
     if (spanMs > SPAN_MAX_MS) {
-      // The fewer calls stand on that side of the silence which is out of place.
-      const stray = silence.at <= calls / 2 ? this.#earliest : this.#latest;
-      const of = { line: stray.line, atMs: stray.ms, silenceMs: silence.ms };
-      return { code: "span-too-long", ...of, spanMs, mostMs: SPAN_MAX_MS };
+      return { code: "span-too-long", ...outermost, silenceMs: silence.ms, spanMs, mostMs: SPAN_MAX_MS };
     }
     const back = this.#clock.largest;
     const facts: ReplayedLog = {
@@ -234,7 +239,7 @@ export class LogReader {
             },
           }),
     };
-    return { atMs: Array.from(atMs), facts };
+    return { atMs: Array.from(atMs), facts, outermost };
   }
 
   #momentOf(): ReplayedLog["moment"] {
@@ -256,16 +261,6 @@ export class LogReader {
     if (this.#isWhole) spreadOverSeconds(atMs);
     for (let k = 0; k < atMs.length; k++) atMs[k] = (atMs[k] as number) - (took[k] as number);
     return atMs.sort();
-  }
-
-  #direct(text: string): void {
-    const found = /^#(Fields|Software|Date):[ \t]*(.*)$/i.exec(text);
-    if (found === null) return;
-    const known = this.#directives ?? { columns: [], software: "", date: null };
-    const [, name, value] = found as unknown as [string, string, string];
-    if (/^f/i.test(name)) this.#directives = { ...known, columns: value.trim().split(/\s+/) };
-    else if (/^s/i.test(name)) this.#directives = { ...known, software: value };
-    else this.#directives = { ...known, date: /^\d{4}-\d\d-\d\d/.exec(value)?.[0] ?? null };
   }
 
   /** Chooses the first format that reads at least half of the lines in the sample, and reads them by it. */
@@ -329,8 +324,8 @@ export class LogReader {
     this.#of[of] += 1;
     this.#isWhole &&= at.ms % 1000 === 0;
     this.#isZoned &&= at.zoned;
-    if (at.ms < this.#earliest.ms) this.#earliest = { ms: at.ms, line: number };
-    if (at.ms > this.#latest.ms) this.#latest = { ms: at.ms, line: number };
+    if (at.ms < this.#earliest.atMs) this.#earliest = { atMs: at.ms, line: number };
+    if (at.ms > this.#latest.atMs) this.#latest = { atMs: at.ms, line: number };
     // A line is written when its call ends, so that those are the moments that are in order.
     this.#clock.see(of === "start" ? at.ms + tookMs : at.ms, number);
   }
