@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
+import { redactor } from "../supervision/redaction.ts";
 import { printNote, printResult } from "./printing/output.ts";
 
 /** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
@@ -96,6 +97,9 @@ export const main = async (argv: string[]): Promise<void> => {
     process.exitCode = sayWhy(error);
     process.exit();
   });
+  redactor.listenForUnmaskable((what) =>
+    printNote(`warning: ${what} has a part that is too short to be masked: where a server repeats it, reports show it`),
+  );
   try {
     const root = await program(argv[0]);
     exitOverride(root);

@@ -54,6 +54,7 @@ type OtlpAbout = {
 export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout): OtlpExport | null => {
   const endpoint = endpointOf(env);
   if (endpoint === null) return null;
+  redactor.registerUrl(endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT");
   const protocol = env.OTEL_EXPORTER_OTLP_METRICS_PROTOCOL ?? env.OTEL_EXPORTER_OTLP_PROTOCOL;
   if (protocol === "grpc") {
     onWarning("OTEL_EXPORTER_OTLP_PROTOCOL is grpc; Floodgate sends http/json, which a collector takes on port 4318");

@@ -6,44 +6,75 @@
 import { StringDecoder } from "node:string_decoder";
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { clean } from "../contract/foreign-text.ts";
+import { FORM_MIN_CHARS, FormSearch } from "./form-search.ts";
+import { formsOf, partsOf, partsOfUrl } from "./secret-parts.ts";
 
 /** Shorter values occur in ordinary text too often to be masked everywhere. */
-export const SECRET_MIN_CHARS = 6;
+export const SECRET_MIN_CHARS = FORM_MIN_CHARS;
 /** A longer line of a child is cut, so that one without an end cannot fill the memory. */
 const LINE_MAX_CHARS = 256 * 1024;
 
 const MASK = "[masked]";
-const escapeForRegExp = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
-
-/** The ways in which a value may stand in a text: as it is, in JSON, in a URL, or (a PEM key) line by line. */
-const formsOf = (secret: string): string[] => {
-  const lines = secret.split(/\r?\n/).map((line) => line.trim());
-  const parts = lines.length > 1 ? lines.filter((line) => line.length >= 16 && !line.startsWith("-----")) : [];
-  return [secret, ...parts].flatMap((one) => [one, JSON.stringify(one).slice(1, -1), encodeURIComponent(one)]);
-};
 
 export class Redactor {
-  readonly #known = new Map<string, string>();
-  #pattern: RegExp | null = null;
+  /** The mask of each form, in small letters. */
+  readonly #masks = new Map<string, string>();
+  readonly #search = new FormSearch();
+  readonly #registered = new Set<string>();
+  readonly #unmaskable = new Set<string>();
+  #onUnmaskable: (what: string) => void = () => undefined;
 
-  /** Masks this value from now on. False when it is too short to be masked; the caller should warn. */
-  register(secret: string): boolean {
-    if (secret.trim().length < SECRET_MIN_CHARS) return false;
-    const mask = /^(?:svc_(?:pk|sk|sess)_|eyJ)/.test(secret) ? maskCredential(secret) : MASK;
-    // What its shape gives away needs no place in the list, which is searched at every position.
-    if (maskSecrets(secret) === mask) return true;
-    for (const form of formsOf(secret)) if (form.length >= SECRET_MIN_CHARS) this.#known.set(form, mask);
-    // The longest first: a secret that begins like another must not leave its tail behind.
-    const forms = [...this.#known.keys()].sort((a, b) => b.length - a.length);
-    this.#pattern = new RegExp(forms.map(escapeForRegExp).join("|"), "g");
-    return true;
+  /**
+   * Masks this value and its parts from now on, in every form that `secret-parts.ts` knows. False when one of them is too short
+   * to be masked; `what`, the field that it stands in, is then told to whoever listens.
+   */
+  register(secret: string, what?: string): boolean {
+    return this.#takeAll(partsOf(secret), what);
+  }
+
+  /** Of an address that reports may name: user, password and the values of its query. */
+  registerUrl(url: string, what?: string): boolean {
+    const parts = partsOfUrl(url).filter((part) => part !== "");
+    return parts.length === 0 || this.#takeAll(parts, what);
+  }
+
+  #takeAll(parts: readonly string[], what?: string): boolean {
+    const short = parts.length === 0 || parts.some((part) => part.trim().length < SECRET_MIN_CHARS);
+    for (const part of parts) this.#take(part);
+    if (short && what !== undefined && !this.#unmaskable.has(what)) {
+      this.#unmaskable.add(what);
+      this.#onUnmaskable(what);
+    }
+    return !short;
+  }
+
+  /** Given the field of each value that is too short to be masked, also of those before. */
+  listenForUnmaskable(onUnmaskable: (what: string) => void): void {
+    this.#onUnmaskable = onUnmaskable;
+    for (const what of this.#unmaskable) onUnmaskable(what);
+  }
+
+  #take(part: string): void {
+    if (part.trim().length < SECRET_MIN_CHARS || this.#registered.has(part)) return;
+    this.#registered.add(part);
+    const isOfKnownShape = /^(?:svc_(?:pk|sk|sess)_|eyJ)/.test(part);
+    for (const form of formsOf(part)) {
+      if (form.length < SECRET_MIN_CHARS) continue;
+      const known = this.#search.add(form);
+      const mask = isOfKnownShape && form === part ? maskCredential(part) : MASK;
+      if (!this.#masks.has(known)) this.#masks.set(known, mask);
+    }
   }
 
   /** The text with every secret masked. */
   redact(text: string): string {
-    const known =
-      this.#pattern === null ? text : text.replace(this.#pattern, (found) => this.#known.get(found) ?? MASK);
-    return maskSecrets(known);
+    let known = "";
+    let from = 0;
+    for (const found of this.#search.in(text)) {
+      known += text.slice(from, found.from) + (this.#masks.get(found.form) ?? MASK);
+      from = found.to;
+    }
+    return maskSecrets(from === 0 ? text : known + text.slice(from));
   }
 
   /** A JSON value with every text in it masked, names of fields included. */

@@ -87,12 +87,8 @@ const isPublic = (what: string): boolean =>
     what,
   );
 
-/** The value and, of a URL with a password, the password. */
 const registerForMasking = (value: string, what: string): void => {
-  if (isPublic(what)) return;
-  redactor.register(value);
-  const password = URL.canParse(value) ? new URL(value).password : "";
-  if (password !== "") redactor.register(decodeURIComponent(password));
+  if (!isPublic(what)) redactor.register(value, what);
 };
 
 /** `folder`: where the target file is; relative paths and commands start there. Every value is masked from its reading on. */

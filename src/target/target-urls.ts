@@ -3,6 +3,7 @@
  * takes the place of what was written. Guard, drivers, doctor and fault control see nothing else.
  */
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
+import { redactor } from "../supervision/redaction.ts";
 import { isReference, type Secrets } from "./secrets.ts";
 import type { Target } from "./target.ts";
 
@@ -65,6 +66,7 @@ const shownUrl = (url: string): string => (/^[\w.:/-]{1,80}$/.test(url) ? `"${ur
 export const withCanonicalUrls = (target: Target, problems: string[]): Target =>
   mapTargetUrls(target, (field, url) => {
     if (isReference(url)) return url;
+    redactor.registerUrl(url, field);
     try {
       const { href } = addressOfField(field, url);
       return field === "tile_url" ? href : href.replace(/\/+$/, "");

@@ -10,7 +10,8 @@ export const k6Outputs = (env: Readonly<Record<string, string | undefined>>): Re
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
     if (value === undefined || !NAMES.test(name)) continue;
-    if (SECRET.test(name)) redactor.register(value);
+    if (SECRET.test(name)) redactor.register(value, name);
+    else redactor.registerUrl(value.replace(/^[\w-]+=/, ""), name);
     kept[name] = value;
   }
   return kept;
