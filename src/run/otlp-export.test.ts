@@ -16,9 +16,11 @@ type Metric = {
 
 let server: Server;
 let status: number;
+let answer: string;
 let got: { path: string; headers: IncomingHttpHeaders; body: string }[];
 beforeEach(async () => {
   status = 200;
+  answer = "{}";
   got = [];
   server = createServer((req, res) => {
     let body = "";
@@ -27,7 +29,7 @@ beforeEach(async () => {
     });
     req.on("end", () => {
       got.push({ path: req.url ?? "", headers: req.headers, body });
-      res.writeHead(status).end("{}");
+      res.writeHead(status, { location: "/elsewhere" }).end(answer);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -118,5 +120,118 @@ describe("metrics to a collector", () => {
     await exporter?.close();
     expect(got[0]?.path).toBe("/here");
     expect(warnings).toEqual([expect.stringContaining("status 503")]);
+  });
+
+  test.each<[what: string, env: Record<string, string>, warning: RegExp]>([
+    [
+      "a header that is not percent-encoded",
+      { OTEL_EXPORTER_OTLP_HEADERS: "api-key=50%off-SECRET" },
+      /header 1 .* not percent-encoded/,
+    ],
+    ["a header without a value", { OTEL_EXPORTER_OTLP_HEADERS: "a=1,just-a-SECRET" }, /header 2 .* is left out/],
+    ["a header that HTTP cannot carry", { OTEL_EXPORTER_OTLP_HEADERS: "a=x%0ASECRET" }, /header 1 .* is left out/],
+    ["a time-out that is none", { OTEL_EXPORTER_OTLP_TIMEOUT: "soon" }, /TIMEOUT is no number/],
+    ["a time-out of nothing", { OTEL_EXPORTER_OTLP_TIMEOUT: "0" }, /TIMEOUT is no number/],
+    ["a protocol that is none", { OTEL_EXPORTER_OTLP_PROTOCOL: "carrier-pigeon" }, /PROTOCOL is none that is known/],
+    ["gRPC", { OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: "grpc" }, /METRICS_PROTOCOL is grpc/],
+  ])("%s is a warning that shows no value, and the metrics are sent", async (_what, env, warning) => {
+    const { exporter, warnings } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: base(), ...env });
+    exporter?.see(call(0, "200"));
+    await exporter?.close();
+    expect(warnings).toEqual([expect.stringMatching(warning)]);
+    expect(warnings.join()).not.toContain("SECRET");
+    expect(got).toHaveLength(1);
+  });
+
+  test.each([
+    ["no address", "collector"],
+    ["no scheme", "localhost:4318"],
+    ["another scheme", "ftp://127.0.0.1/"],
+    ["a port that is none", "http://127.0.0.1:99999"],
+  ])("an endpoint with %s is a warning, and nothing is sent", async (_what, endpoint) => {
+    const { exporter, warnings } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
+    expect([exporter, warnings]).toEqual([
+      null,
+      [expect.stringMatching(/ENDPOINT is no address .* no metrics are sent/)],
+    ]);
+  });
+
+  test("what is switched off sends nothing and says nothing", () => {
+    for (const off of [{ OTEL_SDK_DISABLED: "true" }, { OTEL_METRICS_EXPORTER: "none" }]) {
+      expect(start({ OTEL_EXPORTER_OTLP_ENDPOINT: base(), ...off })).toEqual({ exporter: null, warnings: [] });
+    }
+  });
+
+  test.each<[what: string, answer: string, warning: RegExp | null]>([
+    [
+      "rejected points",
+      '{"partialSuccess":{"rejectedDataPoints":"12","errorMessage":"too\\u001b[31m old"}}',
+      /rejected 12 data points: too\ufffd\[31m old$/,
+    ],
+    ["rejected points, as a number", '{"partialSuccess":{"rejectedDataPoints":3}}', /rejected 3 data points$/],
+    [
+      "a word of warning",
+      '{"partialSuccess":{"errorMessage":"use another name"}}',
+      /took all metrics, and says: use another name/,
+    ],
+    [
+      "a long story",
+      JSON.stringify({ partialSuccess: { rejectedDataPoints: 1, errorMessage: "x".repeat(9_000) } }),
+      /^.{0,300}$/,
+    ],
+    ["nothing special", '{"partialSuccess":{}}', null],
+    ["no JSON", "fine", null],
+    ["another JSON", "null", null],
+  ])("partial success with %s is read and said, once", async (_what, body, warning) => {
+    answer = body;
+    const { exporter, warnings } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: base() });
+    await exporter?.close();
+    await exporter?.close();
+    expect(warnings).toEqual(warning === null ? [] : [expect.stringMatching(warning)]);
+  });
+
+  test("a redirect is said and not followed", async () => {
+    status = 307;
+    const { exporter, warnings } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: base() });
+    await exporter?.close();
+    expect(warnings).toEqual([expect.stringContaining("status 307, a redirect, which is not followed")]);
+    expect(got).toHaveLength(1);
+  });
+
+  test("a collector that nobody runs, one that says nothing and one that trickles cost a deadline", async () => {
+    const mute = createServer((req, res) => {
+      if (req.url?.startsWith("/trickle")) {
+        res.writeHead(200);
+        const timer = setInterval(() => res.write(" "), 20);
+        res.on("close", () => clearInterval(timer));
+      }
+    });
+    await new Promise<void>((resolve) => mute.listen(0, "127.0.0.1", resolve));
+    const there = `http://127.0.0.1:${(mute.address() as AddressInfo).port}`;
+    const saidOf = async (endpoint: string): Promise<string[]> => {
+      const { exporter, warnings } = start({
+        OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+        OTEL_EXPORTER_OTLP_TIMEOUT: "150",
+      });
+      await exporter?.close();
+      return warnings;
+    };
+    expect(await saidOf(`${there}/mute`)).toEqual([expect.stringContaining("no answer within 150 ms")]);
+    expect(await saidOf(`${there}/trickle`)).toEqual([expect.stringContaining("no answer within 150 ms")]);
+    mute.closeAllConnections();
+    await new Promise((resolve) => mute.close(resolve));
+    const gone = createServer();
+    await new Promise<void>((resolve) => gone.listen(0, "127.0.0.1", resolve));
+    const nowhere = `http://127.0.0.1:${(gone.address() as AddressInfo).port}`;
+    await new Promise((resolve) => gone.close(resolve));
+    expect(await saidOf(nowhere)).toEqual([expect.stringContaining("ECONNREFUSED")]);
+  });
+
+  test("a user and a password in the endpoint are neither sent nor shown", async () => {
+    const { exporter, warnings } = start({ OTEL_EXPORTER_OTLP_ENDPOINT: base().replace("//", "//me:SECRET-%zz@") });
+    await exporter?.close();
+    expect(warnings).toEqual([expect.stringMatching(/has a user or a password in it, which is not sent/)]);
+    expect(warnings.join()).not.toContain("SECRET");
+    expect(got[0]?.headers.authorization).toBeUndefined();
   });
 });

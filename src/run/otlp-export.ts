@@ -1,95 +1,122 @@
 /**
  * Sends the metrics of a run to an OpenTelemetry collector while it goes on, where the environment names one
- * (`OTEL_EXPORTER_OTLP_ENDPOINT`, as the OpenTelemetry specification says). What cannot be sent is a warning and nothing
- * more: whoever watches decides nothing.
+ * (`OTEL_EXPORTER_OTLP_ENDPOINT`, as the OpenTelemetry specification says). Whatever goes wrong, with the settings, on the
+ * way or at the collector, is a warning and nothing more: whoever watches decides nothing.
  */
 import { request } from "undici";
+import { clean } from "../contract/foreign-text.ts";
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
 import { OtlpMetrics } from "../report/otlp-metrics.ts";
-import { redactor } from "../supervision/redaction.ts";
+import { redact, redactor } from "../supervision/redaction.ts";
+import { otlpSettings } from "./otlp-settings.ts";
 
 const EVERY_MS = 5_000;
-const DEADLINE_MS = 3_000;
+/** More of an answer is not read: it says what was rejected in a sentence. */
+const ANSWER_BYTES_MAX = 64 << 10;
+const MESSAGE_CHARS_MAX = 200;
 
 export type OtlpExport = {
   see(line: Line | Sample): void;
-  /** Sends once more, and ends. */
+  /** Sends once more, and ends. Never rejects, and ends within its deadlines. */
   close(): Promise<void>;
 };
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Where to; `null` where none is named. */
-const endpointOf = (env: Environment): string | null => {
-  const own = env.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT;
-  if (own !== undefined && own !== "") return own;
-  const base = env.OTEL_EXPORTER_OTLP_ENDPOINT;
-  return base === undefined || base === "" ? null : `${base.replace(/\/+$/, "")}/v1/metrics`;
-};
-
-/** `name=value,name=value`, each percent-encoded. Values are credentials more often than not. */
-const headersOf = (env: Environment): Record<string, string> => {
-  const text = env.OTEL_EXPORTER_OTLP_METRICS_HEADERS ?? env.OTEL_EXPORTER_OTLP_HEADERS ?? "";
-  const pairs = text.split(",").filter((pair) => pair.includes("="));
-  return Object.fromEntries(
-    pairs.map((pair) => {
-      const at = pair.indexOf("=");
-      const [name, value] = [pair.slice(0, at), pair.slice(at + 1)].map((part) => decodeURIComponent(part.trim()));
-      redactor.register(value as string);
-      return [(name as string).toLowerCase(), value as string];
-    }),
-  );
-};
-
 type OtlpAbout = {
-  env: Environment;
+  env: Readonly<Record<string, string | undefined>>;
   /** Attributes of the run. */
   resource: Record<string, string>;
   startMs: number;
   onWarning(text: string): void;
 };
 
-/** `null` where the environment names no collector. */
-export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout): OtlpExport | null => {
-  const endpoint = endpointOf(env);
-  if (endpoint === null) return null;
-  redactor.registerUrl(endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT");
-  const protocol = env.OTEL_EXPORTER_OTLP_METRICS_PROTOCOL ?? env.OTEL_EXPORTER_OTLP_PROTOCOL;
-  if (protocol === "grpc") {
-    onWarning("OTEL_EXPORTER_OTLP_PROTOCOL is grpc; Floodgate sends http/json, which a collector takes on port 4318");
+/** On one line, without what a terminal obeys, and short. */
+const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
+
+/** The body of an answer, as far as it is read. */
+const textOf = async (body: AsyncIterable<Buffer>): Promise<string> => {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) break;
+    chunks.push(chunk);
   }
+  return Buffer.concat(chunks).toString("utf8");
+};
+
+/** What the collector took only in part (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` where it took all. */
+const partialOf = (text: string): string | null => {
+  let partial: { rejectedDataPoints?: unknown; errorMessage?: unknown } | undefined;
+  try {
+    partial = (JSON.parse(text) as { partialSuccess?: typeof partial } | null)?.partialSuccess;
+  } catch {
+    // An answer of another form, such as an empty one.
+    return null;
+  }
+  const rejected = Number(partial?.rejectedDataPoints ?? 0);
+  const why = typeof partial?.errorMessage === "string" ? plain(partial.errorMessage) : "";
+  if (!(rejected > 0)) return why === "" ? null : `the collector took all metrics, and says: ${why}`;
+  return `the collector rejected ${rejected} data points${why === "" ? "" : `: ${why}`}`;
+};
+
+/** `null` where the environment names no collector that can be used. */
+export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout): OtlpExport | null => {
+  const said = new Set<string>();
+  // What goes wrong at every export is said once.
+  const warn = (text: string): void => {
+    if (!said.has(text)) onWarning(text);
+    said.add(text);
+  };
+  const settings = otlpSettings(env, warn);
+  if (settings === null) return null;
+  const { endpoint, headers, deadlineMs } = settings;
   const metrics = new OtlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
-  const headers = headersOf(env);
-  let hasWarned = false;
+  const failed = (error: unknown): void => {
+    const { name, message, code } = error as Error & { code?: string };
+    const why = name === "TimeoutError" ? `no answer within ${deadlineMs} ms` : plain(code ?? message);
+    warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${why}`);
+  };
   const send = async (): Promise<void> => {
     try {
-      const answer = await request(endpoint, {
+      const { statusCode, body } = await request(endpoint, {
         method: "POST",
         headers: { ...headers, "content-type": "application/json" },
         body: JSON.stringify(redactor.redactValue(metrics.toOtlp(Date.now()))),
-        headersTimeout: DEADLINE_MS,
-        bodyTimeout: DEADLINE_MS,
-        signal: AbortSignal.timeout(DEADLINE_MS),
+        headersTimeout: deadlineMs,
+        bodyTimeout: deadlineMs,
+        // Of the whole exchange, also where the answer trickles.
+        signal: AbortSignal.timeout(deadlineMs),
       });
-      await answer.body.dump();
-      if (answer.statusCode >= 300) throw new Error(`status ${answer.statusCode}`);
+      const text = await textOf(body);
+      const moved = statusCode >= 300 && statusCode < 400 ? ", a redirect, which is not followed" : "";
+      if (statusCode >= 300) failed(new Error(`status ${statusCode}${moved}`));
+      const partial = statusCode < 300 ? partialOf(text) : null;
+      if (partial !== null) warn(partial);
     } catch (error) {
-      if (!hasWarned)
-        onWarning(`metrics could not be sent to OTEL_EXPORTER_OTLP_ENDPOINT: ${(error as Error).message}`);
-      hasWarned = true;
+      failed(error);
     }
   };
-  let sending: Promise<void> = Promise.resolve();
+  let sending: Promise<void> | null = null;
   const timer = setInterval(() => {
-    sending = sending.then(send);
+    // A slow collector gets the next export in place of a queue of them.
+    sending ??= send().finally(() => {
+      sending = null;
+    });
   }, EVERY_MS);
   timer.unref();
   return {
-    see: (line) => metrics.see(line),
+    see: (line) => {
+      try {
+        metrics.see(line);
+      } catch (error) {
+        failed(error);
+      }
+    },
     close: async () => {
       clearInterval(timer);
-      await sending.then(send);
+      await sending;
+      await send();
     },
   };
 };
