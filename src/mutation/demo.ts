@@ -25,13 +25,16 @@ export const PLANTABLE: readonly Mutant[] = MUTANTS.filter(({ stage }) => {
 /** Stages of the two platforms are told apart by a word behind the stage's own. */
 const HEALTHY = "healthy";
 
-const onStage = (name: string, { claims, facts, lines }: Played): Played => ({
-  claims: claims.map((claim) => ({
-    ...claim,
-    id: claim.id.replace(/\/.*$/, `/${name}`),
-    stage: name,
-    replay: `npx floodgate demo ${name.replace(`-${HEALTHY}`, "")}`,
-  })),
+/** `about`: who has something to say on this stage; the others saw too little and would only fill the page. */
+const onStage = (name: string, about: readonly string[], { claims, facts, lines }: Played): Played => ({
+  claims: claims
+    .filter(({ id, verdict }) => verdict === "fail" || about.includes(id.replace(/\/.*$/, "")))
+    .map((claim) => ({
+      ...claim,
+      id: claim.id.replace(/\/.*$/, `/${name}`),
+      stage: name,
+      replay: `npx floodgate demo ${name.replace(`-${HEALTHY}`, "")}`,
+    })),
   facts: { ...facts, stage: name },
   lines: lines.map((line) => ({ ...line, stage: name })),
 });
@@ -45,7 +48,7 @@ const playDefect = async (defect: Mutant, progress: DemoProgress): Promise<Playe
   const play = async (platform: "healthy" | "spoilt"): Promise<Played> => {
     const parts = platform === "healthy" ? healthyParts() : defect.spoil(healthyParts());
     const name = platform === "healthy" ? `${defect.name}-${HEALTHY}` : defect.name;
-    const played = onStage(name, await playMiniStage(defect.stage, stage, parts));
+    const played = onStage(name, [...stage.proves, ...defect.kills], await playMiniStage(defect.stage, stage, parts));
     progress({ defect, platform, claims: played.claims });
     return played;
   };

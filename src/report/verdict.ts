@@ -3,6 +3,7 @@
  * worst mistake a tool like this can make: skipped is not passed, and a run that judged nothing is not a pass either.
  */
 import type { Claim, RunDocument, Verdict } from "../history/run-document.ts";
+import { clip, oneLine } from "./escape.ts";
 
 type MergedVerdict = {
   verdict: Verdict;
@@ -70,38 +71,50 @@ const missing = (name: string, claims: readonly Claim[]): string | null => {
   return `${name} (${which}: ${named(meant.map(({ id }) => id))})`;
 };
 
+/** A reason in this sentence is cut after so many characters; the report has the whole. */
+const REASON_MAX = 60;
+const REASONS_SHOWN = 3;
+
+/** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty where everything was judged. */
+const notJudgedText = (claims: readonly Claim[]): string => {
+  const groups = new Map<string, number>();
+  for (const { verdict, reason } of claims) {
+    if (verdict !== "skipped") continue;
+    const key = oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
+    groups.set(key, (groups.get(key) ?? 0) + 1);
+  }
+  if (groups.size === 0) return "";
+  const sorted = [...groups].sort((a, b) => b[1] - a[1]);
+  const sum = (some: readonly (readonly [string, number])[]): number => some.reduce((n, [, one]) => n + one, 0);
+  const shown = sorted.slice(0, REASONS_SHOWN).map(([reason, n]) => `${n} (${clip(reason, REASON_MAX)})`);
+  const rest = sum(sorted.slice(REASONS_SHOWN));
+  return `; ${sum(sorted)} not judged: ${[...shown, ...(rest === 0 ? [] : [`${rest} for other reasons`])].join(", ")}`;
+};
+
 /**
  * Merges claims (interface.md section 3). A failed `must` fails the run; else an inconclusive `must`, a required claim or
  * group that was skipped or is absent, or a run without a judged claim makes it inconclusive. `should` and `info` never
  * fail it. `required` holds claim ids, groups (what stands before `/`) and stages.
  */
 export const mergeClaims = (claims: readonly Claim[], required: readonly string[]): MergedVerdict => {
-  const broken = claims.filter((c) => c.level === "must" && c.verdict === "fail").map((c) => c.id);
-  if (broken.length > 0) {
+  const musts = claims.filter((c) => c.level === "must");
+  const ofAll = many(musts.length, "required claim", "required claims");
+  const broken = musts.filter((c) => c.verdict === "fail").map((c) => c.id);
+  if (broken.length > 0)
     return merged(
       "fail",
-      `${many(broken.length, "claim that must hold is", "claims that must hold are")} broken: ${named(broken)}.`,
+      `${broken.length} of ${ofAll} ${broken.length === 1 ? "is" : "are"} broken: ${named(broken)}.`,
     );
-  }
   const reasons: string[] = [];
-  const open = claims.filter((c) => c.level === "must" && c.verdict === "inconclusive").map((c) => c.id);
-  if (open.length > 0) {
-    reasons.push(
-      `${many(open.length, "claim that must hold", "claims that must hold")} could not be decided: ${named(open)}.`,
-    );
-  }
+  const open = musts.filter((c) => c.verdict === "inconclusive").map((c) => c.id);
+  if (open.length > 0) reasons.push(`${open.length} of ${ofAll} could not be decided: ${named(open)}.`);
   const absent = required.map((name) => missing(name, claims)).filter((text) => text !== null);
   if (absent.length > 0) reasons.push(`Required, but not judged: ${named(absent)}.`);
   const judged = claims.filter(isJudged).length;
   if (judged === 0) reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
-  const skipped = claims.filter((c) => c.verdict === "skipped").length;
-  const rest =
-    skipped === 0
-      ? ""
-      : ` ${many(skipped, "claim was", "claims were")} skipped and ${skipped === 1 ? "says" : "say"} nothing.`;
-  const held = claims.filter((c) => c.level === "must" && c.verdict === "pass").length;
-  return merged("pass", `Every claim that must hold and was judged holds (${many(held, "claim", "claims")}).${rest}`);
+  const held = musts.filter((c) => c.verdict === "pass").length;
+  return merged("pass", `${held} of ${ofAll} ${held === 1 ? "holds" : "hold"}${notJudgedText(claims)}.`);
 };
 
 const standInsOf = ({ stand_ins: all = [] }: RunDocument): string =>

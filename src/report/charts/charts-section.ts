@@ -4,13 +4,12 @@ import type { Claim, RunDocument, StageSummary } from "../../history/run-documen
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { counted } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
+import type { FoundCapacity } from "./capacity-chart.ts";
 import { milliseconds, seconds } from "./chart-figures.ts";
 import { chartsOfStage } from "./charts-of-stage.ts";
 import { type Course, courseOf, type Detail } from "./course.ts";
 import { faultFacts } from "./fault-facts.ts";
 import { chartFigure } from "./frame.ts";
-import { gateChart } from "./gate-chart.ts";
 import { rowTimes } from "./time-axis.ts";
 
 /** A chart of fewer calls shows nothing that its table does not. */
@@ -92,13 +91,7 @@ export const lostTo = (run: RunDocument, series: Series, detail: Detail, finest:
 };
 
 /** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
-export const chartsSection = (
-  run: RunDocument,
-  series: Series,
-  found: Found,
-  detail: Detail,
-  note: string | null,
-): Markup | null => {
+export const chartsSection = (run: RunDocument, series: Series, detail: Detail, note: string | null): Markup | null => {
   const drawn = series.stages.filter(isDrawn(run.stages));
   if (drawn.length === 0) return null;
   const left = series.stages.filter((one) => !drawn.includes(one)).map(({ stage }) => stage);
@@ -113,9 +106,5 @@ export const chartsSection = (
       isOpen: drawn.length <= OPEN_MOST || needed.includes(one),
     }),
   );
-  const findings = [
-    ...(found.gate === undefined || found.gate.length === 0 ? [] : [gateChart(found.gate, "gate-ratios")]),
-    ...(found.capacity === undefined ? [] : [capacityChart(found.capacity, "capacity-rates")]),
-  ].filter((chart) => chart !== null);
-  return html`<section class="card" id="courses"><h2>Over time</h2>${note === null ? null : html`<p class="small muted">${note}</p>`}${findings.map(chartFigure)}${blocks}${leftOut}</section>`;
+  return html`<section class="card" id="courses"><h2>Over time</h2>${note === null ? null : html`<p class="small muted">${note}</p>`}${blocks}${leftOut}</section>`;
 };

@@ -1,17 +1,23 @@
 /** The claims of the page: one table for each verdict, what needs attention first, with all that is needed to look again. */
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
-import { claimsInOrder, VERDICTS } from "../claim-order.ts";
+import { claimsInOrder } from "../claim-order.ts";
+import { defined } from "./definitions.ts";
 import { html, type Markup } from "./markup.ts";
 
 /** More passes than this start folded. */
 const OPEN_PASSES = 12;
 
-const MEANING: Readonly<Record<ClaimVerdict, string>> = {
+/** What was skipped stands under "What is not judged" (html-facts.ts). */
+type Shown = Exclude<ClaimVerdict, "skipped">;
+
+const MEANING: Readonly<Record<Shown, string>> = {
   fail: "Seen broken. A failed must fails the run; a failed should or info does not.",
   inconclusive: "Tried, and could not be decided. Not a pass.",
-  skipped: "Not tried, because something was missing. Not a pass.",
   pass: "Held in all that was seen.",
 };
+
+/** The id of the block of charts of a stage, where the page has one. */
+export type ChartOf = (stage: string) => string | undefined;
 
 /** A sign of its own shape for each verdict, beside the word and the colour. */
 const SHAPES: Readonly<Record<ClaimVerdict, string>> = {
@@ -38,28 +44,31 @@ const command = (text: string): Markup => {
 };
 
 const why = (claim: Claim): Markup => {
-  const reason = claim.verdict === "skipped" ? claim.reason.replace(/^skipped: */, "missing: ") : claim.reason;
   const facts = html`<dl class="facts"><dt>expected</dt><dd>${claim.expected}</dd><dt>got</dt><dd>${claim.got}</dd></dl>`;
-  if (claim.verdict === "pass" || claim.verdict === "skipped") {
-    return html`${reason}<details><summary>expected, got</summary>${facts}</details>`;
+  if (claim.verdict === "pass") {
+    return html`${claim.reason}<details><summary>expected, got</summary>${facts}</details>`;
   }
-  return html`<p class="reason">${reason}</p>${facts}`;
+  return html`<p class="reason">${claim.reason}</p>${facts}`;
 };
 
-const again = (claim: Claim): Markup => {
+const again = (claim: Claim, chart: string | undefined): Markup => {
   const evidence = claim.evidence.length === 0 ? null : html`<div class="small">evidence</div>${list(claim.evidence)}`;
   const replay = claim.replay === "" ? null : html`<div class="small">replay</div>${command(claim.replay)}`;
-  if (evidence === null && replay === null) return html`<span class="muted">none</span>`;
-  return claim.verdict === "pass" || claim.verdict === "skipped"
+  const seen = chart === undefined ? null : html`<a href="#${chart}">Charts of ${claim.stage}</a>`;
+  if (evidence === null && replay === null && seen === null) return html`<span class="muted">none</span>`;
+  return claim.verdict === "pass"
     ? html`<details><summary>${evidence === null ? "replay" : replay === null ? "evidence" : "evidence, replay"}</summary>${evidence}${replay}</details>`
-    : html`${evidence}${replay}`;
+    : html`${seen}${evidence}${replay}`;
 };
 
-const row = (claim: Claim): Markup => {
-  const spec = claim.spec.length === 0 ? null : html`<span class="muted">, items ${claim.spec.join(", ")}</span>`;
+const row = (claim: Claim, chart?: string): Markup => {
+  const spec =
+    claim.spec.length === 0
+      ? null
+      : html`<span class="muted">, ${defined("item", "items")} ${claim.spec.join(", ")}</span>`;
   return html`<tr><td>${badge(claim.verdict)}</td>
-<td><code class="id">${claim.id}</code><div class="small"><b>${claim.level}</b>${spec}</div></td>
-<td>${why(claim)}</td><td>${again(claim)}</td></tr>`;
+<td><code class="id">${claim.id}</code><div class="small">${defined("level", claim.level)}${spec}</div></td>
+<td>${why(claim)}</td><td>${again(claim, chart)}</td></tr>`;
 };
 
 /** Of a claim that is made of several stages: what it is called without its stage. */
@@ -72,18 +81,19 @@ const AS_EXPECTED = "as expected";
 const passesRow = (claims: readonly Claim[]): Markup => {
   const [first] = claims as [Claim];
   const spec = [...new Set(claims.flatMap((claim) => claim.spec))].sort((a, b) => a - b);
-  const items = spec.length === 0 ? null : html`<span class="muted">, items ${spec.join(", ")}</span>`;
+  const items =
+    spec.length === 0 ? null : html`<span class="muted">, ${defined("item", "items")} ${spec.join(", ")}</span>`;
   const stages = claims.map(
     ({ stage, reason, got }) =>
       html`<li><code>${stage}</code> ${reason}${got === AS_EXPECTED ? "" : `; got: ${got}`}</li>`,
   );
   return html`<tr><td>${badge("pass")} × ${claims.length}</td>
-<td><code class="id">${nameOf(first)}</code><div class="small"><b>${first.level}</b>${items}</div></td>
-<td>${first.expected}<details><summary>in ${claims.length} stages</summary><ul class="held">${stages}</ul></details></td><td>${again(first)}</td></tr>`;
+<td><code class="id">${nameOf(first)}</code><div class="small">${defined("level", first.level)}${items}</div></td>
+<td>${first.expected}<details><summary>in ${claims.length} stages</summary><ul class="held">${stages}</ul></details></td><td>${again(first, undefined)}</td></tr>`;
 };
 
 /** Claims that share a row: passes of one rule without evidence of their own. */
-const rows = (claims: readonly Claim[]): Markup[] => {
+const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
   const groups = new Map<string, Claim[]>();
   for (const [i, claim] of claims.entries()) {
     const { verdict, level, expected, replay, evidence } = claim;
@@ -91,31 +101,47 @@ const rows = (claims: readonly Claim[]): Markup[] => {
     const key = JSON.stringify(isAlike ? [nameOf(claim), level, expected, replay] : i);
     groups.set(key, [...(groups.get(key) ?? []), claim]);
   }
-  return [...groups.values()].map((list) => (list.length === 1 ? row(list[0] as Claim) : passesRow(list)));
+  return [...groups.values()].map((list) => {
+    const [first, ...others] = list as [Claim, ...Claim[]];
+    return others.length === 0 ? row(first, chartOf(first.stage)) : passesRow(list);
+  });
 };
 
-const table = (claims: readonly Claim[]): Markup =>
-  html`<table class="claims"><thead><tr><th>Verdict</th><th>Claim</th><th>Why, expected, got</th><th>Evidence, replay</th></tr></thead><tbody>${rows(claims)}</tbody></table>`;
+const table = (claims: readonly Claim[], chartOf: ChartOf): Markup =>
+  html`<table class="claims"><thead><tr><th>Verdict</th><th>Claim</th><th>Why, expected, got</th><th>Evidence, replay</th></tr></thead><tbody>${rows(claims, chartOf)}</tbody></table>`;
 
-const group = (verdict: ClaimVerdict, claims: readonly Claim[]): Markup | null => {
+const group = (verdict: Shown, claims: readonly Claim[], chartOf: ChartOf): Markup | null => {
   if (claims.length === 0) return null;
   const title = html`${sign(verdict, 20)} ${verdict} <span class="muted">(${claims.length})</span>`;
   const head = html`<h3 id="claims-${verdict}">${title}</h3><p class="muted">${MEANING[verdict]}</p>`;
   const body =
     verdict === "pass" && claims.length > OPEN_PASSES
-      ? html`<details><summary>Show all ${claims.length}</summary>${table(claims)}</details>`
-      : table(claims);
+      ? html`<details><summary>Show all ${claims.length}</summary>${table(claims, chartOf)}</details>`
+      : table(claims, chartOf);
   return html`${head}${body}`;
 };
 
-export const claimsSection = (run: RunDocument): Markup => {
+const groupsOf = (run: RunDocument, verdicts: readonly Shown[], chartOf: ChartOf): (Markup | null)[] => {
   const ordered = claimsInOrder(run.claims);
-  const groups = VERDICTS.map((verdict) =>
+  return verdicts.map((verdict) =>
     group(
       verdict,
       ordered.filter((c) => c.verdict === verdict),
+      chartOf,
     ),
   );
-  const body = ordered.length === 0 ? html`<p>No claim was made: nothing was judged.</p>` : groups;
-  return html`<section class="card" id="claims"><h2>Claims</h2>${body}</section>`;
+};
+
+/** What needs a look: claims that failed or could not be decided. `null` where there are none. */
+export const openClaimsSection = (run: RunDocument, chartOf: ChartOf): Markup | null => {
+  const isOpen = ({ verdict }: Claim): boolean => verdict === "fail" || verdict === "inconclusive";
+  if (!run.claims.some(isOpen)) return null;
+  return html`<section class="card" id="claims"><h2>Not a pass</h2>${groupsOf(run, ["fail", "inconclusive"], chartOf)}</section>`;
+};
+
+export const passedClaimsSection = (run: RunDocument): Markup | null => {
+  if (run.claims.length === 0)
+    return html`<section class="card" id="held"><p>No claim was made: nothing was judged.</p></section>`;
+  if (!run.claims.some(({ verdict }) => verdict === "pass")) return null;
+  return html`<section class="card" id="held"><h2>What held</h2>${groupsOf(run, ["pass"], () => undefined)}</section>`;
 };

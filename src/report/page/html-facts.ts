@@ -4,20 +4,21 @@ import { calibrationText } from "../calibration-text.ts";
 import { count, counted, figure, intervalText, moment, valueText, whyNoInterval, withUnit } from "../figures.ts";
 import { notJudged, type ReasonGroup } from "../not-judged.ts";
 import { spendingText } from "../spending.ts";
+import { defined, definedMeasurement } from "./definitions.ts";
 import { badge } from "./html-claims.ts";
 import { html, type Markup } from "./markup.ts";
 
-const groups = (title: string, list: readonly ReasonGroup[]): Markup | null => {
+const groups = (id: string, title: string, list: readonly ReasonGroup[]): Markup | null => {
   if (list.length === 0) return null;
   const items = list.map(({ reason, ids }) => {
     const names = html`<ul class="ids">${ids.map((id) => html`<li><code>${id}</code></li>`)}</ul>`;
     return html`<li><b>${counted(ids.length, "claim")}:</b> ${reason}<details><summary>which</summary>${names}</details></li>`;
   });
-  return html`<h3>${title}</h3><ul>${items}</ul>`;
+  return html`<h3 id="${id}">${title}</h3><ul>${items}</ul>`;
 };
 
 export const notJudgedSection = (run: RunDocument): Markup => {
-  const { skipped, inconclusive, unseen } = notJudged(run);
+  const { skipped, unseen } = notJudged(run);
   const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
   const codes = html`<ul class="ids inline">${unseen.map((o) => html`<li><code>${o}</code></li>`)}</ul>`;
   const outcomes =
@@ -25,48 +26,16 @@ export const notJudgedSection = (run: RunDocument): Markup => {
       ? null
       : html`<h3>Outcomes</h3><p>${seen} of ${all} documented outcomes were seen in this run. About the others it says nothing.</p><details><summary>${unseen.length} that are in no stage's table</summary>${codes}</details>`;
   const nothing =
-    skipped.length + inconclusive.length + unseen.length === 0
-      ? html`<p>Every claim was judged, every outcome seen.</p>`
+    skipped.length + unseen.length === 0
+      ? html`<p>Nothing was skipped, and every documented outcome was seen.</p>`
       : null;
-  return html`<section class="card" id="not-judged"><h2>What is not judged, and why</h2>${groups("Skipped, because this was missing", skipped)}${groups("Tried, but could not be decided", inconclusive)}${outcomes}${nothing}</section>`;
+  return html`<section class="card" id="not-judged"><h2>What is not judged, and why</h2>${groups("claims-skipped", "Skipped, because this was missing", skipped)}${outcomes}${nothing}</section>`;
 };
 
-/** By the name without its quantile. */
-const WORDS: Readonly<Record<string, string>> = {
-  achieved_rate: "first attempts per second",
-  offered_rate: "arrivals of the schedule per second",
-  rate_error: "rate sent over rate offered, less 1",
-  latency_ms: "from when a call should have left to the end of its answer",
-  first_attempts: "calls that the schedule asked for and that left",
-  retries: "calls made again after a refusal, beside the first attempts",
-  amplification: "first attempts and retries, over first attempts",
-  session_mints: "calls that minted a session, beside the schedule",
-  refusal_ms: "from when a call should have left to its refusal",
-  latency_from_sent_ms: "from writing a call to the end of its answer",
-  refusal_from_sent_ms: "from writing a call to its refusal",
-  ttfe_from_sent_ms: "from writing a call to the first event of its stream",
-  schedule_lag_ms: "how late the generator itself was",
-  ttfe_ms: "from the moment it should have left to the first event of a stream",
-  event_gap_ms: "between two events of a stream",
-  goodput_retention: "useful answers per second, over those at the knee",
-  reaction_ms: "until the overload was answered by shedding",
-  recovery_ms: "until the steady state was back",
-  isolation: "what quiet organizations kept beside a noisy one",
-  jain_index: "evenness between organizations: 1 is all the same",
-  false_sheds: "calls shed below the cap",
-  slots_leaked: "slots not given back",
-  capacity_rps: "highest rate inside the objective",
-};
-
-const wordsOf = (name: string): string =>
-  name.startsWith("streams_")
-    ? "streams that came to this end"
-    : (WORDS[name] ?? WORDS[name.replace(/_(?:p\d+|max)$/, "")] ?? "");
-
-const HEADS = html`<thead><tr><th>Measurement</th><th>Value</th><th>95 % interval</th><th>Samples</th></tr></thead>`;
+const HEADS = html`<thead><tr><th>Measurement</th><th>Value</th><th>${defined("interval", "95 % interval")}</th><th>${defined("samples", "Samples")}</th></tr></thead>`;
 
 const measurementRow = (m: Measurement): Markup =>
-  html`<tr><td><code>${m.name}</code></td><td>${valueText(m)}</td><td>${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td>${count(m.n)}</td></tr>`;
+  html`<tr><td>${definedMeasurement(m.name)}</td><td>${valueText(m)}</td><td>${intervalText(m) ?? whyNoInterval(m) ?? "–"}</td><td>${count(m.n)}</td></tr>`;
 
 /** With more stages than this each is folded. */
 const OPEN_STAGES_MOST = 4;
@@ -78,27 +47,12 @@ const stageTable = (stage: string, list: readonly Measurement[], isFolded: boole
     : html`<h3>${stage}</h3>${table}`;
 };
 
-/** Each name once, in words, however many stages have it. */
-const glossary = (names: readonly string[]): Markup => {
-  const byWords = new Map<string, string[]>();
-  for (const name of names) {
-    const words = wordsOf(name);
-    if (words !== "") byWords.set(words, [...(byWords.get(words) ?? []), name]);
-  }
-  const rows = [...byWords].map(
-    ([words, those]) =>
-      html`<li>${those.map((name, i) => html`${i === 0 ? "" : ", "}<code>${name}</code>`)}: ${words}</li>`,
-  );
-  return html`<details><summary>What each name means</summary><ul class="held">${rows}</ul></details>`;
-};
-
 export const measurementsSection = (run: RunDocument): Markup | null => {
   if (run.measurements.length === 0) return null;
   const byStage = new Map<string, Measurement[]>();
   for (const m of run.measurements) byStage.set(m.stage, [...(byStage.get(m.stage) ?? []), m]);
   const tables = [...byStage].map(([stage, list]) => stageTable(stage, list, byStage.size > OPEN_STAGES_MOST));
-  const names = [...new Set(run.measurements.map(({ name }) => name))];
-  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>No interval (–): a plain count or rate. A percentile whose samples are too few to bound it on both sides says so; samples that hang together count as the fewer that they are worth.</p>${glossary(names)}${tables}</section>`;
+  return html`<section class="card" id="measurements"><h2>Measurements</h2><p>A percentile whose samples are too few to bound it on both sides says so. Each name leads to what it means.</p>${tables}</section>`;
 };
 
 const calibration = (run: RunDocument): Markup | null => {

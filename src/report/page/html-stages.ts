@@ -1,8 +1,9 @@
 /** The stages of the page: what came of every call, as a bar and as a table that share letters; and the faults in time. */
 import type { RunDocument, StageSummary } from "../../history/run-document.ts";
 import { count, counted, duration, share } from "../figures.ts";
-import { OUTCOME_KINDS, type OutcomeKind, outcomeRows } from "../outcome-kinds.ts";
+import { OUTCOME_KINDS, type OutcomeKind, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
 import { type StatesMet, statesMet } from "../states-met.ts";
+import { defined } from "./definitions.ts";
 import { faultTimeline } from "./fault-timeline.ts";
 import { html, type Markup } from "./markup.ts";
 import { outcomeBar, swatch } from "./outcome-bar.ts";
@@ -10,7 +11,7 @@ import { outcomeBar, swatch } from "./outcome-bar.ts";
 const legend = (): Markup => {
   const items = (Object.keys(OUTCOME_KINDS) as OutcomeKind[]).map(
     (kind) =>
-      html`<li>${swatch(kind)} <span><b>${OUTCOME_KINDS[kind].label}</b> <span class="muted">${OUTCOME_KINDS[kind].meaning}</span></span></li>`,
+      html`<li>${swatch(kind)} <span><b>${defined(`kind-${kind}`, OUTCOME_KINDS[kind].label)}</b> <span class="muted">${OUTCOME_KINDS[kind].meaning}</span></span></li>`,
   );
   return html`<ul class="legend">${items}</ul>`;
 };
@@ -18,6 +19,10 @@ const legend = (): Markup => {
 /** May break after an underscore: subcodes are long and phones narrow. */
 const code = (outcome: string): Markup =>
   html`<code>${outcome.split(/(?<=_)/).map((part, i) => (i === 0 ? part : html`<wbr>${part}`))}</code>`;
+
+/** The largest outcomes of a stage; the others are folded. */
+const ROWS_OPEN = 10;
+const HEADS = html`<thead><tr><th>Key</th><th>Outcome</th><th class="number">${defined("calls", "Calls")}</th><th class="number">${defined("share", "Share")}</th></tr></thead>`;
 
 const stage = (summary: StageSummary): Markup => {
   const { calls } = summary;
@@ -29,11 +34,17 @@ const stage = (summary: StageSummary): Markup => {
   const note = bar.widened
     ? html`<p class="small muted">The thinnest segments are drawn wider than their share.</p>`
     : null;
-  const lines = rows.map(
-    (r) =>
-      html`<tr><td><b>${r.key}</b> ${swatch(r.kind)}</td><td>${code(r.outcome)}${r.kind === r.outcome ? null : html`<div class="small muted">${OUTCOME_KINDS[r.kind].label}</div>`}</td><td class="number">${count(r.n)}</td><td class="number">${share(r.n, calls.sent)}</td></tr>`,
-  );
-  return html`<div class="stage">${head}${bar.svg}${note}<table class="narrow"><thead><tr><th>Key</th><th>Outcome</th><th class="number">Calls</th><th class="number">Share</th></tr></thead><tbody>${lines}</tbody></table></div>`;
+  const line = (r: OutcomeRow): Markup =>
+    html`<tr><td><b>${r.key}</b> ${swatch(r.kind)}</td><td>${code(r.outcome)}${r.kind === r.outcome ? null : html`<div class="small muted">${OUTCOME_KINDS[r.kind].label}</div>`}</td><td class="number">${count(r.n)}</td><td class="number">${share(r.n, calls.sent)}</td></tr>`;
+  const largest = new Set([...rows].sort((a, b) => b.n - a.n).slice(0, ROWS_OPEN));
+  const rest = rows.filter((row) => !largest.has(row));
+  const table = (shown: readonly OutcomeRow[]): Markup =>
+    html`<table class="narrow">${HEADS}<tbody>${shown.map(line)}</tbody></table>`;
+  const more =
+    rest.length === 0
+      ? null
+      : html`<details><summary>${counted(rest.length, "smaller outcome")}</summary>${table(rest)}</details>`;
+  return html`<div class="stage">${head}${bar.svg}${note}${table(rows.filter((row) => largest.has(row)))}${more}</div>`;
 };
 
 export const stagesSection = (run: RunDocument): Markup => {

@@ -33,7 +33,7 @@ body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,-
 main{max-width:1120px;margin:0 auto;padding:20px 20px 48px}
 header{display:flex;justify-content:space-between;align-items:baseline;gap:4px 24px;flex-wrap:wrap}
 header p{margin:0 0 12px}.brand{font-weight:700;font-size:1.1rem;letter-spacing:.02em}header .muted{font-size:.875rem}
-h1{font-size:clamp(2.4rem,8vw,4rem);line-height:1;margin:0;text-transform:uppercase;letter-spacing:.01em;overflow-wrap:normal}
+h1{font-size:clamp(2rem,6vw,2.8rem);line-height:1;margin:0;text-transform:uppercase;letter-spacing:.01em;overflow-wrap:normal}
 h2{font-size:1.4rem;margin:0 0 8px}h3{font-size:1.05rem;margin:24px 0 4px;display:flex;gap:8px;align-items:center}
 p{margin:0 0 8px}ul{margin:8px 0;padding-left:22px}a{color:var(--link)}
 code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--code);border-radius:4px;padding:1px 4px}
@@ -41,18 +41,18 @@ code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mon
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 24px;margin:16px 0}
 .banner{border:1px solid var(--line);border-left:10px solid;border-radius:10px;padding:22px 24px 14px}
 .banner.pass{border-color:var(--pass);background:var(--pass-soft)}.banner.fail{border-color:var(--fail);background:var(--fail-soft)}.banner.inconclusive{border-color:var(--inconclusive);background:var(--inconclusive-soft)}
-.verdict{display:flex;align-items:center;gap:12px;margin-bottom:14px}.lead{font-size:1.2rem;font-weight:600}
+.verdict{display:flex;align-items:center;gap:12px;margin-bottom:14px}.lead{font-size:1.05rem;font-weight:600}
 .banner.pass h1{color:var(--pass)}.banner.fail h1{color:var(--fail)}.banner.inconclusive h1{color:var(--inconclusive)}
 .sign{flex:none;fill:none;stroke:currentColor;stroke-width:2.2;stroke-linecap:round;stroke-linejoin:round;vertical-align:-.15em}
 .pass.sign{color:var(--pass)}.fail.sign{color:var(--fail)}.inconclusive.sign{color:var(--inconclusive)}.skipped.sign{color:var(--skipped)}
 .badge{display:inline-flex;align-items:center;gap:5px;font-size:.8125rem;font-weight:650;border-radius:6px;padding:2px 8px 2px 6px;white-space:nowrap}
 .badge.pass{color:var(--pass);background:var(--pass-soft)}.badge.fail{color:var(--fail);background:var(--fail-soft)}
 .badge.inconclusive{color:var(--inconclusive);background:var(--inconclusive-soft)}.badge.skipped{color:var(--skipped);background:var(--skipped-soft)}
-.coverage{margin:14px 2px}
+
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(138px,1fr));gap:10px}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px;display:flex;flex-direction:column;color:inherit;text-decoration:none}
-a.tile:hover,a.tile:focus{border-color:var(--link)}.tile .small{color:var(--muted)}a.tile .small{text-decoration:underline}
-.big{font-size:1.2rem;font-weight:650;white-space:nowrap}
+.tile .small{color:var(--muted)}
+.big{font-size:1.2rem;font-weight:650;white-space:nowrap;color:inherit;text-decoration:none}a.big:hover{text-decoration:underline}
 nav{margin:16px 2px 0;display:flex;flex-wrap:wrap;gap:4px 18px}
 table{border-collapse:collapse;width:100%;margin:8px 0}
 th,td{text-align:left;vertical-align:top;padding:8px 10px;border-bottom:1px solid var(--line)}
@@ -79,5 +79,6 @@ thead th{font-size:.8125rem;color:var(--muted);font-weight:600}tbody tr:last-chi
 .measurements tr,.values tr{padding:6px 0;border-bottom:1px solid var(--line)}.measurements td,.values td,.values td+td{border:0;padding:1px 0;text-align:left;white-space:normal}.measurements td.number,.values td+td{display:inline-block;margin-right:14px}
 .measurements td.number::before,.measurements td[data-label=verdict]::before{content:attr(data-label) ": ";color:var(--muted)}
 .met thead{display:none}.met tbody,.met tr,.met td{display:block}.met tr{padding:6px 0;border-bottom:1px solid var(--line)}.met td{border:0;padding:1px 0;text-align:left}.met td:empty{display:none}${METS}.values td+td::before{color:var(--muted);content:"value: "}.values td:nth-child(3)::before{content:"95 % interval: "}.values td:nth-child(4)::before{content:"samples: "}}
+.def{color:inherit;text-decoration:underline dotted;text-underline-offset:3px}.strip{list-style:none;padding:0;margin:10px 0 0;display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:14px 16px}.strip a{display:block;color:inherit;text-decoration:none;overflow-wrap:anywhere;font-size:.8125rem}.strip a:hover span{text-decoration:underline}.strip svg.plot{display:block;margin:4px 0 2px;background:var(--code);border-radius:4px}#headline h2{margin-bottom:2px}
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}nav{display:none}}
 `;

@@ -2,15 +2,18 @@
  * `report.html`: one page that holds all it shows. It loads nothing and runs nothing but one script of its own, which its
  * policy names by its hash and without which it is whole. It opens from a file, in light and dark, on a phone, on paper. The verdict stands first, then why, then what was not judged.
  */
-import type { RunDocument, Verdict } from "../../history/run-document.ts";
+import type { RunDocument } from "../../history/run-document.ts";
 import type { Series } from "../../history/series.ts";
-import { chartsSection, type Found, lostTo } from "../charts/charts-section.ts";
+import { chartsSection, type Found, isDrawn, lostTo } from "../charts/charts-section.ts";
 import type { Detail } from "../charts/course.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "../claim-order.ts";
 import { oneLine, utf8Bytes } from "../escape.ts";
-import { count, counted, duration, moment } from "../figures.ts";
+import { count, duration, moment } from "../figures.ts";
 import { whyOf } from "../verdict.ts";
-import { claimsSection, sign } from "./html-claims.ts";
+import { changesSection, type Earlier } from "./changes.ts";
+import { defined, definitionsSection } from "./definitions.ts";
+import { headline } from "./headline.ts";
+import { type ChartOf, openClaimsSection, passedClaimsSection, sign } from "./html-claims.ts";
 import { environmentSection, measurementsSection, notJudgedSection } from "./html-facts.ts";
 import { faultsSection, stagesSection } from "./html-stages.ts";
 import { html, type Markup } from "./markup.ts";
@@ -18,10 +21,14 @@ import { pageShell } from "./page-shell.ts";
 
 const FIRST_MAX = 5;
 
-/** A pass says of how many claims. */
-const MEANING: Readonly<Record<Exclude<Verdict, "pass">, string>> = {
-  fail: "Something that must hold was seen broken.",
-  inconclusive: "Nothing that must hold was seen broken, but too little is known to call it a pass.",
+/** Of a run that is not a pass: how many claims decided it, which are listed beneath. */
+const leadOf = ({ verdict, claims }: RunDocument): string => {
+  const musts = claims.filter(({ level }) => level === "must");
+  const those = musts.filter((claim) => claim.verdict === verdict).length;
+  const of = `${those} of ${musts.length} required claims`;
+  return verdict === "fail"
+    ? `${of} ${those === 1 ? "is" : "are"} broken.`
+    : "No required claim was seen broken, but too little is known to call it a pass.";
 };
 
 const banner = (run: RunDocument): Markup => {
@@ -33,77 +40,74 @@ const banner = (run: RunDocument): Markup => {
   const why = run.verdict === "pass" || (run.verdict === "fail" && open.length > 0) ? null : html`<p>${whyOf(run)}</p>`;
   const more =
     open.length > FIRST_MAX ? html`<li><a href="#claims">and ${open.length - FIRST_MAX} more</a></li>` : null;
-  return html`<section class="banner ${run.verdict}"><div class="verdict">${sign(run.verdict, 56)}<h1>${run.verdict}</h1></div>
-<p class="lead">${run.verdict === "pass" ? whyOf(run) : MEANING[run.verdict]}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
+  return html`<section class="banner ${run.verdict}"><div class="verdict">${sign(run.verdict, 40)}<h1>${run.verdict}</h1></div>
+<p class="lead">${run.verdict === "pass" ? whyOf(run) : leadOf(run)}</p>${why}${open.length === 0 ? null : html`<ul>${first}${more}</ul>`}</section>`;
 };
 
-/** What is not judged, in a line under the verdict: a pass of little must not look like a pass of all. */
-const coverageLine = (run: RunDocument): Markup => {
-  const counts = countByVerdict(run.claims);
-  const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
-  return html`<p class="coverage"><b>Not judged:</b> ${counted(counts.skipped, "claim")} skipped, ${counts.inconclusive} could not be decided, ${Math.max(0, all - seen)} of ${all} documented outcomes never seen. <a href="#not-judged">Which, and why</a></p>`;
-};
+const tile = (href: string, big: string, small: Markup): Markup =>
+  html`<div class="tile"><a class="big" href="#${href}">${big}</a><span class="small">${small}</span></div>`;
 
+/** Each figure leads to what it is made of, each word to its definition. */
 const tiles = (run: RunDocument): Markup => {
   const counts = countByVerdict(run.claims);
+  const { outcomes_seen: seen, outcomes_of: all } = run.coverage;
+  const where = {
+    fail: "claims-fail",
+    inconclusive: "claims-inconclusive",
+    skipped: "claims-skipped",
+    pass: "claims-pass",
+  };
   const verdicts = VERDICTS.map((verdict) => {
-    const inside = html`<span class="big">${sign(verdict, 20)} ${counts[verdict]}</span><span class="small">${verdict}</span>`;
-    return counts[verdict] === 0
-      ? html`<div class="tile">${inside}</div>`
-      : html`<a class="tile" href="#claims-${verdict}">${inside}</a>`;
+    const big = html`${sign(verdict, 20)} ${counts[verdict]}`;
+    return html`<div class="tile">${counts[verdict] === 0 ? html`<span class="big">${big}</span>` : html`<a class="big" href="#${where[verdict]}">${big}</a>`}<span class="small">${defined(verdict, verdict)}</span></div>`;
   });
   const sent = run.stages.reduce((sum, stage) => sum + stage.calls.sent, 0);
   const others = [
-    ["calls", count(sent)],
-    ["outcomes seen", `${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}`],
-    ["duration", duration(run.duration_ms)],
-  ].map(
-    ([name, value]) =>
-      html`<div class="tile"><span class="big">${value!}</span><span class="small">${name!}</span></div>`,
-  );
+    tile("stages", count(sent), defined("calls", "calls")),
+    tile("not-judged", `${seen} of ${all}`, defined("outcomes", "outcomes seen")),
+    tile("environment", duration(run.duration_ms), defined("duration", "duration")),
+  ];
   return html`<div class="tiles">${verdicts}${others}</div>`;
 };
 
-const CONTENTS = [
-  ["courses", "Over time"],
-  ["claims", "Claims"],
-  ["not-judged", "Not judged"],
-  ["stages", "Stages"],
-  ["faults", "Faults"],
-  ["measurements", "Measurements"],
-  ["environment", "Where it ran"],
-] as const;
-
-const contents = (run: RunDocument, charts: Markup | null): Markup => {
-  const there = CONTENTS.filter(
-    ([id]) => (id !== "measurements" || run.measurements.length > 0) && (id !== "courses" || charts !== null),
-  );
+/** Sections with a link to each; those that are not there are left out. */
+const contents = (sections: readonly (readonly [id: string, name: string, section: Markup | null])[]): Markup => {
+  const there = sections.filter(([, , section]) => section !== null);
   return html`<nav aria-label="Contents">${there.map(([id, name]) => html`<a href="#${id}">${name}</a> `)}</nav>`;
 };
 
-const page = (run: RunDocument, charts: Markup | null): string => {
+type Drawn = { charts: Markup | null; first: Markup | null; chartOf: ChartOf };
+
+const page = (run: RunDocument, { charts, first, chartOf }: Drawn, earlier: Earlier | undefined): string => {
   const title = `${run.verdict}: ${oneLine(run.profile)} on ${oneLine(run.target.name)}, seed ${run.seed}`;
+  const sections = [
+    ["changes", "Since the run before", changesSection(run, earlier)],
+    ["claims", "Not a pass", openClaimsSection(run, chartOf)],
+    ["courses", "Over time", charts],
+    ["not-judged", "Not judged", notJudgedSection(run)],
+    ["stages", "Stages", stagesSection(run)],
+    ["faults", "Faults", faultsSection(run)],
+    ["measurements", "Measurements", measurementsSection(run)],
+    ["held", "What held", passedClaimsSection(run)],
+    ["environment", "Where it ran", environmentSection(run)],
+    ["definitions", "Words", definitionsSection(run)],
+  ] as const;
   return pageShell(
     title,
     html`<header><p class="brand">Floodgate</p><p class="muted">${run.profile} on ${run.target.name}, seed ${run.seed}, ${moment(run.started_at)}<br><code>${run.id}</code></p></header>
 ${banner(run)}
-${coverageLine(run)}
+${first}
 ${tiles(run)}
-${contents(run, charts)}
-${charts}
-${claimsSection(run)}
-${notJudgedSection(run)}
-${stagesSection(run)}
-${faultsSection(run)}
-${measurementsSection(run)}
-${environmentSection(run)}
+${contents(sections)}
+${sections.map(([, , section]) => section)}
 <footer class="muted small">Times of a shared machine decide nothing by themselves. The same facts for programs: run.json, series.json, junit.xml, ctrf.json, metrics.prom; every call: history.ndjson.</footer>`,
     charts !== null,
   );
 };
 
 const MEGABYTE = 1_048_576;
-const BYTES_MOST = MEGABYTE;
+/** A page of few stages opens on a phone; one of a night has more to show. */
+const bytesMost = (stages: number): number => (stages <= 12 ? 500_000 : MEGABYTE);
 const BYTES_AT_ALL = 3 * MEGABYTE;
 
 /** From the finest to the coarsest; a page takes the first with which it is small enough. */
@@ -121,24 +125,30 @@ const DETAILS: readonly Detail[] = [
 const noteOf = (run: RunDocument, series: Series, detail: Detail): string | null => {
   const lost = lostTo(run, series, detail, DETAILS[0] as Detail);
   if (lost.length === 0) return null;
-  return `There are many stages: to keep this page below 1 MB, ${lost.join("; ")}. series.json has all of it.`;
+  return `To keep this page small, ${lost.join("; ")}. series.json has all of it.`;
 };
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
-/** A whole HTML document: at most 1 MB where coarser charts can bring that about, and never more than 3 MB for charts. */
-export const htmlReport = (run: RunDocument, series?: Series, found: Found = {}): string => {
-  if (series === undefined) return page(run, null);
+/** A whole HTML document: as small as `bytesMost` where coarser charts can bring that about, and never more than 3 MB for charts. */
+export const htmlReport = (run: RunDocument, series?: Series, found: Found & { earlier?: Earlier } = {}): string => {
+  const { earlier } = found;
+  if (series === undefined) return page(run, { charts: null, first: null, chartOf: () => undefined }, earlier);
+  const drawn = series.stages.filter(isDrawn(run.stages)).map(({ stage }) => stage);
+  const first = headline(run, series, found);
+  const chartOf: ChartOf = (stage) => (drawn.includes(stage) ? `c${drawn.indexOf(stage)}` : undefined);
   let text = "";
   for (let i = 0; i < DETAILS.length; ) {
     const detail = DETAILS[i] as Detail;
-    const charts = chartsSection(run, series, found, detail, noteOf(run, series, detail));
-    text = page(run, charts);
+    const charts = chartsSection(run, series, detail, noteOf(run, series, detail));
+    text = page(run, { charts, first, chartOf }, earlier);
     const bytes = utf8Bytes(text);
-    if (charts === null || bytes <= BYTES_MOST) return text;
+    const most = bytesMost(drawn.length);
+    if (charts === null || bytes <= most) return text;
     // Far too large: the next one would be as well, and drawing takes time.
-    const step = bytes > 2 * BYTES_MOST ? 2 : 1;
+    const step = bytes > 2 * most ? 2 : 1;
     i = i === DETAILS.length - 1 ? DETAILS.length : Math.min(i + step, DETAILS.length - 1);
   }
   if (utf8Bytes(text) <= BYTES_AT_ALL) return text;
-  return page(run, html`<section class="card" id="courses"><h2>Over time</h2><p>${NO_CHARTS}</p></section>`);
+  const charts = html`<section class="card" id="courses"><h2>Over time</h2><p>${NO_CHARTS}</p></section>`;
+  return page(run, { charts, first, chartOf: () => undefined }, earlier);
 };

@@ -1,0 +1,94 @@
+/**
+ * The first thing to look at: of a gate its ratios, of a capacity search its curve, of many stages a strip of small ones, else the stage
+ * in which something went wrong, or that shed most.
+ */
+import { scaleLinear } from "d3-scale";
+import type { ClaimVerdict, RunDocument } from "../../history/run-document.ts";
+import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import { capacityChart } from "../charts/capacity-chart.ts";
+import { type Found, isDrawn } from "../charts/charts-section.ts";
+import { courseOf } from "../charts/course.ts";
+import { chartFigure, WIDTH } from "../charts/frame.ts";
+import { gateChart } from "../charts/gate-chart.ts";
+import { layerShapes, layersOf } from "../charts/layers.ts";
+import { loadChart } from "../charts/load-chart.ts";
+import { areaPath, bandShapes, stepPath } from "../charts/time-axis.ts";
+import { VERDICTS } from "../claim-order.ts";
+import { count, share } from "../figures.ts";
+import { kindOf } from "../outcome-kinds.ts";
+import { sign } from "./html-claims.ts";
+import { html, type Markup } from "./markup.ts";
+
+/** With more stages than this no single one stands for the run. */
+const STAGES_MOST = 12;
+const DETAIL = { binsMost: 120, rowsMost: 25 };
+const SMALL_DETAIL = { binsMost: 32, rowsMost: 1 };
+const SMALL_HEIGHT = 64;
+
+/** The worst verdict of the claims that must hold in a stage; `null` where it has none. */
+const verdictOf = ({ claims }: RunDocument, stage: string): ClaimVerdict | null => {
+  const own = new Set(claims.filter((one) => one.stage === stage && one.level === "must").map((one) => one.verdict));
+  return VERDICTS.find((verdict) => own.has(verdict) && (verdict !== "skipped" || own.size === 1)) ?? null;
+};
+
+const shedIn = ({ by_outcome }: StageSeries): number =>
+  sumOf(Object.entries(by_outcome).flatMap(([outcome, counts]) => (kindOf(outcome) === "shed" ? counts : [])));
+
+/** The stage that stands for the run; ids of blocks are those of `chartsSection`. */
+const mainStage = (run: RunDocument, drawn: readonly StageSeries[]): number => {
+  for (const verdict of ["fail", "inconclusive"] as const) {
+    const at = drawn.findIndex(({ stage }) => verdictOf(run, stage) === verdict);
+    if (at !== -1) return at;
+  }
+  const sheds = drawn.map(shedIn);
+  const most = Math.max(...sheds);
+  const by = most > 0 ? sheds : drawn.map(({ offered }) => sumOf(offered));
+  return by.indexOf(Math.max(...by));
+};
+
+const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
+  const at = mainStage(run, drawn);
+  const series = drawn[at] as StageSeries;
+  const verdict = verdictOf(run, series.stage);
+  return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${chartFigure(loadChart(courseOf(series, DETAIL), "headline-load"))}`;
+};
+
+const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
+  const course = courseOf(whole, SMALL_DETAIL);
+  const { series, binS } = course;
+  const y = scaleLinear([0, Math.max(...series.offered) / binS], [SMALL_HEIGHT, 2]);
+  const under = series.offered.map(() => 0);
+  const shapes = layersOf(series).map((layer) => {
+    const tops = layer.counts.map((n, i) => {
+      under[i] = (under[i] as number) + n;
+      return n === 0 ? null : (under[i] as number) / binS;
+    });
+    return layerShapes(layer, areaPath(course, tops, y, SMALL_HEIGHT));
+  });
+  const offered = stepPath(
+    course,
+    series.offered.map((n) => n / binS),
+    y,
+  );
+  const verdict = verdictOf(run, whole.stage);
+  const calls = sumOf(whole.offered);
+  const shed = shedIn(whole);
+  const words = `${count(calls)} calls${shed === 0 ? "" : `, ${share(shed, calls)} shed`}`;
+  return html`<li><a href="#c${at}">${verdict === null ? null : sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${shapes.reverse()}${bandShapes(course, SMALL_HEIGHT)}<path class="line" d="${offered}"/></svg><span class="small muted">${words}</span></a></li>`;
+};
+
+const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>
+  html`<h2>Every stage</h2><p class="small muted">A line shows what was offered, each on a scale of its own; the layers beneath show what came of it; a band is a fault.</p><ul class="strip">${drawn.map((one, at) => small(run, one, at))}</ul>`;
+
+/** `null` where nothing is worth drawing. */
+export const headline = (run: RunDocument, series: Series, found: Found): Markup | null => {
+  const charts = [
+    found.gate === undefined || found.gate.length === 0 ? null : gateChart(found.gate, "gate-ratios"),
+    found.capacity === undefined ? null : capacityChart(found.capacity, "capacity-rates"),
+  ].filter((chart) => chart !== null);
+  if (charts.length > 0) return html`<section class="card" id="headline">${charts.map(chartFigure)}</section>`;
+  const drawn = series.stages.filter(isDrawn(run.stages));
+  if (drawn.length === 0) return null;
+  const body = drawn.length > STAGES_MOST ? strip(run, drawn) : oneStage(run, drawn);
+  return html`<section class="card" id="headline">${body}</section>`;
+};
