@@ -15,6 +15,7 @@ import { openRunFolder, type RunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/write-reports.ts";
 import { Journal } from "../src/supervision/journal.ts";
 import { Redactor, SECRET_MIN_CHARS } from "../src/supervision/redaction.ts";
+import type { Undo } from "../src/supervision/undo.ts";
 import { law } from "./laws/law.ts";
 import { chunksOf, credentialArb, cutsArb } from "./model/arbitraries.ts";
 
@@ -66,7 +67,14 @@ const filesOf = async (redactor: Redactor, document: RunDocument, text: string):
   await writer.write(JSON.stringify({ id: "1", error: text }));
   await writer.close();
   const journal = new Journal(join(path, "journal.ndjson"), redactor);
-  journal.undone(journal.about({ kind: "key", name: text, undo: { how: "command", commands: [text] }, detail: text }));
+  const undo: Undo = {
+    how: "command",
+    fault: text,
+    commands: [text],
+    cwd: text,
+    target: { base_url: text, name: text },
+  };
+  journal.undone(journal.about({ kind: "key", name: text, undo, detail: text }));
   journal.close();
   const files = readdirSync(path).map((name): [string, string] => [name, readFileSync(join(path, name), "utf8")]);
   for (const grows of ["history.ndjson", "journal.ndjson"]) rmSync(join(path, grows));

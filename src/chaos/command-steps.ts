@@ -1,6 +1,6 @@
 /** A deployment's own way to break and mend a dependency: the commands that its target file names under `faults`. */
 import { CommandFailedError, runShellCommand } from "../supervision/shell-command.ts";
-import type { Undo } from "../supervision/undo.ts";
+import type { CommandUndo } from "../supervision/undo.ts";
 import type { FaultPort } from "./fault-port.ts";
 
 export type FaultCommands = {
@@ -17,11 +17,10 @@ type CommandFault = FaultCommands & {
   onSpawn(pid: number): () => void;
 };
 
-export const undoByCommand = ({ heal, cwd }: Pick<CommandFault, "heal" | "cwd">): Undo => ({
-  how: "command",
-  commands: [...heal],
-  cwd,
-});
+export const undoByCommand = (
+  { heal, cwd }: Pick<CommandFault, "heal" | "cwd">,
+  named: Pick<CommandUndo, "fault" | "target">,
+): CommandUndo => ({ how: "command", ...named, commands: [...heal], cwd });
 
 const run = async (command: string, what: string, { cwd, onSpawn }: CommandFault, signal: AbortSignal) => {
   let forget = (): void => undefined;

@@ -189,7 +189,7 @@ describe.skipIf(path === null)("an experiment on a real link", () => {
     return {
       plan: {
         ...plan,
-        undo: undoOf(link),
+        undo: undoOf(link, { base_url: "http://127.0.0.1:1/v1" }),
         steadyMs: 5_000,
         injectMs: 5_000,
         effectMs: 5_000,

@@ -4,7 +4,7 @@
  */
 import type { LinkSeen } from "./link-probe.ts";
 import { disablesWhenRemoved, takeToxicAway } from "./take-toxic-away.ts";
-import type { ToxicShape, ToxicStream } from "./toxics.ts";
+import type { Toxic, ToxicShape, ToxicStream } from "./toxics.ts";
 import type { ProxyControl } from "./toxiproxy.ts";
 import type { CallOptions } from "./toxiproxy-transport.ts";
 
@@ -30,6 +30,26 @@ export type FaultMaker = { name: string; stream: FaultStream; make: (sizes: Faul
 
 /** Our toxics are known by this prefix, so that healing knows them from other people's. */
 export const TOXIC_PREFIX = "floodgate-";
+
+/** That a proxy is disabled says nothing of who did it; a toxic without effect does, also when our machine is gone. */
+const signOf = (name: string): Toxic => ({
+  name: `${TOXIC_PREFIX}${name}`,
+  type: "latency",
+  stream: "downstream",
+  attributes: { latency: 0, jitter: 0 },
+});
+
+export const disableAsOurs = async (name: string, proxy: ProxyControl, options?: CallOptions): Promise<void> => {
+  await proxy.addToxic(signOf(name), options);
+  await proxy.setEnabled(false, options);
+};
+
+/** While it is disabled there is no connection that the removal of a toxic could wait for. */
+export const enableAgain = async (name: string, proxy: ProxyControl, options?: CallOptions): Promise<void> => {
+  await proxy.setEnabled(false, options);
+  await proxy.removeToxic(signOf(name).name, options);
+  await proxy.setEnabled(true, options);
+};
 
 /** A fault made of one toxic. */
 export const toxicFault = (

@@ -1,5 +1,5 @@
 /** The steps of an experiment on a proxied link: a fault of the catalogue, put on by toxiproxy and looked at by a probe. */
-import type { Undo } from "../supervision/undo.ts";
+import type { TargetName, Undo } from "../supervision/undo.ts";
 import { pause } from "../supervision/waiting.ts";
 import type { ExperimentSteps } from "./experiment.ts";
 import { type Fault, TOXIC_PREFIX } from "./fault.ts";
@@ -21,13 +21,11 @@ type BrokenLink = {
   callMs?: number;
 };
 
-export const undoOf = ({ toxiproxy, proxy, mayReset, fault }: BrokenLink): Undo => ({
-  how: "heal-proxy",
-  api_url: toxiproxy.apiUrl,
-  proxy,
-  may_reset: mayReset,
-  disables: fault.disables === true,
-});
+/** `target`: `null` where the proxy is the run's own and ends with it. */
+export const undoOf = ({ toxiproxy, proxy, fault }: BrokenLink, target: TargetName | null): Undo =>
+  target === null
+    ? { how: "nothing" }
+    : { how: "heal-proxy", api_url: toxiproxy.apiUrl, proxy, disables: fault.disables === true, target };
 
 /** A flapping link is up half of the time. */
 const LOOKS = 4;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { makeFault } from "./faults/catalogue.ts";
 import { heal } from "./healing.ts";
-import { takeBackProxy } from "./take-back-proxy.ts";
+import { TAKE_BACK } from "./take-back.ts";
 import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
 import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
@@ -33,15 +33,35 @@ describe.skipIf(path === null)("a toxiproxy that others use", () => {
   });
 
   test("a proxy that they disabled meanwhile stays disabled, and one that the fault disabled does not", async () => {
-    const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, may_reset: false } as const;
+    const target = { base_url: "http://127.0.0.1:1/v1" };
+    const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, target } as const;
     const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
     const theirs = await broken("two", "reply-lost");
     await theirs.setEnabled(false);
-    await takeBackProxy({ ...undo, proxy: "two", disables: false }, limits);
+    expect(await TAKE_BACK.proxy({ ...undo, proxy: "two", disables: false }, limits)).toContain(
+      "somebody else disabled",
+    );
     expect(await theirs.read()).toMatchObject({ enabled: false, toxics: [{ name: "theirs" }] });
     const ours = await broken("three", "refused");
-    await takeBackProxy({ ...undo, proxy: "three", disables: true }, limits);
+    await TAKE_BACK.proxy({ ...undo, proxy: "three", disables: true }, limits);
     expect(await ours.read()).toMatchObject({ enabled: true, toxics: [{ name: "theirs" }] });
+  });
+
+  test("one that is disabled shows by its toxic that it was us, when nothing else is known any more", async () => {
+    const proxy = await broken("five", "refused");
+    const healing = await heal(rig.server.toxiproxy, "five", { mayReset: false, mayEnable: false });
+    expect(healing).toMatchObject({ healed: true, serving: "serves" });
+    expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [{ name: "theirs" }] });
+  });
+
+  test("one that passes nothing on is healed, and does not count as whole", async () => {
+    const { toxiproxy } = rig.server;
+    await toxiproxy.createProxy({ name: "six", listen: "127.0.0.1:0", upstream: "127.0.0.1:1" });
+    expect(await heal(toxiproxy, "six", { mayReset: false })).toMatchObject({ healed: true, serving: "closes" });
+    const target = { base_url: "http://127.0.0.1:1/v1" };
+    const undo = { how: "heal-proxy", api_url: rig.server.apiUrl, proxy: "six", disables: true, target } as const;
+    const limits = { signal: AbortSignal.timeout(5_000), callMs: 1_000 };
+    await expect(TAKE_BACK.proxy(undo, limits)).rejects.toThrow("nobody answers at its upstream");
   });
 
   test("on a server of our own everything goes", async () => {

@@ -54,15 +54,55 @@ type Transport = {
     body?: unknown,
     options?: CallOptions,
   ) => Promise<unknown>;
+  /** Changes that were not answered in time and may still be carried out: toxiproxy does them when its lock is free again. */
+  underWay: () => number;
+  /** Resolves when there are none, or when the signal fires. */
+  settled: (signal: AbortSignal) => Promise<void>;
   close: () => Promise<void>;
 };
+
+/** Its own time-out answers this, and goes on with the work behind it. */
+const GOES_ON = 503;
 
 /** `apiUrl` as in the target file, e.g. `http://127.0.0.1:8474`. Redirects are not followed. */
 export const openTransport = (apiUrl: string, defaults: CallOptions = {}): Transport => {
   const base = apiUrl.replace(/\/+$/, "");
   // A wedged server must not hold a later call up behind an earlier one, hence no pipelining and short keep-alive.
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1_000 });
+  const late = new Set<Promise<void>>();
+  /** A change is not taken back by hanging up, so its answer is waited for behind the deadline. */
+  const keepAsking = (answered: Promise<{ status: number }>): void => {
+    const over: Promise<void> = answered.then(
+      ({ status }) => void (status !== GOES_ON && late.delete(over)),
+      () => void late.delete(over),
+    );
+    late.add(over);
+  };
+  const ask = async (
+    method: "GET" | "POST" | "PATCH" | "DELETE",
+    path: string,
+    body: unknown,
+    signal?: AbortSignal,
+  ) => {
+    const answer = await request(`${base}${path}`, {
+      method,
+      dispatcher: agent,
+      ...(signal === undefined ? {} : { signal }),
+      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    });
+    return { status: answer.statusCode, text: await answer.body.text() };
+  };
   return {
+    underWay: () => late.size,
+    settled: async (signal) => {
+      while (late.size > 0 && !signal.aborted) {
+        const fired = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+        const before = late.size;
+        await Promise.race([fired, Promise.any([...late])]);
+        // What toxiproxy itself gave up on is never heard of again.
+        if (late.size === before) await fired;
+      }
+    },
     call: async (method, path, body, options = {}) => {
       const callMs = options.callMs ?? defaults.callMs ?? CONTROL_CALL_MS;
       const outer = options.signal ?? defaults.signal;
@@ -71,16 +111,20 @@ export const openTransport = (apiUrl: string, defaults: CallOptions = {}): Trans
       let status: number;
       let text: string;
       try {
-        const answer = await request(`${base}${path}`, {
-          method,
-          signal,
-          dispatcher: agent,
-          ...(body === undefined
-            ? {}
-            : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
-        });
-        status = answer.statusCode;
-        text = await answer.body.text();
+        signal.throwIfAborted();
+        if (method === "GET") ({ status, text } = await ask(method, path, body, signal));
+        else {
+          const answered = ask(method, path, body);
+          const over = new AbortController();
+          const inTime = new Promise<never>((_, reject) => {
+            const fire = (): void => {
+              keepAsking(answered);
+              reject(signal.reason);
+            };
+            signal.addEventListener("abort", fire, { once: true, signal: over.signal });
+          });
+          ({ status, text } = await Promise.race([answered, inTime]).finally(() => over.abort()));
+        }
       } catch (error) {
         const why = whyNoAnswer(error, callMs, outer);
         throw new ToxiproxyError(

@@ -83,6 +83,8 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
       proxy: name,
       healed: true,
       gone: false,
+      disabledByOthers: false,
+      serving: "serves",
       did: ["DELETE toxic left-behind", "enabled=true"],
       trouble: [],
     });
@@ -93,6 +95,56 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
     const { name } = await makeProxy();
     expect(await heal(rig.server.toxiproxy, name)).toMatchObject({ healed: true, did: [] });
     expect(await heal(rig.server.toxiproxy, "nobody")).toMatchObject({ healed: false, gone: true, did: [] });
+  });
+
+  describe("when a step is carried out late", () => {
+    /** Stands before the server; a change is held back for so long, and then passed on whoever still waits for it. */
+    const slowly = async (holdMs: (method: string, body: string, times: number) => number) => {
+      const times = new Map<string, number>();
+      const gateway = createServer(async (request, response) => {
+        const { method = "", url = "" } = request;
+        let body = "";
+        for await (const chunk of request.setEncoding("utf8")) body += chunk;
+        const nth = (times.get(method + body) ?? 0) + 1;
+        times.set(method + body, nth);
+        await new Promise((resolve) => setTimeout(resolve, holdMs(method, body, nth)));
+        const answer = await fetch(`${rig.server.apiUrl}${url}`, { method, ...(body === "" ? {} : { body }) });
+        response.writeHead(answer.status).end(await answer.text());
+      });
+      await new Promise<void>((resolve) => gateway.listen(0, "127.0.0.1", resolve));
+      const port = (gateway.address() as { port: number }).port;
+      const toxiproxy = openToxiproxy(`http://127.0.0.1:${port}`);
+      const close = async (): Promise<void> => {
+        await toxiproxy.close();
+        gateway.closeAllConnections();
+        await new Promise((resolve) => gateway.close(resolve));
+      };
+      return { toxiproxy, close };
+    };
+
+    test("it is not called whole while that may still break it, and is whole in the end", async () => {
+      const { name, proxy } = await makeProxy();
+      await proxy.addToxic({ ...latency, name: "floodgate-slow" });
+      const { toxiproxy, close } = await slowly((method, body, nth) =>
+        method === "DELETE" && nth === 1 ? 700 : body.includes("false") && nth === 1 ? 900 : 0,
+      );
+      const healing = await heal(toxiproxy, name, { callMs: 250, mayReset: false });
+      expect(healing).toMatchObject({ healed: true, serving: "serves" });
+      expect(toxiproxy.underWay()).toBe(0);
+      expect(await proxy.read()).toMatchObject({ enabled: true, toxics: [] });
+      await close();
+    });
+
+    test("where it never comes, healing says so", async () => {
+      const { name, proxy } = await makeProxy();
+      await proxy.addToxic({ ...latency, name: "floodgate-slow" });
+      const { toxiproxy, close } = await slowly((method, _, nth) => (method === "DELETE" && nth === 1 ? 60_000 : 0));
+      const signal = AbortSignal.timeout(2_500);
+      const healing = await heal(toxiproxy, name, { callMs: 250, mayReset: false, signal });
+      expect(healing.healed).toBe(false);
+      expect(healing.trouble.at(-1)).toContain("may still be carried out");
+      await close();
+    });
   });
 
   describe("when the server hangs", () => {

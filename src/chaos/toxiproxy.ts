@@ -39,6 +39,9 @@ export type Toxiproxy = {
   /** Enables every proxy and drops all toxics of the whole server. */
   reset: (options?: CallOptions) => Promise<void>;
   proxy: (name: string) => ProxyControl;
+  /** As the transport has them: changes that may still be carried out. */
+  underWay: () => number;
+  settled: (signal: AbortSignal) => Promise<void>;
   close: () => Promise<void>;
 };
 
@@ -155,6 +158,8 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
     },
     removeProxy: (name, options) => handle(name, options).remove().catch(ignoring404),
     reset: async (options) => void (await transport.call("POST", "/reset", undefined, options)),
+    underWay: () => transport.underWay(),
+    settled: (signal) => transport.settled(signal),
     close: () => transport.close(),
   };
 };

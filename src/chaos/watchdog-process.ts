@@ -1,11 +1,11 @@
 /** The watchdog's process: `node watchdog-process.ts JOURNAL MARK`, started by supervision/start-watchdog.ts. */
 import { fileURLToPath } from "node:url";
 import { guardRunner } from "../supervision/watchdog.ts";
-import { takeBackProxy } from "./take-back-proxy.ts";
+import { TAKE_BACK } from "./take-back.ts";
 
 /** Handed to `Supervisor.open`. */
 export const WATCHDOG_PROCESS: string = fileURLToPath(import.meta.url);
 
 if (process.argv[1] === WATCHDOG_PROCESS) {
-  guardRunner(process.argv[2] ?? "", process.argv[3] ?? "", takeBackProxy);
+  guardRunner(process.argv[2] ?? "", process.argv[3] ?? "", TAKE_BACK);
 }

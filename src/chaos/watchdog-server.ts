@@ -5,7 +5,8 @@ import type { AddressInfo } from "node:net";
 import { dirname, resolve } from "node:path";
 import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Target } from "../target/target.ts";
-import { takeBackProxy } from "./take-back-proxy.ts";
+import { targetName } from "../target/target-name.ts";
+import { TAKE_BACK } from "./take-back.ts";
 import { openToxiproxy } from "./toxiproxy.ts";
 import { createWatchdogLease, type Held, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";
 
@@ -66,8 +67,10 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
     },
     healOne: async (held: Held): Promise<string> => {
       if ("proxy" in held) {
-        const undo = { how: "heal-proxy", api_url: toxiproxy?.api_url ?? "", may_reset: false, ...held } as const;
-        return takeBackProxy(undo, { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS });
+        const { proxy, disables } = held;
+        const api_url = toxiproxy?.api_url ?? "";
+        const undo = { how: "heal-proxy", api_url, proxy, disables, target: targetName(target, file) } as const;
+        return TAKE_BACK.proxy(undo, { signal: AbortSignal.timeout(HEAL_MS), callMs: CALL_MS });
       }
       const commands = faults[held.fault]?.heal ?? [];
       for (const command of commands) {

@@ -56,8 +56,12 @@ Faults are removed whatever happens, also after kill -9 of the runner.
 On a deployment of yours: \`toxiproxy\` or \`faults\` in the target file, with
 "permits": { "chaos": true }. Other proxies, and toxics that are not ours, are
 not touched. A run on a deployment with one of our faults still in it is refused
-(exit 5); --heal takes such faults back first, and with nothing else to do, or
-with --out the folder of a run, that alone.
+(exit 5). \`--heal --target FILE\` takes such faults back and says whether the
+proxies serve; with experiments that are named, and with other commands, it does
+that first. Heal commands are those of FILE as it is now; no command is ever read
+from a run folder. Without --target only processes and folders of ours are ended
+and removed, and the rest is named. \`--out DIR\`: one run folder instead of all.
+Exit 4: something could not be healed.
 
 A fault on another host (toxiproxy, or commands) needs a watchdog beside it,
 which heals when the heartbeat of the run stops; without one it is refused
@@ -69,7 +73,7 @@ Examples:
   npx floodgate chaos limiter-refused keys-reply-lost
   npx floodgate chaos --target target.json
   npx floodgate chaos --explore --for 2m --seed 7
-  npx floodgate chaos --heal`;
+  npx floodgate chaos --heal --target target.json`;
 
 export const chaosCommand = (): Command =>
   withTargetOptions(
@@ -97,9 +101,12 @@ export const chaosCommand = (): Command =>
     if (options.watchdog === true) return watchBesideProxy(options.target, options.listen);
     if (options.list === true) return listExperiments(options.target, json);
     const common = runOptions(options);
-    // Alone it is all there is to do; with something to play it goes first.
-    const healsOnly = options.heal === true && names.length === 0 && options.target === undefined;
-    if (healsOnly) return showHealed(common.reports, options.out, json);
+    // Alone it is all there is to do; with experiments that are named it goes first.
+    if (options.heal === true && names.length === 0) {
+      const { reports, owned, out } = common;
+      const target = options.target === undefined ? {} : { targetFile: options.target };
+      return showHealed({ reports, owned, json, ...target, ...(out === undefined ? {} : { out }) });
+    }
     const short = options.short === true;
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
     const wish = { names, short, limiter: limiterOf(options) };

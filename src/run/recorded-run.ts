@@ -225,7 +225,7 @@ export const recordRun = async (
   try {
     for (const { target } of targets) locks.push(lockTarget(target.base_url));
     const { reports, out } = request;
-    if (request.healFirst === true) await healBeforehand(reports, events.warning);
+    if (request.healFirst === true) await healBeforehand(reports, targets, events.warning);
     await requireNothingLeft(targets, reports);
     const folder = makeRunFolder({ profile, now: started, reports, ...(out === undefined ? {} : { out }) });
     events.folder(folder.path);
@@ -252,7 +252,7 @@ export const recordRun = async (
     });
     // For the watchdog: a killed run leaves no lock behind.
     const locked = locks.map(({ path }) =>
-      journal.about({ kind: "folder", name: "the target's lock", undo: { how: "remove-folder", path } }),
+      journal.about({ kind: "folder", name: "the target's lock", undo: { how: "remove-lock", path } }),
     );
     const recorder = createRecorder(folder, watcher);
     await recorder.begin(() => draftOf(request, { folder, recorder, started }, progress));

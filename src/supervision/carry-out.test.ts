@@ -3,10 +3,13 @@ import { carryOut } from "./carry-out.ts";
 import type { Undo } from "./undo.ts";
 
 const limits = (did: string[]) => ({
-  takeBackProxy: async (undo: Extract<Undo, { how: "heal-proxy" | "remove-proxy" }>) => {
-    if (undo.proxy === "stuck") throw new Error("stuck is stuck");
-    did.push(undo.proxy);
-    return `healed ${undo.proxy}`;
+  takeBack: {
+    proxy: async (undo: Extract<Undo, { how: "heal-proxy" }>) => {
+      if (undo.proxy === "stuck") throw new Error("stuck is stuck");
+      did.push(undo.proxy);
+      return `healed ${undo.proxy}`;
+    },
+    change: async () => "",
   },
   signal: new AbortController().signal,
   callMs: 1_000,
@@ -16,7 +19,8 @@ const proxy = (name: string): Undo => ({
   how: "heal-proxy",
   api_url: "http://127.0.0.1:1",
   proxy: name,
-  may_reset: false,
+  disables: false,
+  target: { base_url: "http://127.0.0.1:1/v1" },
 });
 
 test("several are taken back the last of them first", async () => {

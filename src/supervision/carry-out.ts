@@ -1,21 +1,28 @@
 /**
- * Takes a side effect back from what the journal says of it, without anything of the process that did it. Used by the
- * watchdog and by `chaos --heal`.
+ * Takes a side effect back, without anything of the process that did it. The watchdog was handed what to do by the run, through
+ * its pipe; `chaos --heal` works it out from names in the journal and the target file (chaos/undo-by-name.ts).
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { endGroup, signalProcess } from "./processes.ts";
 import { runShellCommand } from "./shell-command.ts";
-import type { Undo } from "./undo.ts";
+import type { ChangeUndo, CommandUndo, ProxyUndo, Undo } from "./undo.ts";
+import { pause } from "./waiting.ts";
 
-/** Takes back what was done to a proxy, and says what it did; handed in by who knows the proxy (chaos/take-back-proxy.ts). */
-export type TakeBackProxy = (
-  undo: Extract<Undo, { how: "heal-proxy" | "remove-proxy" }>,
-  limits: { signal: AbortSignal; callMs: number },
-) => Promise<string>;
+type CallLimits = { signal: AbortSignal; callMs: number };
+
+/** Ways to what is outside, each says what it did; handed in by who knows proxies and control planes (chaos/take-back.ts). */
+export type TakeBack = {
+  proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
+  change(undo: ChangeUndo, limits: CallLimits): Promise<string>;
+};
 
 export type UndoLimits = {
-  takeBackProxy: TakeBackProxy;
+  takeBack: TakeBack;
+  /** What heal commands find in their environment; this process's own where absent. */
+  env?: NodeJS.ProcessEnv;
+  /** A heal command that fails is run again until the signal fires, after pauses of so many milliseconds. */
+  againMs?: number;
   /** Ends the attempt. */
   signal: AbortSignal;
   /** Deadline of each control call to toxiproxy, in milliseconds. */
@@ -26,7 +33,7 @@ export type UndoLimits = {
 
 /** What it did, in a few words. Throws a sentence when the side effect is still there. */
 export const carryOut = async (undo: Undo, limits: UndoLimits): Promise<string> => {
-  const { takeBackProxy, signal, callMs, graceMs } = limits;
+  const { takeBack, signal, callMs, graceMs } = limits;
   switch (undo.how) {
     case "all": {
       const did: string[] = [];
@@ -49,18 +56,33 @@ export const carryOut = async (undo: Undo, limits: UndoLimits): Promise<string> 
       if (ended === "still there") throw new Error(`process ${undo.pid} is still there after SIGKILL`);
       return ended;
     }
+    case "remove-lock":
     case "remove-folder": {
       if (!existsSync(undo.path)) return "was gone";
       await rm(undo.path, { recursive: true, force: true, maxRetries: 3 });
       return "removed";
     }
-    case "command": {
-      const cwd = undo.cwd === undefined ? {} : { cwd: undo.cwd };
-      for (const command of undo.commands) await runShellCommand(command, { what: "heal command", signal, ...cwd });
-      return `ran ${undo.commands.length} heal command(s)`;
-    }
+    case "command":
+      return await runCommands(undo, limits);
     case "heal-proxy":
-    case "remove-proxy":
-      return takeBackProxy(undo, { signal, callMs });
+      return await takeBack.proxy(undo, { signal, callMs });
+    case "deployment":
+      return await takeBack.change(undo, { signal, callMs });
+  }
+};
+
+const runCommands = async ({ commands, cwd }: CommandUndo, limits: UndoLimits): Promise<string> => {
+  const { signal, env, againMs } = limits;
+  for (;;) {
+    try {
+      for (const command of commands) {
+        await runShellCommand(command, { what: "heal command", signal, cwd, ...(env === undefined ? {} : { env }) });
+      }
+      return `ran ${commands.length} heal command(s)`;
+    } catch (error) {
+      if (againMs === undefined) throw error;
+      await pause(againMs, signal);
+      if (signal.aborted) throw error;
+    }
   }
 };

@@ -1,4 +1,18 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -13,13 +27,21 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const UNDO = { how: "heal-proxy", api_url: "http://127.0.0.1:8474", proxy: "limiter", may_reset: false } as const;
+const TARGET = { base_url: "http://127.0.0.1:1/v1", name: "staging", file: "/somewhere/staging.json" };
+const UNDO = {
+  how: "heal-proxy",
+  api_url: "http://127.0.0.1:8474",
+  proxy: "limiter",
+  disables: true,
+  target: TARGET,
+} as const;
+const { api_url: _, ...NAMED } = UNDO;
 
 describe("the journal", () => {
   test("an effect stands in the file before `about` has returned, for its owner alone", () => {
     const journal = new Journal(path);
     const id = journal.about({ kind: "fault", name: "limiter.refused", undo: UNDO });
-    expect(readJournal(path).entries).toMatchObject([{ id, kind: "fault", phase: "about", undo: UNDO }]);
+    expect(readJournal(path).entries).toMatchObject([{ id, kind: "fault", phase: "about", undo: NAMED }]);
     expect(statSync(path).mode & 0o777).toBe(0o600);
     journal.close();
   });
@@ -35,7 +57,7 @@ describe("the journal", () => {
     journal.undone(first);
     expect(openEffects(readJournal(path).entries)).toMatchObject([
       { name: "third", undo: { how: "end-process", pid: 5 } },
-      { name: "second", undo: UNDO },
+      { name: "second", undo: NAMED },
     ]);
     journal.undone(second, "healed");
     journal.undone(third);
@@ -56,6 +78,120 @@ describe("the journal", () => {
     journal.close();
     expect(readFileSync(path, "utf8")).not.toMatch(/abcdefghijkl|horse/);
     expect(readJournal(path).entries[0]?.name).toBe("svc_sk_live_...mnop");
+  });
+
+  test("nothing that could be executed stands in it: no command, no folder of one, no address", () => {
+    const journal = new Journal(path);
+    const command = {
+      how: "command",
+      fault: "limiter.stopped",
+      commands: ["rm -rf x"],
+      cwd: "/cwd",
+      target: TARGET,
+    } as const;
+    const url = "http://127.0.0.1:2";
+    const planes = [{ plane: "api", at: 0, was: { slots: 4 }, url }] as const;
+    const change = { how: "deployment", planes, target: TARGET } as const;
+    journal.about({ kind: "fault", name: "all", undo: { how: "all", undos: [UNDO, command, change] } });
+    journal.about({ kind: "folder", name: "lock", undo: { how: "remove-lock", path: "/lock" } });
+    journal.close();
+    const text = readFileSync(path, "utf8");
+    for (const absent of ["rm -rf", "/cwd", UNDO.api_url, url, "/lock"]) expect(text).not.toContain(absent);
+    expect(openEffects(readJournal(path).entries)).toMatchObject([
+      { name: "lock", undo: { how: "nothing" } },
+      {
+        undo: {
+          how: "all",
+          undos: [
+            NAMED,
+            { how: "command", fault: "limiter.stopped", target: TARGET },
+            { how: "deployment", planes: [{ plane: "api", at: 0, was: { slots: 4 } }], target: TARGET },
+          ],
+        },
+      },
+    ]);
+  });
+
+  test("what somebody wrote into it by hand is read as data of known shapes, or not at all", () => {
+    const undo = (value: unknown): string =>
+      JSON.stringify({
+        at: "x",
+        id: `i${Math.random()}`,
+        kind: "fault",
+        phase: "about",
+        name: "f\u001b[2J",
+        undo: value,
+      });
+    const planes = [{ plane: "api", at: 0, was: { slots: "$(touch x)", clock_offset_ms: 5, upstreams: ["http://e"] } }];
+    const lines = [
+      { how: "command", commands: ["touch x"], cwd: "/" },
+      { how: "heal-proxy", api_url: "http://127.0.0.1:1", proxy: "../reset" },
+      { how: "deployment", target: TARGET, planes },
+      { how: "end-process", pid: -1, pgid: 1, start: "1" },
+      { how: "remove-folder", path: 7 },
+      { how: "eval", code: "1" },
+      "text",
+    ];
+    writeFileSync(path, `${lines.map(undo).join("\n")}\nnull\n[]\n7\n`, { mode: 0o600 });
+    const { entries, torn } = readJournal(path);
+    expect(torn).toBe(3);
+    expect(entries.map((entry) => entry.undo)).toEqual([
+      { how: "nothing" },
+      { how: "nothing" },
+      { how: "deployment", target: TARGET, planes: [{ plane: "api", at: 0, was: { clock_offset_ms: 5 } }] },
+      ...[1, 2, 3, 4].map(() => ({ how: "nothing" })),
+    ]);
+    expect(entries[0]?.name).toBe("f\ufffd[2J");
+  });
+
+  describe("that somebody else could have written is not read", () => {
+    beforeEach(() => new Journal(path).close());
+    const reading = () => readJournal(path);
+
+    test("writable for others, or in a folder that is", () => {
+      chmodSync(path, 0o666);
+      expect(reading).toThrow("may be written by others");
+      chmodSync(path, 0o600);
+      chmodSync(folder, 0o777);
+      expect(reading).toThrow("may be written by others");
+      chmodSync(folder, 0o770);
+      expect(reading).toThrow("may be written by others");
+    });
+
+    test("a link, a link to its folder, a second name, a pipe, a folder", () => {
+      const real = join(folder, "real");
+      renameSync(path, real);
+      symlinkSync(real, path);
+      expect(reading).toThrow("is a link");
+      rmSync(path);
+      linkSync(real, path);
+      expect(reading).toThrow("a second name");
+      rmSync(path);
+      spawnSync("mkfifo", [path]);
+      expect(reading).toThrow("is no file");
+      rmSync(path);
+      mkdirSync(path);
+      expect(reading).toThrow("is no file");
+      rmSync(path, { recursive: true });
+      renameSync(real, path);
+      const link = `${folder}-link`;
+      symlinkSync(folder, link);
+      try {
+        expect(() => readJournal(join(link, "journal.ndjson"))).toThrow("is a link; name the folder itself");
+      } finally {
+        rmSync(link);
+      }
+    });
+
+    test.skipIf(process.geteuid?.() !== 0)("of another user, for root as well", () => {
+      chownSync(path, 65_534, 65_534);
+      expect(reading).toThrow("belongs to the user with the number 65534");
+      chownSync(path, 0, 0);
+      chownSync(folder, 65_534, 65_534);
+      expect(reading).toThrow("belongs to the user with the number 65534");
+      chownSync(folder, 0, 0);
+      expect(reading().entries).toEqual([]);
+    });
   });
 
   test("a torn last line is counted and costs no other", () => {

@@ -1,5 +1,5 @@
 /** Files of /proc, read in one place (Linux; elsewhere nothing is known). */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 
 /** Clock ticks of the kernel's own accounts; 100 a second on every Linux that Node runs on. */
 export const TICKS_PER_S = 100;
@@ -12,6 +12,9 @@ export const readProc = (path: string): string | null => {
     return null;
   }
 };
+
+/** The number of the user that a process runs as; `null` where there is none. */
+export const ownerOf = (pid: number): number | null => statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? null;
 
 export type ProcessStat = {
   state: string;

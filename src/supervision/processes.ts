@@ -5,7 +5,7 @@
  * On Linux from /proc. Elsewhere `ps` gives the start time, and a group is known only by whether it takes signals.
  */
 import { execFileSync } from "node:child_process";
-import { type ProcessStat, pidsHere, readProc, statOf } from "./proc-files.ts";
+import { ownerOf, type ProcessStat, pidsHere, readProc, statOf } from "./proc-files.ts";
 import { pause } from "./waiting.ts";
 
 /** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or what `ps -o lstart=` says. */
@@ -106,13 +106,33 @@ export const endGroup = async (group: GroupId, graceMs: number, killMs = 2_000):
 /** The variable that marks every process of a run, so that those that left their group are found. */
 export const RUN_MARK = "FLOODGATE_RUN_MARK";
 
-/** Processes that carry this mark in the environment they were started with (Linux only; elsewhere none). */
-export const markedProcesses = (mark: string): ProcessId[] => {
-  if (!isLinux) return [];
-  const wanted = `${RUN_MARK}=${mark}`;
-  return pidsHere().flatMap((pid) => {
-    if (pid === process.pid || !readProc(`/proc/${pid}/environ`)?.split("\0").includes(wanted)) return [];
+/** The mark of this run, for processes that get no other environment. */
+export const runMark = (): Record<string, string> => {
+  const mark = process.env[RUN_MARK];
+  return mark === undefined ? {} : { [RUN_MARK]: mark };
+};
+
+/** Whether it is of this user and carries the mark in the environment it was started with (Linux only; elsewhere none). */
+export const carriesMark = (pid: number, mark: string): boolean =>
+  isLinux &&
+  ownerOf(pid) === process.geteuid?.() &&
+  readProc(`/proc/${pid}/environ`)?.split("\0").includes(`${RUN_MARK}=${mark}`) === true;
+
+export const markedProcesses = (mark: string): ProcessId[] =>
+  (isLinux ? pidsHere() : []).flatMap((pid) => {
+    if (pid === process.pid || !carriesMark(pid, mark)) return [];
     const start = startTimeOf(pid);
     return start === null ? [] : [{ pid, start }];
   });
+
+/** SIGKILL to all that carry the mark; again until there are none, because one of them may just have started another. */
+export const killMarked = async (mark: string): Promise<ProcessId[]> => {
+  let left = markedProcesses(mark);
+  const all = left;
+  for (let tries = 0; left.length > 0 && tries < 20; tries++) {
+    for (const stray of left) signalProcess(stray, "SIGKILL");
+    await pause(25);
+    left = markedProcesses(mark);
+  }
+  return all;
 };

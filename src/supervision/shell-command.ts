@@ -1,11 +1,14 @@
 /** A command of the target file's owner, run by the shell. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { RUN_MARK } from "./processes.ts";
 
 type ShellCommand = {
   /** For the sentence when it fails: `heal command`. */
   what: string;
   /** The folder that it runs in (default: the runner's). */
   cwd?: string;
+  /** Its environment (default: the runner's). */
+  env?: NodeJS.ProcessEnv;
   /** Ends it, and what it started. */
   signal: AbortSignal;
   /** For supervision, in the turn in which it was started; it leads a group of its own. */
@@ -44,12 +47,15 @@ const cutOff = ({ pid }: ChildProcess): void => {
  */
 export const runShellCommand = (
   command: string,
-  { what, cwd, signal, onSpawn, onOutput }: ShellCommand,
+  { what, cwd, env = process.env, signal, onSpawn, onOutput }: ShellCommand,
 ): Promise<void> =>
   new Promise((resolve, reject) => {
+    // What it leaves running is its owner's, such as a service that it started again, and is not ended with the run.
+    const { [RUN_MARK]: _, ...unmarked } = env;
     const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
       detached: true,
       stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
+      env: unmarked,
       ...(cwd === undefined ? {} : { cwd }),
     });
     if (child.pid !== undefined) onSpawn?.(child.pid);

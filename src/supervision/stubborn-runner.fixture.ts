@@ -56,7 +56,8 @@ const stopped = await supervisor.start({
 stopped.signal("SIGSTOP");
 
 if (apiUrl !== undefined && proxy !== undefined) {
-  const undo = { how: "heal-proxy", api_url: apiUrl, proxy, may_reset: false } as const;
+  const target = { base_url: "http://127.0.0.1:1/v1" };
+  const undo = { how: "heal-proxy", api_url: apiUrl, proxy, disables: false, target } as const;
   const id = journal.about({ kind: "fault", name: "link.reply-lost", undo });
   await makeFault("reply-lost", { budgetMs: 250 }).put(openToxiproxy(apiUrl).proxy(proxy));
   journal.done(id);

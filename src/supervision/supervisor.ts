@@ -4,7 +4,9 @@
  * others need last, watchdog. What could not be taken back is reported, and left to the watchdog.
  */
 import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { type ChildSpec, type Started, startChild } from "./child.ts";
 import type { Exit } from "./child-output.ts";
 import { ChildSignals } from "./child-signals.ts";
@@ -17,6 +19,9 @@ import { UndoStack } from "./undo-stack.ts";
 import { pause } from "./waiting.ts";
 
 const GRACE_MS = 5_000;
+
+/** A file of this name, with the run's mark in it, makes a folder known for ours. */
+export const FOLDER_MARK = ".floodgate-run";
 
 export type Child = Omit<Started, "group"> & {
   readonly name: string;
@@ -64,8 +69,11 @@ export class Supervisor {
       kind: "child",
       name: RUN_ITSELF,
       undo: { how: "nothing" },
-      detail: `${process.pid} ${birthOf(process.pid)}`,
+      run: { pid: process.pid, start: birthOf(process.pid), mark },
     });
+    if (watchdog !== null) options.journal.keptBy(watchdog);
+    // For whatever is started without us (a driver's processes, a compiler), so that it is known for ours.
+    process.env[RUN_MARK] = mark;
   }
 
   /** Starts the watchdog; throws a sentence when that fails. */
@@ -153,8 +161,12 @@ export class Supervisor {
     }
   }
 
-  /** A folder that is empty and will hold secrets: removed with the run, also by the watchdog. The same way to forget. */
+  /**
+   * A folder that is empty and will hold secrets: removed with the run, also by the watchdog. It is marked, and healing removes
+   * no other. The same way to forget.
+   */
   ownFolder(name: string, path: string): () => void {
+    writeFileSync(join(path, FOLDER_MARK), this.#mark, { mode: 0o600, flag: "wx" });
     const id = this.#journal.about({ kind: "folder", name, undo: { how: "remove-folder", path } });
     return this.#untilUndone(id, `remove ${name}`, () => rm(path, { recursive: true, force: true, maxRetries: 3 }));
   }
@@ -229,6 +241,7 @@ export class Supervisor {
     if (this.#watchdog?.isThere() === false) troubles.push("the watchdog had ended before the run did");
     troubles.push(...(await this.stopAll()));
     this.#journal.undone(this.#self);
+    if (process.env[RUN_MARK] === this.#mark) delete process.env[RUN_MARK];
     // What we could not take back is still open in the journal; the watchdog has a fresh process and its own deadlines.
     await (troubles.length === 0 ? this.#watchdog?.bye() : this.#watchdog?.takeOver());
     return troubles;

@@ -1,72 +1,67 @@
-/**
- * Takes back all that a journal has open, after the run that wrote it: what the watchdog does at once and `chaos --heal`
- * later. Each result is noted in the same journal.
- */
-import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:fs";
+/** Takes back several side effects in an order that does no harm, and notes each result in the journal of the run that made them. */
+import { closeSync, readFileSync, writeSync } from "node:fs";
 import { carryOut, type UndoLimits } from "./carry-out.ts";
-import { appendEntry, type JournalEntry, type OpenEffect, openEffects, RUN_ITSELF, readJournal } from "./journal.ts";
-import { isAlive, type ProcessId } from "./processes.ts";
+import { appendEntry, type Effect, type JournalEntry, openEffects, RUN_ITSELF, type RunItself } from "./journal.ts";
+import { openOwnFile } from "./own-file.ts";
 import { Redactor } from "./redaction.ts";
+import { namedUndo } from "./undo.ts";
 
 /** `did`: what was done, or `null` with the `trouble`; the effect then stays open. */
 export type TakenBack = { kind: string; name: string; did: string | null; trouble: string | null };
 
 /** The run that wrote the journal, if it has not ended in order. */
-export const runOf = (entries: JournalEntry[]): ProcessId | null => {
+export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
   const open = openEffects(entries).find(({ name }) => name === RUN_ITSELF);
-  const detail = entries.find(({ id }) => id === open?.id)?.detail ?? "";
-  const [pid, start] = detail.split(" ");
-  return start === undefined ? null : { pid: Number(pid), start };
+  return entries.find(({ id }) => id === open?.id)?.run ?? null;
 };
 
-/** A handle for notes, after the line that the run may have left unfinished. */
-const openForNotes = (path: string): number => {
-  const torn = !readFileSync(path, "utf8").endsWith("\n");
-  const descriptor = openSync(path, "a", 0o600);
-  if (torn) writeSync(descriptor, "\n");
-  return descriptor;
+/** How results are written down. */
+export type Notes = {
+  write(effect: Effect, phase: "undone" | "about", detail: string): void;
+  close(): void;
 };
+
+/** Notes at the end of a journal, after the line that the run may have left unfinished. Throws where it is not ours. */
+export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
+  const descriptor = openOwnFile(path, "append");
+  const text = readFileSync(descriptor, "utf8");
+  if (text !== "" && !text.endsWith("\n")) writeSync(descriptor, "\n");
+  const redactor = new Redactor();
+  return {
+    write: ({ id, kind, name, undo }, phase, detail) =>
+      appendEntry(descriptor, { id, kind, name, phase, detail, undo: namedUndo(undo), by }, redactor),
+    close: () => closeSync(descriptor),
+  };
+};
+
+const isLast = ({ undo }: Effect): boolean =>
+  undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
 
 /** Faults and load at the same time, then what carries the links and what they wrote. Never rejects because of one effect. */
-export const takeBackAll = async (path: string, by: "watchdog" | "heal", limits: UndoLimits): Promise<TakenBack[]> => {
-  if (!existsSync(path)) return [];
-  // What nobody can take back (a session, a key) stays open, for people to see.
-  const effects = openEffects(readJournal(path).entries).filter(
-    ({ kind, undo }) => undo.how !== "nothing" || kind === "child",
-  );
-  if (effects.length === 0) return [];
-  const notes = openForNotes(path);
-  const redactor = new Redactor();
-
-  const takeBack = async ({ id, kind, name, undo }: OpenEffect): Promise<TakenBack> => {
-    const note = (phase: "undone" | "about", detail: string): void =>
-      appendEntry(notes, { id, kind, name, phase, detail, undo, by }, redactor);
+export const takeBackAll = async (
+  effects: readonly Effect[],
+  notes: Notes | null,
+  limits: UndoLimits,
+): Promise<TakenBack[]> => {
+  const note: Notes["write"] = (...about) => {
     try {
-      const did = await carryOut(undo, limits);
-      note("undone", did);
+      notes?.write(...about);
+    } catch {
+      // A full disk must not keep the other faults in.
+    }
+  };
+  const takeBack = async (effect: Effect): Promise<TakenBack> => {
+    const { kind, name } = effect;
+    try {
+      const did = await carryOut(effect.undo, limits);
+      note(effect, "undone", did);
       return { kind, name, did, trouble: null };
     } catch (error) {
       const trouble = (error as Error).message;
-      note("about", `not taken back: ${trouble}`);
+      note(effect, "about", `not taken back: ${trouble}`);
       return { kind, name, did: null, trouble };
     }
   };
-  const isLast = ({ undo }: OpenEffect): boolean =>
-    undo.how === "remove-folder" || (undo.how === "end-process" && undo.end_last);
-  try {
-    const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(takeBack));
-    return [...first, ...(await Promise.all(effects.filter(isLast).map(takeBack)))];
-  } finally {
-    closeSync(notes);
-  }
-};
-
-/** For `chaos --heal`. Throws a sentence while the run that wrote the journal still lives: it heals by itself. */
-export const healAfter = async (path: string, limits: UndoLimits): Promise<TakenBack[]> => {
-  const run = existsSync(path) ? runOf(readJournal(path).entries) : null;
-  if (run !== null && isAlive(run))
-    throw new Error(
-      `the run of ${path} is still going (process ${run.pid}) and heals its own faults; stop it with \`kill ${run.pid}\``,
-    );
-  return await takeBackAll(path, "heal", limits);
+  const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(takeBack));
+  return [...first, ...(await Promise.all(effects.filter(isLast).map(takeBack)))];
 };

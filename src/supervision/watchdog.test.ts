@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { appendFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { httpProbe, observeLink } from "../chaos/link-probe.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "../chaos/toxiproxy.fixture.ts";
 import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
@@ -23,8 +23,10 @@ beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "floodgate-watchdog-"));
   journalPath = join(folder, "journal.ndjson");
   made = [];
+  vi.stubEnv("HEALS_WITH", "all the environment");
 });
 afterEach(async () => {
+  vi.unstubAllEnvs();
   for (const one of made) signalProcess(one, "SIGKILL");
   await rm(folder, { recursive: true });
 });
@@ -103,11 +105,23 @@ describe.skipIf(process.platform !== "linux")("when the runner is killed with SI
 });
 
 describe("the watchdog", () => {
-  test("goes at once when told bye, and takes nothing back", async () => {
+  const target = { base_url: "http://127.0.0.1:1/v1" };
+  const undoBy = (...commands: string[]) =>
+    ({ how: "command", fault: "limiter.refused", commands, cwd: folder, target }) as const;
+  /** A journal that a live watchdog keeps, as a run has it. */
+  const kept = async (mark = "mark-of-no-process") => {
     const journal = new Journal(journalPath);
+    const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, mark);
+    journal.keptBy(watchdog);
+    const start = startTimeOf(watchdog.pid) as string;
+    made.push({ pid: watchdog.pid, start });
+    return { journal, watchdog };
+  };
+
+  test("goes at once when told bye, and takes nothing back", async () => {
+    const { journal, watchdog } = await kept();
     const healed = join(folder, "healed");
-    journal.about({ kind: "fault", name: "f", undo: { how: "command", commands: [`touch '${healed}'`] } });
-    const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, "mark-of-no-process");
+    journal.about({ kind: "fault", name: "f", undo: undoBy(`touch '${healed}'`) });
     expect(watchdog.isThere()).toBe(true);
     await watchdog.bye();
     expect(watchdog.isThere()).toBe(false);
@@ -115,45 +129,69 @@ describe("the watchdog", () => {
     journal.close();
   });
 
-  test("runs a deployment's own heal commands, in order, and notes it after a torn line", async () => {
-    const journal = new Journal(journalPath);
+  test("runs a deployment's own heal commands as they are written, in order, and notes it after a torn line", async () => {
+    const { journal, watchdog } = await kept();
     const healed = join(folder, "healed");
-    const commands = [`exec:printf one >> '${healed}'`, `printf two >> '${healed}'`];
-    journal.about({ kind: "fault", name: "limiter.refused", undo: { how: "command", commands } });
+    const key = `svc_sk_test_${"a1B2".repeat(8)}`;
+    const commands = [`exec:printf '${key} ' >> '${healed}'`, `printf "$HEALS_WITH" >> '${healed}'`];
+    journal.about({ kind: "fault", name: "limiter.refused", undo: undoBy(...commands) });
     journal.close();
     appendFileSync(journalPath, '{"at":"2026-');
-    const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, "mark-of-no-process");
     await watchdog.takeOver();
     expect(watchdog.isThere()).toBe(false);
-    expect(readFileSync(healed, "utf8")).toBe("onetwo");
+    expect(readFileSync(healed, "utf8")).toBe(`${key} all the environment`);
     const { entries, torn } = readJournal(journalPath);
     expect(torn).toBe(1);
     expect(entries.at(-1)).toMatchObject({ phase: "undone", by: "watchdog", name: "limiter.refused" });
   });
 
-  test("what it could not take back stays open for the next heal, and it goes all the same", async () => {
-    const journal = new Journal(journalPath);
-    journal.about({ kind: "fault", name: "f", undo: { how: "command", commands: ["echo no way >&2; exit 3"] } });
+  test("executes nothing that stands in the journal, whoever wrote it there", async () => {
+    const { journal, watchdog } = await kept();
     journal.close();
-    const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, "mark-of-no-process");
+    const planted = join(folder, "planted");
+    const bystander = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+    const pid = bystander.pid as number;
+    const start = startTimeOf(pid) as string;
+    made.push({ pid, start });
+    const beside = await mkdtemp(join(tmpdir(), "floodgate-beside-"));
+    const undos = [
+      { how: "command", fault: "limiter.refused", commands: [`touch '${planted}'`], cwd: "/", target },
+      { how: "end-process", pid, pgid: pid, start, end_last: false },
+      { how: "remove-folder", path: beside },
+    ];
+    const lines = undos.map((undo, at) => ({ at: "", id: `x${at}`, kind: "fault", phase: "about", name: "x", undo }));
+    writeFileSync(journalPath, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    await watchdog.takeOver();
+    expect(existsSync(planted)).toBe(false);
+    expect(startTimeOf(pid)).toBe(start);
+    expect(existsSync(beside)).toBe(true);
+    await rm(beside, { recursive: true });
+  });
+
+  test("what it could not take back stays open for the next heal, and it goes all the same", async () => {
+    const { journal, watchdog } = await kept();
+    journal.about({ kind: "fault", name: "f", undo: undoBy("echo no way >&2; exit 3") });
+    journal.close();
     await watchdog.takeOver();
     const { entries } = readJournal(journalPath);
     expect(openEffects(entries)).toMatchObject([{ name: "f" }]);
     expect(entries.at(-1)?.detail).toContain("no way");
   });
 
+  test("a heal command that fails is tried again: what ended it may have been the clean-up of a job", async () => {
+    const { journal, watchdog } = await kept();
+    const tried = join(folder, "tried");
+    journal.about({ kind: "fault", name: "f", undo: undoBy(`echo x >> '${tried}'; test $(wc -l < '${tried}') = 3`) });
+    journal.close();
+    await watchdog.takeOver();
+    expect(openEffects(readJournal(journalPath).entries)).toEqual([]);
+  });
+
   test("a heal that hangs is cut off, and it is gone within 10 s with all that the heal had started", async () => {
     const pidFile = join(folder, "pid");
-    const journal = new Journal(journalPath);
-    journal.about({
-      kind: "fault",
-      name: "f",
-      undo: { how: "command", commands: [`sleep 600 & echo $! > '${pidFile}'; wait`] },
-    });
+    const { journal, watchdog } = await kept();
+    journal.about({ kind: "fault", name: "f", undo: undoBy(`sleep 600 & echo $! > '${pidFile}'; wait`) });
     journal.close();
-    const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, "mark-of-no-process");
-    const start = startTimeOf(watchdog.pid) as string;
-    made.push({ pid: watchdog.pid, start });
     void watchdog.takeOver();
     const { met } = await waitUntil(async () => !watchdog.isThere(), { forMs: 10_000, pollMs: 50 });
     expect(met).toBe(true);
@@ -162,10 +200,31 @@ describe("the watchdog", () => {
   });
 
   test("survives the signals that end a terminal's jobs", async () => {
-    const watchdog = await startWatchdog(WATCHDOG_PROCESS, journalPath, "mark-of-no-process");
+    const { journal, watchdog } = await kept();
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.kill(watchdog.pid, signal);
     expect(startTimeOf(watchdog.pid)).not.toBeNull();
     await watchdog.bye();
+    journal.close();
     expect(markedProcesses("mark-of-no-process")).toEqual([]);
   });
+
+  test.skipIf(process.platform !== "linux")(
+    "leaves the job's own environment behind, and hands it to heal commands but for what a clean-up looks for",
+    async () => {
+      const ofJob = ["RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE", "HUDSON_COOKIE"];
+      for (const name of [...ofJob, "BUILD_ID", "CI_JOB_TOKEN"]) vi.stubEnv(name, `value of ${name}`);
+      const { journal, watchdog } = await kept();
+      const own = readFileSync(`/proc/${watchdog.pid}/environ`, "utf8").split("\0");
+      const names = own.map((pair) => pair.split("=")[0]);
+      expect(names).toContain("PATH");
+      for (const name of [...ofJob, "BUILD_ID", "CI_JOB_TOKEN", "HEALS_WITH"]) expect(names).not.toContain(name);
+      const seen = join(folder, "env");
+      journal.about({ kind: "fault", name: "f", undo: undoBy(`env > '${seen}'`) });
+      journal.close();
+      await watchdog.takeOver();
+      const handed = readFileSync(seen, "utf8");
+      expect(handed).toContain("BUILD_ID=value of BUILD_ID");
+      for (const name of ofJob) expect(handed).not.toContain(name);
+    },
+  );
 });

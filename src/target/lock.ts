@@ -33,7 +33,7 @@ const NAME = /^floodgate-([0-9a-f]{16})-(\d+)-(\S*)-([0-9a-f]{16})\.lock$/;
 type Claim = { path: string; target: string; process: ProcessId; nonce: string };
 
 /** Without what does not make it another target: case of the host, a trailing slash, user and password, query. */
-const targetOf = (baseUrl: string): string => {
+export const targetUrl = (baseUrl: string): string => {
   const url = new URL(baseUrl);
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`;
 };
@@ -79,7 +79,7 @@ const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedA
 
 /** Throws `TargetBusyError` when a living run has it. */
 export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => {
-  const target = targetOf(baseUrl);
+  const target = targetUrl(baseUrl);
   const hash = createHash("sha256").update(target).digest("hex").slice(0, 16);
   const nonce = randomBytes(8).toString("hex");
   const start = encodeURIComponent(startTimeOf(process.pid) ?? "");

@@ -3,7 +3,7 @@
  * stops, and the watchdog leaves the link up.
  */
 import { pause } from "../../supervision/waiting.ts";
-import type { FaultMaker } from "../fault.ts";
+import { disableAsOurs, enableAgain, type FaultMaker } from "../fault.ts";
 
 const DOWN_MS = 150;
 const UP_MS = 150;
@@ -20,7 +20,7 @@ export const flapping: FaultMaker = {
       disables: true,
       what: `the link goes down for ${DOWN_MS} ms and up for ${UP_MS} ms, over and over`,
       put: async (proxy, options) => {
-        await proxy.setEnabled(false, options);
+        await disableAsOurs("flapping", proxy, options);
         stop = new AbortController();
         const { signal } = stop;
         // The caller's signal bounds the putting alone, not what goes on afterwards.
@@ -40,7 +40,7 @@ export const flapping: FaultMaker = {
           () => null,
           (error: unknown) => error as Error,
         );
-        await proxy.setEnabled(true, options);
+        await enableAgain("flapping", proxy, options);
         if (stopped !== null) throw new Error(`flapping had stopped by itself: ${stopped.message}`);
       },
       shows: (seen) => seen.ended === "refused",

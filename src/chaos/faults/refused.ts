@@ -1,5 +1,5 @@
 /** The dependency is not there: nobody listens. Open connections are closed, new ones refused. */
-import type { FaultMaker } from "../fault.ts";
+import { disableAsOurs, enableAgain, type FaultMaker } from "../fault.ts";
 
 export const refused: FaultMaker = {
   name: "refused",
@@ -9,8 +9,8 @@ export const refused: FaultMaker = {
     stream: "both",
     disables: true,
     what: "the link is down: open connections are closed and new ones refused",
-    put: (proxy, options) => proxy.setEnabled(false, options),
-    take: (proxy, options) => proxy.setEnabled(true, options),
+    put: (proxy, options) => disableAsOurs("refused", proxy, options),
+    take: (proxy, options) => enableAgain("refused", proxy, options),
     shows: (seen) => seen.ended === "refused",
   }),
 };

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { type BoundedChild, boundChild } from "../../supervision/bounded-child.ts";
 import { readLines } from "../../supervision/lines.ts";
+import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { k6Outputs } from "./k6-outputs.ts";
@@ -76,6 +77,7 @@ export const startK6 = (
       HOME: folder,
       ...k6Outputs(process.env),
       ...environment,
+      ...runMark(),
     },
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,

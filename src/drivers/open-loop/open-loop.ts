@@ -8,6 +8,7 @@ import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { boundChild } from "../../supervision/bounded-child.ts";
 import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts";
+import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
@@ -63,9 +64,9 @@ const LATE_MS = 30_000;
 
 export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const { path, silentMs } = options.program ?? PROGRAM;
-  // No arguments and no environment: what is not there cannot leak, and nothing of the shell changes the load.
+  // No arguments and no environment but the run's mark: what is not there cannot leak, and nothing of the shell changes the load.
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", path], {
-    env: {},
+    env: runMark(),
     stdio: ["pipe", "pipe", "pipe"],
     // A Ctrl-C goes to the runner's whole group; the runner asks the driver to stop, so that it can finish its calls.
     detached: true,

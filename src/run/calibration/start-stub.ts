@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { messageIn, readLines } from "../../supervision/lines.ts";
+import { runMark } from "../../supervision/processes.ts";
 import type { FromStub, NullReport, StubPhases, StubReport, ToStub } from "./stub-messages.ts";
 
 const PROCESS = fileURLToPath(new URL("./stub-process.ts", import.meta.url));
@@ -22,7 +23,7 @@ export type CalibrationStub = {
 /** Throws a sentence when it does not start. */
 export const startCalibrationStub = async (onSpawn?: (child: ChildProcess) => void): Promise<CalibrationStub> => {
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", PROCESS], {
-    env: {},
+    env: runMark(),
     stdio: ["pipe", "pipe", "ignore"],
     detached: true,
   });

@@ -27,6 +27,8 @@ export type FaultProxies = {
 export type Deployment = {
   readonly target: Target;
   readonly secrets: Secrets;
+  /** The target file; absent: there is none. */
+  readonly file?: string;
   /** Where commands of the target file run. */
   readonly folder: string;
   readonly embedded: boolean;

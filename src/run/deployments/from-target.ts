@@ -1,5 +1,6 @@
 /** The deployment that a target file names. */
 import { dirname, resolve } from "node:path";
+import { reachableListener } from "../../chaos/serving.ts";
 import { openToxiproxy } from "../../chaos/toxiproxy.ts";
 import { openRemoteWatch, type RemoteWatch } from "../../chaos/watchdog-client.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
@@ -10,12 +11,10 @@ import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
 
 const CALL_MS = 3_000;
 
-/** A listener on every address is reached where toxiproxy's API is. */
+/** As a probe is told. */
 const reachable = (listen: string, apiUrl: string): string => {
-  const port = listen.slice(listen.lastIndexOf(":") + 1);
-  const host = listen.slice(0, listen.lastIndexOf(":"));
-  const isEverywhere = host === "" || host === "0.0.0.0" || host === "[::]" || host === "::";
-  return isEverywhere ? `${new URL(apiUrl).hostname}:${port}` : listen;
+  const { host, port } = reachableListener(listen, apiUrl);
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 };
 
 const HOW_TO_WATCH =
@@ -80,6 +79,7 @@ export const fromTarget = async (context: RunContext, prepared: PreparedTarget):
     target,
     secrets,
     lease,
+    file: resolve(file),
     folder: dirname(resolve(file)),
     embedded: false,
     reference: false,

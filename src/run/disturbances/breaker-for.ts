@@ -33,7 +33,7 @@ const ownBreaker = async (fault: OneFault, beside: DisturbanceContext): Promise<
 const heldRemotely = (breaker: Breaker, fault: OneFault, watch: RemoteWatch): Breaker => {
   const { undo } = breaker;
   const held: Held =
-    undo.how === "heal-proxy" ? { proxy: undo.proxy, disables: undo.disables !== false } : { fault: faultKey(fault) };
+    undo.how === "heal-proxy" ? { proxy: undo.proxy, disables: undo.disables } : { fault: faultKey(fault) };
   return {
     ...breaker,
     inject: async (signal) => {

@@ -1,6 +1,7 @@
 /** Breaks something by the commands that the target file has for it (`faults`), healing tried once before. */
 import { commandSteps, rehearseHealing, undoByCommand } from "../../chaos/command-steps.ts";
 import { watchLink } from "../../chaos/link-watch.ts";
+import { targetName } from "../../target/target-name.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DisturbanceContext, OneFault } from "./disturbance.ts";
@@ -33,7 +34,7 @@ export const commandBreaker = async (
   return {
     inject,
     heal,
-    undo: undoByCommand(own),
+    undo: undoByCommand(own, { fault: key, target: targetName(deployment.target, deployment.file) }),
     stream: "both",
     ...TIMES,
     ...(await effectOf(fault, deployment)),

@@ -14,6 +14,7 @@ import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { FaultProxies } from "../deployments/deployment.ts";
 import { areDrawn, type DisturbanceContext, type Disturbed, type FaultsBySchedule } from "./disturbance.ts";
+import { undoTarget } from "./link-breaker.ts";
 
 const CALL_MS = 5_000;
 const HEAL_MS = 15_000;
@@ -30,7 +31,8 @@ const breakOnce = async (event: FaultEvent, beside: DisturbanceContext, startMs:
   const fault = makeFault(name, { budgetMs });
   const proxy = faults.toxiproxy.proxy(way.proxy);
   const probe = httpProbe(way.listen, "/health", budgetMs);
-  const undo = undoOf({ toxiproxy: faults.toxiproxy, proxy: way.proxy, fault, probe, mayReset: false });
+  const broken = { toxiproxy: faults.toxiproxy, proxy: way.proxy, fault, probe, mayReset: false };
+  const undo = undoOf(broken, undoTarget(deployment));
   const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
     onLine({
       type: "fault",

@@ -4,7 +4,9 @@ import { httpProbe, observeLink } from "../../chaos/link-probe.ts";
 import { linkSteps, undoOf } from "../../chaos/link-steps.ts";
 import { watchLink } from "../../chaos/link-watch.ts";
 import { dependencyBudgetMs, type Limits } from "../../history/stage-facts.ts";
-import type { FaultProxies, LinkName } from "../deployments/deployment.ts";
+import type { TargetName } from "../../supervision/undo.ts";
+import { targetName } from "../../target/target-name.ts";
+import type { Deployment, FaultProxies, LinkName } from "../deployments/deployment.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DisturbanceContext, LinkFault } from "./disturbance.ts";
 
@@ -20,6 +22,10 @@ export const linkBudgetMs = (link: LinkName, limits: Limits = {}): number => {
   if (link === "edge") return EDGE_BUDGET_MS;
   return dependencyBudgetMs(link, limits) ?? BUDGET_MS;
 };
+
+/** A proxy of the embedded deployment is a process of the run. */
+export const undoTarget = ({ embedded, target, file }: Deployment): TargetName | null =>
+  embedded ? null : targetName(target, file);
 
 export const linkBreaker = async (
   disturbance: LinkFault,
@@ -57,5 +63,13 @@ export const linkBreaker = async (
     else if (!canShow)
       notes.push(`the link (${watch.speaks}) looks so when whole: the effect is judged by the callers`);
   }
-  return { inject, heal, undo: undoOf(broken), stream: fault.stream, showsAtPart, ...TIMES, notes };
+  return {
+    inject,
+    heal,
+    undo: undoOf(broken, undoTarget(deployment)),
+    stream: fault.stream,
+    showsAtPart,
+    ...TIMES,
+    notes,
+  };
 };

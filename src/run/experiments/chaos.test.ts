@@ -114,7 +114,7 @@ describe("chaos on somebody's deployment, killed", part, () => {
 
       const refused = chaos("limiter-refused", "--target", file, "--out", join(folder, "refused"));
       expect((await refused.ended).code).toBe(5);
-      expect(refused.said()).toContain("chaos --heal --out DIR");
+      expect(refused.said()).toContain(`chaos --heal --target ${file}`);
       expect(existsSync(join(folder, "refused"))).toBe(false);
 
       // Somebody else's toxic on the same proxy, meanwhile.
@@ -125,9 +125,13 @@ describe("chaos on somebody's deployment, killed", part, () => {
         stream: "downstream",
         attributes: { latency: 1, jitter: 0 },
       });
-      const healing = chaos("--heal", "--out", out);
-      expect((await healing.ended).code).toBe(0);
+      const without = chaos("--heal", "--out", out);
+      expect((await without.ended).code).toBe(4);
+      expect(without.said()).toContain("fault limiter.reply-lost: STILL BROKEN: needs the target file of theirs");
+      const healing = chaos("--heal", "--out", out, "--target", file);
+      expect((await healing.ended).code, healing.said()).toBe(0);
       expect(healing.said()).toContain("fault limiter.reply-lost: DELETE toxic floodgate-reply-lost");
+      expect(healing.said()).toContain("proxy limiter: it serves");
       expect((await limiter.read()).toxics).toMatchObject([{ name: "a-colleague" }]);
       await expectStranger();
 

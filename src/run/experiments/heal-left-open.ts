@@ -1,70 +1,167 @@
-/** The body of `chaos --heal`: takes back what the journals of earlier runs have open. */
-import { takeBackProxy } from "../../chaos/take-back-proxy.ts";
-import { openEffects, readJournal } from "../../supervision/journal.ts";
-import { healAfter, type TakenBack } from "../../supervision/take-back.ts";
-import { journalsIn, leftOpenIn } from "./left-open.ts";
+/**
+ * The body of `chaos --heal`: takes back what the journals of earlier runs name. What is ours on this machine needs nothing more;
+ * what is on somebody's deployment needs its target file, where commands and addresses stand. On the proxies of that file also a
+ * fault of ours is found that no journal knows of, by the name of its toxic.
+ */
+import { dirname } from "node:path";
+import { hasOurToxics, heal, isDisabledByUs } from "../../chaos/healing.ts";
+import { isServing } from "../../chaos/serving.ts";
+import { TAKE_BACK } from "../../chaos/take-back.ts";
+import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../chaos/toxiproxy.ts";
+import { type GivenTarget, undoByName } from "../../chaos/undo-by-name.ts";
+import type { Effect } from "../../supervision/journal.ts";
+import { killMarked } from "../../supervision/processes.ts";
+import { notesIn, type TakenBack, takeBackAll } from "../../supervision/take-back.ts";
+import type { TargetName } from "../../supervision/undo.ts";
+import { isSameTarget } from "../../target/target-name.ts";
+import { journalsIn, type LeftOpen, leftOpenUnder, partsOnTargets, readLeftOpen } from "./left-open.ts";
 
-/** Each journal's whole rescue, and each control call to toxiproxy. */
+/** Each journal's whole rescue, each proxy's, and each control call to toxiproxy. */
 const JOURNAL_MS = 60_000;
+const PROXY_MS = 60_000;
 const CALL_MS = 5_000;
 const GRACE_MS = 2_000;
+
+/** `needs`: the deployment whose target file has to be given for it. */
+export type Healed = TakenBack & { needs?: TargetName };
 
 export type HealedRun = {
   journal: string;
   /** The run that wrote it is still going and was left alone, with what it has broken now. */
   running: readonly string[] | null;
-  taken: readonly TakenBack[];
+  taken: readonly Healed[];
 };
 
-type Healed = { looked: number; runs: HealedRun[]; isWhole: boolean };
+type HealedAll = {
+  looked: number;
+  runs: HealedRun[];
+  /** The proxies of the target files that were given, as they are in the end; `did` is empty where nothing was to be done. */
+  proxies: Healed[];
+  isWhole: boolean;
+};
 
-const isOpen = (journal: string): boolean =>
-  openEffects(readJournal(journal).entries).some(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
-
-const whyUnreadable = (journal: string): string | null => {
+const healRun = async (left: LeftOpen, given: readonly GivenTarget[]): Promise<HealedRun> => {
+  const { journal, run, effects, faults, isRunning } = left;
+  if (isRunning) return { journal, running: faults.map(({ name }) => name), taken: [] };
+  const known = { run, folder: dirname(journal), given };
+  const resolved: Effect[] = [];
+  const open: Healed[] = [];
+  for (const { id, kind, name, undo } of effects) {
+    const found = undoByName(undo, known);
+    if ("undo" in found) resolved.push({ id, kind, name, undo: found.undo });
+    else {
+      const { trouble, needs } = found;
+      open.push({ kind, name, did: null, trouble, ...(needs === null ? {} : { needs }) });
+    }
+  }
+  const notes = notesIn(journal, "heal");
   try {
-    readJournal(journal);
-    return null;
-  } catch (error) {
-    return `what was left open is not known: ${(error as Error).message}`;
+    const signal = AbortSignal.timeout(JOURNAL_MS);
+    const limits = { takeBack: TAKE_BACK, signal, callMs: CALL_MS, graceMs: GRACE_MS };
+    const taken: Healed[] = await takeBackAll(resolved, notes, limits);
+    const strays = run === null ? [] : await killMarked(run.mark);
+    for (const { pid } of strays) taken.push({ kind: "child", name: `process ${pid}`, did: "killed", trouble: null });
+    return { journal, running: null, taken: [...taken, ...open] };
+  } finally {
+    notes.close();
   }
 };
 
-/** `out`: one run folder, in place of all under `reports/runs`. */
-export const healLeftOpen = async (reports: string, out?: string): Promise<Healed> => {
+const healJournal = async (journal: string, given: readonly GivenTarget[]): Promise<HealedRun | null> => {
+  try {
+    const left = readLeftOpen(journal);
+    return left.effects.length === 0 ? null : await healRun(left, given);
+  } catch (error) {
+    // The others are healed all the same.
+    const trouble = `what was left open is not known: ${(error as Error).message}`;
+    return { journal, running: null, taken: [{ kind: "journal", name: journal, did: null, trouble }] };
+  }
+};
+
+/** Why it does not serve, in words that follow its name; `null` where it does, as far as can be seen from here. */
+const whyNotServing = async (state: ProxyState, apiUrl: string): Promise<string | null> => {
+  if (!state.enabled)
+    return "is disabled, and nothing on it shows that a floodgate did that: enable it, if nobody wants it so";
+  const serving = await isServing(state, apiUrl);
+  if (serving === "refuses") return `is enabled, but nobody listens at ${state.listen}`;
+  if (serving === "closes") return `hangs up at once: nobody answers at its upstream ${state.upstream}`;
+  return null;
+};
+
+const healProxy = async (toxiproxy: Toxiproxy, name: string): Promise<Healed> => {
+  const about = { kind: "proxy", name };
+  try {
+    const proxy = toxiproxy.proxy(name);
+    const before = await proxy.read();
+    let did = "";
+    if (hasOurToxics(before) || isDisabledByUs(before)) {
+      const how = { signal: AbortSignal.timeout(PROXY_MS), callMs: CALL_MS, mayReset: false, mayEnable: false };
+      const healing = await heal(toxiproxy, name, how);
+      if (!healing.healed && !healing.disabledByOthers) throw new Error(`is not whole: ${healing.trouble.join("; ")}`);
+      did = healing.did.join(", ");
+    }
+    const why = await whyNotServing(await proxy.read(), toxiproxy.apiUrl);
+    return why === null ? { ...about, did, trouble: null } : { ...about, did: null, trouble: why };
+  } catch (error) {
+    return { ...about, did: null, trouble: (error as Error).message };
+  }
+};
+
+const healProxies = async ({ target: { toxiproxy: stated } }: GivenTarget): Promise<Healed[]> => {
+  if (stated === undefined) return [];
+  const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
+  try {
+    const names = Object.values(stated.proxies).filter((name) => name !== undefined && name !== null);
+    return await Promise.all([...new Set(names)].map((name) => healProxy(toxiproxy, name)));
+  } finally {
+    await toxiproxy.close();
+  }
+};
+
+/** A run that is still going heals what it has broken itself. */
+const isBrokenByRunning = ({ target }: GivenTarget, reports: string): boolean =>
+  leftOpenUnder(reports).some(
+    ({ isRunning, faults }) =>
+      isRunning && faults.flatMap(({ undo }) => partsOnTargets(undo)).some((part) => isSameTarget(part.target, target)),
+  );
+
+/** `out`: one run folder, in place of all under `reports/runs`. `given`: target files, whose commands and proxies may be used. */
+export const healLeftOpen = async (
+  reports: string,
+  { out, given = [] }: { out?: string; given?: readonly GivenTarget[] } = {},
+): Promise<HealedAll> => {
   const journals = journalsIn(reports, out);
   const runs: HealedRun[] = [];
   for (const journal of journals) {
-    const unreadable = whyUnreadable(journal);
-    if (unreadable !== null) {
-      // The others are healed all the same.
-      const taken = [{ kind: "journal", name: journal, did: null, trouble: unreadable }];
-      runs.push({ journal, running: null, taken });
-      continue;
-    }
-    if (!isOpen(journal)) continue;
-    const { isRunning, faults } = leftOpenIn(journal);
-    if (isRunning) {
-      runs.push({ journal, running: faults.map(({ name }) => name), taken: [] });
-      continue;
-    }
-    const signal = AbortSignal.timeout(JOURNAL_MS);
-    const taken = await healAfter(journal, { takeBackProxy, signal, callMs: CALL_MS, graceMs: GRACE_MS });
-    runs.push({ journal, running: null, taken });
+    const healed = await healJournal(journal, given);
+    if (healed !== null) runs.push(healed);
   }
-  const isWhole = runs.every(
-    ({ running, taken }) => (running ?? []).length === 0 && taken.every(({ trouble }) => trouble === null),
-  );
-  return { looked: journals.length, runs, isWhole };
+  const proxies: Healed[] = [];
+  for (const one of given) if (!isBrokenByRunning(one, reports)) proxies.push(...(await healProxies(one)));
+  // With a target file it is about that deployment; what others need is named all the same.
+  const isMended = ({ trouble, needs }: Healed): boolean =>
+    trouble === null || (needs !== undefined && given.length > 0);
+  const isWhole =
+    runs.every(({ running, taken }) => (running ?? []).length === 0 && taken.every(isMended)) &&
+    proxies.every(({ trouble }) => trouble === null);
+  return { looked: journals.length, runs, proxies, isWhole };
 };
 
 /** For a run that is to heal first: reports each fault that was taken back, or could not be. */
-export const healBeforehand = async (reports: string, say: (text: string) => void): Promise<void> => {
-  const { runs } = await healLeftOpen(reports);
+export const healBeforehand = async (
+  reports: string,
+  given: readonly GivenTarget[],
+  say: (text: string) => void,
+): Promise<void> => {
+  const { runs, proxies } = await healLeftOpen(reports, { given });
   for (const { taken } of runs) {
     for (const { kind, name, did, trouble } of taken) {
       if (kind === "fault") say(`${name} of an earlier run: ${did ?? `still broken: ${trouble}`}`);
       else if (trouble !== null) say(`${name} of an earlier run: ${trouble}`);
     }
+  }
+  for (const { name, did, trouble } of proxies) {
+    if (trouble !== null) say(`the proxy "${name}" ${trouble}`);
+    else if (did !== "") say(`the proxy "${name}" had a fault of an earlier run: ${did}`);
   }
 };

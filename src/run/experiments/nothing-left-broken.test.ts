@@ -10,13 +10,14 @@ import type { ToxiproxyServer } from "../../chaos/toxiproxy-server.ts";
 import { Journal } from "../../supervision/journal.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
+import { targetName } from "../../target/target-name.ts";
 import { healBeforehand, healLeftOpen } from "./heal-left-open.ts";
 import { leftBrokenIn } from "./nothing-left-broken.ts";
 
 /** A run that was killed with a fault open. */
 const killedRun = (reports: string, name: string, undo: Undo): void => {
   const folder = join(reports, "runs", name);
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const journal = new Journal(join(folder, "journal.ndjson"));
   journal.done(journal.about({ kind: "fault", name: "limiter.stopped", undo }));
   journal.close();
@@ -25,6 +26,14 @@ const target = (more: Partial<Target>): Target => ({
   schema: "floodgate/target@1",
   base_url: "http://127.0.0.1:1/v1",
   ...more,
+});
+
+const byCommands = (fault: string, file?: string): Undo => ({
+  how: "command",
+  fault,
+  commands: ["exit 9"],
+  cwd: "/",
+  target: targetName(target({}), file),
 });
 
 describe("faults by commands", () => {
@@ -36,20 +45,22 @@ describe("faults by commands", () => {
 
   test("one that was left is refused until it is healed, for its own target alone", async () => {
     const healed = join(reports, "healed");
-    const heal = [`touch ${healed}`];
-    killedRun(reports, "one", { how: "command", commands: heal, cwd: reports });
-    const faults = { "limiter.stopped": { inject: ["false"], heal } };
+    const faults = { "limiter.stopped": { inject: ["false"], heal: [`touch ${healed}`] } };
     const file = join(reports, "target.json");
+    killedRun(reports, "one", byCommands("limiter.stopped", file));
     expect(await leftBrokenIn({ file, target: target({ faults }) }, reports)).toEqual([
-      expect.stringMatching(/^limiter\.stopped was left broken by the run of .*one: `npx floodgate chaos --heal`/),
+      expect.stringMatching(
+        /^limiter\.stopped was left broken by the run of .*one: `npx floodgate chaos --heal --target/,
+      ),
     ]);
-    const others = { "limiter.stopped": { inject: ["false"], heal: ["true"] } };
-    expect(await leftBrokenIn({ file, target: target({ faults: others }) }, reports)).toEqual([]);
-    const elsewhere = join(reports, "elsewhere", "target.json");
-    expect(await leftBrokenIn({ file: elsewhere, target: target({ faults }) }, reports)).toEqual([]);
+    const other = target({ faults, base_url: "http://127.0.0.1:2/v1" });
+    expect(await leftBrokenIn({ file, target: other }, reports)).toEqual([]);
 
     const said: string[] = [];
-    await healBeforehand(reports, (text) => void said.push(text));
+    await healBeforehand(reports, [{ file, target: other }], (text) => void said.push(text));
+    expect(existsSync(healed)).toBe(false);
+    said.length = 0;
+    await healBeforehand(reports, [{ file, target: target({ faults }) }], (text) => void said.push(text));
     expect(said).toEqual(["limiter.stopped of an earlier run: ran 1 heal command(s)"]);
     expect(existsSync(healed)).toBe(true);
     expect(await leftBrokenIn({ file, target: target({ faults }) }, reports)).toEqual([]);
@@ -57,8 +68,10 @@ describe("faults by commands", () => {
 
   test("a journal that cannot be read is reported, and hides no other", async () => {
     mkdirSync(join(reports, "runs", "broken", "journal.ndjson"), { recursive: true });
-    killedRun(reports, "later", { how: "command", commands: ["true"] });
-    const { runs, isWhole } = await healLeftOpen(reports);
+    killedRun(reports, "later", byCommands("limiter.stopped"));
+    const faults = { "limiter.stopped": { inject: ["false"], heal: ["true"] } };
+    const given = [{ file: "target.json", target: target({ faults }) }];
+    const { runs, isWhole } = await healLeftOpen(reports, { given });
     expect(isWhole).toBe(false);
     expect(runs.flatMap(({ taken }) => taken)).toMatchObject([
       { kind: "journal", did: null },
@@ -68,9 +81,11 @@ describe("faults by commands", () => {
 
   test("healing that fails leaves the fault open, for the next attempt", async () => {
     const own = await mkdtemp(join(tmpdir(), "floodgate-left-"));
-    killedRun(own, "one", { how: "command", commands: ["exit 3"] });
-    expect((await healLeftOpen(own)).isWhole).toBe(false);
-    expect((await healLeftOpen(own)).isWhole).toBe(false);
+    killedRun(own, "one", byCommands("limiter.stopped"));
+    const faults = { "limiter.stopped": { inject: ["false"], heal: ["exit 3"] } };
+    const given = [{ file: "target.json", target: target({ faults }) }];
+    expect((await healLeftOpen(own, { given })).isWhole).toBe(false);
+    expect((await healLeftOpen(own, { given })).isWhole).toBe(false);
     rmSync(own, { recursive: true });
   });
 });
@@ -104,12 +119,14 @@ describe.skipIf(path === null)("faults on a proxy", { timeout: 30_000 }, () => {
       how: "heal-proxy",
       api_url: server.apiUrl,
       proxy: "theirs",
-      may_reset: false,
       disables: false,
+      target: targetName(target({})),
     };
     killedRun(reports, "one", undo);
     expect(await look(reports)).toEqual([expect.stringContaining("limiter.stopped was left broken by the run of")]);
-    expect(await look(join(reports, "nobody's"))).toEqual([expect.stringContaining("chaos --heal --out DIR")]);
+    expect(await look(join(reports, "nobody's"))).toEqual([
+      expect.stringContaining("by its name a floodgate put it there"),
+    ]);
 
     // Somebody took it away by hand: the journal is still open, and nothing is broken.
     await fault.take(proxy);

@@ -3,29 +3,23 @@
  * Journals say what was left; where a proxy can be asked, it has the last word. What cannot be asked (a fault that commands
  * brought about) counts as left until it has been healed.
  */
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { TOXIC_PREFIX } from "../../chaos/fault.ts";
+import { hasOurToxics } from "../../chaos/healing.ts";
 import { openToxiproxy, type ProxyState } from "../../chaos/toxiproxy.ts";
-import type { OpenEffect } from "../../supervision/journal.ts";
+import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
+import { isSameTarget } from "../../target/target-name.ts";
 import { GuardError, type PreparedTarget } from "../prepare-target.ts";
-import { journalsIn, type LeftOpen, leftOpenIn } from "./left-open.ts";
+import { type LeftOpen, leftOpenUnder, partsOnTargets } from "./left-open.ts";
 
 const CALL_MS = 3_000;
-const HOW = "`npx floodgate chaos --heal` takes it back, and so does --heal with this command";
-const HOW_ELSEWHERE = "`npx floodgate chaos --heal --out DIR` with its run folder takes it back";
+/** The command that heals a deployment. */
+export const howToHeal = (file: string): string =>
+  `\`npx floodgate chaos --heal --target ${file}\` takes it back, and so does --heal with this command`;
 
 type Suspect = Pick<PreparedTarget, "file" | "target">;
 type Left = { what: string; how: string };
-
-const sameList = (a: readonly string[], b: readonly string[]): boolean =>
-  a.length === b.length && a.every((one, at) => one === b[at]);
-
-/** Whether healing it would run commands of this target file. */
-const isOfCommands = ({ undo }: OpenEffect, { file, target }: Suspect): boolean =>
-  undo.how === "command" &&
-  (undo.cwd === undefined || undo.cwd === dirname(resolve(file))) &&
-  Object.values(target.faults ?? {}).some(({ heal }) => sameList(heal, undo.commands));
 
 /** The proxies of the target as they are; none where toxiproxy is gone, and with it every fault in it. */
 const readProxies = async ({ toxiproxy: stated }: Target): Promise<ProxyState[]> => {
@@ -47,37 +41,40 @@ const readProxies = async ({ toxiproxy: stated }: Target): Promise<ProxyState[]>
   }
 };
 
-const isStillIn = ({ undo }: OpenEffect, apiUrl: string | undefined, states: readonly ProxyState[]): boolean => {
-  if (undo.how !== "heal-proxy" || undo.api_url !== apiUrl) return false;
-  const state = states.find(({ name }) => name === undo.proxy);
-  if (state === undefined) return false;
-  const hasOurs = state.toxics.some(({ name }) => name.startsWith(TOXIC_PREFIX));
-  return hasOurs || (!state.enabled && undo.disables !== false);
+/** A proxy has the last word; nobody can be asked what commands or an operator's change have left. */
+const isStillIn = (
+  part: Extract<NamedUndo, { target: TargetName }>,
+  { target }: Suspect,
+  states: readonly ProxyState[],
+): boolean => {
+  if (!isSameTarget(part.target, target)) return false;
+  if (part.how !== "heal-proxy") return true;
+  const state = states.find(({ name }) => name === part.proxy);
+  return state !== undefined && (hasOurToxics(state) || (!state.enabled && part.disables));
 };
 
 const leftBy = ({ journal, faults, isRunning }: LeftOpen, suspect: Suspect, states: readonly ProxyState[]): Left[] => {
   const run = dirname(journal);
-  const apiUrl = suspect.target.toxiproxy?.api_url;
   return faults
-    .filter((fault) => isStillIn(fault, apiUrl, states) || isOfCommands(fault, suspect))
+    .filter(({ undo }) => partsOnTargets(undo).some((part) => isStillIn(part, suspect, states)))
     .map(({ name }) =>
       isRunning
         ? { what: `${name} is broken by the run of ${run}`, how: "that run is still going and heals it by itself" }
-        : { what: `${name} was left broken by the run of ${run}`, how: HOW },
+        : { what: `${name} was left broken by the run of ${run}`, how: howToHeal(suspect.file) },
     );
 };
 
 /** Every fault of ours that is still in the deployment, in sentences. */
 export const leftBrokenIn = async (suspect: Suspect, reports: string): Promise<string[]> => {
   const states = await readProxies(suspect.target);
-  const left = journalsIn(reports).flatMap((journal) => leftBy(leftOpenIn(journal), suspect, states));
+  const left = leftOpenUnder(reports).flatMap((open) => leftBy(open, suspect, states));
   if (left.length === 0) {
     for (const { name, toxics } of states) {
       const ours = toxics.filter((toxic) => toxic.name.startsWith(TOXIC_PREFIX)).map((toxic) => `"${toxic.name}"`);
       if (ours.length === 0) continue;
       left.push({
-        what: `the proxy "${name}" has ${ours.join(", ")}: by its name a floodgate put it there, whose run folder is not under reports/runs`,
-        how: HOW_ELSEWHERE,
+        what: `the proxy "${name}" has ${ours.join(", ")}: by its name a floodgate put it there`,
+        how: howToHeal(suspect.file),
       });
     }
   }

@@ -3,16 +3,20 @@
  * another one would be judged for both, and healing would have to choose.
  */
 import { dirname } from "node:path";
-import { TOXIC_PREFIX } from "../../chaos/fault.ts";
+import { hasOurToxics } from "../../chaos/healing.ts";
 import { openToxiproxy, type ProxyState } from "../../chaos/toxiproxy.ts";
 import { ToxiproxyError } from "../../chaos/toxiproxy-transport.ts";
 import type { Target } from "../../target/target.ts";
+import { isSameTarget } from "../../target/target-name.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { UsageError } from "../exit-codes.ts";
-import { GuardError } from "../prepare-target.ts";
-import { journalsIn, leftOpenIn } from "./left-open.ts";
+import { GuardError, type PreparedTarget } from "../prepare-target.ts";
+import { leftOpenUnder, partsOnTargets } from "./left-open.ts";
+import { howToHeal } from "./nothing-left-broken.ts";
 
 const CALL_MS = 3_000;
+
+type Suspect = Pick<PreparedTarget, "file" | "target">;
 
 const whatIsWrong = ({ enabled, toxics }: ProxyState): string[] => [
   ...(enabled ? [] : ["it is disabled"]),
@@ -20,31 +24,29 @@ const whatIsWrong = ({ enabled, toxics }: ProxyState): string[] => [
 ];
 
 /** The run whose fault it is, by its journal. */
-const ownerOf = (apiUrl: string, proxy: string, reports: string) =>
-  journalsIn(reports)
-    .map(leftOpenIn)
-    .findLast(({ faults }) =>
-      faults.some(({ undo }) => undo.how === "heal-proxy" && undo.api_url === apiUrl && undo.proxy === proxy),
-    );
+const ownerOf = (target: Target, proxy: string, reports: string) =>
+  leftOpenUnder(reports).findLast(({ faults }) =>
+    faults
+      .flatMap(({ undo }) => partsOnTargets(undo))
+      .some((part) => part.how === "heal-proxy" && isSameTarget(part.target, target) && part.proxy === proxy),
+  );
 
-const adviceFor = (state: ProxyState, apiUrl: string, reports: string): string => {
-  const owner = ownerOf(apiUrl, state.name, reports);
+const adviceFor = (state: ProxyState, { file, target }: Suspect, reports: string): string => {
+  const owner = ownerOf(target, state.name, reports);
   if (owner?.isRunning === true) return `the run of ${dirname(owner.journal)} is still going and heals it by itself`;
-  if (owner !== undefined) {
-    return `an earlier run left it (${dirname(owner.journal)}): \`npx floodgate chaos --heal\` takes it back, and so does --heal with this command`;
-  }
-  const isOurs = state.toxics.some(({ name }) => name.startsWith(TOXIC_PREFIX));
-  return isOurs
-    ? "by its name a floodgate put it there, whose run folder is not under reports/runs: `npx floodgate chaos --heal --out DIR` with that folder takes it back"
+  if (owner !== undefined) return `an earlier run left it (${dirname(owner.journal)}): ${howToHeal(file)}`;
+  return hasOurToxics(state)
+    ? `by its name a floodgate put it there: ${howToHeal(file)}`
     : "somebody else did that, so it is not touched: mend it, or name another proxy";
 };
 
 /** Throws `GuardError` where a proxy is not whole, `UsageError` where it is not there, `TargetUnreachableError` where toxiproxy is not. */
 export const requireWholeProxies = async (
-  { toxiproxy: stated }: Target,
+  suspect: Suspect,
   links: ReadonlySet<string>,
   reports: string,
 ): Promise<void> => {
+  const { toxiproxy: stated } = suspect.target;
   if (stated === undefined) return;
   const toxiproxy = openToxiproxy(stated.api_url, { callMs: CALL_MS });
   const reasons: string[] = [];
@@ -55,7 +57,7 @@ export const requireWholeProxies = async (
       const wrong = whatIsWrong(state);
       if (wrong.length === 0) continue;
       reasons.push(
-        `toxiproxy.proxies.${link}: the proxy "${name}" is not whole: ${wrong.join(", ")}. ${adviceFor(state, stated.api_url, reports)}`,
+        `toxiproxy.proxies.${link}: the proxy "${name}" is not whole: ${wrong.join(", ")}. ${adviceFor(state, suspect, reports)}`,
       );
     }
   } catch (error) {

@@ -57,9 +57,9 @@ const prepare = async (request: ChaosRun, targetFile: string): Promise<PreparedT
     const missing = await whyNoWatchdog({ url: watchdog.url, token });
     if (missing !== null) throw new GuardError([missing]);
   }
-  if (request.healFirst === true) await healBeforehand(request.reports, request.events.warning);
+  if (request.healFirst === true) await healBeforehand(request.reports, [prepared], request.events.warning);
   await requireWholeProxies(
-    target,
+    prepared,
     new Set(chosen.flatMap(({ breaks }) => breaks.map(({ link }) => link))),
     request.reports,
   );

@@ -1,0 +1,126 @@
+/**
+ * From what a journal names to what is done about it. Nothing that could be executed is read from the journal: commands, proxies
+ * and control planes are those of the target files that the user gave; processes and folders are ours by the mark of the run.
+ */
+import { lstatSync, readFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import type { RunItself } from "../supervision/journal.ts";
+import { whyNotOwn } from "../supervision/own-file.ts";
+import { carriesMark, isAlive } from "../supervision/processes.ts";
+import { FOLDER_MARK } from "../supervision/supervisor.ts";
+import type { NamedUndo, PlaneState, TargetName, Undo } from "../supervision/undo.ts";
+import type { Target } from "../target/target.ts";
+import { isSameTarget } from "../target/target-name.ts";
+
+export type GivenTarget = { target: Target; file: string };
+
+/** `needs`: the deployment whose target file was not given. */
+export type ByName = { undo: Undo } | { trouble: string; needs: TargetName | null };
+
+export type Known = {
+  /** The run that wrote the journal, as far as it says so. */
+  run: RunItself | null;
+  /** Its folder. */
+  folder: string;
+  given: readonly GivenTarget[];
+};
+
+const not = (trouble: string): ByName => ({ trouble, needs: null });
+
+/** How a deployment is called in a sentence. */
+const wordFor = ({ name, base_url }: TargetName): string => name ?? base_url;
+
+const needed = (target: TargetName): ByName => {
+  const was = target.file === undefined ? "" : ` (it was ${target.file})`;
+  const how = "`npx floodgate chaos --heal --target FILE`";
+  return { trouble: `needs the target file of ${wordFor(target)}: ${how}${was}`, needs: target };
+};
+
+const urlOfPlane = ({ control }: Target, { plane, at }: PlaneState): string | undefined =>
+  plane === "api" ? control?.api?.[at] : at === 0 ? (control?.[plane] ?? undefined) : undefined;
+
+const changeOf = (
+  { planes, target: named }: Extract<NamedUndo, { how: "deployment" }>,
+  { target, file }: GivenTarget,
+): ByName => {
+  const found = planes.map((plane) => ({ ...plane, url: urlOfPlane(target, plane) }));
+  const missing = found.find(({ url }) => url === undefined);
+  if (missing !== undefined) return not(`${file} has no control plane ${missing.plane} number ${missing.at + 1}`);
+  return {
+    undo: { how: "deployment", target: named, planes: found.map((plane) => ({ ...plane, url: plane.url ?? "" })) },
+  };
+};
+
+/** Of the target file that was given for it. */
+const onTarget = (named: Extract<NamedUndo, { target: TargetName }>, given: readonly GivenTarget[]): ByName => {
+  const its = given.find(({ target }) => isSameTarget(named.target, target));
+  if (its === undefined) return needed(named.target);
+  const { faults = {}, toxiproxy } = its.target;
+  switch (named.how) {
+    case "command": {
+      if (!Object.hasOwn(faults, named.fault)) return not(`${its.file} has no faults["${named.fault}"] any more`);
+      return { undo: { ...named, commands: faults[named.fault]?.heal ?? [], cwd: dirname(resolve(its.file)) } };
+    }
+    case "heal-proxy": {
+      const isNamed = Object.values(toxiproxy?.proxies ?? {}).includes(named.proxy);
+      if (toxiproxy === undefined || !isNamed) return not(`${its.file} names no proxy "${named.proxy}" any more`);
+      return { undo: { ...named, api_url: toxiproxy.api_url } };
+    }
+    case "deployment":
+      return changeOf(named, its);
+  }
+};
+
+const GONE: ByName = { undo: { how: "nothing" } };
+
+/** Without its mark a process is somebody else's, whatever a journal says. */
+const onProcess = (
+  named: Extract<NamedUndo, { how: "signal" | "end-process" }>,
+  { run }: Pick<Known, "run">,
+): ByName => {
+  if (!isAlive(named)) return GONE;
+  if (run === null || !carriesMark(named.pid, run.mark)) {
+    return not(`process ${named.pid} does not carry the mark of this run: left alone`);
+  }
+  return { undo: named.how === "signal" ? { ...named, signal: "SIGCONT" } : named };
+};
+
+const OUR_PREFIX = "floodgate-";
+
+/** In the run folder, or by the prefix of our temporary ones; of this user, no link, with the mark of the run in it. */
+const onFolder = (path: string, { run, folder }: Pick<Known, "run" | "folder">): ByName => {
+  const alone = (why: string): ByName => not(`the folder ${path} ${why}: left alone`);
+  const about = lstatSync(path, { throwIfNoEntry: false });
+  if (about === undefined) return GONE;
+  if (!about.isDirectory()) return alone("is no folder");
+  const isPlaced = resolve(path) === path && (dirname(path) === folder || basename(path).startsWith(OUR_PREFIX));
+  if (!isPlaced) return alone("is none of a run");
+  const why = whyNotOwn(about);
+  if (why !== null) return alone(why);
+  const mark = join(path, FOLDER_MARK);
+  const isMarked = lstatSync(mark, { throwIfNoEntry: false })?.isFile() === true;
+  if (run === null || !isMarked || readFileSync(mark, "utf8") !== run.mark) {
+    return alone("does not carry the mark of this run");
+  }
+  return { undo: { how: "remove-folder", path } };
+};
+
+export const undoByName = (named: NamedUndo, known: Known): ByName => {
+  switch (named.how) {
+    case "nothing":
+      return GONE;
+    case "signal":
+    case "end-process":
+      return onProcess(named, known);
+    case "remove-folder":
+      return onFolder(named.path, known);
+    case "all": {
+      const parts = named.undos.map((one) => undoByName(one, known));
+      const first = parts.find((part) => "trouble" in part);
+      if (first !== undefined) return first;
+      return { undo: { how: "all", undos: parts.flatMap((part) => ("undo" in part ? [part.undo] : [])) } };
+    }
+    default:
+      return onTarget(named, known.given);
+  }
+};
