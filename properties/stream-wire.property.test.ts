@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { createRunClock, wallUs } from "../src/client/clock.ts";
 import { sendRequest } from "../src/client/send-request.ts";
 import type { Stream } from "../src/contract/routes.ts";
-import { ERROR_EVENT, KEEP_ALIVE, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
+import { ERROR_EVENT, KEEP_ALIVE, lastEventOf, VOCABULARIES, writeEvent } from "../src/contract/streams.ts";
 import { TIMEOUTS } from "../src/workload/timeouts.ts";
 import { law } from "./laws/law.ts";
 import { chunksOf } from "./model/arbitraries.ts";
@@ -80,7 +80,14 @@ law(
       const late = end === null ? [] : after.map(([name, text]) => writeEvent(name, { text }));
       const bytes = new TextEncoder().encode([...slots.flat(), ...late].join(""));
       played = { chunks: chunksOf(bytes, cuts), cut };
-      const request = { origin, path: "/", method: "POST" as const, headers: [], stream, keepEvents: true };
+      const request = {
+        origin,
+        path: "/",
+        method: "POST" as const,
+        headers: [],
+        stream: lastEventOf(stream),
+        keepEvents: true,
+      };
       const answer = await sendRequest(agent, request, clock, TIMEOUTS);
 
       // Without a terminal event: an end of its own kind, never that of a whole stream.

@@ -28,7 +28,12 @@ declare module "k6/x/sse" {
     /** Between two arrivals of bytes after the head of the answer; comments count, time in handlers does not. Default: no limit. */
     idleTimeout?: Duration;
     /** Names of the events that end a stream. An event without a name is called "message" here. */
-    terminal?: { done?: string | string[]; error?: string | string[] };
+    terminal?: {
+      done?: string | string[];
+      error?: string | string[];
+      /** True: a stream that had events and ends in order without one of these is `truncated`, and no `eof`. */
+      required?: boolean;
+    };
     /** Leave the stream on purpose after so many events. */
     closeAfterEvents?: number;
     /** What an admitted call is charged to, for the lease. It is taken before the call leaves and given back when it is refused. */
@@ -72,7 +77,7 @@ declare module "k6/x/sse" {
    * How an exchange ended; every one has exactly one end.
    * - `done`, `error_event`: an event of `terminal.done`, `terminal.error` came; the first terminal event decides
    * - `eof`: the body ended as its framing says, without a terminal event
-   * - `truncated`: the body stopped before that
+   * - `truncated`: the body stopped before that, or without a terminal event that is `required`
    * - `reset`: no connection, or it broke; `status` is 0 when that was before the head of the answer
    * - `timeout`: one of the three time-outs, or the connection took too long to make
    * - `refused`: a whole answer that is no event stream (not 200, or another content type); `body` has it

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { createStreamReader } from "../../src/client/stream-reader.ts";
 import type { Stream } from "../../src/contract/routes.ts";
+import { lastEventOf } from "../../src/contract/streams.ts";
 import type { StreamVoice } from "../../src/platform/api/routes/stream-script.ts";
 
 /** Section 6 a second time. */
@@ -29,7 +30,7 @@ const failureArb = fc.record({
 });
 
 const read = (kind: Stream, text: string) => {
-  const reader = createStreamReader(kind, true);
+  const reader = createStreamReader(lastEventOf(kind), true);
   reader.feed(new TextEncoder().encode(text), 0);
   return reader.seen;
 };

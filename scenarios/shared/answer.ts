@@ -1,4 +1,5 @@
 /** What came of one request, in the same shape whether our own extension of k6 sent it or the community's. */
+import type { LastEvent } from "../../src/contract/streams.ts";
 import type { Printed } from "../../src/workload/handover.ts";
 import type { Timeouts } from "../../src/workload/timeouts.ts";
 
@@ -36,7 +37,7 @@ export type CallMade = { i: number; step: number; attempt: number; intendedUs: n
 export type RequestKind = {
   method: string;
   name: string;
-  stream: { done: string; error: string } | undefined;
+  stream: LastEvent | undefined;
   charges: "map_loads" | "analyses" | undefined;
   timeouts: Timeouts;
   abortAfterEvents: number | undefined;

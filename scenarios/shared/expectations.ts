@@ -4,13 +4,20 @@
  */
 import { check } from "k6";
 import { Counter, Rate, Trend } from "k6/metrics";
-import { GAP_REFUSALS, type GapRefusalName, OUTCOMES, outcomeOf as outcomeNamed } from "../../src/contract/refusals.ts";
-import { STREAM_ENDS } from "../../src/contract/streams.ts";
+import {
+  emptyOutcome,
+  GAP_REFUSALS,
+  type GapRefusalName,
+  isError,
+  OUTCOMES,
+  outcomeOf as outcomeNamed,
+} from "../../src/contract/refusals.ts";
+import { isWholeAnswer, STREAM_ENDS } from "../../src/contract/streams.ts";
 import { LATE_MS } from "../../src/workload/arrivals.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Reach } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
-import { outcomeOf } from "./calls.ts";
+import { endingOf, isOfStream, outcomeOf } from "./calls.ts";
 
 declare const console: { warn(text: string): void };
 
@@ -46,8 +53,11 @@ const OTHER = "outside the contract";
 /** The body of a refused stream cannot be read on a stock k6, so only its status is known. */
 const UNREAD = ["403 unread", "422 unread", "429 unread"];
 
+/** A stream without one event: no answer. */
+const EMPTY = emptyOutcome(200);
+
 /** How outcomes are counted: by name as far as the contract has it, so that there are finitely many. */
-export const COUNTED: readonly string[] = [...LEGAL, ...UNREAD, "indeterminate", OTHER];
+export const COUNTED: readonly string[] = [...LEGAL, ...UNREAD, EMPTY, "indeterminate", OTHER];
 
 export const METRICS = {
   calls: "floodgate_calls",
@@ -63,7 +73,7 @@ export const METRICS = {
 const CHECKS = {
   legal: "the answer is one of the contract",
   allowed: "the answer is one that this scenario may bring",
-  once: "an admitted stream ends once, with its last event",
+  once: "an admitted stream has an event and ends once, with its last event where that is known",
 } as const;
 
 /** An answer whose subcode is not known could be the one that was named. */
@@ -89,7 +99,7 @@ export const thresholdsOf = ({ seen }: Expected, { stopErrorRate }: Bounds): Rec
   };
   // k6 keeps a figure by tag only where a threshold asks for it.
   for (const outcome of COUNTED) {
-    const isBad = outcome === "indeterminate" || outcome === OTHER;
+    const isBad = outcome === "indeterminate" || outcome === OTHER || outcome === EMPTY;
     thresholds[of(METRICS.calls, "outcome", outcome)] = [isBad ? "count==0" : "count>=0"];
   }
   for (const end of STREAM_ENDS) thresholds[of(METRICS.streams, "ended", end)] = ["count>=0"];
@@ -128,20 +138,20 @@ export const createCounting = ({ seen, allowed }: Expected): Counting => {
     streams.add(1, { ended: answer.ended });
     if (answer.firstEventUs !== null) firstEvent.add((answer.firstEventUs - intendedUs) / 1000);
     if (answer.aborted) return;
-    const isWhole = (answer.ended === "done" || answer.ended === "error_event") && answer.late === 0;
+    const isWhole = isWholeAnswer(endingOf(answer)) && answer.late === 0;
     if (!isWhole) {
       surprise(
-        `${step.route}: expected a stream with one last event; got ${answer.ended}, ${answer.late} events after it`,
+        `${step.route}: expected a stream with one last event; got ${answer.ended} after ${answer.events} events, ${answer.late} of them after its end`,
       );
     }
     check(isWhole, { [CHECKS.once]: (is) => is });
   };
   return {
     count: (step, answer, intendedUs) => {
-      const outcome = outcomeOf(answer);
+      const outcome = outcomeOf(answer, isOfStream(step));
       const isKnown = COUNTED.includes(outcome);
       calls.add(1, { outcome: isKnown ? outcome : OTHER });
-      errors.add(/^(?:indeterminate|edge |5\d\d)/.test(outcome));
+      errors.add(isError(outcome, endingOf(answer)));
       latency.add((answer.doneUs - intendedUs) / 1000);
       lag.add(Math.max(0, answer.startedUs - intendedUs) / 1000);
       for (const outcomes of seen) {

@@ -5,6 +5,7 @@
 import { sleep } from "k6";
 import type { SseKind, SseParams, SseResponse } from "k6/x/sse";
 import sse from "k6/x/sse";
+import { ERROR_EVENT } from "../../src/contract/streams.ts";
 import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
 
 /** Whether this k6 has our extension, or the community's of the same name. */
@@ -99,7 +100,7 @@ const paramsOf = (kind: RequestKind): SseParams => {
   if (!kind.gapSamples) params.gapSamples = false;
   if (stream !== undefined) {
     params.firstEventTimeout = timeouts.firstEventMs;
-    params.terminal = stream;
+    params.terminal = { done: stream.name, error: ERROR_EVENT, required: stream.isStated };
   }
   if (charges !== undefined) params.charges = charges;
   if (abortAfterEvents !== undefined) params.closeAfterEvents = abortAfterEvents;

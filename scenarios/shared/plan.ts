@@ -128,7 +128,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   const keys = keysFor(story, seed, view, file);
   const { cert, key, headers = {} } = file.transport ?? {};
   const isStopped = !hasAdditions && lease.stopErrorRate !== undefined;
-  const { base_url, key_management_url, tile_url } = file;
+  const { base_url, key_management_url, tile_url, stream_end: streamEnd } = file;
   return {
     target: file.name ?? base_url,
     notes,
@@ -151,6 +151,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
         Object.entries(headers).map(([name, value]) => [name.toLowerCase(), read(value, `transport.headers.${name}`)]),
       ),
       timeouts: TIMEOUTS,
+      ...(streamEnd === undefined ? {} : { streamEnd }),
       // Which of the parts it has is not known here: the smallest fits all.
       lease: leaseShare(lease, segments - 1, segments),
       options: {

@@ -31,7 +31,7 @@ const nameOf = (wanted: SessionWanted): string => credentialName({ as: "session"
 
 const sessionFrom = (what: string, answer: Answer): HeldSession => {
   if (answer.ended === "not_sent") throw new Refusal(`${what}: ${answer.error}`);
-  const outcome = outcomeOf(answer);
+  const outcome = outcomeOf(answer, false);
   if (outcome !== "200" && outcome !== "201") {
     throw new Refusal(`${what}: expected 200 from the exchange, got ${outcome}${answer.error && ` (${answer.error})`}`);
   }

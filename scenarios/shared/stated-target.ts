@@ -4,6 +4,7 @@
  */
 import { AddressError, canonicalHost, parseHttpUrl } from "../../src/contract/address.ts";
 import { isLoopbackHost } from "../../src/contract/loopback.ts";
+import type { StatedStreamEnds } from "../../src/contract/streams.ts";
 import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
 import { PLACEHOLDER, type StatedBounds } from "../../src/workload/stated-lease.ts";
@@ -18,6 +19,7 @@ type TargetFile = StatedTarget &
     readonly base_url: string;
     readonly key_management_url?: string;
     readonly tile_url?: string;
+    readonly stream_end?: StatedStreamEnds;
     readonly transport?: {
       readonly ca?: string;
       readonly cert?: string;

@@ -6,6 +6,7 @@
 import { sleep } from "k6";
 import http from "k6/http";
 import sse from "k6/x/sse";
+import { ERROR_EVENT, endOfBody, type LastEvent } from "../../src/contract/streams.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 
 const nowUs = (): number => Date.now() * 1000;
@@ -69,7 +70,7 @@ const sendPlain = ({ kind, url, headers, body }: Outgoing): Answer => {
 };
 
 /** Its error handler has to close the stream, or it would wait for ever; its parser reports foreign lines as errors too. */
-const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string }): Answer => {
+const sendStream = (outgoing: Outgoing, last: LastEvent): Answer => {
   const { kind, url, headers, body } = outgoing;
   const { method, name, timeouts, abortAfterEvents, slowReadMs } = kind;
   const names: string[] = [];
@@ -97,8 +98,8 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
       if (ended !== null) late += 1;
       const known = event === "" ? "message" : event;
       if (!names.includes(known)) names.push(known);
-      if (ended === null && (known === terminal.done || known === terminal.error)) {
-        ended = known === terminal.done ? "done" : "error_event";
+      if (ended === null && (known === last.name || known === ERROR_EVENT)) {
+        ended = known === last.name ? "done" : "error_event";
         terminalUs = nowUs();
       }
       if (abortAfterEvents !== undefined && events >= abortAfterEvents) {
@@ -118,7 +119,7 @@ const sendStream = (outgoing: Outgoing, terminal: { done: string; error: string 
   const { status } = answer;
   const opened = status === 200;
   const error = answer.error || (opened || status === 0 ? broken : "");
-  const came = aborted ? "closed_by_client" : error === "" ? "eof" : brokenBy(error);
+  const came = aborted ? "closed_by_client" : error === "" ? endOfBody(events, last) : brokenBy(error);
   return {
     heldUs: 0,
     startedUs,

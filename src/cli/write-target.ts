@@ -1,6 +1,7 @@
 /** `serve --write-target`: seeds the demo organizations and tenants and writes the target file that names them. */
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
@@ -58,6 +59,7 @@ const ofThisProcess = ({ urls }: Running, options: WriteTargetOptions): Record<s
       ? {}
       : { control: { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] } }),
     shedding,
+    stream_end: REFERENCE_STREAM_ENDS,
     // Whoever starts it for a try calls it alone.
     exclusive: true,
     limits: {

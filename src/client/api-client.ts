@@ -3,6 +3,7 @@
  * names what came. Everything that acts on a deployment as a client goes through here.
  */
 import { routeOf } from "../contract/routes.ts";
+import { lastEventOf } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -167,7 +168,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     if (step.slowReadMs !== undefined) request.slowReadMs = step.slowReadMs;
     if (keepEvents) request.keepEvents = keepEvents;
     const stream = step.route === "-" ? undefined : routeOf(step.route).stream;
-    if (stream !== undefined) request.stream = stream;
+    if (stream !== undefined) request.stream = lastEventOf(stream, target.stream_end);
     return request;
   };
 
@@ -190,6 +191,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
           sent: answer.sent,
           sentUs: answer.sentUs,
           doneUs: answer.doneUs,
+          ending: line,
         });
         if (mayBeStale(step, line.outcome)) book.refused(step.credential);
         sent({ line, answer });

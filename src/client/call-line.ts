@@ -11,6 +11,7 @@ import {
 import {
   countedAs,
   ERROR_IN_BODY,
+  emptyOutcome,
   GAP_REFUSALS,
   type GapRefusalName,
   OUTCOMES,
@@ -36,6 +37,8 @@ export type CallContext = {
 /** Half an answer is no answer: nobody can say what the other half was. */
 const isWhole = ({ ended }: Received): boolean => ended === "eof" || ended === "refused";
 
+const isOfStream = ({ route }: Step): boolean => route !== "-" && routeOf(route).stream !== undefined;
+
 const fieldsOf = (body: unknown): Record<string, unknown> =>
   typeof body === "object" && body !== null && !Array.isArray(body) ? (body as Record<string, unknown>) : {};
 
@@ -53,11 +56,16 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
   const error = seen.error === undefined ? {} : { error: foreignError(seen.error) };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
-    return { outcome: countedAs(outcomeOfStream(seen.status, seen.ended)), ...error };
+    const ending = { ended: seen.ended, events: seen.seen.events, aborted: seen.aborted };
+    return { outcome: countedAs(outcomeOfStream(seen.status, ending)), ...error };
   }
   if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.ended, ...error };
   const answer = readAnswer(seen.status, seen.text);
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
+  // A success without an event stream where one is due: the caller got no event.
+  if (isOfStream(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
+    fields.outcome = emptyOutcome(seen.status);
+  }
   if (answer.outcome === ERROR_IN_BODY || seen.status >= 300) fields.envelope = answer.envelope;
   if (answer.quota !== undefined) {
     const { meter, limit, used } = answer.quota;
@@ -79,7 +87,7 @@ type StreamFields = Pick<
 >;
 
 const streamFields = (step: Step, seen: Received): StreamFields => {
-  if (step.route === "-" || routeOf(step.route).stream === undefined) return {};
+  if (!isOfStream(step)) return {};
   if (seen.seen === null) return { ended: seen.ended };
   const { events, late, names, gapsUs, firstUs, lastUs } = seen.seen;
   const fields: StreamFields = { ended: seen.ended, events };

@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
 import { Agent } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
-import { writeEvent } from "../contract/streams.ts";
+import { lastEventOf, writeEvent } from "../contract/streams.ts";
 import { TIMEOUTS, type Timeouts } from "../workload/timeouts.ts";
 import { createRunClock, wallUs } from "./clock.ts";
 import { type OutgoingRequest, type Received, sendRequest } from "./send-request.ts";
@@ -33,7 +33,14 @@ const ask = async (
 ): Promise<Received> => {
   const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
   open.push(agent);
-  const request: OutgoingRequest = { origin, path: "/", method: "POST", headers: [], stream: "control", ...more };
+  const request: OutgoingRequest = {
+    origin,
+    path: "/",
+    method: "POST",
+    headers: [],
+    stream: lastEventOf("control"),
+    ...more,
+  };
   return sendRequest(agent, request, clock, { ...TIMEOUTS, ...timeouts });
 };
 
@@ -55,7 +62,9 @@ describe("a stream ends in exactly one of eight ways", () => {
   });
 
   test("error_event: terminal whatever the vocabulary", async () => {
-    const seen = await served((_, res) => res.writeHead(200, SSE).end(token + error), { stream: "summary" });
+    const seen = await served((_, res) => res.writeHead(200, SSE).end(token + error), {
+      stream: lastEventOf("summary"),
+    });
     expect(seen.ended).toBe("error_event");
   });
 
@@ -65,7 +74,7 @@ describe("a stream ends in exactly one of eight ways", () => {
   });
 
   test("eof: another vocabulary's last event ends nothing here", async () => {
-    const seen = await served((_, res) => res.writeHead(200, SSE).end(token + done), { stream: "button" });
+    const seen = await served((_, res) => res.writeHead(200, SSE).end(token + done), { stream: lastEventOf("button") });
     expect(seen).toMatchObject({ ended: "eof", seen: { events: 2, late: 0 } });
   });
 
@@ -196,7 +205,7 @@ describe("no answer", () => {
   });
 
   test("a server that never answers", async () => {
-    const seen = await served(() => undefined, { stream: "control" }, { firstEventMs: 50 });
+    const seen = await served(() => undefined, { stream: lastEventOf("control") }, { firstEventMs: 50 });
     expect(seen).toMatchObject({ status: null, ended: "timeout", error: "first-event-timeout" });
   });
 });

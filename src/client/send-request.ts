@@ -3,8 +3,7 @@
  * exactly one way. It never throws for what the network does; what happened is the result. Redirects are answers like others.
  */
 import type { Dispatcher } from "undici";
-import type { Stream } from "../contract/routes.ts";
-import type { StreamEnd } from "../contract/streams.ts";
+import { endOfBody, type LastEvent, NO_LAST_EVENT, type StreamEnd } from "../contract/streams.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
 import { isFirstOnConnection } from "./fresh-connection.ts";
@@ -28,8 +27,8 @@ export type OutgoingRequest = {
   /** Name, value, name, value, … */
   headers: string[];
   body?: string | Uint8Array;
-  /** Which vocabulary to read a stream with; absent for other routes. */
-  stream?: Stream;
+  /** The event that ends the stream; absent for routes that answer without one. */
+  stream?: LastEvent;
   keepEvents?: boolean;
   /** At most so much of the answer is read, a stream's events together; without it 4 MiB, and of a stream 64. */
   mostBytes?: number;
@@ -154,7 +153,13 @@ class Exchange {
   }
 
   onResponseEnd(): void {
-    this.#settle(this.#request.stream !== undefined && this.#reader === null ? "refused" : "eof");
+    const { stream } = this.#request;
+    if (stream === undefined) this.#settle("eof");
+    else if (this.#reader === null) this.#settle("refused");
+    else {
+      const ended = endOfBody(this.#reader.seen.events, stream);
+      this.#settle(ended, ended === "eof" || this.#reader.seen.terminal !== null ? undefined : NO_LAST_EVENT);
+    }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

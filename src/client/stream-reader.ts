@@ -4,8 +4,7 @@
  */
 import { createParser } from "eventsource-parser";
 import { EVENT_NAMES_MOST, foreignName } from "../contract/foreign-text.ts";
-import type { Stream } from "../contract/routes.ts";
-import { ERROR_EVENT, VOCABULARIES } from "../contract/streams.ts";
+import { ERROR_EVENT, type LastEvent } from "../contract/streams.ts";
 
 export type SeenEvent = { name: string; data: string };
 
@@ -37,7 +36,7 @@ export type StreamReader = {
   feed(chunk: Uint8Array, atUs: number): void;
 };
 
-export const createStreamReader = (stream: Stream, keepEvents: boolean): StreamReader => {
+export const createStreamReader = ({ name: done }: LastEvent, keepEvents: boolean): StreamReader => {
   const seen: StreamSeen = {
     events: 0,
     late: 0,
@@ -48,7 +47,6 @@ export const createStreamReader = (stream: Stream, keepEvents: boolean): StreamR
     gapsUs: [],
     kept: [],
   };
-  const { done } = VOCABULARIES[stream];
   const decoder = new TextDecoder();
   let nowUs = 0;
   const parser = createParser({

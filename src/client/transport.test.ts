@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { writeEvent } from "../contract/streams.ts";
+import { lastEventOf, writeEvent } from "../contract/streams.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Transport } from "../target/target.ts";
 import { TIMEOUTS } from "../workload/timeouts.ts";
@@ -79,7 +79,7 @@ const ask = async (origin: string, transport: Transport) => {
     path: "/",
     method: "POST" as const,
     headers: [],
-    stream: "control" as const,
+    stream: lastEventOf("control"),
     keepEvents: true,
   };
   return sendRequest(opened.dispatcher, request, clock, TIMEOUTS);

@@ -2,6 +2,7 @@
  * The one catalogue of refusals. A status number or a subcode is written nowhere else: the platform answers from it, the
  * drivers read with it, the judges expect by it. Source: specification section 7, spec-checklist.md items 182-223.
  */
+import { isAnswerless, type StreamEnding, streamResult } from "./streams.ts";
 
 /** How the body of a refusal looks (section 7.1): `{detail}`, a flat `{error}`, or a body without either. */
 export type Envelope = "detail" | "flat" | "none";
@@ -98,9 +99,32 @@ const OUTCOME_OF = Object.fromEntries(
 export const ERROR_IN_BODY = "200 error";
 export const ERROR_IN_STREAM = "200 error event";
 
+/** A stream that was admitted and ended in order without one event, or had no event stream in it: no answer. */
+export const emptyOutcome = (status: number): string => `${status} empty`;
+export const isEmptyOutcome = (outcome: string): boolean => /^2\d\d empty$/.test(outcome);
+
 /** What came of a call that was answered with a stream, by how the stream ended. */
-export const outcomeOfStream = (status: number, ended: string): string =>
-  ended === "error_event" ? ERROR_IN_STREAM : `${status}`;
+export const outcomeOfStream = (status: number, ending: StreamEnding): string => {
+  const result = streamResult(ending);
+  if (result === "failed") return ERROR_IN_STREAM;
+  return result === "empty" ? emptyOutcome(status) : `${status}`;
+};
+
+/** What was admitted is known by its status; what came of it then is not the admission's. */
+export const admissionOf = (outcome: string): string => (isEmptyOutcome(outcome) ? outcome.slice(0, 3) : outcome);
+
+/** Whether an admitted call brought its caller no event of the stream that it asked for. */
+export const isUnanswered = (outcome: string, ending: StreamEnding): boolean =>
+  isEmptyOutcome(outcome) || (/^2\d\d$/.test(outcome) && isAnswerless(ending));
+
+/**
+ * An error for `slo` and `stop_when`: no answer (a stream without one event is none, however it ended), an answer of nobody's
+ * contract, or a server error. A refusal of overload is a normal answer. `tolerated`: beginnings of outcomes that are no errors.
+ */
+export const isError = (outcome: string, ending: StreamEnding = {}, tolerated: readonly string[] = []): boolean => {
+  const came = isUnanswered(outcome, ending) ? "indeterminate" : outcome;
+  return /^(?:indeterminate|edge |5\d\d)/.test(came) && !tolerated.some((one) => came.startsWith(one));
+};
 
 /** `by_outcome` and the lines of a history have one name for both failures; how the stream ended separates them. */
 export const countedAs = (outcome: string): string => (outcome === ERROR_IN_STREAM ? ERROR_IN_BODY : outcome);

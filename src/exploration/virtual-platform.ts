@@ -1,4 +1,5 @@
 /** The reference deployment, whole and unchanged, on a network and a clock of this thread: API, key service, limiter. */
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
@@ -114,6 +115,7 @@ export const startVirtualPlatform = async (time: VirtualTime, parts: Parts, seed
       key_management_url: base,
       tile_url: `${base}/maps/tiles/{z}/{x}/{y}`,
       shedding: "fixed",
+      stream_end: REFERENCE_STREAM_ENDS,
       exclusive: true,
       limits,
       permits: { writes: true, quota_burn: true, chaos: true },

@@ -1,8 +1,10 @@
 /** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
+
 import type { buildConnector } from "undici";
 import { makeFault } from "../chaos/faults/catalogue.ts";
 import { openApiClient } from "../client/api-client.ts";
 import type { RunClock } from "../client/clock.ts";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { startPressing } from "../drivers/open-loop/play-schedule.ts";
 import type { FaultLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -139,6 +141,7 @@ const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, nu
     exclusive: true,
     incidental: true,
     shedding: "fixed",
+    stream_end: REFERENCE_STREAM_ENDS,
     limits: EMBEDDED_LIMITS,
     started_at_ms: VIRTUAL_START_MS,
     tenants: platform.tenants,

@@ -2,6 +2,8 @@
  * A short block of calls as the numbers that the gate compares. Blocks of base and head alternate, so what the machine does
  * meanwhile befalls both; a number of one block means little, the ratio within a pair a lot.
  */
+import { ERROR_IN_BODY } from "../contract/refusals.ts";
+import { streamResult } from "../contract/streams.ts";
 import { type CallLine, classOf } from "../history/line.ts";
 import { quantile } from "../history/statistics/statistics.ts";
 import type { GateMeasurement } from "./measurements.ts";
@@ -31,10 +33,8 @@ const FOR_A_LIMIT = /^429 (?:b2b_overloaded|org_overloaded|rate_limited)/;
 const isRefusedForALimit = ({ outcome }: CallLine): boolean => FOR_A_LIMIT.test(outcome);
 
 /** A stream that ends cleanly without its last event is an answer too: not every deployment promises one (item 173). */
-const ENDS = new Set<CallLine["ended"]>([undefined, "done", "eof"]);
-
-export const isWhole = ({ outcome, ended, aborted }: CallLine): boolean =>
-  classOf(outcome) === "answered" && outcome !== "200 error" && ENDS.has(ended) && aborted !== true;
+export const isWhole = (call: CallLine): boolean =>
+  classOf(call.outcome) === "answered" && call.outcome !== ERROR_IN_BODY && streamResult(call) === "whole";
 
 /**
  * Whether a stream of these ended in a last event that is known. Where none of either side did, the specification leaves the

@@ -2,6 +2,7 @@
  * Folds admitted calls into seconds as they come, and lets everything else through: refusals, calls without an answer, what
  * the caller cut short, changes of keys, and what looks wrong together with the calls that ended just before and after it.
  */
+import { streamResult } from "../contract/streams.ts";
 import { CallKinds, type KnownKind } from "./call-kinds.ts";
 import { FOLD_SPAN_US } from "./fold-line.ts";
 import {
@@ -22,9 +23,8 @@ const SETTLED_AFTER_US = 1_000_000;
 /** An admitted call with nothing about it but its times. */
 const isPlain = (call: CallLine, { isAdmitted }: KnownKind): boolean =>
   isAdmitted &&
-  (call.ended === undefined || call.ended === "done") &&
+  streamResult(call) === "whole" &&
   call.late === undefined &&
-  call.aborted === undefined &&
   call.slow_reader === undefined &&
   call.envelope === undefined &&
   call.quota === undefined &&

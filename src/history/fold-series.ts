@@ -4,6 +4,7 @@
  * at a second for 20 minutes.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
+import { isWholeAnswer } from "../contract/streams.ts";
 import { durationOf } from "./fold-line.ts";
 import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import type { Sample, SampleName } from "./sample.ts";
@@ -23,8 +24,6 @@ const OTHERS = "(others)";
 const EVENTS_MOST = 500;
 
 const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
-/** Streams whose answer came to an end of its own. */
-const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
 
 const recordAll = (into: LogBuckets, line: FoldLine, name: FoldedDuration): void => {
   const all: Histogram | null = durationOf(line, name);
@@ -84,7 +83,7 @@ class StageFold {
   }
 
   #answered(line: CallLine, bin: SeriesBin): void {
-    if (WHOLE.has(line.ended) && line.aborted === undefined) {
+    if (isWholeAnswer(line)) {
       bin.durations.latency.record(line.done_us - line.intended_us);
       this.#fromSent.record(line.done_us - line.sent_us);
     }

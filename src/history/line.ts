@@ -5,6 +5,7 @@
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
+import { isEmptyOutcome } from "../contract/refusals.ts";
 import type { RouteName } from "../contract/routes.ts";
 import type { StreamEnd } from "../contract/streams.ts";
 import type { HistogramJson } from "./statistics/histogram.ts";
@@ -190,8 +191,11 @@ export type LedgerLine = {
 
 type CallClass = "answered" | "refused" | "indeterminate";
 
-/** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, it may have happened (design.md "Outcomes"). */
+/**
+ * Answered: 2xx. Refused: a definite no. Indeterminate: no answer, it may have happened (design.md "Outcomes"); a stream
+ * without one event is none either.
+ */
 export const classOf = (outcome: string): CallClass => {
-  if (outcome === "indeterminate") return "indeterminate";
+  if (outcome === "indeterminate" || isEmptyOutcome(outcome)) return "indeterminate";
   return /^2\d\d/.test(outcome) ? "answered" : "refused";
 };

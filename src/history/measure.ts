@@ -2,7 +2,7 @@
  * Folds the lines of one stage into figures: its summary and its measurements by the names of
  * interface.md section 3. Memory is bounded by the number of outcomes and organizations, so a soak streams through.
  */
-import { STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
+import { isWholeAnswer, STREAM_ENDS, type StreamEnd } from "../contract/streams.ts";
 import { durationOf, FOLD_SPAN_US } from "./fold-line.ts";
 import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
 import type { Measurement, StageSummary } from "./run-document.ts";
@@ -20,12 +20,6 @@ type StageMeasureOptions = {
 };
 
 type StageMeasured = { summary: StageSummary; measurements: Measurement[] };
-
-/**
- * Streams whose answer came to an end of its own; the others were cut, and when they would have ended is unknown. A clean end
- * without a last event that is known is one as well: the specification leaves its name open (item 173).
- */
-const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event", "eof"]);
 
 const QUANTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
 
@@ -135,7 +129,7 @@ export class StageMeasure {
   }
 
   #answered(line: CallLine): void {
-    const whole = WHOLE.has(line.ended) && line.aborted === undefined;
+    const whole = isWholeAnswer(line);
     const { intended_us: atUs, sent_us: sentUs, done_us: doneUs, first_event_us: firstEventUs } = line;
     if (whole) {
       this.#latency.record(doneUs - atUs, atUs);

@@ -3,7 +3,9 @@
  * alone, so it is met when the whole 95 % interval of the metric keeps the limit, missed when none of it does, and not
  * known otherwise: more calls would settle it. Too few calls are never a pass.
  */
+import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
+import { isWholeAnswer } from "../contract/streams.ts";
 import { durationOf } from "./fold-line.ts";
 import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
@@ -39,15 +41,10 @@ export type ObjectiveVerdict = {
 /** Left by the caller before there was an answer: its own doing, and no fault of the service. */
 const isLeft = (call: CallLine): boolean => call.aborted === true && classOf(call.outcome) === "indeterminate";
 
-const isError = ({ outcome }: CallLine): boolean => outcome === "indeterminate" || /^(edge |5\d\d)/.test(outcome);
-
-const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call);
+const isRefusal = (call: CallLine): boolean => classOf(call.outcome) === "refused" && !isError(call.outcome);
 
 const isStream = ({ route, ended, events }: CallLine): boolean =>
   ended !== undefined || events !== undefined || (route !== "-" && routeOf(route).stream !== undefined);
-
-/** Streams whose answer came to an end of its own, and answers that are none. */
-const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event", "eof"]);
 
 /**
  * How long the caller waited, in milliseconds; `Infinity` for what never came, so that leaving calls unanswered makes no
@@ -55,11 +52,12 @@ const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event", "eof
  */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {
   if (of === "first event" && !isStream(call)) return null;
-  if (call.outcome === "indeterminate") return Number.POSITIVE_INFINITY;
-  if (classOf(call.outcome) !== "answered") return null;
+  const kind = classOf(call.outcome);
+  if (kind === "indeterminate") return Number.POSITIVE_INFINITY;
+  if (kind !== "answered") return null;
   if (of === "first event") {
     if (call.first_event_us !== undefined) return (call.first_event_us - call.intended_us) / 1000;
-  } else if (WHOLE.has(call.ended) && call.aborted !== true) return (call.done_us - call.intended_us) / 1000;
+  } else if (isWholeAnswer(call)) return (call.done_us - call.intended_us) / 1000;
   return call.aborted === true ? null : Number.POSITIVE_INFINITY;
 };
 
@@ -83,7 +81,7 @@ class Tally {
     const { kind } = this.#objective;
     this.#calls += 1;
     if (kind === "share") {
-      if (this.#objective.metric === "refusals" ? isRefusal(call) : isError(call)) this.#hits += 1;
+      if (this.#objective.metric === "refusals" ? isRefusal(call) : isError(call.outcome, call)) this.#hits += 1;
       return;
     }
     const waited = waitedMs(call, this.#objective.of);

@@ -4,6 +4,7 @@
  * is not ours; a judge that needs an absent part says "skipped" with its name, never "pass". A fact that is absent is not
  * known: nothing is put in its place.
  */
+import type { StatedStreamEnds } from "../contract/streams.ts";
 import type { LedgerLine } from "./line.ts";
 import type { StageHost } from "./stage-host.ts";
 
@@ -21,6 +22,8 @@ export type Limits = {
   revocation_budget_ms?: number;
   /** Share of calls that may end without an answer of the API, outside our own faults. */
   unanswered_share?: number;
+  /** Share of streams that may be cut outside our own faults. */
+  streams_cut_share?: number;
 };
 
 /** What a dependency is given for its answer, in milliseconds; `undefined`: the target file does not state it. */
@@ -74,6 +77,8 @@ export type StageFacts = {
   /** Milliseconds since 1970 at which the run's clock stood at zero: says on which side of a month's edge a call is. */
   started_at_ms?: number;
   limits: Limits;
+  /** The event that ends a whole stream of each kind, as far as the target file states it. */
+  stream_end?: StatedStreamEnds;
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
   /**

@@ -27,6 +27,7 @@ import { shedsAboveTheCap } from "./sheds-above-the-cap.ts";
 import { shedsOnlyOverTheCap } from "./sheds-only-over-the-cap.ts";
 import { slotsAreGivenBack } from "./slots-are-given-back.ts";
 import { streamVocabulariesDiffer } from "./stream-vocabularies-differ.ts";
+import { streamsCut } from "./streams-cut.ts";
 import { streamsEndOnce } from "./streams-end-once.ts";
 import { tellsWhenToRetry } from "./tells-when-to-retry.ts";
 
@@ -52,6 +53,7 @@ export const INVARIANTS: readonly Invariant[] = [
   slotsAreGivenBack,
   nothingIsLeftOpen,
   streamsEndOnce,
+  streamsCut,
   streamVocabulariesDiffer,
   eventsAreNotBuffered,
   sessionLifetimeIsBounded,

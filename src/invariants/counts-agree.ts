@@ -9,6 +9,7 @@
  * refusals it counts to an organization is a reading), and a difference decides nothing: a gateway that retries, or
  * answers from a cache, makes it as well.
  */
+import { admissionOf, ERROR_IN_BODY } from "../contract/refusals.ts";
 import type { Counts } from "../history/stage-facts.ts";
 import { changesReplicas } from "./evidence/capacity-changes.ts";
 import { Charges } from "./evidence/charges.ts";
@@ -23,8 +24,8 @@ const EXPECTED = "callers, the platform's own counts and the ledger agree on the
 /** Refused before it is known whose call it is, or refused by what it is no key of. */
 const BEFORE_AUTHENTICATION = /^(401|503|404|405|413|429 b2b_overloaded)/;
 
-/** A stream's failure comes after its 200; who left earlier has not seen it. */
-const bookOf = (outcome: string): string => (outcome === "200 error" ? "200" : outcome);
+/** A stream's failure, or that nothing comes, follows its 200; who left earlier has not seen it. */
+const bookOf = (outcome: string): string => (outcome === ERROR_IN_BODY ? "200" : admissionOf(outcome));
 const ownerOf = (outcome: string, org: string, ours: boolean): string =>
   !ours || BEFORE_AUTHENTICATION.test(outcome) ? "all" : isUnnamed(org) ? "-" : org;
 

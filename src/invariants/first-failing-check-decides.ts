@@ -4,6 +4,7 @@
  * itself from what each caller knew of its own call. What overload and faults may add is legal at its place in the order
  * and judged elsewhere.
  */
+import { admissionOf } from "../contract/refusals.ts";
 import type { CallLine } from "../history/line.ts";
 import { isReference } from "./evidence/is-reference.ts";
 import { isOthersRefusal, legalAnswers } from "./evidence/legal-answers.ts";
@@ -34,7 +35,7 @@ export const firstFailingCheckDecides: Invariant = {
     // Only what looks wrong is kept, until no change of a record can explain it any more.
     const suspects = new Settling((call) => {
       const legal = legalAnswers(call, { ours, stateUnsettled: changes.isYoung(call) });
-      if (legal === null || legal.has(call.outcome) || changes.touches(call)) return;
+      if (legal === null || legal.has(admissionOf(call.outcome)) || changes.touches(call)) return;
       evidence.breach(call.id, said(call, legal));
     });
     return {
@@ -46,7 +47,7 @@ export const firstFailingCheckDecides: Invariant = {
         const legal = legalAnswers(line, { ours, stateUnsettled: false });
         if (legal === null) return;
         judged += alike;
-        if (!legal.has(line.outcome)) suspects.add(line);
+        if (!legal.has(admissionOf(line.outcome))) suspects.add(line);
       },
       end() {
         suspects.finish();

@@ -16,6 +16,8 @@ export type Finding = {
   got: string;
   /** At most ten ids of calls (or ledger charges) that prove it. */
   evidence: string[];
+  /** Where the claim is about less than what the invariant is, e.g. only a bound that should be kept is broken. */
+  level?: Level;
   /** It is inconclusive because what it is about did not come about. */
   unseen?: true;
 };

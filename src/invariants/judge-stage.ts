@@ -49,7 +49,7 @@ export const openJudges = (invariants: readonly Invariant[], facts: StageFacts):
         return {
           id: `${invariant.id}/${facts.stage}`,
           stage: facts.stage,
-          level: invariant.level,
+          level: finding.level ?? invariant.level,
           verdict: finding.verdict,
           reason: saysOfHowMany ? finding.reason + rest : finding.reason,
           expected: finding.expected,

@@ -1,23 +1,31 @@
 /**
  * A stream that stops without its last word looks complete to a person and is not; one that goes on after `error` makes a
- * client show both (section 6; items 168, 173). Each ends in exactly one way, and nothing comes after it. Only the
- * reference platform promises `done` (item 173): elsewhere an end without it is for `verify` to warn of. Between us and
- * somebody else's platform stand balancers that cut a stream now and then, and it may give up on a reader that does not
- * read: a few cuts are strays there.
+ * client show both (section 6; items 168, 173). Each ends in exactly one way, nothing comes after it, and what ended in order
+ * said something: a stream without one event is no answer, though its status is a success.
+ *
+ * The reference platform is held to each stream, outside faults. Elsewhere a line may spoil one now and then: what share is
+ * cut is for `streams-cut`, and streams without an event are judged by the same rule here. That `error` ends a stream is
+ * specified (item 168), and what else does is not (item 173): there an event may follow any other unless the target file states
+ * which is the last.
  */
-import { routeOf } from "../contract/routes.ts";
+import { isUnanswered } from "../contract/refusals.ts";
+import { routeOf, type Stream } from "../contract/routes.ts";
+import { lastEventOf, streamResult } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import { isReference } from "./evidence/is-reference.ts";
 import { isAdmitted } from "./evidence/moments.ts";
+import { judgeStrays, shareWords } from "./evidence/stray-share.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "each admitted stream ends once, with its terminal event or because the client left";
+const EXPECTED = "each admitted stream has an event and ends once, with its terminal event or because the client left";
+const BROKEN = "a stream did not end exactly once, as it should";
 
-/** Cuts that a line may make, on a deployment that is not ours. */
-const STRAY_SHARE = 0.02;
-const STRAYS = 2;
+/** Streams without an event that anybody's may be, in between; more is for `streams-cut` to say of those that were cut. */
+const EMPTY_SHARE = 0.01;
 
 type End = NonNullable<CallLine["ended"]>;
+
+const CUTS = new Set<End>(["truncated", "reset", "eof", "timeout"]);
 
 export const streamsEndOnce: Invariant = {
   id: "streams-end-once",
@@ -27,33 +35,39 @@ export const streamsEndOnce: Invariant = {
   statement: EXPECTED,
   judge(facts) {
     const ours = isReference(facts);
-    // A fault may cut any stream; what may not happen even then is that it talks on after its end.
-    const cuts: readonly End[] = ["truncated", "reset", "refused"];
-    const faulty = new Set<End>(facts.faults ? [] : ours ? [...cuts, "eof", "timeout"] : cuts);
-    const evidence = new Evidence();
+    const late = new Evidence();
     const cut = new Evidence();
+    const empty = new Evidence();
     let judged = 0;
+    const hasEnded = (call: CallLine, stream: Stream): boolean =>
+      ours || call.ended === "error_event" || lastEventOf(stream, facts.stream_end).isStated;
     return {
       see(line, alike = 1) {
-        if (line.type !== "call" || line.route === "-" || routeOf(line.route).stream === undefined) return;
-        if (!isAdmitted(line) || line.ended === undefined) return;
+        if (line.type !== "call" || line.route === "-" || !isAdmitted(line) || line.ended === undefined) return;
+        const { stream } = routeOf(line.route);
+        if (stream === undefined) return;
         judged += alike;
-        if ((line.late ?? 0) > 0) {
-          evidence.breach(line.id, `${line.late} events after the end (${line.ended}) on ${line.route}`);
-        } else if (faulty.has(line.ended) && line.aborted !== true && (ours || line.slow_reader !== true)) {
-          cut.breach(line.id, `${line.route} ended in "${line.ended}" after ${line.events ?? "unknown"} events`);
-        }
+        const how = `ended in "${line.ended}" after ${line.events ?? "unknown"} events`;
+        if ((line.late ?? 0) > 0 && hasEnded(line, stream)) {
+          late.breach(line.id, `${line.late} events after the end (${line.ended}) on ${line.route}`);
+        } else if (facts.faults || line.aborted === true) {
+          // A fault may cut any stream; what may not happen even then is that it talks on after its end.
+        } else if (isUnanswered(line.outcome, line) && streamResult(line) === "empty") {
+          const came = line.ended === "refused" ? "was answered without an event stream" : how;
+          empty.breach(line.id, `${line.route} ${came}`);
+        } else if (ours && CUTS.has(line.ended)) cut.breach(line.id, `${line.route} ${how}`);
       },
       end() {
-        if (evidence.count > 0) return failed("a stream did not end exactly once, as it should", EXPECTED, evidence);
-        const strays = ours ? 0 : STRAY_SHARE * judged;
-        if (cut.count > (ours ? 0 : Math.max(STRAYS, strays))) {
-          return failed("a stream did not end exactly once, as it should", EXPECTED, cut);
+        const strays = judgeStrays(empty.count, judged, ours ? 0 : (facts.limits.streams_cut_share ?? EMPTY_SHARE));
+        const silent = `${empty.count} of ${judged} streams ended without one event (${shareWords(strays)})`;
+        if (empty.count > 0 && (ours || strays.verdict === "broken")) {
+          return { ...failed(silent, EXPECTED, empty), reason: silent };
         }
-        if (cut.count > strays)
-          return inconclusive("too few streams: a line that cuts one looks the same", EXPECTED, cut.first);
+        if (late.count > 0) return failed(BROKEN, EXPECTED, late);
+        if (cut.count > 0) return failed(BROKEN, EXPECTED, cut);
+        if (strays.verdict === "open") return inconclusive(`${silent}: too few to tell`, EXPECTED, empty.first);
         if (judged === 0) return unseen("no admitted stream was seen to its end", EXPECTED);
-        const aside = cut.count === 0 ? "" : `, ${cut.count} that were cut aside`;
+        const aside = empty.count === 0 ? "" : `; ${silent}`;
         return passed(`${judged} streams ended once${aside}`, EXPECTED);
       },
     };

@@ -7,6 +7,7 @@ import { acceptsServerKeyInBrowser } from "./accepts-server-key-in-browser.ts";
 import { admitsOneTooMany } from "./admits-one-too-many.ts";
 import { answers401WhenKeysAreDown } from "./answers-401-when-keys-are-down.ts";
 import { answers500OnMalformed } from "./answers-500-on-malformed.ts";
+import { answersEmptyStreams } from "./answers-empty-streams.ts";
 import { answersMalformedFirst } from "./answers-malformed-first.ts";
 import { answersWithAPage } from "./answers-with-a-page.ts";
 import { buffersTheStream } from "./buffers-the-stream.ts";
@@ -21,6 +22,7 @@ import { collapsesUnderLoad } from "./collapses-under-load.ts";
 import { countsForAnotherOrganization } from "./counts-for-another-organization.ts";
 import { countsItselfWrong } from "./counts-itself-wrong.ts";
 import { countsLoadsOnTheWrongOrganization } from "./counts-loads-on-the-wrong-organization.ts";
+import { cutsOneStreamInFifty } from "./cuts-one-stream-in-fifty.ts";
 import { doublesAtTheWindowEdge } from "./doubles-at-the-window-edge.ts";
 import { dropsStreamsOnDeploy } from "./drops-streams-on-deploy.ts";
 import { dropsTheLastEvent } from "./drops-the-last-event.ts";
@@ -168,6 +170,8 @@ export const MUTANTS: readonly Mutant[] = [
   keepsTheSlotOfAGoneClient,
   keepsTheSlotOfTheRefused,
   dropsTheLastEvent,
+  answersEmptyStreams,
+  cutsOneStreamInFifty,
   endsWithoutDone,
   talksAfterError,
   speaksControlEverywhere,

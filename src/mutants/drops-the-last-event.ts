@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const dropsTheLastEvent: Mutant = {
   name: "drops-the-last-event",
   harm: "the person reads half an answer, and the client does not notice",
-  kills: ["streams-end-once"],
+  kills: ["streams-end-once", "streams-cut"],
   stage: "streams",
   spoil: (healthy) => ({
     ...healthy,

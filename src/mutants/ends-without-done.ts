@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const endsWithoutDone: Mutant = {
   name: "ends-without-done",
   harm: "on a bad line nobody can distinguish an answer that is complete from one that was cut",
-  kills: ["streams-end-once"],
+  kills: ["streams-end-once", "streams-cut"],
   stage: "streams",
   spoil: (healthy) => ({
     ...healthy,

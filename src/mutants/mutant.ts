@@ -27,6 +27,7 @@ export type MutantStage =
   | "keys-refused"
   | "record-changes"
   | "streams"
+  | "many-streams"
   | "deploy"
   | "verify"
   | "verify-load"

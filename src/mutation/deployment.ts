@@ -2,6 +2,7 @@
  * A whole deployment in this process for a small stage: three services over real links, one or two API replicas, the demo
  * data, and what a judge may know of it beforehand.
  */
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { Rate } from "../core/rate-limit.ts";
 import type { Limits, TenantFacts } from "../history/stage-facts.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
@@ -75,6 +76,7 @@ const targetOf = (name: string, api: Running, control: string, limits: Limits, s
   tile_url: `${api.urls.api}/maps/tiles/{z}/{x}/{y}`,
   control: { keys: control, limiter: control, api: [api.urls.control?.api as string] },
   shedding: "fixed",
+  stream_end: REFERENCE_STREAM_ENDS,
   limits,
   permits: { writes: true, quota_burn: true },
   tenants: seed.target.tenants,

@@ -2,8 +2,10 @@
  * What a mutant is tried on: a small deployment, loaded through the same client as any other. The calls' lines, the marks and
  * the witnesses come out as a stage that can be judged.
  */
+
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Gauges, StageFacts } from "../history/stage-facts.ts";
@@ -185,6 +187,7 @@ const benchOf = (
         limits,
         tenants,
         shedding: "fixed",
+        stream_end: REFERENCE_STREAM_ENDS,
         faults: false,
         reference: true,
         exclusive: true,

@@ -17,7 +17,7 @@ import { openBench } from "./stage-bench.ts";
 import { answers, monthEdge, quotaEdge } from "./stages/decisions.ts";
 import { keysRefused, limiterRefused, limiterReplyLost, poolAfterFault, restartUnsettled } from "./stages/faults.ts";
 import { noisy, overload, pastCapacity, patientClient, rateEdge, twoReplicas } from "./stages/load.ts";
-import { deploy, recordChanges, streams } from "./stages/streams.ts";
+import { deploy, manyStreams, recordChanges, streams } from "./stages/streams.ts";
 import { verify, verifyLoad } from "./stages/verify.ts";
 
 const gate: ComparedStage = {
@@ -43,6 +43,7 @@ export const MINI_STAGES: Readonly<Record<MutantStage, MiniStage | ComparedStage
   "keys-refused": keysRefused,
   "record-changes": recordChanges,
   streams,
+  "many-streams": manyStreams,
   deploy,
   verify,
   "verify-load": verifyLoad,

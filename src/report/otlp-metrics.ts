@@ -4,6 +4,7 @@
  * Units are in the names alone: a store that follows the rules of Prometheus would put a unit behind them once more.
  * Form: opentelemetry-proto, `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
+import { isWholeAnswer } from "../contract/streams.ts";
 import { durationOf } from "../history/fold-line.ts";
 import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
@@ -54,9 +55,6 @@ const DURATIONS = {
 } as const;
 type DurationName = keyof typeof DURATIONS;
 
-/** Streams whose answer came to an end of its own. */
-const WHOLE = new Set<CallLine["ended"]>([undefined, "done", "error_event"]);
-
 /** Admitted calls are folded, so there are no refusals among them. */
 const FOLDED: readonly [DurationName, FoldedDuration][] = [
   ["schedule_lag_ms", "lag"],
@@ -103,7 +101,7 @@ export class OtlpMetrics {
     const tookUs = line.done_us - line.intended_us;
     if (kind === "refused" && !outcome.startsWith("edge")) this.#record("refusal_ms", of, tookUs);
     if (kind !== "answered") return;
-    if (WHOLE.has(line.ended) && line.aborted === undefined) this.#record("latency_ms", of, tookUs);
+    if (isWholeAnswer(line)) this.#record("latency_ms", of, tookUs);
     if (line.first_event_us !== undefined) this.#record("ttfe_ms", of, line.first_event_us - line.intended_us);
     // A reader that rests between two reads makes the gaps itself.
     if (line.slow_reader === undefined) for (const gapUs of line.gaps_us ?? []) this.#record("event_gap_ms", of, gapUs);

@@ -3,6 +3,7 @@
  * the value does not fit: "expected …".
  */
 import Type, { type TSchema } from "typebox";
+import { STREAMS } from "../contract/streams.ts";
 import { ADMIN_ROLES, KEY_ROLES } from "./target.ts";
 
 const text = (expected = "a text") => Type.String({ description: expected, minLength: 1 });
@@ -41,7 +42,7 @@ const keyCredential = object(
 const adminCredential = object("an administrator's token", { token: reference("a token") }, { org: text() });
 
 const limitNames = ["replicas", "slots", "service_ms", "global_in_flight", "org_in_flight", "rate_per_s", "burst"];
-const shareNames = ["unanswered_share"];
+const shareNames = ["unanswered_share", "streams_cut_share"];
 const budgetNames = ["limiter_budget_ms", "key_service_budget_ms", "revocation_budget_ms"];
 
 export const TARGET_SCHEMA = object(
@@ -114,6 +115,11 @@ export const TARGET_SCHEMA = object(
         ...Object.fromEntries(shareNames.map((name) => [name, share("what is tolerated")])),
       },
     ),
+    stream_end: object(
+      "the event that ends a whole stream of each kind",
+      {},
+      Object.fromEntries(STREAMS.map((kind) => [kind, orNull(text("the name of the last event"))])),
+    ),
     slo: map("objectives by name", text('an objective such as "p99<=100ms"')),
     permits: object(
       "what is allowed",
@@ -139,7 +145,7 @@ export const TARGET_SCHEMA = object(
       "what ends a run early",
       {},
       {
-        error_rate: Type.Number({ minimum: 0, maximum: 1, description: "a share between 0 and 1" }),
+        error_rate: share("errors among the newest calls"),
       },
     ),
     required: list("claims or groups that may not be skipped", text()),

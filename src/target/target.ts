@@ -2,6 +2,7 @@
  * The target file (interface.md section 2): what a user states about a deployment. Only `schema`, `base_url` and one
  * credential are required; what is absent is skipped by name, never assumed.
  */
+import type { StatedStreamEnds } from "../contract/streams.ts";
 import type { Limits } from "../history/stage-facts.ts";
 
 /** A value that may be a reference: `env:NAME`, `file:PATH` or `exec:COMMAND`, read when needed (interface.md section 2). */
@@ -84,6 +85,8 @@ export type Target = {
   shedding?: "fixed" | "adaptive" | "unknown";
   /** Nobody else calls the deployment during a run (default false). */
   exclusive?: boolean;
+  /** The event that ends a whole stream of each kind: where it is stated, an end without it is a cut. */
+  stream_end?: StatedStreamEnds;
   limits?: Limits;
   slo?: Record<string, string>;
   permits?: { writes?: boolean; quota_burn?: boolean; chaos?: boolean; load_max_rps?: number };

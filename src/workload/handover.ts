@@ -2,7 +2,7 @@
  * What the runner hands to a k6 scenario, in a file that only its owner may read, and what a scenario prints for each
  * call. Both sides compute the step of a call from its number, so neither has to say what was meant to be sent.
  */
-import type { StreamEnd } from "../contract/streams.ts";
+import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { TargetView } from "./callers/target-view.ts";
 import type { Lease, Spent } from "./lease.ts";
@@ -35,6 +35,8 @@ export type HandOver = {
   origins: Record<string, string>;
   headers: Record<string, string>;
   timeouts: Timeouts;
+  /** The event that ends a whole stream of each kind, as far as the target file states it. */
+  streamEnd?: StatedStreamEnds;
   /** k6's own options: executor, rates, VUs. */
   options: Record<string, unknown>;
   /** What k6 may spend and how fast; not bounded where absent. */

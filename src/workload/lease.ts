@@ -3,6 +3,8 @@
  * `permits.load_max_rps`, `stop_when`). It is asked before each call leaves; what it refuses is not sent. Pure: the time is
  * handed in, so that every driver and the simulation keep to the same rules.
  */
+import { isError } from "../contract/refusals.ts";
+import type { StreamEnding } from "../contract/streams.ts";
 
 /** Absent: not bounded. */
 export type Lease = {
@@ -51,6 +53,8 @@ export type Became = {
   /** When it was written and when the answer had ended. */
   readonly sentUs: number;
   readonly doneUs: number;
+  /** How it ended, where it is a stream. */
+  readonly ending?: StreamEnding;
 };
 
 export type LeaseKeeper = {
@@ -78,10 +82,6 @@ const BURST_SHARE = 0.05;
 /** The stop condition looks at the calls that ended in the last second, and at no fewer than these. */
 const WINDOW_US = 1_000_000;
 const WINDOW_CALLS = 10;
-
-/** No answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer. */
-export const isError = (outcome: string, tolerated: readonly string[]): boolean =>
-  /^(?:indeterminate|edge |5\d\d)/.test(outcome) && !tolerated.some((one) => outcome.startsWith(one));
 
 /** Spaces calls by the generic cell rate algorithm (ITU-T I.371): evenly, with a burst of a twentieth of a second's calls. */
 const createSpacing = (maxPerS: number | undefined): ((nowUs: number) => number) => {
@@ -184,7 +184,7 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
       return {
         waitUs,
         mayLeave: () => stopped === null || isOfBudget(stopped),
-        settle: (atUs, { outcome, sent, sentUs, doneUs }) => {
+        settle: (atUs, { outcome, sent, sentUs, doneUs, ending = {} }) => {
           if (settled) return;
           settled = true;
           if (stream === true) {
@@ -196,7 +196,7 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
           const mayBeCharged = sent && (outcome.startsWith("2") || outcome === "indeterminate");
           if (charge !== undefined) reserved[charge] -= 1;
           if (charge !== undefined && !mayBeCharged) spent[charge] -= 1;
-          stopped ??= watch(atUs, isError(outcome, lease.tolerated ?? []));
+          stopped ??= watch(atUs, isError(outcome, ending, lease.tolerated));
           wake();
         },
       };

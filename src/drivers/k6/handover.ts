@@ -100,6 +100,7 @@ export const collectHandOver = async (gathering: Gathering): Promise<HandedOver>
       places,
       headers,
       timeouts,
+      ...(target.stream_end === undefined ? {} : { streamEnd: target.stream_end }),
       ...(await gather(gathering)),
       options: {
         // Metrics are read from our own lines; fewer tags, fewer time series.

@@ -74,6 +74,8 @@ const transportWord = (text: string): string => {
     [/connection reset/, "ECONNRESET"],
     [/broken pipe/, "EPIPE"],
     [/first event/, "first-event-timeout"],
+    [/no byte came/, "idle-timeout"],
+    [/exchange did not end/, "call-timeout"],
     [/timeout/, "timeout"],
     [/\bEOF\b/, "EOF"],
   ];

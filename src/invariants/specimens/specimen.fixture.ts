@@ -3,6 +3,7 @@
  * reason meant, thin ones from which nothing may be concluded. No judge is believed that has no bad one.
  */
 import type { CallFacts } from "../../contract/call-facts.ts";
+import { REFERENCE_STREAM_ENDS, type StatedStreamEnds } from "../../contract/streams.ts";
 import type { CallLine, FaultLine, LedgerLine, Line, MarkLine } from "../../history/line.ts";
 import type { Counts, StageFacts } from "../../history/stage-facts.ts";
 
@@ -28,6 +29,7 @@ export const stageOf = (more: Partial<StageFacts> = {}): StageFacts => ({
     key_service_budget_ms: 1000,
     revocation_budget_ms: 1000,
   },
+  stream_end: REFERENCE_STREAM_ENDS,
   shedding: "fixed",
   tenants: { a: { tier: "Pro", allowance: 2, used_at_start: 0 }, f: { tier: "Free", allowance: 3, used_at_start: 0 } },
   faults: false,
@@ -40,6 +42,7 @@ export const stageOf = (more: Partial<StageFacts> = {}): StageFacts => ({
 export const foreignStage = (more: Partial<StageFacts> = {}): Partial<StageFacts> => ({
   ...stageOf(more),
   reference: undefined as unknown as true,
+  stream_end: more.stream_end as unknown as StatedStreamEnds,
   counts: more.counts as unknown as Counts,
 });
 

@@ -10,6 +10,7 @@ export const streams: MiniStage = {
   about: "all three kinds of stream, readers that leave, and streams that fail by order",
   proves: [
     "streams-end-once",
+    "streams-cut",
     "stream-vocabularies-differ",
     "events-are-not-buffered",
     "slots-are-given-back",
@@ -30,6 +31,20 @@ export const streams: MiniStage = {
       ...callsOf(view, "chat.button", 4),
       ...leaving,
     ]);
+  },
+};
+
+/** So many that a cut of one in fifty is no accident. */
+const HUNDREDS = 600;
+
+export const manyStreams: MiniStage = {
+  about: "six hundred short streams, of all three kinds",
+  proves: ["streams-cut", "streams-end-once", "counts-agree"],
+  options: { tenants: paid(4), serviceMs: 10, tokens: 2 },
+  play: async ({ view, sendAll }) => {
+    for (const route of ["chat.control", "chat.summary", "chat.button"] as const) {
+      await sendAll(callsOf(view, route, HUNDREDS / 3), 40);
+    }
   },
 };
 

@@ -16,7 +16,7 @@ const (
 	endDone       end = "done"             // an event of terminal.done came
 	endErrorEvent end = "error_event"      // an event of terminal.error came
 	endEOF        end = "eof"              // the body ended as its framing says, without a terminal event
-	endTruncated  end = "truncated"        // the body stopped before its framing says it ends
+	endTruncated  end = "truncated"        // the body stopped before its framing says it ends, or without the last event that is required
 	endReset      end = "reset"            // no connection, or it broke; status is 0 when that was before the head of the answer
 	endTimeout    end = "timeout"          // one of the three time-outs, or the connection took too long to make
 	endRefused    end = "refused"          // a whole answer that is no event stream
@@ -36,6 +36,9 @@ func (e *timeoutError) Error() string {
 
 // errGraceOver ends the wait for events after the terminal one. It is no error of anybody.
 var errGraceOver = errors.New("grace over")
+
+// errNoLastEvent is why a body that ended in order was no whole stream. src/contract/streams.ts has the same word.
+var errNoLastEvent = errors.New("no-last-event")
 
 // classify says what a failed round trip or read means. The context comes first: when we cut the connection, what the read says is only
 // the echo. What is neither a time-out nor an early end is a broken connection; the text says which way.

@@ -66,6 +66,25 @@ func TestEOFWithoutATerminalEvent(t *testing.T) {
 	}
 }
 
+func TestARequiredLastEventThatDoesNotComeIsACut(t *testing.T) {
+	const required = `{ terminal: { done: "fin", error: "error", required: true } }`
+	closing := serveRaw(t, func(conn *net.TCPConn) {
+		write(conn, head+"Connection: close\r\n\r\ndata: a\n\nevent: done\ndata: b\n\n")
+	})
+	for name, url := range map[string]string{"chunked": serve(t, stream("data: a\n\n", "data: b\n\n")), "until the connection closes": closing} {
+		r := newVU(t).silent(url, required)
+		expect(t, name+" ended", r.Ended, "truncated")
+		expect(t, name+" events", r.Events, 2)
+		expect(t, name+" error", r.Error, "no-last-event")
+	}
+	whole := newVU(t).silent(serve(t, stream("data: a\n\n", "event: fin\ndata: b\n\n")), required)
+	expect(t, "with it", whole.Ended+" "+whole.Error, "done ")
+	failed := newVU(t).silent(serve(t, stream("event: error\ndata: b\n\n")), required)
+	expect(t, "an error instead", failed.Ended+" "+failed.Error, "error_event ")
+	empty := newVU(t).silent(serve(t, stream()), required)
+	expect(t, "without any event", empty.Ended+" "+empty.Error, "eof ")
+}
+
 func TestTruncatedWhenTheBodyStopsBeforeItsFramingSays(t *testing.T) {
 	for name, answer := range map[string]string{
 		"between chunks":   chunked("data: a\n\n"),

@@ -295,6 +295,8 @@ func (x *exchange) knows(name string) bool {
 // telling; the end stays what the terminal event said.
 func (x *exchange) failed(ctx context.Context, err error) {
 	switch {
+	case errors.Is(err, io.EOF) && x.status != 0 && x.end == "" && x.opened && x.request.mustEnd && x.events > 0:
+		x.over(endTruncated, errNoLastEvent)
 	case errors.Is(err, io.EOF) && x.status != 0:
 		x.over(endEOF, nil)
 	case x.end == "":

@@ -339,6 +339,46 @@ func TestErrorsEndTheRunUnlessTheyAreTolerated(t *testing.T) {
 	expect(t, "no answer", v.account()["stopped"].(string), "stop_when.error_rate of the target file (0.2) is exceeded: 10 of the newest 10 calls were errors")
 }
 
+func TestAStreamWithoutAnEventIsAnError(t *testing.T) {
+	typed := func(contentType, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{contentType}
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	cut := func(w http.ResponseWriter, r *http.Request) {
+		stream(": ping\n\n")(w, r)
+		panic(http.ErrAbortHandler)
+	}
+	for _, c := range []struct {
+		name   string
+		server http.HandlerFunc
+		params string
+		stops  bool
+	}{
+		{"nothing", stream(), `{}`, true},
+		{"comments alone", stream(": ping\n\n", ": ping\n\n"), `{}`, true},
+		{"fields without data", stream("id: 1\nretry: 10\n\n"), `{}`, true},
+		{"half an event", stream("data: a\n"), `{}`, true},
+		{"a byte order mark", stream("\xEF\xBB\xBF"), `{}`, true},
+		{"JSON", typed("application/json", `{"ok":true}`), `{}`, true},
+		{"nothing, of no type", typed("", ""), `{}`, true},
+		{"cut before the first event", cut, `{}`, true},
+		{"an error in JSON", typed("application/json", `{"error":{}}`), `{}`, false},
+		{"one event", stream("data: a\n\n"), `{}`, false},
+		{"an empty event", stream("data:\n\n"), `{}`, false},
+		{"no stream that was asked for", typed("application/json", `{}`), `{ headers: { Accept: "application/json" } }`, false},
+	} {
+		v := newVU(t)
+		v.run(`sse.lease({ stopErrorRate: 0.2 })`)
+		url := serve(t, c.server)
+		for range 12 {
+			v.silent(url, c.params)
+		}
+		expect(t, c.name, v.account()["stopped"] != nil, c.stops)
+	}
+}
+
 func TestOnlyRecentCallsAreJudged(t *testing.T) {
 	at := time.Unix(1000, 0)
 	var r recentCalls

@@ -15,9 +15,10 @@ type outcome struct {
 	ours    bool   // we broke it off before an answer: that says nothing about the target
 }
 
-// isError: no answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer.
+// isError: no answer, an answer of nobody's contract, or a server error. A refusal of overload is a normal answer. A stream without one event
+// is no answer: "200 empty" is said where it ended in order, and where it was cut before, its outcome is that of no answer here.
 func (o outcome) isError() bool {
-	return o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
+	return strings.HasSuffix(o.name, " empty") || o.name == "indeterminate" || strings.HasPrefix(o.name, "edge ") || strings.HasPrefix(o.name, "5")
 }
 
 func (x *exchange) outcome() outcome {
@@ -26,11 +27,35 @@ func (x *exchange) outcome() outcome {
 	case x.status == 0 || cut:
 		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left
 	case x.status < http.StatusMultipleChoices:
-		came.name, came.charged = fmt.Sprint(x.status), true
+		came.name, came.charged = x.admitted(), true
 	default:
 		came.name = refusal(x.status, x.body)
 	}
 	return came
+}
+
+// admitted names a success. A stream without one event is none: its name is that of no answer where it was cut before.
+func (x *exchange) admitted() string {
+	status := fmt.Sprint(x.status)
+	switch isCut := x.end == endTruncated || x.end == endReset || x.end == endTimeout; {
+	case !x.request.isStream() || x.events > 0 || x.end == endClosed:
+		return status
+	case x.opened && isCut:
+		return "indeterminate"
+	case !x.opened && saysError(x.body):
+		return status + " error"
+	default:
+		return status + " empty"
+	}
+}
+
+func saysError(body string) bool {
+	var fields map[string]any
+	if json.Unmarshal([]byte(body), &fields) != nil {
+		return false
+	}
+	_, is := fields["error"]
+	return is
 }
 
 // refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.

@@ -39,6 +39,7 @@ type request struct {
 	firstEventTimeout time.Duration // from sending to the first event
 	idleTimeout       time.Duration // between two reads of the body
 	terminal          map[string]end
+	mustEnd           bool // a stream that had events and ends without a terminal one is cut
 	charges           charge
 	closeAfterEvents  int  // 0 is never
 	noGapSamples      bool // the gaps stand in the response alone
@@ -202,9 +203,13 @@ func (r *request) parseHeaders(headers *sobek.Object) error {
 func (r *request) parseTerminal(terminal *sobek.Object) error {
 	r.terminal = map[string]end{}
 	for _, key := range terminal.Keys() {
+		if key == "required" {
+			r.mustEnd = terminal.Get(key).ToBoolean()
+			continue
+		}
 		ending, ok := map[string]end{"done": endDone, "error": endErrorEvent}[key]
 		if !ok {
-			return fmt.Errorf("terminal has no %q; it has done and error, each an event name or a list of them", key)
+			return fmt.Errorf("terminal has no %q; it has done and error, each an event name or a list of them, and required", key)
 		}
 		value := terminal.Get(key)
 		if common.IsNullish(value) {

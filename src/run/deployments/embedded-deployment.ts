@@ -1,5 +1,6 @@
 /** The embedded deployment as a run sees it, with the tenants that the suites are made for. */
 import { STAND_IN_PROXY } from "../../chaos/toxiproxy-server.ts";
+import { REFERENCE_STREAM_ENDS } from "../../contract/streams.ts";
 import { EMBEDDED_LIMITS } from "../../platform/embedded-limits.ts";
 import { planSeed } from "../../platform/seed.ts";
 import { redactor } from "../../supervision/redaction.ts";
@@ -22,6 +23,7 @@ export const plannedEmbedded = (): Target => ({
   name: "embedded",
   base_url: "http://127.0.0.1/v1",
   shedding: "fixed",
+  stream_end: REFERENCE_STREAM_ENDS,
   limits: EMBEDDED_LIMITS,
   control: { api: ["http://127.0.0.1"] },
   permits: { writes: true, quota_burn: true, chaos: true },

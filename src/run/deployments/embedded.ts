@@ -7,6 +7,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { startToxiproxy, type ToxiproxyServer } from "../../chaos/toxiproxy-server.ts";
+import { REFERENCE_STREAM_ENDS } from "../../contract/streams.ts";
 import { EMBEDDED_LIMITS as LIMITS } from "../../platform/embedded-limits.ts";
 import { mintAdminToken } from "../../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../../platform/keys/secret.ts";
@@ -127,6 +128,7 @@ export const startEmbedded = async (options: Options): Promise<Embedded> => {
       control,
       toxiproxy: { api_url: toxiproxy.apiUrl, proxies: { limiter: "limiter", keys: "keys" } },
       shedding: "fixed",
+      stream_end: REFERENCE_STREAM_ENDS,
       exclusive: true,
       limits: LIMITS,
       permits: { writes: true, quota_burn: true, chaos: true },

@@ -4,8 +4,9 @@
  * pass, and they are counted here, on lines as they come.
  */
 import { REFUSAL_OF } from "../../chaos/experiments/experiment-entry.ts";
+import { isError } from "../../contract/refusals.ts";
 import type { CallLine, FaultLine } from "../../history/line.ts";
-import { createErrorWatch, isError, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
+import { createErrorWatch, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
 import { type Fault, partsOf } from "./disturbance.ts";
 
 const REFUSALS = Object.values(REFUSAL_OF);
@@ -17,7 +18,7 @@ export const broughtAboutBy = (fault: Fault): readonly string[] =>
 type ErrorsBesideAFault = {
   /** For the driver: spends from the same lease. */
   lease: LeaseKeeper;
-  call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome">): void;
+  call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void;
   fault(line: Pick<FaultLine, "phase" | "at_us">): void;
   /** Fires when there were too many errors; the lease says so then. */
   signal: AbortSignal;
@@ -40,9 +41,10 @@ export const watchBesideFault = (
         return lease.stopped;
       },
     },
-    call: ({ sent_us: sentUs, done_us: doneUs, outcome }) => {
+    call: (line) => {
+      const { sent_us: sentUs, done_us: doneUs, outcome } = line;
       const isDuring = doneUs >= fromUs && sentUs <= untilUs;
-      const reason = watch(doneUs, isError(outcome, isDuring ? tolerated : []));
+      const reason = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
       if (reason === null || tooMany.signal.aborted) return;
       lease.absorb(NOTHING_SPENT, reason);
       tooMany.abort();

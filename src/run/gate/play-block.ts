@@ -30,6 +30,7 @@ const JUDGES = [
   "sheds-above-the-cap",
   "organizations-do-not-share",
   "streams-end-once",
+  "streams-cut",
   "stream-vocabularies-differ",
   "slots-are-given-back",
 ];

@@ -43,7 +43,7 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
     names.set(what, variable);
     return `env:${variable}`;
   };
-  const { schema, name, base_url, key_management_url, tile_url, shedding, exclusive } = target;
+  const { schema, name, base_url, key_management_url, tile_url, stream_end, shedding, exclusive } = target;
   const { limits, permits, budget, stop_when, tenants, credentials, transport } = target;
   const stated = {
     schema,
@@ -51,6 +51,7 @@ export const withoutSecrets = (target: Target, story: Story, seed: number): Stat
     base_url,
     key_management_url,
     tile_url,
+    stream_end,
     shedding,
     exclusive,
     limits,

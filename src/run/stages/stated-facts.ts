@@ -7,6 +7,7 @@ type Stating = Pick<Deployment, "target" | "exclusive"> & { reference?: boolean 
 export const statedFacts = (stage: string, { target, exclusive, reference }: Stating): StageFacts => ({
   ...bareFacts(stage),
   limits: target.limits ?? {},
+  ...(target.stream_end === undefined ? {} : { stream_end: target.stream_end }),
   shedding: target.shedding ?? "unknown",
   ...(reference === true ? { reference } : {}),
   exclusive,

@@ -86,7 +86,7 @@ const judgesOf = (entry: ExperimentEntry): string[] => {
     ...ALWAYS,
     "organizations-do-not-share",
     ...(isOfDependency ? ["fails-closed", "refuses-in-time"] : []),
-    ...(hasStreams ? ["streams-end-once"] : []),
+    ...(hasStreams ? ["streams-end-once", "streams-cut"] : []),
     ...(entry.load === "last-units" ? ["admits-at-most-the-allowance", "admits-what-is-allowed"] : []),
     // They judge refusals, and where none is due there is nothing to see.
     ...(entry.refuses === "none" ? [] : ["envelope-fits-subcode", "refused-is-not-charged"]),

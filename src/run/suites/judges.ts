@@ -5,5 +5,5 @@ export const EVERYWHERE = [
   "tells-when-to-retry",
   "counts-agree",
 ];
-export const STREAMS = ["streams-end-once", "slots-are-given-back"];
+export const STREAMS = ["streams-end-once", "streams-cut", "slots-are-given-back"];
 export const METERS = ["refused-is-not-charged", "charged-once", "admits-at-most-the-allowance"];

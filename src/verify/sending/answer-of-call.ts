@@ -19,12 +19,15 @@ const headersOf = (received: Received): Record<string, string> =>
 
 const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "none", legacy: false };
 
-/** A stream that we left ourselves was answered; half of any other answer is none. */
+/**
+ * A stream that we left ourselves was answered; half of any other answer is none. Rules ask whether a call was admitted, so a
+ * stream without an event is one here.
+ */
 const nameOf = (received: Received): Named => {
   const { status, ended, seen, aborted, text } = received;
   if (status === null) return UNANSWERED;
   if (seen !== null) {
-    return { ...UNANSWERED, outcome: outcomeOfStream(status, ended) };
+    return { ...UNANSWERED, outcome: outcomeOfStream(status, { ended }) };
   }
   if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
   return nameAnswer(status, text);

@@ -7,6 +7,7 @@ import type { RunClock } from "../../client/clock.ts";
 import { sendRequest } from "../../client/send-request.ts";
 import { inFlightMax } from "../../client/transport.ts";
 import { routeOf } from "../../contract/routes.ts";
+import { lastEventOf } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
@@ -192,7 +193,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       origin,
       shared: parts.sharedHeaders,
     });
-    const stream = testCall.route === "-" ? undefined : routeOf(testCall.route).stream;
+    const kind = testCall.route === "-" ? undefined : routeOf(testCall.route).stream;
     const chunks: Chunk[] = [];
     if (testCall.anyway !== true) signal?.throwIfAborted();
     const giveBack = await lanes.take();
@@ -211,7 +212,9 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       {
         ...built.request,
         mostBytes,
-        ...(stream === undefined ? {} : { stream, keepEvents: true, ...leaveOf(testCall) }),
+        ...(kind === undefined
+          ? {}
+          : { stream: lastEventOf(kind, target.stream_end), keepEvents: true, ...leaveOf(testCall) }),
       },
       clock,
       parts.timeouts ?? VERIFY_TIMEOUTS,
@@ -223,7 +226,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     const context = { id, stage: parts.stage, driver: "verify" as const, intendedUs: received.sentUs };
     const request = built.sent;
     const answer = answerOfCall({ testCall, step, request, received, chunks, context, errorUs: clock.errorUs });
-    taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome });
+    taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome, ending: answer.line });
     const charge = chargeOf(testCall);
     const mayBeCharged = isAdmitted(answer) || (answer.status === null && received.sent);
     if (charge !== null && mayBeCharged) parts.lease?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);

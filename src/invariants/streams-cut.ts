@@ -1,0 +1,176 @@
+/**
+ * A stream that is cut leaves its reader with half of an answer. Balancers cut one now and then, so the share is judged
+ * (`evidence/stray-share.ts`), outside our own faults: a stream that one of them overlaps is not judged at all. Neither is
+ * one that its reader left, or took slowly on purpose, or one without any event that ended in order (`streams-end-once`).
+ *
+ * What counts as cut: the message broke off, or it ended in order without the event that the target file states as the last.
+ * What may be one, and accuses nobody: a stream that outlasted our patience, and one that ended in order without the event
+ * by which others of its kind ended. Where no last event is known at all, nobody can tell whether a stream that ended in order
+ * was whole (item 173): that is skipped, which is no pass.
+ */
+import { routeOf, type Stream } from "../contract/routes.ts";
+import { lastEventOf, streamResult } from "../contract/streams.ts";
+import type { CallLine } from "../history/line.ts";
+import { isAdmitted, Settling } from "./evidence/moments.ts";
+import { OwnFaults } from "./evidence/own-faults.ts";
+import { judgeStrays, percent, shareWords } from "./evidence/stray-share.ts";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
+
+/** What must not be exceeded where `limits.streams_cut_share` says nothing, and what should not be. */
+const MUST_SHARE = 0.01;
+const SHOULD_SHARE = 0.001;
+
+/** Where streams were cut is told of the first of them. */
+const CUTS_KEPT = 1_000;
+
+const NOT_KNOWN =
+  "no event is known that ends a stream here, so nobody can tell whether they were whole: state stream_end (npx floodgate doctor finds it out)";
+
+const counted = (n: number, what: string): string[] => (n === 0 ? [] : [`${n} ${what}`]);
+
+/** The streams of one kind. */
+class Kind {
+  readonly cuts: CallLine[] = [];
+  cut = 0;
+  /** Ended by an event: their last one, or an error. */
+  byEvent = 0;
+  /** Ended in order, by no event that is known to end one. */
+  inOrder = 0;
+  knowsLastEvent: boolean;
+  /** How many events a whole one had; more than one number where they differ. */
+  readonly #lengths = new Set<number>();
+
+  constructor(isStated: boolean) {
+    this.knowsLastEvent = isStated;
+  }
+
+  ended({ ended, events }: CallLine, alike: number): void {
+    if (ended === "eof") this.inOrder += alike;
+    else this.byEvent += alike;
+    if (ended !== "done") return;
+    this.knowsLastEvent = true;
+    if (events !== undefined && this.#lengths.size < 2) this.#lengths.add(events);
+  }
+
+  broke(call: CallLine, alike: number): void {
+    this.cut += alike;
+    if (this.cuts.length < CUTS_KEPT) this.cuts.push(call);
+  }
+
+  /** That only the last event was missing is known where whole streams all have the same number of events. */
+  placeOf({ events = 0 }: CallLine): number {
+    const [length = 0] = this.#lengths.size === 1 ? this.#lengths : [];
+    if (events === 0) return 0;
+    return events === length - 1 ? 2 : 1;
+  }
+}
+
+const whereWords = (kinds: readonly Kind[]): string => {
+  const places: [number, number, number] = [0, 0, 0];
+  const cuts = kinds.flatMap((kind) => kind.cuts.map((call) => ({ call, place: kind.placeOf(call) })));
+  for (const { place } of cuts) places[place as 0 | 1 | 2] += 1;
+  const fresh = cuts.filter(({ call }) => call.connect_us > 0).length;
+  return [
+    ...counted(places[0], "before the first event"),
+    ...counted(places[1], "in the middle"),
+    ...counted(places[2], "behind the last content event"),
+    ...counted(fresh, "on a fresh connection"),
+    ...counted(cuts.length - fresh, "on a reused connection"),
+  ].join(", ");
+};
+
+const streamOf = ({ route }: CallLine): Stream | undefined => (route === "-" ? undefined : routeOf(route).stream);
+
+const EXPECTED = "streams are not cut, outside our own faults";
+
+export const streamsCut: Invariant = {
+  id: "streams-cut",
+  level: "must",
+  folded: true,
+  spec: [8, 168, 173],
+  statement: EXPECTED,
+  judge(facts) {
+    const tolerated = facts.limits.streams_cut_share;
+    const most = tolerated ?? MUST_SHARE;
+    const bound =
+      tolerated === undefined ? `, and should be below ${percent(SHOULD_SHARE)}` : " as the target file states";
+    const expected = `${EXPECTED}: the share must be below ${percent(most)}${bound}`;
+    const faults = new OwnFaults();
+    const kinds = new Map<Stream, Kind>();
+    const evidence = new Evidence();
+    let excused = 0;
+    let outlasted = 0;
+
+    const judge = (call: CallLine, alike: number): void => {
+      if (faults.overlaps(call)) {
+        excused += alike;
+        return;
+      }
+      const stream = streamOf(call) as Stream;
+      const { isStated } = lastEventOf(stream, facts.stream_end);
+      const kind = kinds.get(stream) ?? new Kind(isStated);
+      kinds.set(stream, kind);
+      if (call.ended === "timeout") outlasted += alike;
+      else if (streamResult(call) === "cut" || (isStated && call.ended === "eof")) {
+        kind.broke(call, alike);
+        const why = call.error === undefined ? "" : ` (${call.error})`;
+        evidence.breach(call.id, `${call.route} ended in "${call.ended}"${why} after ${call.events ?? "some"} events`);
+      } else kind.ended(call, alike);
+    };
+    // A fault that is put in while a stream goes on has a line of its own later than the stream's.
+    const settling = new Settling((call) => judge(call, 1));
+
+    return {
+      see(line, alike = 1) {
+        if (facts.faults) settling.reach(line);
+        if (line.type === "fault" && facts.faults) faults.see(line);
+        if (line.type !== "call" || line.ended === undefined || streamOf(line) === undefined) return;
+        if (!isAdmitted(line) || line.slow_reader === true) return;
+        const result = streamResult(line);
+        if (result === "left" || result === "empty") return;
+        // One that stands for many is whole, and stays so whatever was broken meanwhile.
+        if (facts.faults && alike === 1) settling.add(line);
+        else judge(line, alike);
+      },
+      end() {
+        settling.finish();
+        const all = [...kinds.values()];
+        const sum = (of: (kind: Kind) => number): number => all.reduce((total, kind) => total + of(kind), 0);
+        const cut = sum((kind) => kind.cut);
+        const n = cut + sum((kind) => kind.byEvent + kind.inOrder);
+        if (n + outlasted === 0) {
+          if (excused === 0) return unseen("no admitted stream was seen to its end", expected);
+          return skipped(`a stream outside our own faults (they overlapped all ${excused})`, expected);
+        }
+        const strays = judgeStrays(cut, n, most);
+        const found = [
+          cut === 0 ? `none of ${n} streams was cut` : `${cut} of ${n} streams were cut (${shareWords(strays)})`,
+          ...(cut === 0 ? [] : [whereWords(all)]),
+          ...counted(excused, "more overlapped our own faults"),
+        ].join("; ");
+        if (strays.verdict === "broken") return { ...failed(found, expected, evidence), reason: found };
+        if (strays.verdict === "open") {
+          const few = `${found}: too few streams to tell whether ${percent(most)} or more are`;
+          return { ...inconclusive(few, expected, evidence.first), evidence: evidence.ids };
+        }
+        // Others of the kind ended by an event: these may be parts.
+        const parts = sum((kind) => (kind.knowsLastEvent ? kind.inOrder : 0));
+        if (judgeStrays(cut + parts + outlasted, n + outlasted, most).verdict !== "kept") {
+          const doubts = [
+            ...counted(parts, "ended in order without the event by which others of their kind end"),
+            ...counted(outlasted, "had not ended when our own time for them was over"),
+          ].join(", ");
+          return inconclusive(`${doubts}, so whether they were whole is not known; ${found}`, expected, doubts);
+        }
+        const unknown = sum((kind) => (kind.knowsLastEvent ? 0 : kind.inOrder));
+        if (unknown > 0 && all.every((kind) => !kind.knowsLastEvent)) {
+          return skipped(`${unknown} streams ended in order, and ${NOT_KNOWN}; ${found}`, expected);
+        }
+        if (tolerated === undefined && judgeStrays(cut, n, SHOULD_SHARE).verdict === "broken") {
+          return { ...failed(found, expected, evidence), reason: found, level: "should" };
+        }
+        return passed([found, ...counted(unknown, `ended in order, and ${NOT_KNOWN}`)].join("; "), expected);
+      },
+    };
+  },
+};
