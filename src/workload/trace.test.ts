@@ -14,6 +14,17 @@ describe("a trace", () => {
     expect(profileDurationS(profile)).toBe(2);
   });
 
+  test("with a long silence is as short to say as its calls", () => {
+    const profile = traceProfile([0, 300, 5e12, 5e12 + 1500]);
+    expect(profile.pieces.map(({ from, durationS }) => [from, durationS])).toEqual([
+      [2, 1],
+      [0, 5e9 - 1],
+      [1, 1],
+      [1, 1],
+    ]);
+    expect(profileDurationS(profile)).toBe(5e9 + 2);
+  });
+
   test("runs faster or slower with the same calls, by the rate that is wished", () => {
     const log = Array.from({ length: 101 }, (_, k) => AT + 0.5 + 100 * k);
     const twice = traceProfile(log, { ratePerS: 20 });

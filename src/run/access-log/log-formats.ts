@@ -157,6 +157,19 @@ const albTime = ({ text: line }: LogLine): LineTime | null => {
   return timed(isoMoment(head.groups?.end as string), "end", took);
 };
 
+const NLB = new RegExp(
+  String.raw`^tls \d\.\d (?<end>${ISO}) \S+ \S+ \S+ \S+ (?<took>\d+) (?:.* (?<at>${ISO})(?= |$))?`,
+);
+
+/** Of older logs the end of the connection alone, and its length in milliseconds. */
+const nlbTime = ({ text: line }: LogLine): LineTime | null => {
+  const found = NLB.exec(line)?.groups;
+  if (found === undefined) return null;
+  const took = tookMs(found.took, "ms");
+  if (found.at !== undefined) return timed(isoMoment(found.at), "start", took);
+  return timed(isoMoment(found.end as string), "end", took);
+};
+
 /** W3C: the moment at which a transaction was completed, in UTC; IIS writes what it took in milliseconds, others in seconds. */
 const w3cTime = (line: LogLine, unit: DurationUnit): LineTime | null => {
   const time = line.column("time");
@@ -184,8 +197,7 @@ const NGINX_TIMED = new RegExp(
 // biome-ignore format: a row for each format
 export const LOG_FORMATS: readonly LogFormat[] = [
   { name: "alb", field: "request_creation_time", of: "AWS Application Load Balancer: type, time, app/name/id", read: albTime },
-  text(["nlb-tls", "tls_connection_creation_time", "AWS Network Load Balancer, TLS: tls, version, time, net/name/id"], "start",
-    new RegExp(String.raw`^tls \d\.\d ${ISO} \S+ \S+ \S+ \S+ (?<took>\d+) .* (?<at>${ISO})$`), "ms"),
+  { name: "nlb-tls", field: "tls_connection_creation_time", of: "AWS Network Load Balancer, TLS: tls, version, time, net/name/id", read: nlbTime },
   text(["elb", "timestamp", "AWS Classic Load Balancer: time, name, client, backend, three times"], "start",
     new RegExp(String.raw`^(?<at>${ISO}) \S+ \S+:\d+ (?:\S+:\d+|-) ${THREE_TIMES} (?:\d{3}|-) (?:\d{3}|-) \d+ \d+ "`)),
   text(["s3", "time", "AWS S3: owner, bucket, [date], address, requester, id, REST.GET.OBJECT"], "start",
@@ -197,13 +209,14 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   { name: "w3c", field: "date and time", of: "W3C extended log: date and time named in #Fields",
     read: (line) => (line.directives?.writer === "other" ? w3cTime(line, "s") : null) },
   text(["haproxy", "accept_date", "HAProxy httplog or tcplog: client:port [10/Oct/2000:13:55:36.123] frontend"], "start",
-    new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms"),
+    new RegExp(String.raw`^\S+ \[(?<at>${CLF_WITHOUT_ZONE})\] \S+ \S+ (?:(?:[-+]?\d+\/)+\+?(?<took>\d+) )?`), "ms",
+    { isNoCall: (line) => /^(?:Proxy|Server|[Bb]ackend|Health check|Stopping|\[(?:NOTICE|WARNING|ALERT)\]) /.test(line.text) }),
   text(["envoy", "START_TIME", 'Envoy, Istio: [2016-04-15T20:17:00.310Z] "GET /…'], "start",
     new RegExp(String.raw`^\[(?<at>\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z)\] "(?:[^"]*" \d+ \S+ (?:\S+ \S+ ${QUOTED} )?\d+ \d+ (?<took>\d+) )?`), "ms"),
   text(["traefik", "StartUTC", "Traefik: common, at its end router, server and a duration such as 2ms"], "start",
     new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\] ".* (?<took>\d+)ms$`), "ms"),
   text(["heroku", "time", "Heroku router: time heroku[router]: at=info … connect=1ms service=18ms"], "end",
-    new RegExp(String.raw`^(?<at>${ISO}) heroku\[router\]: at=.*?(?: service=(?<took>\d+)ms|$)`), "ms",
+    new RegExp(String.raw`^(?:(?:\d+ )?<\d{1,3}>1 )?(?<at>${ISO}) (?:heroku\[router\]:|\S+ heroku router - ) ?at=.*?(?: service=(?<took>\d+ms)|$)`), "ms",
     { isNoCall: (line) => /^\S+ (?:app|heroku)\[(?!router\])[^\]]*\]: /.test(line.text) }),
   text(["squid", "time", "Squid: 1286536309.586 921 address TCP_MISS/200"], "end",
     /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms"),
@@ -214,8 +227,8 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),
   json(["kong", "started_at", "Kong, JSON: started_at"], { at: epoch("started_at", "ms"), of: "start", took: ["latencies.request", "ms"] }),
   json(["traefik-json", "StartUTC", "Traefik, JSON: StartUTC or StartLocal"], { at: member("StartUTC", "StartLocal"), of: "start" }),
-  json(["caddy", "ts", "Caddy, JSON: ts, request, duration"],
-    { at: member("ts"), of: "end", took: ["duration", "s"], beside: ["request", "duration"] },
+  json(["caddy", "ts", "Caddy, JSON: ts, request"],
+    { at: member("ts"), of: "end", took: ["duration", "s"], beside: ["request.method"] },
     { isNoCall: (line) => line.field("ts") !== undefined && line.field("level") !== undefined && line.field("request") === undefined }),
   json(["gcp", "timestamp", "Google Cloud load balancer, JSON: timestamp, httpRequest"],
     { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),

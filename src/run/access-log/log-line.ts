@@ -34,9 +34,13 @@ export const directed = (known: Directives | null, line: string): Directives | n
   return { ...changed, writer: writerOf(changed.columns, changed.software) };
 };
 
-/** nginx without `escape=json` writes `\x22`, and nothing or a dash where a number was not known. */
+/** nginx without `escape=json` writes `\x22`, nothing or a dash where a number is not known, and several where it asked several servers. */
 const repaired = (text: string): string =>
-  text.replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1").replace(/:\s*-?\s*(?=[,}])/g, ":null");
+  text
+    .replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1")
+    .replace(/:\s*(?:-|[\d.]*)(?:\s*[,:]\s*(?:-|[\d.]+))*\s*(?=[,}])/g, (value) =>
+      /^:\s*[\d.]+$/.test(value) ? value : ":null",
+    );
 
 const parsed = (text: string): unknown => {
   try {
@@ -52,7 +56,7 @@ const PREFIXES: readonly RegExp[] = [
   /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] /,
   // Syslog: RFC 5424, RFC 3164 and what rsyslog writes.
   /^(?:<\d{1,3}>)?1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\ufeff)?/,
-  /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) \S+ [^\s:[\]]+(?:\[[^\]]*\])?: ?/,
+  /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (?:\S+ )?[^\s:[\]]+(?:\[[^\]]*\])?: ?/,
   // `kubectl logs --timestamps`, exports of CloudWatch.
   /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)\s+(?=\S)/,
 ];

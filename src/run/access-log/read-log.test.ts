@@ -26,6 +26,10 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["alb", "2018-07-02T22:22:48.364Z", 'http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067 "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"'],
   ["alb", "2018-07-02T22:22:59.685Z", 'h2 2018-07-02T22:23:00.186Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 - -1 0.501 -1 502 - 34 366 "GET https://www.example.com:443/ HTTP/2.0" "curl/7.46.0" ECDHE TLSv1.2 arn:x "Root=1"'],
   ["nlb-tls", "2018-12-20T02:59:30.5Z", 'tls 2.0 2018-12-20T02:59:40 net/my-network-loadbalancer/c6e77e28c25b2234 g3d4b5e8bb8464cd 72.21.218.154:51341 172.100.100.185:443 5 2 98 246 - arn:aws:acm:us-east-2:671290407336:certificate/2a108f19 - ECDHE-RSA-AES128-SHA tlsv12 - my-network-loadbalancer.com h2 h2 "h2","http/1.1" 2018-12-20T02:59:30'],
+  ["nlb-tls", "2022-09-27T17:10:23.476Z", "tls 2.0 2022-09-27T17:10:23 net/k8s/809b86b470cfa0ff f0f22c45225e4663 192.168.18.161:60808 192.168.103.168:443 24 16 140 518 - arn:x - ECDHE tlsv12 - k8s.elb.us-east-1.amazonaws.com - - -"],
+  ["haproxy", "2009-02-06T12:14:14.655Z", 'Feb  6 12:14:14 haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/<NOSRV> 10/-1/-1/-1/+109 503 212 - - SC-- 1/1/1/1/0 0/0 "GET / HTTP/1.1"'],
+  ["caddy", "2021-05-12T17:38:12.5Z", '{"level":"info","ts":1620841092,"logger":"http.log.access","request":{"method":"GET","uri":"/"},"status":200}'],
+  ["heroku", "2013-11-30T06:45:29.5Z", '83 <158>1 2013-11-30T06:45:29+00:00 host heroku router - at=error code=H10 dyno= connect= service= status=503 bytes='],
   ["elb", "2015-05-13T23:39:43.945Z", '2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200 0 29 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.38.0" - -'],
   ["s3", "2019-02-06T00:00:38.5Z", '79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be amzn-s3-demo-bucket [06/Feb/2019:00:00:38 +0000] 192.0.2.3 79a59df900b949e5 3E57427F3EXAMPLE REST.GET.VERSIONING - "GET /?versioning HTTP/1.1" 200 - 113 - 7 - "-" "S3Console/0.4" -'],
   ["cloudfront", "2019-12-04T21:02:30.5Z", "2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111111abcdef8.cloudfront.net\t/index.html\t200\t-\tMozilla/5.0\t-\t-\tHit\tSOX4xwn4XV6Q4==\td111111abcdef8.cloudfront.net\thttps\t23\t1.000\t-", "#Version: 1.0", "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for"],
@@ -66,7 +70,7 @@ const SAMPLES: readonly (readonly [format: string, startsAt: string, line: strin
   ["envoy-json", "2026-10-10T20:55:36.250Z", '{"start_time":"2026-10-10T20:55:36.250Z","duration":1500,"response_code":200,"path":"/"}'],
   ["nginx-json", "2023-06-26T06:24:52.5Z", '{"time_local":"26/Jun/2023:14:24:53 +0800","request_time":"1.000","status":"200"}'],
   ["nginx-json", "2026-10-10T20:55:36.250Z", `{"msec":"${(UTC_0 + 750) / 1000}","time_iso8601":"2026-10-10T20:55:36+00:00","request_time":0.500}`],
-  ["nginx-json", "2026-10-10T20:55:36.5Z", String.raw`{"time_local":"10/Oct/2026:20:55:36 +0000","agent":"a \x22quoted\x22 \xD1\x8F","upstream":-,"bytes":}`],
+  ["nginx-json", "2026-10-10T20:55:36.5Z", String.raw`{"time_local":"10/Oct/2026:20:55:36 +0000","agent":"a \x22quoted\x22 \xD1\x8F","upstream":-,"times":0.001, 0.002 : -,"bytes":}`],
   ["pino-http", "2026-10-10T20:55:36.250Z", `{"level":30,"time":${UTC_0 + 750},"pid":1,"res":{"statusCode":200},"responseTime":500,"msg":"request completed"}`],
   ["json", "2026-10-10T20:55:36.250Z", `{"level":30,"time":${UTC_0 + 250},"pid":1,"hostname":"h","msg":"GET /"}`],
   ["json", "2026-10-10T20:55:36.250Z", '{"name":"app","level":30,"time":"2026-10-10T20:55:36.250Z","v":0}'],
@@ -197,6 +201,11 @@ describe("lines that cannot be read", () => {
       "2010-09-16T15:13:49.677020+00:00 heroku[router]: at=info connect=1ms service=18ms status=200",
     ]);
     expect(log.facts).toMatchObject({ format: "heroku", calls: 2, unreadable: 0, no_calls: 2 });
+    const pino = (fields: string): string => `{"level":30,"time":${UTC_0},${fields}}`;
+    const asked = pino('"req":{"method":"GET"},"msg":"incoming request"');
+    const answered = pino('"res":{"statusCode":200},"responseTime":5,"msg":"request completed"');
+    const fastify = readWell([pino('"msg":"Server listening"'), asked, answered, asked, answered]);
+    expect(fastify.facts).toMatchObject({ format: "pino-http", calls: 2, unreadable: 0, no_calls: 3 });
   });
 
   test("leave nothing to replay", () => {
@@ -214,6 +223,7 @@ describe("the times of a log", () => {
     const timed = readWell([36, 36, 36, 36, 37].map((second) => `${common(second)} 0.100`));
     expect(timed.atMs.map((ms) => ms - UTC_0)).toEqual([25, 275, 525, 775, 1400]);
     expect(timed.facts).toMatchObject({ format: "nginx-timed", moment: "end minus duration" });
+    expect(readWell([36, 37].map((second) => `${common(second)} 0.000`)).facts.moment).toBe("end minus duration");
   });
 
   test("may be out of order by what a call takes, without a word", () => {

@@ -315,7 +315,7 @@ export class LogReader {
       return;
     }
     const { at, of, tookMs = 0 } = time;
-    if (of === "end" && tookMs > 0 && this.#tookMs === null) {
+    if (of === "end" && time.tookMs !== undefined && this.#tookMs === null) {
       this.#tookMs = new Numbers();
       for (let k = 0; k < this.#atMs.length; k++) this.#tookMs.push(0);
     }
