@@ -4,7 +4,7 @@
  */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { calibrationText } from "./calibration-text.ts";
-import { claimsInOrder, countByVerdict } from "./claim-order.ts";
+import { claimsInOrder, countByVerdict, VERDICTS } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
 import { spendingText } from "./spending.ts";
@@ -106,8 +106,8 @@ const byReason = (claims: readonly Claim[]): Claim[][] => {
 
 const WORD_COLUMNS = 13;
 const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
-/** The whole sentence is in the report; here it has to be understood, and three lines are enough for that. */
-const REASON_COLUMNS = 3 * BODY_COLUMNS - 12;
+/** The whole sentence is in the report; here it has to be understood, and two lines are enough for that. */
+const REASON_COLUMNS = 2 * BODY_COLUMNS - 12;
 const NAMES_SHOWN = 3;
 
 /** What did not pass for one reason: a line or a few, the claims named behind it where there are several. */
@@ -124,29 +124,29 @@ const groupLines = (
       ? wrap(fitted(`${names[0]}: ${reason}`, REASON_COLUMNS), BODY_COLUMNS)
       : [
           ...wrap(fitted(`${names.length} claims: ${reason}`, REASON_COLUMNS), BODY_COLUMNS),
-          ...wrap(fitted(names.slice(0, NAMES_SHOWN).join(", "), REASON_COLUMNS) + more, BODY_COLUMNS - 2).map(
-            (line) => `  ${line}`,
-          ),
+          `  ${fitted(names.slice(0, NAMES_SHOWN).join(", "), BODY_COLUMNS - 2 - more.length)}${more}`,
         ];
   const word = WORD[first.verdict].padEnd(WORD_COLUMNS);
   return body.map((line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line);
 };
 
-/** Reasons for a skip: the first name what matters most, and all are in the report. */
-const SKIPS_SHOWN = 8;
+/** A screen of 24 lines has room for the verdict, this many reasons, and where to look. */
+const GROUPS_MOST = 5;
+const LINES_MOST = 23;
 
-/** What did not pass, by its reasons; of what was skipped the first. */
-const openLines = (open: readonly Claim[], paint: (verdict: ClaimVerdict, text: string) => string): string[] => {
+/** What did not pass, by its reasons: the first `shown`, and how many more claims there are. */
+const openLines = (
+  open: readonly Claim[],
+  shown: number,
+  paint: (verdict: ClaimVerdict, text: string) => string,
+): string[] => {
   const groups = byReason(open);
-  const skipped = groups.filter(([first]) => first?.verdict === "skipped");
-  const left = skipped.length <= SKIPS_SHOWN + 1 ? [] : skipped.slice(SKIPS_SHOWN);
-  const claims = left.flat().length;
-  const word = paint("skipped", WORD.skipped.padEnd(WORD_COLUMNS));
+  const left = groups.slice(shown).flat();
+  const kinds = VERDICTS.map((verdict) => ({ verdict, n: left.filter((claim) => claim.verdict === verdict).length }));
+  const more = kinds.filter(({ n }) => n > 0).map(({ verdict, n }) => `${n} ${verdict}`);
   return [
-    ...groups.filter((group) => !left.includes(group)).flatMap((group) => groupLines(group, paint)),
-    ...(left.length === 0
-      ? []
-      : [`${word}${counted(claims, "more claim")} for ${left.length} other reasons: see the report`]),
+    ...groups.slice(0, shown).flatMap((group) => groupLines(group, paint)),
+    ...(more.length === 0 ? [] : [`${" ".repeat(WORD_COLUMNS)}and ${more.join(", ")}: see the report`]),
   ];
 };
 
@@ -165,18 +165,20 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   const verdicts = `Claims: ${counts.fail} fail, ${counts.inconclusive} inconclusive, ${counts.skipped} skipped, ${counts.pass} pass.`;
   const seen = `Outcomes seen: ${run.coverage.outcomes_seen} of ${run.coverage.outcomes_of}.`;
   const spent = spendingText(run);
-  const lines = [
+  const of = (shown: number): string[] => [
     paint(run.verdict, word) + title,
     ...wrap(whyOf(run)),
-    ...(open.length === 0 ? [] : ["", ...openLines(open, paint)]),
+    ...(open.length === 0 ? [] : ["", ...openLines(open, shown, paint)]),
     "",
     ...wrap(`${verdicts} ${seen} ${counted(run.stages.length, "stage")}, ${count(calls)} calls.`),
-    ...(spent === null ? [] : wrap(`Spent: ${spent}.`)),
-    ...(run.calibration.length === 0 ? [] : wrap(calibrationText(run.calibration))),
+    ...(spent === null ? [] : [fitted(`Spent: ${spent}.`, COLUMNS)]),
+    ...(run.calibration.length === 0 ? [] : [fitted(calibrationText(run.calibration), COLUMNS)]),
     "",
     "Where to look next:",
     `  ${oneLine(options.folder).replace(/\/+$/, "")}/report.html`,
     ...againLines(first),
   ];
+  let lines = of(GROUPS_MOST);
+  for (let shown = GROUPS_MOST - 1; shown > 0 && lines.length > LINES_MOST; shown -= 1) lines = of(shown);
   return `${lines.join("\n")}\n`;
 };
