@@ -137,7 +137,10 @@ const makeContext = (
         return null;
       }
     },
-    line: recorder.line,
+    line: (line) => {
+      recorder.line(line);
+      events.line?.(line);
+    },
     sample: recorder.sample,
     record: recorder.record,
     addStage: async (outcome) => {

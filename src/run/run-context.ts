@@ -21,6 +21,8 @@ export type RunEvents = {
   /** A result worth a line before the end. */
   result(text: string): void;
   stage(outcome: StageOutcome): void;
+  /** A call, a fault or a mark as it comes, for whoever watches. */
+  line?(line: Line): void;
   signalled(signal: NodeJS.Signals, times: number, pending: string[]): void;
 };
 

@@ -18,7 +18,7 @@ import { EXIT, EXIT_OF_SIGNAL } from "../../run/exit-codes.ts";
 import { listenForStop } from "../../supervision/stop-signals.ts";
 import { CommandError } from "../command-error.ts";
 import { limiterOption } from "../options/limiter-option.ts";
-import { isTerminal, printForNow, printJson, printNote, printResult, wipeLine } from "../printing/output.ts";
+import { drawAgain, isTerminal, printJson, printNote, printResult } from "../printing/output.ts";
 import { tryOnExperiments } from "./mutants-on-experiments.ts";
 
 type MutantsOptions = {
@@ -71,7 +71,7 @@ const narrate = (of: number, quiet: boolean): Narration => {
   let now = "";
   const lawful = new Set<string>();
   const wipe = (): void => {
-    if (onTerminal && done > 0 && !quiet) wipeLine(79);
+    if (onTerminal && done > 0 && !quiet) drawAgain(1, []);
   };
   const alive = (): void => {
     if (!quiet) printNote(`  … ${done} trials of about ${of} done${now}`);
@@ -90,7 +90,7 @@ const narrate = (of: number, quiet: boolean): Narration => {
       if (!isRight(trial) && !quiet) {
         printNote(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.reasons.join("\n    ")}\n`);
       }
-      if (onTerminal && !quiet) printForNow(`  … ${done} of about ${of}${now}`.slice(0, 79));
+      if (onTerminal && !quiet) drawAgain(0, [`  … ${done} of about ${of}${now}`]);
     },
     end: () => {
       clearInterval(timer);

@@ -1,46 +1,52 @@
 /**
- * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of
- * life in between: on a terminal a line that is written over, elsewhere a line every 30 s.
+ * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of life in between: on a
+ * terminal a few lines that are drawn anew in their place, elsewhere a line every 30 s.
  */
 
 import type { RunEvents } from "../../run/run-context.ts";
-import { isTerminal, printForNow, printNote, wipeLine } from "./output.ts";
+import { createLiveView } from "./live-view.ts";
+import { drawAgain, isTerminal, printNote } from "./output.ts";
 
 const EVERY_MS = 30_000;
-const WIDTH = 80;
+const DRAWN_EVERY_MS = 500;
 
 export const narrator = (options: { quiet: boolean; title: string; seed: number }): RunEvents & { end(): void } => {
   const { quiet, title, seed } = options;
   const onTerminal = isTerminal() && !quiet;
+  const view = createLiveView();
   let now = "";
-  let overwritten = false;
-  const wipe = (): void => {
-    if (overwritten) wipeLine(WIDTH - 1);
-    overwritten = false;
+  let drawn = 0;
+  const draw = (lines: readonly string[]): void => {
+    if (drawn > 0 || lines.length > 0) drawAgain(drawn, lines);
+    drawn = lines.length;
   };
   const sayLine = (text: string): void => {
-    wipe();
+    draw([]);
     if (!quiet) printNote(text);
   };
-  const timer = setInterval(() => {
-    if (now !== "" && !onTerminal) sayLine(`  … ${now}`);
-  }, EVERY_MS);
+  const timer = onTerminal
+    ? setInterval(() => draw(view.frame(performance.now())), DRAWN_EVERY_MS)
+    : setInterval(() => {
+        if (now !== "") sayLine(`  … ${now}`);
+      }, EVERY_MS);
   timer.unref();
   return {
     folder: (path) => printNote(`floodgate ${title}, seed ${seed}\nrun folder: ${path}`),
-    warning: (text) => printNote(`warning: ${text}`),
+    warning: (text) => {
+      draw([]);
+      printNote(`warning: ${text}`);
+    },
     result: sayLine,
     step: (text) => {
       now = text;
       sayLine(text);
+      view.begin(text, performance.now());
     },
     progress: (text) => {
       now = text;
-      if (!onTerminal) return;
-      wipe();
-      printForNow(`  … ${text}`.slice(0, WIDTH - 1));
-      overwritten = true;
+      view.progress(text);
     },
+    ...(onTerminal ? { line: (line) => view.see(line, performance.now()) } : {}),
     stage: ({ summary, claims }) => {
       const bad = claims.filter(
         ({ verdict, level }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"),
@@ -53,7 +59,7 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
       sayLine(`  ${summary.calls.sent} calls${judged}`);
     },
     signalled: (signal, times, pending) => {
-      wipe();
+      draw([]);
       printNote(
         times === 1
           ? `\n${signal}: stopping; faults are removed and children ended, then the report is written\n`
@@ -62,7 +68,7 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
     },
     end: () => {
       clearInterval(timer);
-      wipe();
+      draw([]);
     },
   };
 };

@@ -41,6 +41,9 @@ export const printPainted = (text: string): void => {
 
 export const isTerminal = (): boolean => process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
 
-/** On a terminal: the line that the next one is written over, and taking it away. */
-export const printForNow = (text: string): void => void process.stderr.write(printable(text).replaceAll("\n", " "));
-export const wipeLine = (columns: number): void => void process.stderr.write(`\r${" ".repeat(columns)}\r`);
+/** On a terminal: takes away the `drawn` lines that stand last and puts these in their place, each cut to the width there is. */
+export const drawAgain = (drawn: number, lines: readonly string[]): void => {
+  const columns = (process.stderr.columns ?? 80) - 1;
+  const cut = lines.map((text) => `${printable(text).replaceAll("\n", " ").slice(0, columns)}\n`);
+  process.stderr.write(`${drawn === 0 ? "" : `\u001b[${drawn}A\u001b[J`}${cut.join("")}`);
+};
