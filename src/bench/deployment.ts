@@ -1,8 +1,9 @@
 /** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way. */
 import { randomBytes } from "node:crypto";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
+import { makeToken } from "../supervision/door-token.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
-import { controlSend } from "../target/control-planes.ts";
+import { controlSend, knowControlToken } from "../target/control-planes.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 
 export const ORIGIN = "https://app.example";
@@ -38,14 +39,16 @@ export const startDeployment = async (
   const end = async (): Promise<void> => {
     for (const child of children.reverse()) await child.end();
   };
+  const controlToken = makeToken();
   const secrets = { sessionSecret: randomBytes(32).toString("hex"), adminSecret: randomBytes(32).toString("hex") };
   const start = async (
     role: string,
     roleOptions: RoleOptions,
     nodeArguments?: readonly string[],
   ): Promise<BenchChild> => {
-    const asked = { role, options: { controlPort: 0, ...secrets, ...roleOptions } };
+    const asked = { role, options: { controlPort: 0, controlToken, ...secrets, ...roleOptions } };
     const child = await startBenchChild(supervisor, "role-process.ts", asked, nodeArguments);
+    for (const url of Object.values((child.made as Urls).control ?? {})) knowControlToken(url, controlToken);
     children.push(child);
     return child;
   };

@@ -4,6 +4,8 @@
  * because what it held was healed meanwhile.
  */
 import { request } from "undici";
+import { tokenOfDoor } from "../supervision/door-token.ts";
+import { redactor } from "../supervision/redaction.ts";
 import { type Held, LEASE_MS } from "./watchdog-lease.ts";
 
 export type RemoteWatch = {
@@ -17,19 +19,37 @@ export type RemoteWatch = {
   close(): Promise<void>;
 };
 
+/** What it says is wrong; of whatever else answers, what it says at all. */
+const errorOf = (text: string): string => {
+  try {
+    return (JSON.parse(text) as { error?: string }).error ?? text.slice(0, 200);
+  } catch {
+    return text.slice(0, 200);
+  }
+};
+
 const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
+
+/** That of the target file, else what a watchdog on this machine handed over. */
+const bearer = async (url: string, token: string | null): Promise<Record<string, string>> => {
+  const known = token ?? (await tokenOfDoor(url));
+  if (known === null) return {};
+  redactor.register(known, "watchdog.token");
+  return { authorization: `Bearer ${known}` };
+};
 
 /** Why the watchdog cannot be relied on, in a sentence; `null` where it answers. Nothing is held yet. */
 export const whyNoWatchdog = async (options: { url: string; token: string | null }): Promise<string | null> => {
   const { url, token } = options;
   try {
     const answered = await request(`${url.replace(/\/+$/, "")}/lease`, {
-      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      headers: await bearer(url, token),
       signal: AbortSignal.timeout(LEASE_MS),
     });
-    await answered.body.dump();
+    const text = await answered.body.text();
     if (answered.statusCode === 200) return null;
-    return `the watchdog at ${url} (watchdog.url) answered ${answered.statusCode} instead of 200${answered.statusCode === 401 ? ": watchdog.token is not its token" : ""}`;
+    const why = answered.statusCode === 401 ? "watchdog.token is not its token" : errorOf(text);
+    return `the watchdog at ${url} (watchdog.url) answered ${answered.statusCode} instead of 200: ${why}`;
   } catch (error) {
     return `the watchdog at ${url} (watchdog.url) does not answer: ${(error as Error).message}; ${HOW}`;
   }
@@ -50,20 +70,14 @@ export const openRemoteWatch = (options: { url: string; token: string | null; ho
       method,
       headers: {
         "content-type": "application/json",
-        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        ...(await bearer(url, token)),
       },
       body: JSON.stringify({ holder, holds: [...holds] }),
       signal: AbortSignal.timeout(callMs),
     });
     const text = await answered.body.text();
     if (answered.statusCode === 200) return;
-    let error = text.slice(0, 200);
-    try {
-      error = (JSON.parse(text) as { error?: string }).error ?? error;
-    } catch {
-      // Whatever answered is no watchdog of ours; its text says more than we could.
-    }
-    const refused = `the watchdog at ${url} refused (${answered.statusCode}): ${error}`;
+    const refused = `the watchdog at ${url} refused (${answered.statusCode}): ${errorOf(text)}`;
     if (answered.statusCode === 410) lost = refused;
     throw new Error(refused);
   };

@@ -1,7 +1,7 @@
 /**
  * A lease on faults, for the watchdog that runs beside a remote proxy: whoever breaks something there holds it, and renews it
- * with every heartbeat. When the heartbeat stops, what is held is healed, again and again until it is whole; also when the
- * runner's machine, or the network to it, is gone.
+ * with every heartbeat. When the heartbeat stops, what is held is healed, again and again until it is whole or too much was
+ * tried; also when the runner's machine, or the network to it, is gone.
  *
  * What is healed is named by the watchdog's own target file. Nobody can have a command run here by sending it.
  */
@@ -23,11 +23,15 @@ type LeaseKeeping = {
   whyNot(held: Held): Promise<string | null>;
   say(text: string): void;
   nowMs?: () => number;
+  /** How often something is healed at most, and how long after a failure. */
+  tries?: { most: number; againMs: number };
 };
 
 /** Heartbeats come every second; three in a row may be lost. */
 export const LEASE_MS = 4_000;
 const TRY_AGAIN_MS = 1_000;
+/** Ten minutes at the least: the network to a proxy may be away for a while, and what never heals needs a person. */
+const TRIES_MOST = 600;
 
 export class LeaseRefused extends Error {
   override name = "LeaseRefused";
@@ -55,6 +59,7 @@ export const createWatchdogLease = ({
   whyNot,
   say,
   nowMs = () => performance.now(),
+  tries = { most: TRIES_MOST, againMs: TRY_AGAIN_MS },
 }: LeaseKeeping): WatchdogLease => {
   let lease: { holder: string; holds: readonly Held[]; beatMs: number } | null = null;
   /** A lease that ran out, so that its holder hears of it. */
@@ -65,7 +70,8 @@ export const createWatchdogLease = ({
   const healAll = async (holds: readonly Held[]): Promise<void> => {
     await Promise.all(
       holds.map(async (held) => {
-        for (let said = ""; ; ) {
+        let said = "";
+        for (let tried = 1; tried <= tries.most; tried += 1) {
           try {
             say(`healed ${nameOf(held)}: ${await healOne(held)}`);
             return;
@@ -73,9 +79,10 @@ export const createWatchdogLease = ({
             const { message } = error as Error;
             if (message !== said) say(`${nameOf(held)} is not healed yet: ${message}`);
             said = message;
-            await pause(TRY_AGAIN_MS);
+            if (tried < tries.most) await pause(tries.againMs);
           }
         }
+        say(`${nameOf(held)} was NOT healed in ${tries.most} tries, and no more are made: heal it by hand (${said})`);
       }),
     );
   };

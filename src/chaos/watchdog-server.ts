@@ -1,8 +1,11 @@
-/** The listener of `chaos --watchdog`: heartbeats in, the state of the lease out. JSON, with a token beyond loopback. */
+/** The listener of `chaos --watchdog`: heartbeats in, the state of the lease out. JSON, from programs that have its token. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
+import { parseHttpUrl } from "../contract/address.ts";
+import { whyForeign } from "../contract/private-door.ts";
 import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-name.ts";
@@ -14,12 +17,25 @@ const CALL_MS = 1_000;
 const HEAL_MS = 5_000;
 const COMMAND_MS = 30_000;
 const BODY_MOST = 64_000;
+/** More than a deployment has proxies and faults. */
+const HOLDS_MOST = 64;
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-const isHeld = (value: unknown): value is Held => {
-  const { proxy, fault, disables } = (value ?? {}) as Record<string, unknown>;
-  return typeof fault === "string" || (typeof proxy === "string" && typeof disables === "boolean");
+/** Text that may stand in a log as it is. */
+const isName = (value: unknown): value is string => typeof value === "string" && /^[\x20-\x7e]{1,200}$/.test(value);
+
+/** A field that the body has itself; nothing of an object's own prototype. */
+const field = (body: unknown, name: string): unknown =>
+  typeof body === "object" && body !== null && Object.hasOwn(body, name)
+    ? (body as Record<string, unknown>)[name]
+    : undefined;
+
+/** Made anew of the fields that are known; `null` for anything else. */
+const heldOf = (value: unknown): Held | null => {
+  const [proxy, fault, disables] = ["proxy", "fault", "disables"].map((name) => field(value, name));
+  if (isName(fault) && proxy === undefined) return { fault };
+  return isName(proxy) && fault === undefined && typeof disables === "boolean" ? { proxy, disables } : null;
 };
 
 const readBody = async (request: IncomingMessage): Promise<{ holder: string; holds: Held[] }> => {
@@ -28,17 +44,21 @@ const readBody = async (request: IncomingMessage): Promise<{ holder: string; hol
     text += chunk;
     if (text.length > BODY_MOST) throw new LeaseRefused(413, `expected at most ${BODY_MOST} characters`);
   }
-  let body: { holder?: unknown; holds?: unknown } = {};
+  let body: unknown;
   try {
-    body = JSON.parse(text) as typeof body;
+    body = JSON.parse(text);
   } catch {
     // Said below.
   }
-  const { holder, holds } = body ?? {};
-  if (typeof holder !== "string" || !Array.isArray(holds) || !holds.every(isHeld)) {
-    throw new LeaseRefused(422, 'expected {"holder": TEXT, "holds": [{"proxy", "disables"} or {"fault"}]}');
+  const [holder, stated] = [field(body, "holder"), field(body, "holds")];
+  const holds = Array.isArray(stated) && stated.length <= HOLDS_MOST ? stated.map(heldOf) : [null];
+  if (!isName(holder) || holds.includes(null)) {
+    throw new LeaseRefused(
+      422,
+      `expected {"holder": NAME, "holds": [{"proxy", "disables"} or {"fault"}]}, at most ${HOLDS_MOST} of them`,
+    );
   }
-  return { holder, holds };
+  return { holder, holds: holds as Held[] };
 };
 
 /** What this machine can heal, by its own target file. */
@@ -50,7 +70,7 @@ const keepingOf = (target: Target, file: string, say: (text: string) => void) =>
     say,
     whyNot: async (held: Held): Promise<string | null> => {
       if ("fault" in held) {
-        return held.fault in faults ? null : `the watchdog's target file has no faults.${held.fault}`;
+        return Object.hasOwn(faults, held.fault) ? null : `the watchdog's target file has no faults.${held.fault}`;
       }
       if (toxiproxy === undefined || !ours.includes(held.proxy)) {
         return `the watchdog's target file names no proxy "${held.proxy}" under toxiproxy.proxies`;
@@ -99,20 +119,26 @@ const handle = async (lease: WatchdogLease, request: IncomingMessage, response: 
 
 export type WatchdogServer = { url: string; close(): Promise<void> };
 
-/** `token` is needed beyond loopback; whoever starts it sees to that. */
 export const startWatchdogServer = async (options: {
   target: Target;
   file: string;
   host: string;
   port: number;
-  token: string | null;
+  token: string;
   say(text: string): void;
 }): Promise<WatchdogServer> => {
   const { target, file, host, port, token, say } = options;
   const lease = createWatchdogLease(keepingOf(target, file, say));
-  const wanted = token === null ? null : digest(`Bearer ${token}`);
+  const stated = target.watchdog === undefined ? [] : [parseHttpUrl(target.watchdog.url).host];
+  const door = { bound: host, names: [hostname().toLowerCase(), ...stated] };
+  const wanted = digest(`Bearer ${token}`);
   const server: Server = createServer((request, response) => {
-    if (wanted !== null && !timingSafeEqual(digest(request.headers.authorization ?? ""), wanted)) {
+    const foreign = whyForeign(request, door);
+    if (foreign !== null) {
+      request.resume();
+      return answer(response, foreign.status, { error: foreign.error });
+    }
+    if (!timingSafeEqual(digest(request.headers.authorization ?? ""), wanted)) {
       request.resume();
       return answer(response, 401, { error: "expected Authorization: Bearer with the watchdog's token" });
     }

@@ -11,6 +11,7 @@ import { makeFault } from "./faults/catalogue.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
 import type { ToxiproxyServer } from "./toxiproxy-server.ts";
 import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "./watchdog-client.ts";
+import { createWatchdogLease } from "./watchdog-lease.ts";
 import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
 
 const TOKEN = "a-token-for-the-watchdog";
@@ -147,9 +148,61 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     expect(await isWhole()).toBe(true);
   });
 
-  test("nobody can send it a command", async () => {
-    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
-    const body = JSON.stringify({ holder: "x", holds: [{ commands: ["touch /tmp/x"] }] });
-    expect((await request(`${watchdog.url}/lease`, { method: "PUT", headers, body })).statusCode).toBe(422);
+  const put = async (body: string, more: Record<string, string> = {}) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json", ...more };
+    const answered = await request(`${watchdog.url}/lease`, { method: "PUT", headers, body });
+    return { status: answered.statusCode, text: await answered.body.text() };
+  };
+
+  test.each<[string, string]>([
+    ["a command", '{"holder":"x","holds":[{"commands":["touch /tmp/x"]}]}'],
+    ["a fault of every object's own", '{"holder":"x","holds":[{"fault":"constructor"}]}'],
+    ["a fault that is the prototype", '{"holder":"x","holds":[{"fault":"__proto__"}]}'],
+    ["a prototype with a proxy", '{"holder":"x","holds":[{"__proto__":{"proxy":"limiter","disables":true}}]}'],
+    ["a prototype for the body", '{"__proto__":{"holder":"x","holds":[]}}'],
+    [
+      "a proxy and a fault in one",
+      '{"holder":"x","holds":[{"proxy":"limiter","disables":true,"fault":"limiter.stopped"}]}',
+    ],
+    ["a name with a control character", '{"holder":"x\\u001b[2J","holds":[]}'],
+    ["a name without an end", JSON.stringify({ holder: "x".repeat(201), holds: [] })],
+    ["more than anybody has", JSON.stringify({ holder: "x", holds: Array(65).fill({ fault: "limiter.stopped" }) })],
+    ["no object", "[]"],
+    ["nothing", "null"],
+  ])("%s is not held, because a lease is made of known fields", async (_what, body) => {
+    expect((await put(body)).status).toBe(422);
+    expect(await leaseOf()).toBeNull();
   });
+
+  test.each<[string, Record<string, string>, number]>([
+    ["a name that was rebound", { host: "evil.example" }, 403],
+    ["a page", { origin: "https://evil.example" }, 403],
+    ["another site", { "sec-fetch-site": "cross-site" }, 403],
+    ["a form", { "content-type": "text/plain" }, 415],
+    ["no token", { authorization: "" }, 401],
+  ])("a request by %s is refused", async (_who, more, status) => {
+    expect((await put('{"holder":"x","holds":[{"fault":"limiter.stopped"}]}', more)).status).toBe(status);
+    expect(await leaseOf()).toBeNull();
+  });
+});
+
+test("a heal that never succeeds ends after a bound, and the log says so", async () => {
+  const said: string[] = [];
+  let tried = 0;
+  const lease = createWatchdogLease({
+    healOne: async () => {
+      tried += 1;
+      throw new Error("the proxy is wedged");
+    },
+    whyNot: async () => null,
+    say: (text) => void said.push(text),
+    tries: { most: 5, againMs: 1 },
+  });
+  await lease.beat("run a", [{ proxy: "limiter", disables: true }]);
+  await lease.end("run a");
+  expect(tried).toBe(5);
+  expect(said.at(-1)).toContain('proxy "limiter" was NOT healed in 5 tries');
+  // The next run is not kept waiting by what nobody can heal.
+  await lease.beat("run b", []);
+  await lease.close();
 });

@@ -1,7 +1,7 @@
 /** `floodgate init`: a commented target file for a deployment, asked for nothing that can be found out. */
 
 import { constants } from "node:fs";
-import { access, open } from "node:fs/promises";
+import { access } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
@@ -9,6 +9,7 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
 import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
 import { EXIT } from "../run/exit-codes.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
 import { CommandError } from "./command-error.ts";
 import { I_OWN } from "./options/owned-hosts.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
@@ -68,9 +69,7 @@ const neverOver = (path: string): CommandError =>
 const write = async (path: string, content: object): Promise<void> => {
   try {
     // For its owner only: whoever writes a key into it later does not have to think of it.
-    const file = await open(path, "wx", 0o600);
-    await file.writeFile(`${JSON.stringify(content, null, 2)}\n`);
-    await file.close();
+    await writePrivateFile(path, `${JSON.stringify(content, null, 2)}\n`, { mayReplace: false });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EEXIST") throw neverOver(path);

@@ -1,11 +1,13 @@
 /** `serve` as a user starts it: a process of its own, its options as they stand on the command line. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { ENTRY, type ServeProcess, startServe } from "../platform/serve-process.fixture.ts";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { ENTRY, OPERATOR, type ServeProcess, startServe } from "../platform/serve-process.fixture.ts";
+import { tokenOfDoor } from "../supervision/door-token.ts";
+import { readGauges } from "../target/control-planes.ts";
 
 let running: ServeProcess[] = [];
 let folder = "";
@@ -112,7 +114,7 @@ test("a front hands connections to its replicas, and its operator says which", a
   await one.kill();
   expect((await health()).status).toBe(200);
   const change = (upstreams: string[]) =>
-    fetch(`${control.front}/deployment`, { method: "PATCH", body: JSON.stringify({ upstreams }) });
+    fetch(`${control.front}/deployment`, { method: "PATCH", headers: OPERATOR, body: JSON.stringify({ upstreams }) });
   expect((await change([upstreams[1] as string])).status).toBe(200);
   expect((await change([])).status).toBe(422);
   expect((await mistake("--role", "front")).said).toContain("expected --upstream");
@@ -146,4 +148,28 @@ test.each([
   const { code, said } = await mistake("--write-target", file, "--target-from", stated);
   expect([code, said]).toEqual([2, expect.stringContaining(sentence)]);
   await expect(stat(file)).rejects.toThrow("ENOENT");
+});
+
+test("a control plane without a token makes one up, and hands it to the same user alone", async () => {
+  const started = await startServe(["--log-level", "silent"], { FLOODGATE_CONTROL_TOKEN: "" });
+  running.push(started);
+  const control = started.urls.control?.api as string;
+  expect((await fetch(`${control}/gauges`)).status).toBe(401);
+  expect((await fetch(`${control}/gauges`, { headers: OPERATOR })).status).toBe(401);
+  vi.stubEnv("FLOODGATE_CONTROL_TOKEN", "");
+  expect(await readGauges([control])).toMatchObject([{ in_flight: 0 }]);
+  await started.stop();
+  expect(await tokenOfDoor(control)).toBeNull();
+  vi.unstubAllEnvs();
+});
+
+test("--write-target replaces a link that was planted, and the file is for its owner alone", async () => {
+  const victim = join(folder, "victim");
+  const file = join(folder, "planted.json");
+  await writeFile(victim, "mine");
+  await symlink(victim, file);
+  await start("--write-target", file, "--tenants", "0");
+  expect(await readFile(victim, "utf8")).toBe("mine");
+  const found = await lstat(file);
+  expect([found.isFile(), found.mode & 0o777]).toEqual([true, 0o600]);
 });

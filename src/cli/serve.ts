@@ -3,8 +3,9 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import type { Parts } from "../platform/parts.ts";
-import { startRole } from "../platform/start-role.ts";
+import { type Running, startRole } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
+import { handOverToken } from "../supervision/door-token.ts";
 import { CommandError } from "./command-error.ts";
 import { addServeOptions, roleOptionsOf, type ServeOptions } from "./options/serve-options.ts";
 import { printNote, printResult } from "./printing/output.ts";
@@ -29,6 +30,23 @@ const cannotListen = (error: unknown): CommandError | null => {
   if (syscall !== "listen" && syscall !== "getaddrinfo") return null;
   const advice = code === "EADDRINUSE" ? "name another port, or 0 to have one chosen" : "name another --host or --port";
   return new CommandError(EXIT.usage, `expected an address that can be listened on, got ${message}: ${advice}`);
+};
+
+/** To the same user on this machine, by a file; whoever else is to have it needs one that the user gave. */
+const handOver = async ({ urls, controlToken, close }: Running, isGiven: boolean): Promise<() => Promise<void>> => {
+  const [plane] = Object.values(urls.control ?? {});
+  if (plane === undefined || controlToken === undefined) return async () => {};
+  try {
+    const { path, remove } = await handOverToken(plane, controlToken);
+    if (!isGiven) {
+      printNote(`control plane: its token is in ${path}; floodgate finds it there, others send it as Bearer`);
+    }
+    return remove;
+  } catch (error) {
+    if (isGiven) return async () => {};
+    await close();
+    throw new CommandError(EXIT.usage, `the control plane's token: ${(error as Error).message}`);
+  }
 };
 
 export const serve = async (options: ServeOptions, parts?: Parts): Promise<void> => {
@@ -59,9 +77,11 @@ export const serve = async (options: ServeOptions, parts?: Parts): Promise<void>
     }
     printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
   }
+  const forget = await handOver(running, role.controlToken !== undefined);
   printResult(JSON.stringify(running.urls));
   await untilStopped();
   await running.close();
+  await forget();
   // A client that keeps its connection open must not keep a stopped service alive.
   process.exit(0);
 };

@@ -3,6 +3,7 @@
 import { startWatchdogServer } from "../chaos/watchdog-server.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { EXIT } from "../run/exit-codes.ts";
+import { handOverToken, makeToken } from "../supervision/door-token.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { CommandError } from "./command-error.ts";
@@ -37,17 +38,22 @@ export const watchBesideProxy = async (targetFile: string | undefined, listen: s
     throw new CommandError(EXIT.usage, "the target file has neither `toxiproxy` nor `faults`: nothing could be healed");
   }
   const ref = target.watchdog?.token;
-  const token = ref === undefined ? null : await createSecrets(folder).read(ref, "watchdog.token");
+  const given = ref === undefined ? null : await createSecrets(folder).read(ref, "watchdog.token");
   const { host, port } = addressOf(listen);
-  if (!isLoopbackHost(host) && (token ?? "").length < TOKEN_LEAST) {
+  if (!isLoopbackHost(host) && (given ?? "").length < TOKEN_LEAST) {
     throw new CommandError(
       EXIT.usage,
       `--listen ${listen} is not loopback: expected watchdog.token in the target file, of ${TOKEN_LEAST} characters or more, e.g. "env:FLOODGATE_WATCHDOG_TOKEN"`,
     );
   }
   const say = (text: string): void => printNote(`${new Date().toISOString()} ${text}`);
+  const token = given ?? makeToken();
   const server = await startWatchdogServer({ target, file: targetFile, host, port, token, say });
+  // On this machine the same user's runs find it; whoever else is to have it needs one that the file states.
+  const handed = given === null ? await handOverToken(server.url, token) : null;
+  if (handed !== null) say(`its token is in ${handed.path}`);
   printResult(JSON.stringify({ watchdog: server.url }));
   await untilStopped();
   await server.close();
+  await handed?.remove();
 };

@@ -1,5 +1,4 @@
 /** `serve --write-target`: seeds the demo organizations and tenants and writes the target file that names them. */
-import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
@@ -7,6 +6,7 @@ import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
 import type { RoleOptions, Running } from "../platform/start-role.ts";
 import { EXIT } from "../run/exit-codes.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { CommandError } from "./command-error.ts";
@@ -102,7 +102,7 @@ export const seedAndWriteTarget = async (running: Running, options: WriteTargetO
   const { target } = checkTarget({ ...stated, ...seed.target }, options.targetFrom ?? options.path);
   await storeSeed(seed, administration.keys, administration.limiter);
   // It holds credentials: for its owner only.
-  await writeFile(options.path, `${JSON.stringify(target, null, 2)}\n`, { mode: 0o600 }).catch((error: unknown) => {
+  await writePrivateFile(options.path, `${JSON.stringify(target, null, 2)}\n`).catch((error: unknown) => {
     const why = (error as NodeJS.ErrnoException).code ?? "failed";
     throw new CommandError(EXIT.usage, `--write-target ${options.path}: expected a file that can be written (${why})`);
   });

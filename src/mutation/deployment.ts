@@ -10,6 +10,7 @@ import { makeSecret } from "../platform/keys/secret.ts";
 import type { Parts } from "../platform/parts.ts";
 import { planSeed, type Seed, type SeedTenant, storeSeed } from "../platform/seed.ts";
 import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
+import { knowControlToken } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import { type FaultyLink, startFaultyLink } from "./faulty-link.ts";
 
@@ -148,10 +149,15 @@ export const startSmallDeployment = async (
     );
     closers.push(first.close);
     const apis = [first];
+    // Both replicas keep their own.
+    const know = ({ urls, controlToken }: Running): void =>
+      knowControlToken(urls.control?.api as string, controlToken as string);
+    know(first);
     if (options.replicas === 2) {
       const { keys, limiter } = first.urls as { keys: string; limiter: string };
       const second = await startRole("api", { ...apiOptions, keys, limiter }, counting);
       closers.push(second.close);
+      know(second);
       apis.push(second);
     }
     const { keys, limiter } = first.administration as NonNullable<Running["administration"]>;

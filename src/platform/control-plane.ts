@@ -2,6 +2,8 @@
  * The control plane: a listener of its own for the parts of one process (interface.md section 4), and `PATCH /deployment`,
  * which goes to each of the parts or to none.
  */
+import { hostname } from "node:os";
+import { whyForeign } from "../contract/private-door.ts";
 import { bearerCheck } from "./control-token.ts";
 import { type HttpService, RequestError, type ServiceRoute, startHttpService } from "./links/http-service.ts";
 import { reasonOf } from "./reason-of.ts";
@@ -80,15 +82,25 @@ export const startControlPlane = (options: {
   host?: string;
   port: number;
   parts: readonly ControlPart[];
-  /** Required of every request, on loopback too; absent: everybody may ask. */
-  token?: string | undefined;
-}): Promise<HttpService> =>
-  startHttpService({
-    host: options.host ?? "127.0.0.1",
-    port: options.port,
-    routes: [...options.parts.flatMap(({ routes }) => routes), deploymentRoute(options.parts)],
-    ...(options.token === undefined ? {} : { mayAsk: bearerCheck(options.token) }),
+  /** Required of every request, on loopback too. */
+  token: string;
+}): Promise<HttpService> => {
+  const { host = "127.0.0.1", port, parts, token } = options;
+  const door = { bound: host, names: [hostname().toLowerCase()] };
+  const isBearer = bearerCheck(token);
+  return startHttpService({
+    host,
+    port,
+    routes: [...parts.flatMap(({ routes }) => routes), deploymentRoute(parts)],
+    admit: (request, response) => {
+      const foreign = whyForeign(request, door);
+      if (foreign !== null) throw new RequestError(foreign.status, foreign.error);
+      if (isBearer(request.headers.authorization)) return;
+      response.setHeader("www-authenticate", "Bearer");
+      throw new RequestError(401, "expected Authorization: Bearer with this service's token");
+    },
   });
+};
 
 /** A hundred years: months have names of four digits, and dates stay dates. */
 const OFFSET_MS_MAX = 100 * 365 * 86_400_000;

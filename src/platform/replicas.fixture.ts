@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Agent, request } from "undici";
 import type { KeyRecord, Organization } from "../core/records.ts";
 import { type RedisServer, startRedisServer } from "./limiter/redis-server.fixture.ts";
-import { type ServeProcess, startServe } from "./serve-process.fixture.ts";
+import { OPERATOR, type ServeProcess, startServe } from "./serve-process.fixture.ts";
 
 const ORIGIN = "https://app.example";
 
@@ -93,6 +93,7 @@ export const startReplicas = async (options: {
       const answer = await request(url as string, {
         method,
         dispatcher: agent,
+        headers: OPERATOR,
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const text = await answer.body.text();

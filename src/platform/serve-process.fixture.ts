@@ -24,10 +24,15 @@ export type ServeProcess = {
 const ENVIRONMENT = {
   FLOODGATE_SESSION_SECRET: "a session secret for tests",
   FLOODGATE_ADMIN_SECRET: "an admin secret for tests",
-  // Whatever the shell has: a test that wants one says so.
-  FLOODGATE_CONTROL_TOKEN: "",
+  FLOODGATE_CONTROL_TOKEN: "a-control-token-for-tests",
   // Each ends with the test, whatever becomes of it.
   FLOODGATE_END_WITH_STDIN: "1",
+};
+
+/** What its control planes are sent with every request. */
+export const OPERATOR = {
+  authorization: `Bearer ${ENVIRONMENT.FLOODGATE_CONTROL_TOKEN}`,
+  "content-type": "application/json",
 };
 
 /** Resolves when it listens. `args` are options of `serve`; ports are chosen by the system unless they name some. */

@@ -29,6 +29,8 @@ export type Platform = {
   running: Running;
   api: string;
   control: string;
+  /** What the control plane is sent with every request. */
+  operator: { authorization: string; "content-type": string };
   call(options: CallOptions): Promise<Heard>;
   /** The control plane. */
   ask(method: string, path: string, body?: unknown): Promise<Heard>;
@@ -53,6 +55,7 @@ export const startPlatform = async (
   const running = await startRole("all", { controlPort: 0, logLevel: "silent", ...options }, parts);
   const api = running.urls.api as string;
   const control = running.urls.control?.api as string;
+  const operator = { authorization: `Bearer ${running.controlToken}`, "content-type": "application/json" };
   const dispatcher = new Agent({ connections: 512, ...callers });
   const read = async (url: string, method: string, headers: Record<string, string>, body: unknown): Promise<Heard> => {
     const isRaw = typeof body === "string" || Buffer.isBuffer(body);
@@ -73,7 +76,8 @@ export const startPlatform = async (
     running,
     api,
     control,
-    ask: (method, path, body) => read(control + path, method, {}, JSON.stringify(body)),
+    operator,
+    ask: (method, path, body) => read(control + path, method, operator, JSON.stringify(body)),
     call: ({ method = "GET", path, body, credential, apiKey, origin, headers }) =>
       read(
         api + path,

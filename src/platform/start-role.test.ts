@@ -9,9 +9,12 @@ import { type Role, type RoleOptions, RoleOptionsError, type Running, startRole 
 
 const SECRETS = { sessionSecret: "session-secret-for-this-test-only", adminSecret: "admin-secret-for-this-test-only" };
 const running: Running[] = [];
+/** Of control planes, by their origin. */
+const tokens = new Map<string, string>();
 const start = async (role: Role, options: RoleOptions): Promise<Running> => {
   const one = await startRole(role, { logLevel: "silent", controlPort: 0, stopDeadlineMs: 2_000, ...options });
   running.push(one);
+  tokens.set(new URL(one.urls.control?.[role === "all" ? "api" : role] ?? "none:").origin, one.controlToken as string);
   return one;
 };
 afterEach(async () => {
@@ -21,7 +24,11 @@ afterEach(async () => {
 const send = async (method: string, url: string, body?: unknown, headers: Record<string, string> = {}) => {
   const answer = await request(url, {
     method: method as "GET",
-    headers,
+    headers: {
+      ...(tokens.has(new URL(url).origin) ? { authorization: `Bearer ${tokens.get(new URL(url).origin)}` } : {}),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...headers,
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.body.text();
@@ -184,6 +191,7 @@ describe("parts", () => {
     const one = await startRole("all", { logLevel: "silent", controlPort: 0 }, parts);
     running.push(one);
     const control = one.urls.control?.keys as string;
+    tokens.set(new URL(control).origin, one.controlToken as string);
     const { id } = (await send("POST", `${control}/orgs`, { tier: "Pro" })).json;
     const key = { org_id: id, kind: "publishable", scopes: ["ai"], allowed_origins: ["https://app.example"] };
     const secret = (await send("POST", `${control}/keys`, key)).json.key;

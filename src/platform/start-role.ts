@@ -68,6 +68,8 @@ export type Links = { keys?: string; limiter?: string };
 
 export type Running = {
   urls: Urls;
+  /** Of the control plane, made up where none was given. */
+  controlToken?: string;
   /** Of the API; `undefined` for the other roles. */
   gauges(): Gauges | undefined;
   api?: ApiService;
@@ -288,12 +290,15 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   }
 
   if (options.controlPort !== undefined) {
+    const controlToken = options.controlToken ?? randomBytes(32).toString("hex");
     const plane: HttpService = await startControlPlane({
-      ...definedFields({ host: options.controlHost, token: options.controlToken }),
+      ...definedFields({ host: options.controlHost }),
+      token: controlToken,
       port: options.controlPort,
       parts: controls,
     });
     closers.add(() => plane.close());
+    running.controlToken = controlToken;
     urls.control = definedFields({
       api: urls.api && plane.url,
       keys: urls.keys && plane.url,

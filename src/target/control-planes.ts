@@ -1,11 +1,13 @@
 /**
  * Reads a deployment's control planes (interface.md section 4): counts, gauges and the ledger, the independent witnesses
- * of a stage. Every request has a deadline; what cannot be read is absent, and the judges say so. Where the environment has
- * `FLOODGATE_CONTROL_TOKEN`, every request carries it.
+ * of a stage. Every request has a deadline; what cannot be read is absent, and the judges say so. Every request
+ * carries the control plane's token, where it is known here: from the file in which a plane on loopback hands it over, or from
+ * `FLOODGATE_CONTROL_TOKEN`.
  */
 import { request } from "undici";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/stage-facts.ts";
+import { tokenOfDoor } from "../supervision/door-token.ts";
 import { redactor } from "../supervision/redaction.ts";
 
 const DEADLINE_MS = 5_000;
@@ -23,14 +25,18 @@ class ControlError extends Error {
 }
 
 let masked = "";
+const known = new Map<string, string>();
 
-/** Masked from its first use on, wherever it may be repeated. */
-const bearer = (): Record<string, string> => {
-  const token = process.env.FLOODGATE_CONTROL_TOKEN ?? "";
-  if (token === "") return {};
-  if (token !== masked) redactor.register(token);
-  masked = token;
-  return { authorization: `Bearer ${token}` };
+/** For a control plane of this process, or of a child, whose token never was in a file. */
+export const knowControlToken = (url: string, token: string): void => void known.set(new URL(url).origin, token);
+
+/** What the door itself handed over, else that of the environment. Masked from its first use on, wherever it may be repeated. */
+const bearer = async (url: string): Promise<Record<string, string>> => {
+  const given = known.get(new URL(url).origin) ?? (await tokenOfDoor(url)) ?? process.env.FLOODGATE_CONTROL_TOKEN ?? "";
+  if (given === "") return {};
+  if (given !== masked) redactor.register(given);
+  masked = given;
+  return { authorization: `Bearer ${given}` };
 };
 
 /** `wholeMs`: until all of the answer has come, however it trickles. */
@@ -46,14 +52,14 @@ const call = async (
       headersTimeout: DEADLINE_MS,
       bodyTimeout: DEADLINE_MS,
       signal: AbortSignal.timeout(Math.ceil(wholeMs)),
-      headers: { ...bearer(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: { ...(await bearer(url)), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await answer.body.text();
     if (answer.statusCode === 401) {
       throw new ControlError(
         url,
-        "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with",
+        "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with; one that it made up can be read by its own user, on its own machine",
       );
     }
     if (answer.statusCode >= 300) throw new ControlError(url, `status ${answer.statusCode}: ${text.slice(0, 200)}`);

@@ -1,5 +1,14 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chownSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -73,6 +82,33 @@ describe("the lock of a target", () => {
     lock.release();
     expect(readdirSync(folder)).toEqual([basename(other.path)]);
     other.release();
+  });
+
+  const planted = (path: string): string => {
+    const start = encodeURIComponent(startTimeOf(process.pid) ?? "");
+    return path.replace(/-[^-]*-[^-]*-[^-]*$/, `-${process.pid}-${start}-${NONCE}.lock`);
+  };
+
+  test("a link that somebody planted blocks nobody, and what it leads to stays as it is", () => {
+    const { path, release } = lockTarget(URL, folder);
+    release();
+    const victim = join(folder, "victim");
+    writeFileSync(victim, "mine");
+    symlinkSync(victim, planted(path));
+    const lock = lockTarget(URL, folder);
+    lock.release();
+    expect(readFileSync(victim, "utf8")).toBe("mine");
+    expect(lstatSync(planted(path)).isSymbolicLink()).toBe(true);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("another user's file blocks nobody, and is left alone", () => {
+    const { path, release } = lockTarget(URL, folder);
+    release();
+    writeFileSync(planted(path), URL);
+    expect(() => lockTarget(URL, folder)).toThrow(`process ${process.pid}`);
+    chownSync(planted(path), 65_534, 65_534);
+    lockTarget(URL, folder).release();
+    expect(readdirSync(folder)).toEqual([basename(planted(path))]);
   });
 
   test("a file of another name is left alone", () => {

@@ -2,12 +2,13 @@
  * One run per target at a time: two runs on one deployment would load each other's measurement and heal each other's
  * faults. Each run has a file of its own, empty until it holds the target, in the temporary folder of the OS, whose name holds a hash of the
  * target's URL, the run's process and a nonce. So nobody ever removes a file that could have become another run's: one
- * is removed by its own run, by that run's watchdog, or by whoever finds its process gone.
+ * is removed by its own run, by that run's watchdog, or by whoever finds its process gone. Only files of one's own user count.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { lstatSync, readdirSync, rmSync, type Stats, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isOwn } from "../supervision/private-file.ts";
 import { isAlive, type ProcessId, startTimeOf } from "../supervision/processes.ts";
 
 /** A mistake of the user, for exit code 2. */
@@ -49,18 +50,20 @@ const mayLive = (of: ProcessId): boolean => {
   }
 };
 
-/** Those of living processes, whatever their target; what others left behind is removed on the way. */
+/** Another user's file, or a link, is no claim: anybody can plant one where everybody may write. */
+const ownFile = (path: string): Stats | null => {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  return found?.isFile() === true && isOwn(found) ? found : null;
+};
+
+/** Those of this user's living processes, whatever their target; what dead ones left behind is removed on the way. */
 const livingClaims = (folder: string): Claim[] =>
   readdirSync(folder).flatMap((name) => {
     const [, target = "", pid = "", start = "", nonce = ""] = NAME.exec(name) ?? [];
-    if (target === "") return [];
+    if (target === "" || ownFile(join(folder, name)) === null) return [];
     const claim = { path: join(folder, name), target, process: { pid: Number(pid), start: decode(start) }, nonce };
     if (mayLive(claim.process)) return [claim];
-    try {
-      rmSync(claim.path, { force: true });
-    } catch {
-      // Another user's: it harms nobody.
-    }
+    rmSync(claim.path, { force: true });
     return [];
   });
 
@@ -73,7 +76,7 @@ const decode = (start: string): string => {
 };
 
 /** One that holds the target has written into its file; one that only asks has not. */
-const isHeld = ({ path }: Claim): boolean => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0;
+const isHeld = ({ path }: Claim): boolean => (ownFile(path)?.size ?? 0) > 0;
 
 const pause = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
@@ -85,7 +88,7 @@ export const lockTarget = (baseUrl: string, folder: string = tmpdir()): Lock => 
   const start = encodeURIComponent(startTimeOf(process.pid) ?? "");
   const path = join(folder, `floodgate-${hash}-${process.pid}-${start}-${nonce}.lock`);
   const release = (): void => rmSync(path, { force: true });
-  writeFileSync(path, "", { mode: 0o644, flag: "wx" });
+  writeFileSync(path, "", { mode: 0o600, flag: "wx" });
   try {
     // Of two runs the one whose file came later sees the other's here: both cannot find themselves alone.
     for (let look = 0; ; look++) {

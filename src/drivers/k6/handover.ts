@@ -1,9 +1,9 @@
 /** Gathers what a scenario needs of a target: credentials, sessions minted beforehand, certificates, a proxy. */
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openApiClient } from "../../client/api-client.ts";
 import type { RunClock } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
+import { writePrivateFile } from "../../supervision/private-file.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
@@ -74,7 +74,7 @@ export const collectHandOver = async (gathering: Gathering): Promise<HandedOver>
   if (ca !== undefined) {
     // Go takes authorities from a file, and k6 has no option of its own.
     environment.SSL_CERT_FILE = join(folder, "ca.pem");
-    await writeFile(environment.SSL_CERT_FILE, ca, { mode: 0o600 });
+    await writePrivateFile(environment.SSL_CERT_FILE, ca);
   }
   const proxy = await read(transport.proxy, "proxy");
   // Read by `native/sse/proxy.go`.

@@ -4,6 +4,7 @@ import { rmSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { CallLine } from "../../history/line.ts";
+import { writePrivateFile } from "../../supervision/private-file.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { type Lease, NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
@@ -78,7 +79,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     // A user who has k6 send its metrics elsewhere wants them all there.
     gapSamples: Object.keys(k6Outputs(process.env)).length > 0,
   };
-  await writeFile(path("handover.json"), JSON.stringify(handed), { mode: 0o600 });
+  await writePrivateFile(path("handover.json"), JSON.stringify(handed));
   await writeFile(path("printed.ndjson"), "", { mode: 0o600 });
   const args = ["run", "--quiet", "--no-color", "--log-format=json", `--console-output=${path("printed.ndjson")}`];
   const k6 = startK6(

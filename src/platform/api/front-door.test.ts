@@ -5,6 +5,8 @@ import { putDoorBefore } from "./front-door.ts";
 
 const RESPONSE = {} as ServerResponse;
 
+const SOUND = { httpVersion: "1.1", headers: { host: "x" }, rawHeaders: ["Host", "x"], socket: {} };
+
 /** Who was asked for each request, in order. */
 const asked = (requests: readonly [method: string, url: string][]): string[] => {
   const heard: string[] = [];
@@ -21,7 +23,8 @@ const asked = (requests: readonly [method: string, url: string][]): string[] => 
     },
     (error) => heard.push((error as Error).message),
   );
-  for (const [method, url] of requests) listener.emit("request", { method, url } as IncomingMessage, RESPONSE);
+  for (const [method, url] of requests)
+    listener.emit("request", { ...SOUND, method, url } as IncomingMessage, RESPONSE);
   return heard;
 };
 

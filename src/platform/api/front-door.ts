@@ -4,7 +4,9 @@
  * are the router's: fields in the path or in the query, key management, an unknown path, another method.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
+import { isMalformed, refuseMalformed } from "./listener.ts";
 import { BASE_PATH, methodsOf } from "./unrouted.ts";
 
 /** Begins a call; nothing is asked of the request but what its head says. */
@@ -47,7 +49,14 @@ export const putDoorBefore = (
   const [route] = routers;
   if (route === undefined || routers.length !== 1) throw new Error(`expected one router, got ${routers.length}`);
   listener.removeAllListeners("request");
+  const refused = new WeakSet<Socket>();
   listener.on("request", (request, response) => {
+    if (refused.has(request.socket)) return;
+    if (isMalformed(request)) {
+      refused.add(request.socket);
+      refuseMalformed(response);
+      return;
+    }
     const begin = beginFor(paths, request.url as string, request.method as string);
     if (begin === undefined) {
       route(request, response);

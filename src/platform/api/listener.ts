@@ -2,7 +2,7 @@
  * What a connection may take of the listener (item 232): the size of a head, the time for a head, a request, a handshake; and
  * what is answered to a request that never became one.
  */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 /** Item 232, and what a slow client may take (slow-loris). */
@@ -50,6 +50,40 @@ export const answerBroken = (error: NodeJS.ErrnoException, socket: Socket & { _h
   );
   // A client that neither reads nor closes is not waited for.
   setTimeout(() => socket.destroy(), 1_000).unref();
+};
+
+/** What a name, an address and a port are written with; what stands between them is for others to judge. */
+const HOST = /^[\w.~%!$&'()*+,;=[\]:-]*$/;
+
+/** The last `Host` that was looked at and found good: callers repeat theirs. */
+let goodHost: string | undefined;
+
+/**
+ * What Node's parser lets pass, and RFC 9112 does not: a second `Host`, or one that is no host (3.2); HTTP/1.0 with chunks,
+ * whose end two parsers may see in different places (6.1); a version that is none of HTTP/1.
+ */
+export const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean => {
+  // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
+  if (httpVersion === "2.0" && headers[":authority" as "host"] !== undefined) return false;
+  if (httpVersion !== "1.1" && (httpVersion !== "1.0" || headers["transfer-encoding"] !== undefined)) return true;
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (name.length === 4 && (name === "Host" || name === "host" || name.toLowerCase() === "host")) hosts += 1;
+  }
+  const { host } = headers;
+  if (hosts > 1 || (host !== goodHost && host !== undefined && !HOST.test(host))) return true;
+  goodHost = host;
+  return false;
+};
+
+/** Answers, and closes: where one request ended is not known to both sides alike, and the next would be of somebody's choosing. */
+export const refuseMalformed = (response: ServerResponse): void => {
+  const body = JSON.stringify({ detail: STATUS_TEXT[400] });
+  response.shouldKeepAlive = false;
+  response
+    .writeHead(400, { "content-type": "application/json", "content-length": body.length, connection: "close" })
+    .end(body);
 };
 
 /** Node limits the time of requests over HTTP/1.1 only. */

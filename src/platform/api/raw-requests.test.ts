@@ -73,6 +73,8 @@ test.each(ROUTES)("every bad body on %s is told as such", async (path, credentia
 describe("lengths and chunks", () => {
   const chunked = (rest: string): string =>
     head("POST", "/chat/control/stream", "Transfer-Encoding: chunked\r\n") + rest;
+  const chunkedWith = (more = ""): string =>
+    `${head("POST", "/maps/loads", `Transfer-Encoding: chunked\r\n${more}`)}0\r\n\r\n`;
   const body = JSON.stringify(MESSAGES);
   const cases: [name: string, bytes: () => string, status: RegExp][] = [
     ["a length twice", () => head("POST", "/maps/loads", "Content-Length: 0\r\nContent-Length: 0\r\n"), /400/],
@@ -85,6 +87,9 @@ describe("lengths and chunks", () => {
       () => head("POST", "/maps/loads", "Content-Length: 9007199254740993\r\n"),
       /413/,
     ],
+    ["a length and chunks", () => chunkedWith("Content-Length: 5\r\n"), /400|closed/],
+    ["chunks twice", () => chunkedWith("Transfer-Encoding: chunked\r\n"), /400|closed/],
+    ["chunks by HTTP/1.0", () => chunkedWith().replace("HTTP/1.1", "HTTP/1.0"), /400/],
     ["another encoding than chunks", () => head("POST", "/maps/loads", "Transfer-Encoding: gzip\r\n"), /400|closed/],
     ["chunks of one byte", () => chunked(`${[...body].map((char) => `1\r\n${char}\r\n`).join("")}0\r\n\r\n`), /200/],
     ["a chunk without a size", () => chunked("zz\r\n"), /400|closed/],
@@ -98,6 +103,16 @@ describe("lengths and chunks", () => {
   });
 });
 
+test("behind HTTP/1.0 with chunks nothing is read: the connection ends, and what was smuggled is not done", async () => {
+  const raw = await on.raw();
+  const first = head("POST", "/maps/loads", "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n");
+  const smuggled = head("GET", "/design/styles", "X-Request-Id: smuggled.x.1\r\n");
+  raw.send(`${first.replace("HTTP/1.1", "HTTP/1.0")}2\r\n{}\r\n0\r\n\r\n${smuggled}`);
+  await raw.closed();
+  expect(raw.heard().match(/HTTP\/1\.1 \d{3}/g)).toEqual(["HTTP/1.1 400"]);
+  expect((await on.ask("GET", "/counts?run=smuggled.x")).json).toEqual({});
+});
+
 describe("heads", () => {
   const cases: [name: string, bytes: () => string, status: string][] = [
     ["a head just under 16 KiB", () => head("GET", "/design/styles", `X-A: ${"a".repeat(15_800)}\r\n`), "200"],
@@ -108,6 +123,22 @@ describe("heads", () => {
         `GET /v1/design/styles HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\nAuthorization: Bearer ${secret}\r\n\r\n`,
       "401",
     ],
+    ["two Host lines", () => head("GET", "/design/styles", "Host: x\r\n"), "400"],
+    ["two Host lines of different case and host", () => head("GET", "/design/styles", "hOST: y\r\n"), "400"],
+    ["two Host lines, for the router", () => head("GET", "/maps/tiles/0/0/0", "Host: x\r\n"), "400"],
+    ["two Host lines where there is nothing", () => head("GET", "/nothing", "Host: x\r\n"), "400"],
+    ["a Host with a user", () => head("GET", "/design/styles").replace("Host: x", "Host: a@x"), "400"],
+    ["a Host with a path", () => head("GET", "/design/styles").replace("Host: x", "Host: x/y"), "400"],
+    ["two hosts in one line", () => head("GET", "/design/styles").replace("Host: x", "Host: x, y"), "400"],
+    ["an empty Host", () => head("GET", "/design/styles").replace("Host: x", "Host:"), "200"],
+    ["a Host in IPv6", () => head("GET", "/design/styles").replace("Host: x", "Host: [::1]:80"), "200"],
+    ["no Host", () => head("GET", "/design/styles").replace("Host: x\r\n", ""), "400"],
+    ["a folded line", () => head("GET", "/design/styles", "X-A: b\r\n c\r\n"), "400"],
+    ["lines that end in LF alone", () => head("GET", "/design/styles").replaceAll("\r\n", "\n"), "400"],
+    ["HTTP/1.0", () => head("GET", "/design/styles").replace("HTTP/1.1", "HTTP/1.0"), "200"],
+    ["HTTP/2.0 in the words of HTTP/1", () => head("GET", "/design/styles").replace("HTTP/1.1", "HTTP/2.0"), "400"],
+    ["HTTP/0.9", () => "GET /v1/design/styles\r\n\r\n", "400"],
+    ["an absolute address", () => head("GET", "/design/styles").replace("/v1", "http://x/v1"), "200"],
     ["a control character", () => head("GET", "/design/styles", "X-A: a\u0001b\r\n"), "400"],
     ["a space before the colon", () => head("GET", "/design/styles", "X-A : a\r\n"), "400"],
     ["names of an object's own", () => head("GET", "/design/styles", "__proto__: x\r\nconstructor: y\r\n"), "200"],

@@ -45,13 +45,24 @@ describe("session tokens (items 20-29)", () => {
       `${token.slice(0, -2)}xx`,
       token.replace("live_", "live"),
       "svc_sess_live_a.b.c",
-      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS512" })(claims())}`,
-      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS256" })({ ...claims(), iss: "else" })}`,
-      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS256" })({ ...claims(), product: "globe" })}`,
-      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS256" })({ iss: SESSION_ISSUER })}`,
+      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS512", kid: "live" })(claims())}`,
+      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS256", kid: "live" })({ ...claims(), iss: "else" })}`,
+      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS256", kid: "live" })({ ...claims(), product: "globe" })}`,
+      `svc_sess_live_${createSigner({ key: SECRET, algorithm: "HS256", kid: "live" })({ iss: SESSION_ISSUER })}`,
     ]) {
       expect(sessions.read(forged, NOW_S), forged).toBeNull();
     }
+  });
+
+  test("of another environment than they were signed for are nothing, whichever word stands there", () => {
+    const jwt = token.replace("svc_sess_live_", "");
+    const tested = sessions.sign("test", claims());
+    expect(sessions.read(tested, NOW_S)).not.toBeNull();
+    for (const env of ["test", "prod", "livetest", "l", "x".repeat(40)])
+      expect(sessions.read(`svc_sess_${env}_${jwt}`, NOW_S), env).toBeNull();
+    expect(sessions.read(tested.replace("_test_", "_live_"), NOW_S)).toBeNull();
+    const unnamed = createSigner({ key: SECRET, algorithm: "HS256" })(claims());
+    expect(sessions.read(`svc_sess_live_${unnamed}`, NOW_S)).toBeNull();
   });
 
   test("memory of tokens is bounded", () => {

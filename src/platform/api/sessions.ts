@@ -45,7 +45,7 @@ const KEPT_MAX = 10_000;
 
 export type Sessions = {
   sign(env: "live" | "test", claims: SessionClaims): string;
-  /** `null` for a token that is forged, misshapen or past its time. */
+  /** `null` for a token that is forged, misshapen, of another environment or past its time. */
   read(token: string, nowS: number): Session | null;
 };
 
@@ -57,23 +57,33 @@ const readClaims = (payload: Partial<SessionClaims>): Session | null => {
 };
 
 export const createSessions = (secret: string): Sessions => {
-  const sign = createSigner<Record<string, unknown>>({ key: secret, algorithm: "HS256" });
+  // The environment word stands outside the JWT: as its `kid` it is signed with the rest, so that nobody can exchange it.
+  const signerOf = (env: string) =>
+    createSigner<Record<string, unknown>>({ key: secret, algorithm: "HS256", kid: env });
+  const sign = { live: signerOf("live"), test: signerOf("test") };
   // Time is ours to judge, by the deployment's clock and with no leeway (item 29).
-  const verify = createVerifier({ key: secret, algorithms: ["HS256"], ignoreExpiration: true, ignoreNotBefore: true });
+  const verify = createVerifier({
+    key: secret,
+    algorithms: ["HS256"],
+    ignoreExpiration: true,
+    ignoreNotBefore: true,
+    complete: true,
+  });
   const kept = new Map<string, Session>();
 
   const open = (token: string): Session | null => {
     const parts = splitSessionToken(token);
     if (parts === null) return null;
     try {
-      return readClaims(verify(parts.jwt) as Partial<SessionClaims>);
+      const { header, payload } = verify(parts.jwt) as { header: { kid?: unknown }; payload: Partial<SessionClaims> };
+      return header.kid === parts.env ? readClaims(payload) : null;
     } catch {
       return null;
     }
   };
 
   return {
-    sign: (env, claims) => `svc_sess_${env}_${sign(claims)}`,
+    sign: (env, claims) => `svc_sess_${env}_${sign[env](claims)}`,
     read: (token, nowS) => {
       let session = kept.get(token);
       if (session === undefined) {

@@ -15,17 +15,25 @@ const CONNECTIONS = 64;
 const CONNECT_TIMEOUT_MS = 500;
 const OPERATOR_BUDGET_MS = 5_000;
 
-/** `controlUrl` is needed for organizations and for keys outside key management only. */
-export const createHttpKeys = (options: { url: string; controlUrl?: string; network?: Network | undefined }): Keys => {
+/** `control` is needed for organizations and for keys outside key management only. */
+export const createHttpKeys = (options: {
+  url: string;
+  control?: { url: string; token: string };
+  network?: Network | undefined;
+}): Keys => {
   const client = createJsonClient(options.url, {
     connections: CONNECTIONS,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     network: options.network,
   });
   const controlClient =
-    options.controlUrl === undefined
+    options.control === undefined
       ? null
-      : createJsonClient(options.controlUrl, { connections: 2, connectTimeoutMs: OPERATOR_BUDGET_MS });
+      : createJsonClient(options.control.url, {
+          connections: 2,
+          connectTimeoutMs: OPERATOR_BUDGET_MS,
+          token: options.control.token,
+        });
   const unavailable = (reason: string, cause?: unknown): KeyServiceUnavailable =>
     new KeyServiceUnavailable(`the key service at ${options.url} gave no valid answer: ${reason}`, { cause });
 

@@ -7,15 +7,23 @@ import { type KeyService, startKeyService } from "./key-service.ts";
 import { memoryKeyStore } from "./local-keys.ts";
 
 const SECRET = "a-secret-for-tests-only";
+const TOKEN = "a-control-token-for-tests";
 const DAY_MS = 86_400_000;
 
 const startService = (more: { limiter?: Limiter; adminSecret?: string }): Promise<KeyService> =>
-  startKeyService({ store: memoryKeyStore(), port: 0, controlPort: 0, clock: shiftableClock(), ...more });
+  startKeyService({
+    store: memoryKeyStore(),
+    port: 0,
+    control: { port: 0, token: TOKEN },
+    clock: shiftableClock(),
+    ...more,
+  });
 
 /** One control-plane call. */
 const call = async (service: KeyService, method: string, path: string, body?: unknown) => {
   const response = await fetch(`${service.controlUrl}${path}`, {
     method,
+    headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };

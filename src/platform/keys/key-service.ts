@@ -61,14 +61,14 @@ const keyRoutes = (store: KeyStore, clock: Clock, looked: () => void): ServiceRo
 ];
 
 /**
- * `controlPort` absent: no control plane of its own. `port: 0` lets the system choose. `limiter` is needed to set what an
+ * `control` absent: no control plane of its own. `port: 0` lets the system choose. `limiter` is needed to set what an
  * organization has used, `adminSecret` to make admin tokens.
  */
 export const startKeyService = async (options: {
   store: KeyStore;
   host?: string;
   port: number;
-  controlPort?: number;
+  control?: { port: number; token: string };
   clock?: Clock;
   network?: Network | undefined;
   adminSecret?: string;
@@ -92,7 +92,7 @@ export const startKeyService = async (options: {
     }),
   });
   const plane =
-    options.controlPort === undefined ? null : await startControlPlane({ port: options.controlPort, parts: [control] });
+    options.control === undefined ? null : await startControlPlane({ ...options.control, parts: [control] });
   return {
     url: service.url,
     ...(plane === null ? {} : { controlUrl: plane.url }),

@@ -14,9 +14,10 @@ import type { KeyStore } from "./store.ts";
 const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const TOKEN = "a-control-token-for-tests";
 const overHttp = async (store: KeyStore): Promise<Keys> => {
-  const service = await startKeyService({ store, port: 0, controlPort: 0 });
-  const keys = createHttpKeys({ url: service.url, controlUrl: service.controlUrl as string });
+  const service = await startKeyService({ store, port: 0, control: { port: 0, token: TOKEN } });
+  const keys = createHttpKeys({ url: service.url, control: { url: service.controlUrl as string, token: TOKEN } });
   return {
     ...keys,
     close: async () => {

@@ -14,6 +14,9 @@ import { type LimiterService, startLimiterService } from "./limiter-service.ts";
 import { memoryLimiterStore } from "./local-limiter.ts";
 import type { LimiterStore } from "./store.ts";
 
+/** As `startServe` has it. */
+const TOKEN = "a-control-token-for-tests";
+
 const BUDGET_MS = 250;
 const folder = mkdtempSync(join(tmpdir(), "floodgate-link-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -35,9 +38,9 @@ describe("the link to the limiter", () => {
         return store.take(takes, at);
       },
     };
-    service = await startLimiterService({ store: counting, port: 0, controlPort: 0 });
+    service = await startLimiterService({ store: counting, port: 0, control: { port: 0, token: TOKEN } });
     link = await startFaultyLink(service.url);
-    limiter = createHttpLimiter({ url: link.url, controlUrl: service.controlUrl as string });
+    limiter = createHttpLimiter({ url: link.url, control: { url: service.controlUrl as string, token: TOKEN } });
   });
   afterEach(async () => {
     await limiter.close();
@@ -131,7 +134,7 @@ describe("the link to the limiter", () => {
     const run = `run-${randomUUID()}`;
     await Promise.all(Array.from({ length: 50 }, () => limiter.take(aTake({ request_id: run }), 5_000)));
     const control = await startFaultyLink(service.controlUrl as string);
-    const reader = createHttpLimiter({ url: link.url, controlUrl: control.url });
+    const reader = createHttpLimiter({ url: link.url, control: { url: control.url, token: TOKEN } });
     expect(await linesOf(reader, run)).toHaveLength(50);
     control.setFault("truncated-reply");
     await expect(linesOf(reader, run)).rejects.toThrow();
@@ -222,7 +225,7 @@ test("a service killed under load loses nothing that it answered, and refunds ho
   const second = await startServe(store);
   const after = createHttpLimiter({
     url: second.urls.limiter as string,
-    controlUrl: second.urls.control?.limiter as string,
+    control: { url: second.urls.control?.limiter as string, token: TOKEN },
   });
   const charged = new Set((await linesOf(after, run)).map(({ charge_id }) => charge_id));
   expect(answered.length).toBeGreaterThanOrEqual(3_000);

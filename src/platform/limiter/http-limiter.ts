@@ -16,10 +16,10 @@ const CONNECT_TIMEOUT_MS = 250;
 /** For what no call waits for: reading and setting meters. */
 const OPERATOR_BUDGET_MS = 5_000;
 
-/** `controlUrl` is needed for the ledger and for the clock only. */
+/** `control` is needed for the ledger and for the clock only. */
 export const createHttpLimiter = (options: {
   url: string;
-  controlUrl?: string;
+  control?: { url: string; token: string };
   network?: Network | undefined;
 }): Limiter => {
   const client = createJsonClient(options.url, {
@@ -28,9 +28,13 @@ export const createHttpLimiter = (options: {
     network: options.network,
   });
   const controlClient =
-    options.controlUrl === undefined
+    options.control === undefined
       ? null
-      : createJsonClient(options.controlUrl, { connections: 2, connectTimeoutMs: OPERATOR_BUDGET_MS });
+      : createJsonClient(options.control.url, {
+          connections: 2,
+          connectTimeoutMs: OPERATOR_BUDGET_MS,
+          token: options.control.token,
+        });
   const control = () => {
     if (controlClient === null) throw new Error("expected the limiter's control plane: start it with --control-port");
     return controlClient;

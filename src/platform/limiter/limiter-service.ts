@@ -81,12 +81,12 @@ const limiterRoutes = (store: LimiterStore, clock: Clock): ServiceRoute[] => [
   },
 ];
 
-/** `controlPort` absent: no control plane of its own. `port: 0` lets the system choose. */
+/** `control` absent: no control plane of its own. `port: 0` lets the system choose. */
 export const startLimiterService = async (options: {
   store: LimiterStore;
   host?: string;
   port: number;
-  controlPort?: number;
+  control?: { port: number; token: string };
   clock?: Clock;
   network?: Network | undefined;
 }): Promise<LimiterService> => {
@@ -101,7 +101,7 @@ export const startLimiterService = async (options: {
     routes: limiterRoutes(store, clock),
   });
   const plane =
-    options.controlPort === undefined ? null : await startControlPlane({ port: options.controlPort, parts: [control] });
+    options.control === undefined ? null : await startControlPlane({ ...options.control, parts: [control] });
   const forgetting = setInterval(forget, FORGET_EVERY_MS);
   forgetting.unref();
   return {

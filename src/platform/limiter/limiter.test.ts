@@ -13,9 +13,10 @@ import type { LimiterStore } from "./store.ts";
 const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const TOKEN = "a-control-token-for-tests";
 const overHttp = async (store: LimiterStore): Promise<Limiter> => {
-  const service = await startLimiterService({ store, port: 0, controlPort: 0 });
-  const limiter = createHttpLimiter({ url: service.url, controlUrl: service.controlUrl as string });
+  const service = await startLimiterService({ store, port: 0, control: { port: 0, token: TOKEN } });
+  const limiter = createHttpLimiter({ url: service.url, control: { url: service.controlUrl as string, token: TOKEN } });
   return {
     ...limiter,
     close: async () => {

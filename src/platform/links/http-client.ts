@@ -35,14 +35,15 @@ const detailOf = (text: string): string => {
 
 export const createJsonClient = (
   url: string,
-  options: { connections: number; connectTimeoutMs: number; network?: Network | undefined },
+  options: { connections: number; connectTimeoutMs: number; network?: Network | undefined; token?: string },
 ): JsonClient => {
   const { hostname, host, port, protocol, origin } = new URL(url);
   if (protocol !== "http:") throw new Error(`expected an http:// address, got ${url}`);
-  const { network = TCP, connections, connectTimeoutMs } = options;
+  const { network = TCP, connections, connectTimeoutMs, token } = options;
+  const authorization: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const at = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port === "" ? 80 : port) };
   const pool = createPool({ connect: () => network.connect(at), connectTimeoutMs, connections });
-  const headers = { host, "content-type": "application/json" };
+  const headers = { host, "content-type": "application/json", ...authorization };
   /** For answers whose length nobody knows beforehand. */
   let streams: Pool | undefined;
 
@@ -57,7 +58,7 @@ export const createJsonClient = (
     lines: async function* (path) {
       const connect = { timeout: connectTimeoutMs };
       streams ??= new Pool(origin, { connections, connect, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS });
-      const answer = await streams.request({ method: "GET", path });
+      const answer = await streams.request({ method: "GET", path, headers: authorization });
       if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await answer.body.text()));
       let rest = "";
       answer.body.setEncoding("utf8");

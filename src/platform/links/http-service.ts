@@ -51,8 +51,8 @@ export const startHttpService = async (options: {
   host: string;
   port: number;
   routes: readonly ServiceRoute[];
-  /** Judges the `Authorization` of every request, before anything else is looked at; absent: everybody may ask. */
-  mayAsk?: (authorization: string | undefined) => boolean;
+  /** Looks at the head of every request before anything else, and throws a `RequestError` for one that may not ask. */
+  admit?: (request: IncomingMessage, response: ServerResponse) => void;
   network?: Network | undefined;
 }): Promise<HttpService> => {
   let closing = false;
@@ -73,10 +73,7 @@ export const startHttpService = async (options: {
   const none = new URLSearchParams();
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    if (options.mayAsk?.(request.headers.authorization) === false) {
-      response.setHeader("www-authenticate", "Bearer");
-      throw new RequestError(401, "expected Authorization: Bearer with this service's token");
-    }
+    options.admit?.(request, response);
     const url = request.url ?? "/";
     const mark = url.indexOf("?");
     const path = mark === -1 ? url : url.slice(0, mark);

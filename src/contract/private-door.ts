@@ -1,0 +1,61 @@
+/**
+ * What a door for programs alone looks at beside its token: whether a browser stands behind a request. A page can make a
+ * browser of this machine call a loopback port; it cannot help saying where it comes from (Fetch Metadata, `Origin`), which name
+ * it thinks it calls (`Host`, against DNS rebinding), or that its body is no JSON.
+ */
+import { AddressError, canonicalHost, parseAddress } from "./address.ts";
+import { isLoopbackHost } from "./loopback.ts";
+
+type Knock = {
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** Names and values in turn, as they came. */
+  readonly rawHeaders: readonly string[];
+};
+
+export type Foreign = { readonly status: 400 | 403 | 415; readonly error: string };
+
+/** Names that no public registry gives away. */
+const PRIVATE_NAME = /^[^.]+$|\.(?:localhost|local|internal|svc)$/;
+
+export type Door = {
+  /** Where it listens. On loopback only loopback's names are its own. */
+  readonly bound: string;
+  /** Names by which it is asked for beyond loopback, whatever they look like. */
+  readonly names: readonly string[];
+};
+
+const isOurs = (host: string, { bound, names }: Door): boolean => {
+  try {
+    const asked = canonicalHost(host);
+    if (isLoopbackHost(asked)) return true;
+    if (isLoopbackHost(bound)) return false;
+    return parseAddress(asked) !== null || PRIVATE_NAME.test(asked) || names.includes(asked);
+  } catch (error) {
+    if (error instanceof AddressError) return false;
+    throw error;
+  }
+};
+
+export const whyForeign = ({ headers, rawHeaders }: Knock, door: Door): Foreign | null => {
+  const hosts = rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === "host");
+  if (hosts.length !== 1) return { status: 400, error: `expected one Host header, got ${hosts.length}` };
+  const [, host = ""] = /^(\[[^\]]*\]|[^:]*)(?::\d+)?$/.exec(hosts[0] as string) ?? [];
+  if (!isOurs(host, door)) {
+    return {
+      status: 403,
+      error:
+        "expected a Host that is this machine's: loopback, or beyond it an IP address, a name without dots or one under .internal, .local or .svc",
+    };
+  }
+  if (headers.origin !== undefined) return { status: 403, error: "expected no Origin: pages have no business here" };
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "none" && site !== "same-origin") {
+    return { status: 403, error: "expected no request that a page of another site makes" };
+  }
+  const hasBody = headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+  const type = `${headers["content-type"] ?? ""}`;
+  if (hasBody && !/^application\/json *(?:;|$)/i.test(type)) {
+    return { status: 415, error: "expected Content-Type: application/json" };
+  }
+  return null;
+};
