@@ -43,7 +43,7 @@ export const openLoopBy =
         onProgress: (progress) => {
           Object.assign(counts, { done: progress.done, offered: progress.offered });
           const sum = (key: "done" | "offered") => done.reduce((total, one) => total + one[key], 0);
-          drive.onProgress?.(`${sum("done")} of ${sum("offered")} calls done`);
+          drive.onProgress?.(`${sum("done")} calls done, ${sum("offered") - sum("done")} under way`);
         },
         ...(drive.onSpawn === undefined ? {} : { onSpawn: drive.onSpawn }),
         ...(program === undefined ? {} : { program }),
