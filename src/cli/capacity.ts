@@ -6,10 +6,9 @@ import { probeTable } from "../capacity/probe-table.ts";
 import type { ShareObjective } from "../capacity/share-objective.ts";
 import { type CapacityPlan, type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { PlayedProbe } from "../run/capacity/capacity-probe.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { withServed } from "../run/deployments/served.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
-import { CommandError } from "./command-error.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { commandLine, ON_SERVED, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showRun } from "./printing/show-run.ts";
@@ -69,6 +68,54 @@ const foundLines = ({ answer, limit, advice, objectives }: Found): string[] => [
   "",
 ];
 
+/** What the reference platform states no objective for. */
+const SLO_ON_SERVED = "refusals<=1%,ttfe_p99<=800ms";
+
+const capacity = async (targetFile: string, options: CapacityCommandOptions): Promise<void> => {
+  const { scenario, slo, arrivals, demand: demandFile } = options;
+  const common = runOptions(options);
+  const short = options.short === true;
+  const wishes: CapacityWishes = {
+    targetFile,
+    slo,
+    arrivals,
+    demandFile,
+    short,
+    owned: common.owned,
+    story: scenario,
+  };
+  if (options.dryRun === true) return showPlan(await planCapacity(wishes), options.json === true);
+  const words = [
+    "capacity",
+    "--scenario",
+    scenario,
+    ...(slo === undefined ? [] : ["--slo", `'${slo}'`]),
+    ...(demandFile === undefined ? [] : ["--demand", demandFile]),
+    ...(arrivals === "poisson" ? [] : ["--arrivals", arrivals]),
+    ...(short ? ["--short"] : []),
+  ];
+  const quiet = options.quiet === true;
+  const say = narrator({ quiet, title: words.join(" "), seed: common.seed });
+  let objectives: readonly ShareObjective[] = [];
+  const probes: PlayedProbe[] = [];
+  const result = await findCapacity({
+    ...common,
+    ...wishes,
+    replay: commandLine(words, options, common.seed),
+    events: { ...say, stage: () => undefined },
+    onObjectives: (stated) => {
+      objectives = stated;
+    },
+    onProbe: (probe) => {
+      probes.push(probe);
+      const rows = probeTable([probe], objectives);
+      for (const row of probes.length === 1 ? rows : rows.slice(1, 2)) say.result(row);
+    },
+  }).finally(say.end);
+  if (result.found !== null) printNote(foundLines(result.found).join("\n"));
+  showRun(result, options);
+};
+
 export const capacityCommand = (): Command =>
   withTargetOptions(
     new Command("capacity")
@@ -80,52 +127,7 @@ export const capacityCommand = (): Command =>
       .option("--short", "about a third of the time, a wider interval")
       .addHelpText("after", EXPLAINED),
   ).action(async (options: CapacityCommandOptions) => {
-    const { target: targetFile, scenario, slo, arrivals, demand: demandFile } = options;
-    if (targetFile === undefined) {
-      throw new CommandError(
-        EXIT.usage,
-        "capacity needs --target FILE: `npx floodgate init --target URL` writes one for your deployment, `npx floodgate serve --write-target FILE` one to try on",
-      );
-    }
-    const common = runOptions(options);
-    const short = options.short === true;
-    const wishes: CapacityWishes = {
-      targetFile,
-      slo,
-      arrivals,
-      demandFile,
-      short,
-      owned: common.owned,
-      story: scenario,
-    };
-    if (options.dryRun === true) return showPlan(await planCapacity(wishes), options.json === true);
-    const words = [
-      "capacity",
-      "--scenario",
-      scenario,
-      ...(slo === undefined ? [] : ["--slo", `'${slo}'`]),
-      ...(demandFile === undefined ? [] : ["--demand", demandFile]),
-      ...(arrivals === "poisson" ? [] : ["--arrivals", arrivals]),
-      ...(short ? ["--short"] : []),
-    ];
-    const quiet = options.quiet === true;
-    const say = narrator({ quiet, title: words.join(" "), seed: common.seed });
-    let objectives: readonly ShareObjective[] = [];
-    const probes: PlayedProbe[] = [];
-    const result = await findCapacity({
-      ...common,
-      ...wishes,
-      replay: commandLine(words, options, common.seed),
-      events: { ...say, stage: () => undefined },
-      onObjectives: (stated) => {
-        objectives = stated;
-      },
-      onProbe: (probe) => {
-        probes.push(probe);
-        const rows = probeTable([probe], objectives);
-        for (const row of probes.length === 1 ? rows : rows.slice(1, 2)) say.result(row);
-      },
-    }).finally(say.end);
-    if (result.found !== null) printNote(foundLines(result.found).join("\n"));
-    showRun(result, options);
+    if (options.target !== undefined) return capacity(options.target, options);
+    printNote(ON_SERVED);
+    return withServed(1, ([file = ""]) => capacity(file, { ...options, slo: options.slo ?? SLO_ON_SERVED }));
   });

@@ -15,7 +15,7 @@ describe("the command line", () => {
     ["an option that there is not", ["run", "--fast"], 2, /unknown option[\s\S]*See: npx floodgate run --help/],
     ["a number that is none", ["serve", "--port", "x"], 2, /expected a whole number from 0 to 65535, got "x"/],
     ["a profile that there is not", ["run", "nonsense"], 2, /expected one of smoke/],
-    ["verify without a target", ["verify"], 2, /needs --target FILE/],
+    ["verify without a target", ["verify", "--only", "exchange-mints"], 0, /played on the reference platform/],
     ["a target file that is not there", ["verify", "--target", "/nowhere.json"], 2, /expected a readable file/],
     ["a target file that never ends", ["run", "--target", "/dev/zero"], 2, /it is a device, not a file/],
     ["a demand that is a folder", ["capacity", "--target", "/dev/null", "--demand", "/tmp"], 2, /not a file/],

@@ -2,13 +2,14 @@
 
 import { Command } from "commander";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
+import { withServed } from "../run/deployments/served.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { GATE_SCENARIO } from "../run/gate/base-capacity.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
 import { CommandError } from "./command-error.ts";
 import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
 import { positive, whole } from "./options/numbers.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { commandLine, ON_SERVED, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showRun } from "./printing/show-run.ts";
@@ -53,18 +54,8 @@ const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
   printResult(lines.join("\n"));
 };
 
-const compareTargets = async (options: GateOptions): Promise<void> => {
-  const { base, head, scenario, rate, pairs } = options;
-  if (isRecorded(options)) {
-    if (base === undefined && head === undefined) return gateRecorded(options);
-    throw new CommandError(EXIT.usage, "gate compares either --base and --head, or recorded runs, not both");
-  }
-  if (options.target !== undefined) {
-    throw new CommandError(EXIT.usage, "gate compares two deployments: --base FILE and --head FILE, not --target");
-  }
-  if (base === undefined || head === undefined) {
-    throw new CommandError(EXIT.usage, "gate needs --base FILE and --head FILE, the target files of two deployments");
-  }
+const compareFiles = async (base: string, head: string, options: GateOptions): Promise<void> => {
+  const { scenario, rate, pairs } = options;
   const wishes: GateWishes = {
     baseFile: base,
     headFile: head,
@@ -75,7 +66,8 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
   };
   if (options.dryRun === true) return showPlan(wishes, options.json === true);
   const common = runOptions(options);
-  const words = ["gate", "--base", base, "--head", head, "--scenario", scenario];
+  const files = options.base === undefined ? [] : ["--base", base, "--head", head];
+  const words = ["gate", ...files, "--scenario", scenario];
   if (rate !== undefined) words.push("--rate", `${rate}`);
   if (pairs !== undefined) words.push("--pairs", `${pairs}`);
   const say = narrator({ quiet: options.quiet === true, title: "gate", seed: common.seed });
@@ -87,6 +79,27 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
   }).finally(say.end);
   if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);
   showRun(result, options);
+};
+
+const compareTargets = async (options: GateOptions): Promise<void> => {
+  const { base, head } = options;
+  if (isRecorded(options)) {
+    if (base === undefined && head === undefined) return gateRecorded(options);
+    throw new CommandError(EXIT.usage, "gate compares either --base and --head, or recorded runs, not both");
+  }
+  if (options.target !== undefined) {
+    throw new CommandError(EXIT.usage, "gate compares two deployments: --base FILE and --head FILE, not --target");
+  }
+  if (base === undefined && head === undefined) {
+    printNote(
+      `${ON_SERVED.replace("no --target", "no --base and --head")}. Both sides are the same here, so nothing is worse`,
+    );
+    return withServed(2, ([first = "", second = ""]) => compareFiles(first, second, options));
+  }
+  if (base === undefined || head === undefined) {
+    throw new CommandError(EXIT.usage, "gate needs --base FILE and --head FILE, the target files of two deployments");
+  }
+  return compareFiles(base, head, options);
 };
 
 export const gateCommand = (): Command => {

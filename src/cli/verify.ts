@@ -1,15 +1,14 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
 
 import { Command } from "commander";
-import { EXIT } from "../run/exit-codes.ts";
+import { withServed } from "../run/deployments/served.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/verify-target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { AT_A_TIME } from "../verify/context.ts";
 import type { VerifyProgress } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
-import { CommandError } from "./command-error.ts";
 import { positive } from "./options/numbers.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
+import { commandLine, ON_SERVED, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showRun } from "./printing/show-run.ts";
@@ -116,6 +115,26 @@ const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; en
   };
 };
 
+const verify = async (targetFile: string, options: VerifyCommandOptions): Promise<void> => {
+  if (options.dryRun === true) return showVerifyPlan(targetFile, options);
+  const common = runOptions(options);
+  const narration = narrate(options.quiet === true);
+  const say = narrator({ quiet: options.quiet === true, title: "verify", seed: common.seed });
+  const result = await verifyTarget({
+    ...common,
+    ...wishesOf(options),
+    targetFile,
+    requireAll: options.requireAll === true,
+    onProgress: narration.progress,
+    replay: commandLine(["verify"], options, common.seed),
+    events: { ...say, step: () => undefined, stage: () => undefined },
+  }).finally(() => {
+    narration.end();
+    say.end();
+  });
+  showRun(result, options);
+};
+
 export const verifyCommand = (): Command =>
   withTargetOptions(
     new Command("verify")
@@ -130,28 +149,9 @@ export const verifyCommand = (): Command =>
       .option("--allow-load", "may send short bursts, up to permits.load_max_rps"),
   ).action(async (options: VerifyCommandOptions) => {
     if (options.list === true) return listRules(options.json === true);
-    const { target: targetFile } = options;
-    if (targetFile === undefined) {
-      throw new CommandError(
-        EXIT.usage,
-        "verify needs --target FILE: `npx floodgate init --target URL` writes one for your deployment, `npx floodgate serve --write-target FILE` one to try on",
-      );
+    if (options.target === undefined) {
+      printNote(ON_SERVED);
+      return withServed(1, ([file = ""]) => verify(file, options));
     }
-    if (options.dryRun === true) return showVerifyPlan(targetFile, options);
-    const common = runOptions(options);
-    const narration = narrate(options.quiet === true);
-    const say = narrator({ quiet: options.quiet === true, title: "verify", seed: common.seed });
-    const result = await verifyTarget({
-      ...common,
-      ...wishesOf(options),
-      targetFile,
-      requireAll: options.requireAll === true,
-      onProgress: narration.progress,
-      replay: commandLine(["verify"], options, common.seed),
-      events: { ...say, step: () => undefined, stage: () => undefined },
-    }).finally(() => {
-      narration.end();
-      say.end();
-    });
-    showRun(result, options);
+    return verify(options.target, options);
   });

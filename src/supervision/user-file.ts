@@ -123,9 +123,19 @@ export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS)
   try {
     return JSON.parse(text);
   } catch (error) {
-    const where = /position \d+(?: \(line \d+ column \d+\))?/.exec((error as Error).message)?.[0];
-    throw new UserFileError(`it is not JSON: it breaks off at ${where ?? "its end"}`);
+    throw new UserFileError(`it is not JSON: it breaks off ${whereOf((error as Error).message, text)}`);
   }
+};
+
+/** V8 names a place, or quotes what stands around it: of that the line is found, and nothing is repeated. */
+const whereOf = (message: string, text: string): string => {
+  const named = /position \d+(?: \(line \d+ column \d+\))?/.exec(message)?.[0];
+  if (named !== undefined) return `at ${named}`;
+  const [, quoted] = /^Unexpected token .*?, (?:\.\.\.)?"(.*)"(?:\.\.\.)? is not valid JSON$/s.exec(message) ?? [];
+  const at = quoted === undefined ? -1 : text.indexOf(quoted);
+  if (quoted === undefined || at === -1) return "at its end: a bracket or a quotation mark is not closed";
+  const line = text.slice(0, at + Math.floor(quoted.length / 2)).split("\n").length;
+  return `near line ${line}: JSON has no comments, no trailing commas, and names in double quotes`;
 };
 
 export const readUserJson = (path: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown =>

@@ -175,9 +175,9 @@ describe("a target file", () => {
       credentials: { servr: { key: "x" }, server: { key: "y" } },
     };
     expect(checkTarget(misspelt, "t").warnings.sort()).toEqual([
-      "credentials.servr: no such field is known; it is ignored",
-      "limit: no such field is known; it is ignored",
-      "tenants[0].teir: no such field is known; it is ignored",
+      "credentials.servr: no such field is known; it is ignored; did you mean server?",
+      "limit: no such field is known; it is ignored; did you mean limits?",
+      "tenants[0].teir: no such field is known; it is ignored; did you mean tier?",
     ]);
   });
 

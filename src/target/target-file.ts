@@ -5,6 +5,7 @@
 import { dirname, resolve } from "node:path";
 import { Errors } from "typebox/value";
 import { maskSecrets } from "../contract/credentials.ts";
+import { nearest } from "../contract/nearest.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { type KeyWanted, misplaced, wantedUnder } from "./key-roles.ts";
 import { createSecrets, isReference } from "./secrets.ts";
@@ -97,7 +98,10 @@ const unknownFields = (node: SchemaNode | undefined, value: unknown, path: strin
   const { properties } = node;
   return Object.entries(value).flatMap(([name, inner]) => {
     const here = path === "" ? name : `${path}.${name}`;
-    if (!(name in properties)) return [`${here}: no such field is known; it is ignored`];
+    if (!Object.hasOwn(properties, name)) {
+      const meant = nearest(name, Object.keys(properties));
+      return [`${here}: no such field is known; it is ignored${meant === null ? "" : `; did you mean ${meant}?`}`];
+    }
     return unknownFields(properties[name], inner, here);
   });
 };

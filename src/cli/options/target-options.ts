@@ -16,6 +16,10 @@ export type TargetOptions = {
   heal?: boolean;
 };
 
+/** Said where a command that needs a target file was given none. */
+export const ON_SERVED =
+  "no --target: played on the reference platform, started here (24 slots of 200 ms, 12 tenants); `npx floodgate init --target URL` writes a file for your deployment";
+
 export const withTargetOptions = (command: Command): Command =>
   command
     .option("--target <file>", "target file of the deployment")
