@@ -16,10 +16,13 @@ const OPTIONS = ["--tenants", "12", "--slots", "24", "--service-ms", "200", "--l
 const READY_MS = 30_000;
 const END_MS = 5_000;
 
+/** Of another deployment, perhaps; this one makes up its own. */
+const { FLOODGATE_SESSION_SECRET: _session, FLOODGATE_ADMIN_SECRET: _admin, ...ENV } = process.env;
+
 const start = async (file: string): Promise<ChildProcess> => {
   const child = spawn(process.execPath, [ENTRY, "serve", "--port", "0", ...OPTIONS, "--write-target", file], {
     stdio: ["pipe", "pipe", "ignore"],
-    env: { ...process.env, FLOODGATE_END_WITH_STDIN: "1" },
+    env: { ...ENV, FLOODGATE_END_WITH_STDIN: "1" },
   });
   // It prints its addresses once it listens.
   const first = once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line", {
