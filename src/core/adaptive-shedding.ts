@@ -87,6 +87,7 @@ export const adaptiveShedder = (options: AdaptiveOptions): Shedder & { limit(): 
       Object.assign(caps, next);
       limit = Math.min(limit, caps.globalInFlight);
     },
+    caps: () => ({ ...caps }),
     limit: () => limit,
   };
 };

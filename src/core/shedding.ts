@@ -15,6 +15,8 @@ export type Shedder = {
   inFlight(): number;
   inFlightByOrganization(): Record<string, number>;
   setCaps(caps: Partial<Caps>): void;
+  /** As they are now. */
+  caps(): Caps;
 };
 
 export type Caps = { globalInFlight: number; orgInFlight: number };
@@ -63,5 +65,6 @@ export const fixedShedder = (initial: Caps): Shedder => {
     setCaps: (next) => {
       Object.assign(caps, next);
     },
+    caps: () => ({ ...caps }),
   };
 };

@@ -1,6 +1,6 @@
 /**
- * The control plane: a listener of its own for the parts of one process (interface.md section 4), and `PATCH /deployment`,
- * which goes to each of the parts or to none.
+ * The control plane: a listener of its own for the parts of one process (interface.md section 4), and
+ * `/deployment`: its state is that of all parts, and a change goes to each of them or to none.
  */
 import { hostname } from "node:os";
 import { whyForeign } from "../contract/private-door.ts";
@@ -24,6 +24,8 @@ export type ControlPart = {
   routes: ServiceRoute[];
   /** Reads the fields it knows and ignores the others; throws where one does not fit. */
   readDeployment(body: Record<string, unknown>): DeploymentChange;
+  /** What `PATCH /deployment` can change here, as it is now: so that a change can be undone. */
+  deployment?(): Record<string, unknown>;
 };
 
 /** Of all roles: a role of its own is sent what is meant for the others too, and leaves it to them. */
@@ -77,6 +79,12 @@ const deploymentRoute = (parts: readonly ControlPart[]): ServiceRoute => {
   };
 };
 
+const stateRoute = (parts: readonly ControlPart[]): ServiceRoute => ({
+  method: "GET",
+  path: "/deployment",
+  handle: () => ({ status: 200, body: Object.assign({}, ...parts.map((part) => part.deployment?.())) }),
+});
+
 /** `port: 0` lets the system choose. Rejects when the address cannot be listened on. */
 export const startControlPlane = (options: {
   host?: string;
@@ -91,7 +99,7 @@ export const startControlPlane = (options: {
   return startHttpService({
     host,
     port,
-    routes: [...parts.flatMap(({ routes }) => routes), deploymentRoute(parts)],
+    routes: [...parts.flatMap(({ routes }) => routes), stateRoute(parts), deploymentRoute(parts)],
     admit: (request, response) => {
       const foreign = whyForeign(request, door);
       if (foreign !== null) throw new RequestError(foreign.status, foreign.error);

@@ -101,6 +101,7 @@ export const startFront = async (options: {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
     control: {
       routes: [{ method: "GET", path: "/gauges", handle: () => ({ status: 200, body: { sockets: sockets.size } }) }],
+      deployment: () => ({ upstreams: upstreams.map(({ host, port }) => `http://${host}:${port}`) }),
       readDeployment: (body) => {
         if (!changeBody.Check(body)) {
           throw new RequestError(422, "expected upstreams to be a list of base URLs, e.g. http://127.0.0.1:8081");

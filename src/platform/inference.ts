@@ -112,6 +112,11 @@ export class Inference {
     return this.#running;
   }
 
+  /** As they are now. */
+  get capacity(): { slots: number; serviceFactor: number } {
+    return { slots: this.#slots, serviceFactor: this.#factor };
+  }
+
   get waiting(): number {
     return this.#queue.size;
   }

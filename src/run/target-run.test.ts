@@ -238,6 +238,34 @@ describe.concurrent("a run on a target file", () => {
     }),
   );
 
+  test("breaks nothing more after a fault that could not be healed: what was left to play is named, and not judged", () =>
+    withRig(async ({ folder, stub }) => {
+      const stage = scenarioStage("steady-mix", { ratePerS: 40, durationS: 5, driver: "open-loop" }) as LoadStage;
+      const broken = (fault: string): LoadStage => ({
+        ...stage,
+        name: fault,
+        disturbance: { kind: "process-fault", link: "limiter", fault, name: fault, holdMs: 200 } as Disturbance,
+      });
+      const commands = (fault: string) => ({ inject: [`touch in-${fault}`], heal: [`test ! -e in-${fault}`] });
+      const document = await playQuietly({
+        profile: "nightly",
+        folder,
+        target: stub.target({
+          permits: { writes: false, quota_burn: false, chaos: true, load_max_rps: 200 },
+          faults: { "limiter.killed": commands("killed"), "limiter.stopped": commands("stopped") },
+        }),
+        stages: () => [broken("killed"), broken("stopped"), stage],
+      });
+      expect(existsSync(join(folder, "in-killed"))).toBe(true);
+      expect(existsSync(join(folder, "in-stopped"))).toBe(false);
+      for (const name of ["stopped", "steady-mix"]) {
+        expect(claimOf(document, `reached/${name}`)).toMatchObject({ verdict: "inconclusive", got: "not played" });
+        expect(claimOf(document, `reached/${name}`)?.reason).toContain("done to the deployment in killed");
+      }
+      expect(document.exit_code).toBe(4);
+      expect(document.claims.filter(({ level, verdict }) => level === "must" && verdict === "fail")).toEqual([]);
+    }));
+
   describe("with a Prometheus", () => {
     let server: Server;
     let value = 1;

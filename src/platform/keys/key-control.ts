@@ -153,6 +153,7 @@ export const keyControl = (options: {
         },
       },
     ],
+    deployment: () => ({ clock_offset_ms: clock.offsetMs() }),
     readDeployment: (body) => {
       const offset = readClockOffset(body);
       return {

@@ -12,6 +12,7 @@ export const limiterControl = (limiter: Pick<Limiter, "ledger" | "setClockOffset
         handle: ({ query }) => ({ status: 200, lines: limiter.ledger(query.get("run") ?? "") }),
       },
     ],
+    deployment: () => ({ clock_offset_ms: offsetMs }),
     readDeployment: (body) => {
       const offset = readClockOffset(body);
       if (offset === undefined) return { apply: () => ({ clock_offset_ms: offsetMs }) };

@@ -126,4 +126,9 @@ export type DisturbanceContext = {
 };
 
 /** What came of it: everything that puts the stage in doubt, and notes for its reason. */
-export type Disturbed = { problems: Problem[]; notes: string[] };
+export type Disturbed = {
+  problems: Problem[];
+  notes: string[];
+  /** Something of it may still be in: nothing further may be broken on this deployment. */
+  isLeftBroken?: true;
+};

@@ -156,6 +156,7 @@ export const injectBesideLoad = async (fault: Fault, beside: DisturbanceContext)
       ...(lost === null ? [] : [{ verdict: "inconclusive" as const, reason: lost }]),
     ],
     notes: [...breaker.notes, ...outcome.notes, ...(isUnseen ? [UNSEEN] : [])],
+    ...(outcome.healed ? {} : { isLeftBroken: true }),
   };
 };
 

@@ -122,11 +122,16 @@ export const breakBySchedule = async (
   const before = await brokenBefore(events, beside);
   if (before.length > 0) return { problems: before.map(inconclusive), notes: [] };
   const ended = await Promise.allSettled(events.map((event) => breakOnce(event, beside, startMs)));
+  const left = await leaveWhole(events, beside);
   const troubles = [
     ...ended.flatMap((end) => (end.status === "rejected" ? [(end.reason as Error).message] : [])),
-    ...(await leaveWhole(events, beside)),
+    ...left,
   ];
   await pause(restMs, beside.signal);
   const lost = beside.deployment.remoteWatch?.lost() ?? null;
-  return { problems: [...troubles, ...(lost === null ? [] : [lost])].map(inconclusive), notes: [] };
+  return {
+    problems: [...troubles, ...(lost === null ? [] : [lost])].map(inconclusive),
+    notes: [],
+    ...(left.length === 0 ? {} : { isLeftBroken: true }),
+  };
 };

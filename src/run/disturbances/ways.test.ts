@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { Target } from "../../target/target.ts";
 import { rollingDeploy } from "../suites/disturbed.ts";
 import { experimentNamed } from "../suites/experiment-stage.ts";
+import type { Disturbance } from "./disturbance.ts";
 import { disturbanceMissing, type Ways } from "./ways.ts";
 
 const target: Target = { schema: "floodgate/target@1", base_url: "http://127.0.0.1:1/v1", permits: { chaos: true } };
@@ -30,6 +31,16 @@ test("commands stand for everything, where faults are permitted", () => {
     expect(missing(name, theirs({ faults }))).toEqual([]);
   expect(disturbanceMissing(rollingDeploy().disturbance, theirs({ faults }))).toEqual([]);
   expect(missing("api-killed", theirs({ faults, permits: {} }))).toHaveLength(1);
+});
+
+test("an operator's change needs the permit for faults, and somebody beside it who puts it back", () => {
+  const changes: Disturbance = { kind: "operator-changes", changes: [{ patch: { sessions: "disabled" }, holdMs: 0 }] };
+  const on = (url: string, permits: Target["permits"] = { chaos: true }) =>
+    disturbanceMissing(changes, theirs({ control: { api: [url] }, permits }));
+  expect(on("http://127.0.0.1:1")).toEqual([]);
+  expect(on("http://127.0.0.1:1", { writes: true }).join()).toContain("`permits.chaos`");
+  expect(on("http://staging.example:1").join()).toContain("cut off");
+  expect(disturbanceMissing(changes, theirs()).join()).toContain("`control.api`");
 });
 
 test("of what this run started nothing is missing", () => {

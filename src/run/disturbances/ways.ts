@@ -1,4 +1,5 @@
 /** What a deployment has to be disturbed by, and what it lacks for a disturbance: by name, also before it is reached. */
+import { isLoopbackHost } from "../../contract/loopback.ts";
 import type { Target } from "../../target/target.ts";
 import type { Deployment, LinkName } from "../deployments/deployment.ts";
 import { faultKey } from "./command-breaker.ts";
@@ -56,8 +57,14 @@ export const disturbanceMissing = (disturbance: Disturbance | undefined, ways: W
   }
   const fault = faultOf(disturbance);
   if (fault === null) {
-    const isOperated = (control?.api ?? []).length > 0;
-    return isOperated ? [] : ["`control.api` (to change the deployment as its operator)"];
+    const apis = control?.api ?? [];
+    if (apis.length === 0) return ["`control.api` (to change the deployment as its operator)"];
+    if (permits?.chaos !== true) return ["`permits.chaos` (to change the deployment as its operator)"];
+    const remote = apis.map((url) => new URL(url).hostname).find((host) => !isLoopbackHost(host));
+    // Nobody there would put it back.
+    return remote === undefined
+      ? []
+      : [`\`control.api\` on loopback: a change on ${remote} would stay when this machine is cut off`];
   }
   return partsOf(fault).flatMap((part) => {
     if (permits?.chaos === true && faults?.[faultKey(part)] !== undefined) return [];

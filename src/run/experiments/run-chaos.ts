@@ -8,7 +8,7 @@ import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.t
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { doubt } from "../run-claims.ts";
 import { playStages } from "../stages/play-stages.ts";
-import { type StageOutcome, wasNotHealed } from "../stages/stage-outcome.ts";
+import type { StageOutcome } from "../stages/stage-outcome.ts";
 import type { StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { experimentStage } from "../suites/experiment-stage.ts";
@@ -84,13 +84,10 @@ export const runChaos = async (request: ChaosRun): Promise<RunResult> => {
   const required = (): string[] => requiredOf(request);
   return recordRun({ ...request, profile: "chaos", targets, required }, async (context) => {
     const deployment = await openDeployment(context, request);
-    // What an experiment has left broken is not broken further.
+    // What has not come back is not broken further; what could not be healed never is.
     const isEnough = (outcome: StageOutcome, left: readonly StagePlan[]): boolean => {
-      if (left.length === 0) return false;
-      const isLeftBroken = wasNotHealed(outcome);
-      if (!isLeftBroken && (deployment.embedded || !didNotRecover(outcome))) return false;
-      const what = isLeftBroken ? "the fault could not be healed in" : "the deployment did not recover from";
-      const why = `${what} ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
+      if (left.length === 0 || deployment.embedded || !didNotRecover(outcome)) return false;
+      const why = `the deployment did not recover from ${outcome.summary.name}; ${left.length} further experiments were not begun: ${left.map(({ name }) => name).join(", ")}`;
       context.events.result(`  ${why}`);
       context.addClaims([doubt("run/completed", why, "every experiment is played", replay)]);
       return true;

@@ -337,6 +337,7 @@ export const playLoadStage = async (
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],
     faults: faultRecords(faults),
+    ...(disturbed.isLeftBroken === true ? { isLeftBroken: true } : {}),
     notes: [
       ...driven.notes,
       ...[

@@ -7,6 +7,7 @@ import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
+import { stageOnBroken } from "./reached-claim.ts";
 import { PLAYED_AGAIN_MAX, stageAgain } from "./stage-again.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
@@ -74,6 +75,7 @@ const playAll = async (
 ): Promise<void> => {
   const pooled = createPooledRefusals();
   const toPlayAgain: LoadStage[] = [];
+  let isLeftBroken = false;
   const isOver = (): boolean => context.signal.aborted || stoppedBy(context) !== null;
   const playOne = async (plan: StagePlan, which: string): Promise<StageOutcome> => {
     context.events.step(`${which}: ${plan.name} (${driverOf(plan)})`);
@@ -81,18 +83,31 @@ const playAll = async (
     await context.addStage(outcome);
     return outcome;
   };
+  /** Whoever's suite it is: what is left broken is not broken further, and not judged. */
+  const leaveAlone = async (brokenIn: string, left: readonly StagePlan[]): Promise<void> => {
+    const names = left.map(({ name }) => name).join(", ");
+    context.events.result(
+      `  ${brokenIn} could not be healed: ${names === "" ? "no stage was left" : `not played: ${names}`}`,
+    );
+    for (const plan of left) await context.addStage(stageOnBroken(plan, deployment, brokenIn, context.replay));
+  };
   for (const [at, plan] of plans.entries()) {
     if (isOver()) return;
     const outcome = await playOne(plan, `stage ${at + 1} of ${plans.length}`);
+    if (outcome.isLeftBroken) {
+      isLeftBroken = true;
+      await leaveAlone(plan.name, plans.slice(at + 1));
+      break;
+    }
     const again = isOver() || toPlayAgain.length === PLAYED_AGAIN_MAX ? null : stageAgain(plan, outcome);
     if (again !== null) toPlayAgain.push(again);
     if (isEnough(outcome, [...plans.slice(at + 1), ...toPlayAgain])) return;
   }
   // At the end, because what disturbs a machine now is likely to disturb it in a minute as well.
-  for (const [at, plan] of toPlayAgain.entries()) {
+  for (const [at, plan] of (isLeftBroken ? [] : toPlayAgain).entries()) {
     if (isOver()) break;
     const outcome = await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`);
-    if (isEnough(outcome, toPlayAgain.slice(at + 1))) break;
+    if (outcome.isLeftBroken || isEnough(outcome, toPlayAgain.slice(at + 1))) break;
   }
   context.addClaims(pooled.claims(deployment.target.limits, context.replay));
 };

@@ -88,11 +88,12 @@ export const reachedClaims = (
   ];
 };
 
-/** A stage that cannot be played on this deployment: skipped by the name of what is missing, and never counted as passed. */
-export const skippedStage = (
+type Unplayed = Pick<Claim, "verdict" | "reason" | "expected">;
+
+const unplayedStage = (
   plan: StagePlan,
-  { target, embedded }: Pick<Deployment, "target" | "embedded">,
-  lacking: readonly string[],
+  { target }: Pick<Deployment, "target">,
+  why: Unplayed,
   replay: string,
 ): StageOutcome => ({
   summary: {
@@ -103,17 +104,38 @@ export const skippedStage = (
     calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
   },
   facts: statedFacts(plan.name, { target, exclusive: false }),
-  claims: [
-    {
-      ...claimOf(plan, replay),
-      // Of the embedded deployment nothing should be missing.
-      verdict: embedded ? "inconclusive" : "skipped",
-      reason: `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`,
-      expected: "everything that the stage needs",
-      got: "not played",
-    },
-  ],
+  claims: [{ ...claimOf(plan, replay), ...why, got: "not played" }],
   measurements: [],
   faults: [],
   notes: [],
 });
+
+/** A stage that cannot be played on this deployment: skipped by the name of what is missing, and never counted as passed. */
+export const skippedStage = (
+  plan: StagePlan,
+  deployment: Pick<Deployment, "target" | "embedded">,
+  lacking: readonly string[],
+  replay: string,
+): StageOutcome => {
+  const { embedded } = deployment;
+  const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`;
+  const expected = "everything that the stage needs";
+  // Of the embedded deployment nothing should be missing.
+  return unplayedStage(plan, deployment, { verdict: embedded ? "inconclusive" : "skipped", reason, expected }, replay);
+};
+
+/** After a fault that could not be healed: what would come now would be judged for that fault, or break the deployment further. */
+export const stageOnBroken = (
+  plan: StagePlan,
+  deployment: Pick<Deployment, "target">,
+  brokenIn: string,
+  replay: string,
+): StageOutcome => {
+  const reason = `not played: what was done to the deployment in ${brokenIn} could not be healed, and nothing more is broken`;
+  return unplayedStage(
+    plan,
+    deployment,
+    { verdict: "inconclusive", reason, expected: "a deployment that is whole" },
+    replay,
+  );
+};

@@ -8,7 +8,7 @@ import type { Claim } from "../../history/run-document.ts";
 import type { StageHost } from "../../history/stage-host.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
 import { isDrawn, movesClock } from "../disturbances/disturbance.ts";
-import { type StageOutcome, wasNotHealed } from "./stage-outcome.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage, StagePlan } from "./stage-plan.ts";
 
 /** On a machine that disturbs more than these, the same again would say no more. */
@@ -25,7 +25,7 @@ const happensOnce = ({ tenants, story, disturbance }: LoadStage): boolean =>
 /** The stage to play once more; `null` where it is decided, or where the machine is not the reason that anybody saw. */
 export const stageAgain = (plan: StagePlan, outcome: StageOutcome): LoadStage | null => {
   if (plan.kind !== "load" || plan.disturbance === undefined || isDrawn(plan.disturbance)) return null;
-  const { claims, facts } = outcome;
-  if (happensOnce(plan) || !claims.some(isUndecided) || claims.some(isBroken) || wasNotHealed(outcome)) return null;
+  const { claims, facts, isLeftBroken } = outcome;
+  if (happensOnce(plan) || !claims.some(isUndecided) || claims.some(isBroken) || isLeftBroken) return null;
   return wasDisturbed(facts.host) ? { ...plan, name: secondOf(plan.name) } : null;
 };

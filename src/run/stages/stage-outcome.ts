@@ -9,11 +9,9 @@ export type StageOutcome = {
   measurements: Measurement[];
   faults: FaultRecord[];
   notes: string[];
+  /** What was done to the deployment may still be in: nothing further is to be broken. */
+  isLeftBroken?: true;
 };
 
-/** A fault of the stage may still be in: nothing further is to be broken. */
-export const wasNotHealed = ({ claims, summary }: StageOutcome): boolean =>
-  claims.some(({ id, reason }) => id === `reached/${summary.name}` && reason.includes("could not be healed"));
-
 /** What a run keeps of a stage: its facts are on disk. */
-export type RecordedStage = Omit<StageOutcome, "facts">;
+export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken">;

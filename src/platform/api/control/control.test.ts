@@ -117,6 +117,18 @@ describe("gauges and deployment", () => {
     expect((await heapMB()) - before).toBeLessThan(5);
   });
 
+  test("what can be changed is shown as it is, so that a change can be undone", async () => {
+    const before = (await on.ask("GET", "/deployment")).json;
+    expect(before).toMatchObject({ sessions: "enabled", clock_offset_ms: 0, service_factor: 1, failures_left: 0 });
+    for (const field of ["slots", "global_in_flight", "org_in_flight"]) expect(before[field]).toBeGreaterThan(0);
+    const changed = { sessions: "disabled", slots: 3, global_in_flight: 7, org_in_flight: 5, service_factor: 2 };
+    await on.ask("PATCH", "/deployment", changed);
+    expect((await on.ask("GET", "/deployment")).json).toEqual({ ...before, ...changed });
+    const { failures_left: _, ...settings } = before;
+    await on.ask("PATCH", "/deployment", settings);
+    expect((await on.ask("GET", "/deployment")).json).toEqual(before);
+  });
+
   test("a change that makes no sense is refused in a sentence, and changes nothing", async () => {
     for (const body of [
       { sessions: "maybe" },

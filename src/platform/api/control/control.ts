@@ -38,6 +38,20 @@ export const apiControl = (context: ApiContext, gauges: (collectsFirst: boolean)
       handle: ({ query }) => ({ status: 200, body: gauges(query.get("gc") === "true") }),
     },
   ],
+  deployment: () => {
+    const { deployment, shedder, clock, inference } = context;
+    const { globalInFlight, orgInFlight } = shedder.caps();
+    const { slots, serviceFactor } = inference.capacity;
+    return {
+      sessions: deployment.view.sessions,
+      clock_offset_ms: clock.offsetMs(),
+      global_in_flight: globalInFlight,
+      org_in_flight: orgInFlight,
+      slots,
+      service_factor: serviceFactor,
+      failures_left: deployment.failuresLeft(),
+    };
+  },
   readDeployment: (body) => {
     const offset = readClockOffset(body);
     if (!patchBody.Check(body)) {
