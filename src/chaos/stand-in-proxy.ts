@@ -8,6 +8,7 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { whyForeign } from "../contract/private-door.ts";
 
 export const STAND_IN_VERSION = "stand-in";
 
@@ -249,11 +250,17 @@ const main = async (): Promise<void> => {
     for (const one of JSON.parse(readFileSync(values.config, "utf8")) as Parameters<typeof api.add>[0][])
       await api.add(one);
   }
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const door = { bound: values.host, names: [] };
+  const called = async (request: IncomingMessage): Promise<Answer> => {
     const text = await textOf(request);
-    const { status, body } = await api
-      .call(request.method ?? "GET", request.url ?? "/", text === "" ? {} : (JSON.parse(text) as object))
-      .catch((error: Error): Answer => ({ status: 500, body: { error: error.message } }));
+    return api.call(request.method ?? "GET", request.url ?? "/", text === "" ? {} : (JSON.parse(text) as object));
+  };
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const foreign = whyForeign(request, door);
+    const { status, body } =
+      foreign !== null
+        ? { status: foreign.status, body: { error: foreign.error } }
+        : await called(request).catch((error: Error): Answer => ({ status: 500, body: { error: error.message } }));
     response
       .writeHead(status, { "content-type": "application/json" })
       .end(body === undefined ? "" : JSON.stringify(body));

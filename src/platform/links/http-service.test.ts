@@ -55,6 +55,8 @@ test("a mistake of the caller is told in a sentence, a mistake of ours too, with
   const post = (path: string, body: string) => fetch(`${service.url}${path}`, { method: "POST", body });
   expect(await (await post("/echo/a%2Fb", "[1]")).json()).toEqual({ params: { id: "a/b" }, body: [1] });
   expect((await post("/echo/a", "{")).status).toBe(400);
+  const page = { method: "POST", body: "[1]", headers: { origin: "https://evil.example" } };
+  expect((await fetch(`${service.url}/echo/a`, page)).status).toBe(403);
   expect((await post("/echo/%", "{}")).status).toBe(400);
   expect((await post("/nowhere", "{}")).status).toBe(404);
   expect((await post("/echo/a", `"${"x".repeat(9 * 1024 * 1024)}"`).catch(() => ({ status: 413 }))).status).toBe(413);

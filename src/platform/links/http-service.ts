@@ -73,6 +73,9 @@ export const startHttpService = async (options: {
   const none = new URLSearchParams();
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    // No browser has business here, and a page can make one call every port of its machine.
+    if (request.headers.origin !== undefined)
+      throw new RequestError(403, "expected no Origin: this is no page's service");
     options.admit?.(request, response);
     const url = request.url ?? "/";
     const mark = url.indexOf("?");
