@@ -13,15 +13,17 @@ const MOMENTS: Readonly<Record<ReplayedLog["moment"], string>> = {
 /** From here on a silence is worth a word. */
 const SILENCE_S = 60;
 
+const seconds = (s: number): string => `${count(s)} s`;
+
 const backText = ({ line, by_s: byS, lines, overlap_s: overlapS }: NonNullable<ReplayedLog["clock_back"]>): string => {
-  const by = duration(1000 * byS);
-  const cause =
-    lines === 1
-      ? "a long call that was logged at its end, or a clock that was set back"
-      : "a clock that was set back (by hand, or at the end of summer time), or logs that stand one behind the other";
-  const overlap = overlapS < 1 ? "" : `; for ${duration(1000 * overlapS)} calls from both sides of it come at once`;
-  const which = lines === 1 ? `line ${count(line)} lies` : `from line ${count(line)} on ${count(lines)} lines lie`;
-  return `${which} up to ${by} before a line above: ${cause}. The calls were put in order by their time${overlap}`;
+  if (lines === 1) {
+    return `line ${count(line)} is ${seconds(byS)} earlier than one above it: a long call that was logged at its end, or a clock that was wrong. It was put in order by its time`;
+  }
+  const overlap = overlapS < 1 ? "" : `, and for ${seconds(overlapS)} calls from both sides of it come at once`;
+  return (
+    `at line ${count(line)} the clock jumps back by ${seconds(byS)}, and ${count(lines)} lines in a row are earlier than one above: ` +
+    `it was set back (by hand, or at the end of summer time), or several logs stand one behind the other. The calls were put in order by their time${overlap}`
+  );
 };
 
 /** What was read and how; then, a sentence each, what may surprise. */
@@ -41,6 +43,6 @@ export const replayedLogText = (log: ReplayedLog): string[] => {
     ...(log.clock_back === undefined ? [] : [backText(log.clock_back)]),
     ...(log.longest_silence_s < SILENCE_S
       ? []
-      : [`the longest silence in it lasts ${duration(1000 * log.longest_silence_s)}`]),
+      : [`for ${seconds(log.longest_silence_s)} of it nothing was called, which is its longest silence`]),
   ];
 };

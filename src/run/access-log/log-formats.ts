@@ -234,6 +234,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
     { at: member("timestamp"), of: "start", took: ["httpRequest.latency", "s"], beside: ["httpRequest.requestMethod"] }),
   { name: "azure", field: "time", of: "Azure Application Gateway or Front Door, JSON: category …AccessLog", read: azureTime },
   json(["cloudflare", "EdgeStartTimestamp", "Cloudflare Logpush, JSON: EdgeStartTimestamp"], { at: member("EdgeStartTimestamp"), of: "start" }),
+  json(["akamai", "reqTimeSec", "Akamai DataStream, JSON: reqTimeSec"], { at: epoch("reqTimeSec", "s"), of: "start" }),
   json(["fastly", "time_start", "Fastly, JSON: time_start"], { at: member("time_start"), of: "start", took: ["time_elapsed", "us"] }),
   json(["envoy-json", "start_time", "Envoy, Istio, JSON: start_time"], { at: member("start_time"), of: "start", took: ["duration", "ms"] }),
   json(["nginx-json", "time_local, time_iso8601 or msec", "nginx, JSON: time_local, time_iso8601, msec or request_time; with or without escape=json"],

@@ -16,7 +16,8 @@ export const NO_DIRECTIVES: Directives = { columns: [], software: "", writer: "o
 const writerOf = (columns: readonly string[], software: string): Directives["writer"] => {
   if (columns.some((name) => name.startsWith("x-edge-"))) return "cloudfront";
   const isIis =
-    /Microsoft/i.test(software) || columns.some((name) => /^(?:sc-win32-status|sc-substatus|s-sitename)$/.test(name));
+    /Microsoft/i.test(software) ||
+    columns.some((name) => /^(?:sc-win32-status|sc-substatus|s-(?:sitename|computername|ip|port))$/.test(name));
   return isIis ? "iis" : "other";
 };
 
@@ -34,13 +35,14 @@ export const directed = (known: Directives | null, line: string): Directives | n
   return { ...changed, writer: writerOf(changed.columns, changed.software) };
 };
 
-/** nginx without `escape=json` writes `\x22`, nothing or a dash where a number is not known, and several where it asked several servers. */
+/** A value of nginx that is no JSON: nothing or a dash for a number that is not known, several of as many servers. Bounded, so that it is linear. */
+const NO_NUMBER = /:\s{0,4}(?:-|[\d.]{0,24})(?:\s{0,4}[,:]\s{0,4}(?:-|[\d.]{1,24})){0,32}\s{0,4}(?=[,}])/g;
+
+/** nginx without `escape=json` writes `\x22` as well. */
 const repaired = (text: string): string =>
   text
     .replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1")
-    .replace(/:\s*(?:-|[\d.]*)(?:\s*[,:]\s*(?:-|[\d.]+))*\s*(?=[,}])/g, (value) =>
-      /^:\s*[\d.]+$/.test(value) ? value : ":null",
-    );
+    .replace(NO_NUMBER, (value) => (/^:\s*[\d.]+\s*$/.test(value) ? value : ":null"));
 
 const parsed = (text: string): unknown => {
   try {
@@ -53,12 +55,12 @@ const parsed = (text: string): unknown => {
 const PREFIXES: readonly RegExp[] = [
   // Docker Compose, Kubernetes (CRI).
   /^[\w.-]+\s+\| /,
-  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] /,
+  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] /,
   // Syslog: RFC 5424, RFC 3164 and what rsyslog writes.
   /^(?:<\d{1,3}>)?1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\ufeff)?/,
-  /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (?:\S+ )?[^\s:[\]]+(?:\[[^\]]*\])?: ?/,
+  /^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)) (?:\S+ )?[^\s:[\]]+(?:\[[^\]]*\])?: ?/,
   // `kubectl logs --timestamps`, exports of CloudWatch.
-  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)\s+(?=\S)/,
+  /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)\s+(?=\S)/,
 ];
 
 /** The line without what a container or syslog put in front of it; `null` where nothing stands in front. */
