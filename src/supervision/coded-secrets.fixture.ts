@@ -16,3 +16,21 @@ export const CODED: Readonly<Record<string, (secret: string) => string>> = {
   "HTML entities": (secret) => [...secret].map((c) => `&#${c.charCodeAt(0)};`).join(""),
   spaced: (secret) => [...secret].join(" "),
 };
+
+const base32 = (text: string): string =>
+  [...Buffer.from(text)]
+    .map((byte) => byte.toString(2).padStart(8, "0"))
+    .join("")
+    .replace(/.{1,5}/g, (bits) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[Number.parseInt(bits.padEnd(5, "0"), 2)] ?? "");
+
+/** Those that no search is made for: there are always more. The boundary for foreign text alone stops these. */
+export const CODED_OTHERWISE: Readonly<Record<string, (secret: string) => string>> = {
+  "base64 twice": (secret) => Buffer.from(Buffer.from(secret).toString("base64")).toString("base64"),
+  base32,
+  "base32 in small letters": (secret) => base32(secret).toLowerCase(),
+  rot13: (secret) =>
+    secret.replace(/[a-z]/gi, (c) => String.fromCharCode(c.charCodeAt(0) + (c.toLowerCase() < "n" ? 13 : -13))),
+  binary: (secret) => [...Buffer.from(secret)].map((byte) => byte.toString(2).padStart(8, "0")).join(""),
+  decimal: (secret) => [...Buffer.from(secret)].join(","),
+  "reversed hex": (secret) => reversed(hex(secret)),
+};
