@@ -26,6 +26,8 @@ export type Answer = Pick<
   heldUs: number;
   ended: Printed["ended"] | "not_sent";
   retryAfter: string | undefined;
+  /** `Content-Encoding`. */
+  coding: string | undefined;
   /** The answer has a body that this k6 could not read, so that nobody knows its subcode. */
   isUnread: boolean;
 };

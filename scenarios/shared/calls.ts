@@ -1,11 +1,18 @@
 /** Makes the calls of one iteration, each at its moment. What an answer means is decided by whoever is given it. */
-import { readAnswer } from "../../src/contract/envelopes.ts";
+import { codingOf, readAnswer } from "../../src/contract/envelopes.ts";
 import { countedAs, emptyOutcome, outcomeOfStream } from "../../src/contract/refusals.ts";
 import { routeOf } from "../../src/contract/routes.ts";
 import { lastEventOf, type StreamEnding } from "../../src/contract/streams.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { needNoVu } from "../../src/workload/k6-executor.ts";
-import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../src/workload/request.ts";
+import {
+  callId,
+  credentialName,
+  headersOf,
+  mayHaveAnyBody,
+  nobodysCredential,
+  urlOf,
+} from "../../src/workload/request.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { triesOf } from "../../src/workload/tries.ts";
@@ -84,16 +91,16 @@ export const sendStep = (step: Step, id: string, calling: Sending): Answer => {
 };
 
 /** The outcome as a client sees it, which decides whether it tries again. */
-export const outcomeOf = (answer: Answer, isStream: boolean): string => {
-  const { status, ended, opened, body, isUnread } = answer;
+export const outcomeOf = (answer: Answer, step: Pick<Step, "route" | "method">): string => {
+  const { status, ended, opened, body, isUnread, coding } = answer;
   if (status === 0) return "indeterminate";
   if (opened) return countedAs(outcomeOfStream(status, endingOf(answer)));
   // Half an answer is no answer: nobody can say what the other half was.
   if (ended !== "refused" && ended !== "eof") return "indeterminate";
   const isSuccess = status >= 200 && status < 300;
   if (isUnread && !isSuccess && status !== 401 && status !== 503) return `${status} unread`;
-  const { outcome } = readAnswer(status, body);
-  return isStream && isSuccess && outcome === `${status}` ? emptyOutcome(status) : outcome;
+  const { outcome } = readAnswer(status, body, { coding: codingOf(coding), anyBody: mayHaveAnyBody(step) });
+  return isOfStream(step) && isSuccess && outcome === `${status}` ? emptyOutcome(status) : outcome;
 };
 
 /** One that was not sent has no outcome, and is asked for none. */
@@ -101,7 +108,8 @@ export const endingOf = ({ ended, events, aborted }: Answer): StreamEnding =>
   ended === "not_sent" ? {} : { ended, events, aborted };
 
 /** Whether the call asked for an event stream. */
-export const isOfStream = ({ route }: Step): boolean => route !== "-" && routeOf(route).stream !== undefined;
+export const isOfStream = ({ route }: Pick<Step, "route">): boolean =>
+  route !== "-" && routeOf(route).stream !== undefined;
 
 /** Why nothing may leave any more. */
 const whyEnded = (): string => spentSoFar()?.stopped ?? "the load was ended";
@@ -147,10 +155,6 @@ export const performIteration = (story: Story, calling: Calling): void => {
     // Nothing follows, whatever the answer says: reading it would cost more than the rest.
     if (step.retry === undefined && at === steps.length - 1) return;
     dueUs = answer.doneUs;
-    next = tries.next({
-      outcome: outcomeOf(answer, isOfStream(step)),
-      retryAfter: answer.retryAfter,
-      nowMs: Date.now(),
-    });
+    next = tries.next({ outcome: outcomeOf(answer, step), retryAfter: answer.retryAfter, nowMs: Date.now() });
   }
 };

@@ -17,7 +17,7 @@ import { LATE_MS } from "../../src/workload/arrivals.ts";
 import type { Step } from "../../src/workload/step.ts";
 import type { Reach } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
-import { endingOf, isOfStream, outcomeOf } from "./calls.ts";
+import { endingOf, outcomeOf } from "./calls.ts";
 
 declare const console: { warn(text: string): void };
 
@@ -148,7 +148,7 @@ export const createCounting = ({ seen, allowed }: Expected): Counting => {
   };
   return {
     count: (step, answer, intendedUs) => {
-      const outcome = outcomeOf(answer, isOfStream(step));
+      const outcome = outcomeOf(answer, step);
       const isKnown = COUNTED.includes(outcome);
       calls.add(1, { outcome: isKnown ? outcome : OTHER });
       errors.add(isError(outcome, endingOf(answer)));

@@ -87,6 +87,9 @@ class AnswerOfExtension implements Answer {
   get retryAfter() {
     return this.#seen.headers["Retry-After"];
   }
+  get coding() {
+    return this.#seen.headers["Content-Encoding"];
+  }
 }
 
 const paramsOf = (kind: RequestKind): SseParams => {

@@ -4,6 +4,7 @@
  */
 import sse from "k6/x/sse";
 import { maskSecrets } from "../../src/contract/credentials.ts";
+import { isObject, mayBeJson, parseJson } from "../../src/contract/envelopes.ts";
 import { foreignValue, REFUSAL_BODY_MOST } from "../../src/contract/foreign-text.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../src/workload/handover.ts";
 import type { Step } from "../../src/workload/step.ts";
@@ -16,11 +17,13 @@ declare const console: { log(text: string): void };
 
 /** What an outcome is named by. A body that may hold a token is cut down to the fields that a judge reads. */
 const printable = (route: Step["route"], status: number, body: string): string => {
-  if (route === "sdk.sessions" && status >= 200 && status < 300) {
-    const { expires_in, product } = (JSON.parse(body) ?? {}) as Record<string, unknown>;
+  const isSuccess = status >= 200 && status < 300;
+  const fields = isSuccess && route === "sdk.sessions" ? parseJson(body) : undefined;
+  if (isObject(fields)) {
+    const { expires_in, product } = fields;
     return JSON.stringify({ expires_in: foreignValue(expires_in), product: foreignValue(product) });
   }
-  if (status >= 200 && status < 300 && !body.includes('"error"')) return "";
+  if (isSuccess && mayBeJson(body) && !body.includes('"error"')) return "";
   return maskSecrets(body.slice(0, REFUSAL_BODY_MOST));
 };
 
@@ -48,6 +51,7 @@ const seenOf = (route: Step["route"], answer: Answer, ended: Printed["ended"]): 
   body: printable(route, answer.status, answer.body),
   aborted: answer.aborted,
   ...(answer.retryAfter === undefined ? {} : { retryAfter: answer.retryAfter }),
+  ...(answer.coding === undefined ? {} : { coding: answer.coding }),
 });
 
 export type Printing = {

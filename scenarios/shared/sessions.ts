@@ -5,10 +5,11 @@
 import { sleep } from "k6";
 import exec from "k6/execution";
 import sse from "k6/x/sse";
+import { isObject, parseJson } from "../../src/contract/envelopes.ts";
 import type { HandOver, HeldSession } from "../../src/workload/handover.ts";
 import { credentialName } from "../../src/workload/request.ts";
 import { renewAtMs } from "../../src/workload/session-renewal.ts";
-import { exchangeStep } from "../../src/workload/step.ts";
+import { exchangeStep, type Step } from "../../src/workload/step.ts";
 import type { SessionWanted, Story } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
 import { outcomeOf, sendStep } from "./calls.ts";
@@ -29,13 +30,14 @@ const LOOK_EVERY_S = 0.05;
 
 const nameOf = (wanted: SessionWanted): string => credentialName({ as: "session", ...wanted });
 
-const sessionFrom = (what: string, answer: Answer): HeldSession => {
+const sessionFrom = (what: string, step: Step, answer: Answer): HeldSession => {
   if (answer.ended === "not_sent") throw new Refusal(`${what}: ${answer.error}`);
-  const outcome = outcomeOf(answer, false);
+  const outcome = outcomeOf(answer, step);
   if (outcome !== "200" && outcome !== "201") {
     throw new Refusal(`${what}: expected 200 from the exchange, got ${outcome}${answer.error && ` (${answer.error})`}`);
   }
-  const { session_token: token, expires_in } = JSON.parse(answer.body) as Record<string, unknown>;
+  const body = parseJson(answer.body);
+  const { session_token: token, expires_in } = isObject(body) ? body : {};
   if (typeof token !== "string") throw new Refusal(`${what}: the answer has no session_token`);
   const lifeMs = 1000 * (typeof expires_in === "number" && expires_in > 0 ? expires_in : 60);
   return { token, renewAtMs: renewAtMs(Date.now(), lifeMs), endsAtMs: Date.now() + lifeMs };
@@ -46,7 +48,7 @@ const mint = (wanted: SessionWanted, handed: HandOver, id: string, onMinted?: On
   const answer = sendStep(step, id, { handed, sessionOf: () => undefined });
   onMinted?.({ ...wanted, id }, answer);
   settled();
-  return sessionFrom(`no session for ${wanted.of}, product ${wanted.product}`, answer);
+  return sessionFrom(`no session for ${wanted.of}, product ${wanted.product}`, step, answer);
 };
 
 export const mintSessions = (story: Story, handed: HandOver): Sessions =>

@@ -6,6 +6,7 @@
 import { sleep } from "k6";
 import http from "k6/http";
 import sse from "k6/x/sse";
+import { codingOf } from "../../src/contract/envelopes.ts";
 import { ERROR_EVENT, endOfBody, type LastEvent } from "../../src/contract/streams.ts";
 import type { Answer, Outgoing } from "./answer.ts";
 
@@ -65,6 +66,7 @@ const sendPlain = ({ kind, url, headers, body }: Outgoing): Answer => {
     body: typeof text === "string" ? text : "",
     ended: status === 0 ? brokenBy(error) : "refused",
     retryAfter: got["Retry-After"],
+    coding: got["Content-Encoding"],
     isUnread: false,
   };
 };
@@ -117,7 +119,8 @@ const sendStream = (outgoing: Outgoing, last: LastEvent): Answer => {
   // It keeps an idle connection of each stream until it is closed.
   close();
   const { status } = answer;
-  const opened = status === 200;
+  const coding = answer.headers?.["Content-Encoding"];
+  const opened = status === 200 && codingOf(coding) === null;
   const error = answer.error || (opened || status === 0 ? broken : "");
   const came = aborted ? "closed_by_client" : error === "" ? endOfBody(events, last) : brokenBy(error);
   return {
@@ -140,7 +143,8 @@ const sendStream = (outgoing: Outgoing, last: LastEvent): Answer => {
     aborted: aborted && ended === null,
     ended: status !== 0 && !opened ? "refused" : (ended ?? came),
     retryAfter: answer.headers?.["Retry-After"],
-    isUnread: status !== 0 && !opened,
+    coding,
+    isUnread: status !== 0 && status !== 200,
   };
 };
 

@@ -1,5 +1,5 @@
 /** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
-import { readAnswer } from "../contract/envelopes.ts";
+import { codingOf, readAnswer } from "../contract/envelopes.ts";
 import {
   CODES_MOST,
   distinctNames,
@@ -20,6 +20,7 @@ import {
 } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import type { CallLine } from "../history/line.ts";
+import { mayHaveAnyBody } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import type { Received } from "./send-request.ts";
 
@@ -60,8 +61,10 @@ const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome
     return { outcome: countedAs(outcomeOfStream(seen.status, ending)), ...error };
   }
   if (!isWhole(seen)) return { outcome: "indeterminate", error: seen.ended, ...error };
-  const answer = readAnswer(seen.status, seen.text);
+  const coding = codingOf(headerText(seen.headers["content-encoding"]));
+  const answer = readAnswer(seen.status, seen.text, { coding, anyBody: mayHaveAnyBody(step) });
   const fields: Partial<CallLine> & { outcome: string } = { outcome: countedOutcome(answer.outcome) };
+  if (coding !== null) fields.error = `coded-${coding}`;
   // A success without an event stream where one is due: the caller got no event.
   if (isOfStream(step) && answer.outcome === `${seen.status}` && seen.status < 300) {
     fields.outcome = emptyOutcome(seen.status);

@@ -3,6 +3,7 @@
  * exactly one way. It never throws for what the network does; what happened is the result. Redirects are answers like others.
  */
 import type { Dispatcher } from "undici";
+import { codingOf } from "../contract/envelopes.ts";
 import { endOfBody, type LastEvent, NO_LAST_EVENT, type StreamEnd } from "../contract/streams.ts";
 import type { Timeouts } from "../workload/timeouts.ts";
 import type { RunClock } from "./clock.ts";
@@ -32,6 +33,8 @@ export type OutgoingRequest = {
   keepEvents?: boolean;
   /** At most so much of the answer is read, a stream's events together; without it 4 MiB, and of a stream 64. */
   mostBytes?: number;
+  /** The dispatcher decodes bodies; what is coded is no stream that can be read otherwise. */
+  decoded?: true;
   abort?: { readonly afterEvents: number } | { readonly afterMs: number };
   /** Rest for so long after each read, as a slow reader does. */
   slowReadMs?: number;
@@ -128,13 +131,14 @@ class Exchange {
 
   onResponseStart(_controller: Dispatcher.DispatchController, code: number, answered: Received["headers"]): void {
     if (code < 200) return;
-    const { stream, abort } = this.#request;
+    const { stream, abort, decoded } = this.#request;
     // The same turn read the first byte.
     const nowUs = this.#headUs ?? this.#clock.nowUs();
     this.#status = code;
     this.#headers = answered;
     this.#firstUs = nowUs;
-    if (stream !== undefined && code === 200 && isEventStream(answered["content-type"])) {
+    const isStream = stream !== undefined && code === 200 && isEventStream(answered["content-type"]);
+    if (isStream && (decoded === true || codingOf(String(answered["content-encoding"] ?? "")) === null)) {
       this.#reader = createStreamReader(stream, this.#request.keepEvents === true);
     } else {
       this.#patienceDueUs = Number.POSITIVE_INFINITY;

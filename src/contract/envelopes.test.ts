@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readAnswer, writeEnvelope } from "./envelopes.ts";
+import { codingOf, readAnswer, writeEnvelope } from "./envelopes.ts";
 import type { AnyRefusalName } from "./refusals.ts";
 
 const QUOTA = { meter: "map_loads", limit: 10, used: 10 };
@@ -34,7 +34,7 @@ describe("an answer is read as", () => {
   type Row = [says: string, status: number, text: string, outcome: string, subcode: string | null, envelope: string];
   test.each<Row>([
     ["a success", 200, '{"styles":[]}', "200", null, "none"],
-    ["a success with text that is no JSON", 200, "event: token\n\n", "200", null, "other"],
+    ["a success with text that is no JSON", 200, "event: token\n\n", "edge 200", null, "other"],
     ["a failure under 200 (item 97)", 200, '{"error":"no route"}', "200 error", null, "flat"],
     ["a creation", 201, '{"key":"…"}', "201", null, "none"],
     ["an empty success", 204, "", "204", null, "none"],
@@ -105,8 +105,45 @@ describe("an answer is read as", () => {
     ["a 429 without a word", 429, "{}", "edge 429", null, "none"],
     ["a 503 page, which the API did not write", 503, "<html></html>", "edge 503", null, "other"],
     ["an empty 500", 500, "", "edge 500", null, "none"],
+    ["a page where one signs in", 200, "<html></html>", "edge 200", null, "other"],
+    ["bytes in a coding that nobody named", 200, "\u001f\u008b\b", "edge 200", null, "other"],
+    ["a success without a body", 204, "", "204", null, "none"],
+    ["a success that is a word of JSON", 200, " null ", "200", null, "other"],
+    ["a page that moved", 301, "<html></html>", "edge 301", null, "other"],
+    ["a gateway's own JSON", 502, '{"error":"Bad Gateway"}', "edge 502", null, "flat"],
+    ["a head that is too large, by a gateway's JSON", 431, '{"detail":"too large"}', "edge 431", null, "detail"],
+    [
+      "a gateway's sentence where the API has a subcode",
+      429,
+      '{"error":"Too Many Requests"}',
+      "edge 429",
+      null,
+      "flat",
+    ],
+    ["a subcode that was invented", 429, '{"error":"slow_down"}', "429 slow_down", "slow_down", "flat"],
+    ["an API's exception", 500, '{"error":"Internal Server Error"}', "500 other_21_c932", "other_21_c932", "flat"],
   ])("%s", (_, status, text, outcome, subcode, envelope) => {
     expect(readAnswer(status, text)).toMatchObject({ outcome, subcode, envelope });
+  });
+
+  test("a success of any kind where that may be, and nobody's where it is coded", () => {
+    expect(readAnswer(200, "\u0089PNG", { anyBody: true }).outcome).toBe("200");
+    expect(readAnswer(200, '{"ok":true}', { coding: "gzip" }).outcome).toBe("edge 200");
+    expect(readAnswer(429, '{"detail":"rate_limited"}', { coding: "br" }).outcome).toBe("edge 429");
+  });
+
+  test.each([
+    ["gzip", "gzip"],
+    ["GZIP", "gzip"],
+    ["x-gzip", "gzip"],
+    [" identity , br", "br"],
+    ["br, gzip", "br"],
+    ["of-our-own", "unknown"],
+    ["identity", null],
+    ["", null],
+    [undefined, null],
+  ])("Content-Encoding %o is %o", (value, coding) => {
+    expect(codingOf(value)).toBe(coding);
   });
 
   test("the quota refusal keeps what it says of the meter, right or wrong", () => {

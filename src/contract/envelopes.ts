@@ -70,11 +70,52 @@ export const envelopeSeen = (body: unknown, text: string): EnvelopeSeen => {
   return detail ? "detail" : flat ? "flat" : "none";
 };
 
+const CODING = /^(?:x-)?(gzip|compress|deflate|br|zstd)$/;
+
+/** The first coding that a `Content-Encoding` names; `null` for a body that is sent as it is, `unknown` for a name of nobody. */
+export const codingOf = (contentEncoding: string | undefined): string | null => {
+  if (contentEncoding === undefined) return null;
+  for (const part of contentEncoding.toLowerCase().split(",")) {
+    const name = part.trim();
+    if (name !== "" && name !== "identity") return CODING.exec(name)?.[1] ?? "unknown";
+  }
+  return null;
+};
+
+/** What JSON may begin with; numbers and words are the whole of it. */
+const LIKE_JSON = /^\s*(?:$|[[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)/;
+
+/** Whether a body may be the API's, which answers JSON: a page, a sentence or bytes that nobody can read are not. */
+export const mayBeJson = (text: string): boolean => LIKE_JSON.test(text);
+
+/**
+ * Statuses by which a gateway speaks for itself, whatever its body says: redirects, heads and bodies that are too large, and an
+ * upstream that is gone; RFC 9110, and the habits of nginx (49x), AWS (46x) and Cloudflare (52x, 530).
+ */
+const GATEWAYS = /^(?:3\d\d|408|413|414|431|46\d|49\d|502|504|52\d|530)$/;
+/** Here gateways have a sentence in `error` (`Too Many Requests`), and the API a subcode. */
+const SHARED = /^(?:403|404|405|429)$/;
+const SUBCODE = /^[a-z][a-z0-9_]*$/;
+
+/** Whether words that stand in no list of the status are a gateway's. */
+const isGateways = (status: number, said: string, hasDetail: boolean): boolean =>
+  GATEWAYS.test(`${status}`) || (SHARED.test(`${status}`) && !hasDetail && !SUBCODE.test(said));
+
+export type AboutAnswer = {
+  /** As `codingOf` gives it. No call asks for one, and no driver reads what is coded. */
+  coding?: string | null;
+  /** A success may have a body of any kind: a tile, or a path that is no route. */
+  anyBody?: boolean;
+};
+
 /**
  * Names an answer. A refusal whose envelope is not the contract's own keeps its subcode (so that a judge can name the
  * wrong envelope); an answer that no part of the contract could have written becomes `edge NNN`.
  */
-export const readAnswer = (status: number, text: string): AnswerRead => {
+export const readAnswer = (status: number, text: string, { coding, anyBody }: AboutAnswer = {}): AnswerRead => {
+  if (coding !== undefined && coding !== null) {
+    return { outcome: `edge ${status}`, subcode: null, envelope: "other", body: undefined };
+  }
   const isTooLong = status >= 300 && text.length > REFUSAL_BODY_MOST;
   const body = isTooLong ? undefined : parseJson(text);
   const envelope = envelopeSeen(body, text);
@@ -89,6 +130,7 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     return answer;
   };
   if (status >= 200 && status < 300) {
+    if (anyBody !== true && !mayBeJson(text)) return read(`edge ${status}`, null);
     return "error" in fields ? read(ERROR_IN_BODY, null) : read(`${status}`, null);
   }
   if (said !== null) {
@@ -97,11 +139,12 @@ export const readAnswer = (status: number, text: string): AnswerRead => {
     // A 422 may carry any subcode ("various", item 202); an unknown subcode elsewhere is still the API speaking.
     if (status === 422) return read("422 malformed_body", "malformed_body");
     // 401 and 503 without `detail` may have any body (item 189): what stands in it is no subcode.
-    if (!KNOWN.has(`${status} `) || "detail" in fields) {
-      const name = foreignName(subcode);
-      return read(`${status} ${name}`, name);
+    if (KNOWN.has(`${status} `) && !("detail" in fields)) {
+      return { outcome: `${status}`, subcode: null, envelope: "none", body };
     }
-    return { outcome: `${status}`, subcode: null, envelope: "none", body };
+    if (isGateways(status, subcode, "detail" in fields)) return read(`edge ${status}`, null);
+    const name = foreignName(subcode);
+    return read(`${status} ${name}`, name);
   }
   if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");
   if (KNOWN.has(`${status} `) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);

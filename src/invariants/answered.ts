@@ -110,9 +110,9 @@ class OwnDoings {
 }
 
 const whatCame = ({ outcome, error }: CallLine): string => {
-  if (outcome !== "indeterminate") return outcome;
+  const came = outcome === "indeterminate" ? "no answer" : outcome;
   // Words of the transport; a sentence would be another one for each call.
-  return error === undefined || !/^[\w-]{1,40}$/.test(error) ? "no answer" : `no answer (${error})`;
+  return error === undefined || !/^[\w-]{1,40}$/.test(error) ? came : `${came} (${error})`;
 };
 
 const add = (counts: Map<string, number>, what: string, n: number): void =>

@@ -78,6 +78,8 @@ export type Printed = {
   gaps: number[];
   error: string;
   retryAfter?: string;
+  /** `Content-Encoding`, where there is one. */
+  coding?: string;
   /** The part of the body that an outcome is named by; never a token. */
   body: string;
   aborted: boolean;

@@ -193,7 +193,7 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
             if (outcome.startsWith("200")) spent.stream_seconds += Math.max(0, doneUs - sentUs) / 1e6;
           }
           if (!sent) spent.requests -= 1;
-          const mayBeCharged = sent && (outcome.startsWith("2") || outcome === "indeterminate");
+          const mayBeCharged = sent && (/^(?:edge )?2/.test(outcome) || outcome === "indeterminate");
           if (charge !== undefined) reserved[charge] -= 1;
           if (charge !== undefined && !mayBeCharged) spent[charge] -= 1;
           stopped ??= watch(atUs, isError(outcome, ending, lease.tolerated));

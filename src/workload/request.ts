@@ -65,7 +65,12 @@ type RequestParts = {
 
 /** Headers by name in lower case; `null` when the step wants a listed origin and there is none. */
 export const headersOf = (step: Step, parts: RequestParts): Record<string, string> | null => {
-  const headers: Record<string, string> = { "user-agent": "floodgate", accept: "application/json" };
+  const headers: Record<string, string> = {
+    "user-agent": "floodgate",
+    accept: "application/json",
+    // Answers are read as they come; whoever names no coding has to take any.
+    "accept-encoding": "identity",
+  };
   for (const name in parts.shared) headers[name] = parts.shared[name] as string;
   if (step.route !== "-" && routeOf(step.route).stream !== undefined) headers.accept = "text/event-stream";
   if (step.body !== undefined) headers["content-type"] = "application/json";
@@ -86,6 +91,10 @@ export const headersOf = (step: Step, parts: RequestParts): Record<string, strin
   for (const [name, value] of Object.entries(step.headers)) headers[name.toLowerCase()] = value;
   return headers;
 };
+
+/** Tiles are pictures on many deployments; what stands at a path that is no route is nobody's promise. */
+export const mayHaveAnyBody = ({ route, method }: Pick<Step, "route" | "method">): boolean =>
+  route === "-" || route === "maps.tiles" || method === "OPTIONS" || method === "HEAD";
 
 /** `<prefix>-<call>`, with the step and the attempt where there is more than one. */
 export const callId = (prefix: string, i: number, step: number, attempt: number): string =>

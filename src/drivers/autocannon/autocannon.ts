@@ -9,13 +9,13 @@ import { openApiClient } from "../../client/api-client.ts";
 import { countedOutcome } from "../../client/call-line.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
-import { readAnswer } from "../../contract/envelopes.ts";
+import { codingOf, readAnswer } from "../../contract/envelopes.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
-import { callId, headersOf, nobodysCredential, urlOf } from "../../workload/request.ts";
+import { callId, headersOf, mayHaveAnyBody, nobodysCredential, urlOf } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
 import type { Problem } from "../open-loop/job.ts";
@@ -143,7 +143,9 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
       const charge = step.meter === "design_analyses" ? "analyses" : step.meter;
       try {
         const request = await requestOf(step, i);
-        const outcomeOf = (status: number, body: string): string => countedOutcome(readAnswer(status, body).outcome);
+        const anyBody = mayHaveAnyBody(step);
+        const outcomeOf: NextCall["outcomeOf"] = (status, body, contentEncoding) =>
+          countedOutcome(readAnswer(status, body, { coding: codingOf(contentEncoding), anyBody }).outcome);
         return { request, charging: charge === undefined ? {} : { charge }, outcomeOf };
       } catch (error) {
         doubt(`calls could not be made: ${maskSecrets(error instanceof Error ? error.message : String(error))}`);

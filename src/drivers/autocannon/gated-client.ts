@@ -11,7 +11,7 @@ import type { Became, LeaseKeeper, Taken } from "../../workload/lease.ts";
 export type NextCall = {
   request: Pick<autocannon.Request, "method" | "path" | "headers" | "body">;
   charging: NonNullable<Parameters<LeaseKeeper["take"]>[1]>;
-  outcomeOf(status: number, body: string): string;
+  outcomeOf(status: number, body: string, contentEncoding: string | undefined): string;
 };
 
 type Gate = {
@@ -93,9 +93,12 @@ export const gateClient = (plain: autocannon.Client, gate: Gate): GatedClient =>
     }
     call = mine;
     const onResponse = (status: number, body: string, _context: object, headers: object = {}): void => {
-      end(next.outcomeOf(status, body));
+      const headerOf = (name: string): unknown =>
+        Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1];
+      const coding = headerOf("content-encoding");
+      end(next.outcomeOf(status, body, coding === undefined ? undefined : String(coding)));
       // A request written to a connection that is closing would be lost.
-      const closes = Object.entries(headers).some(([name, value]) => /^connection$/i.test(name) && value === "close");
+      const closes = headerOf("connection") === "close";
       if (!closes) return;
       isClosing = true;
       conn.end();

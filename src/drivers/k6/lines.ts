@@ -45,7 +45,10 @@ const receivedOf = (
     firstUs: answered ? since(printed.firstUs) : null,
     doneUs: printed.doneUs - epochUs,
     status: answered ? printed.status : null,
-    headers: printed.retryAfter === undefined ? {} : { "retry-after": printed.retryAfter },
+    headers: {
+      ...(printed.retryAfter === undefined ? {} : { "retry-after": printed.retryAfter }),
+      ...(printed.coding === undefined ? {} : { "content-encoding": printed.coding }),
+    },
     text: printed.body,
     ended: printed.ended,
     seen:

@@ -723,6 +723,12 @@ export const answered: Specimens = {
       says: /33 x edge 429/,
     },
     {
+      name: "a proxy codes everything",
+      facts: foreignStage(),
+      lines: many(50, (at) => edge(`${at}`, 200, { error: "coded-gzip" })),
+      says: /50 x edge 200 \(coded-gzip\)/,
+    },
+    {
       name: "connections are closed without an answer",
       facts: foreignStage(),
       lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "ECONNRESET" }))),

@@ -264,6 +264,20 @@ func TestARefusalIsReadUpToABoundAndOnlyAWholeOneIsRefused(t *testing.T) {
 	expect(t, "body", r.Body, `{"sub`)
 }
 
+func TestACodedStreamIsNoStreamAndItsCodingIsSaid(t *testing.T) {
+	for coding, isStream := range map[string]bool{"gzip": false, "GZIP": false, "identity, br": false, "of-our-own": false, "identity": true, "": true} {
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Content-Encoding", coding)
+			_, _ = w.Write([]byte("event: done\ndata: {}\n\n"))
+		})
+		r := newVU(t).open(url, terminal)
+		expect(t, coding+" ended", r.Ended, map[bool]string{true: "done", false: "refused"}[isStream])
+		expect(t, coding+" events", r.Events, map[bool]int{true: 1}[isStream])
+		expect(t, coding+" named", r.Headers["Content-Encoding"], coding)
+	}
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) })
 	r := newVU(t).open(url, `{}`)

@@ -178,7 +178,7 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 		x.request.jar.SetCookies(out.URL, answer.Cookies())
 	}
 	x.timeouts.watchBody()
-	if answer.StatusCode != http.StatusOK || !isEventStream(answer.Header.Get("Content-Type")) {
+	if answer.StatusCode != http.StatusOK || !isEventStream(answer.Header.Get("Content-Type")) || hasCoding(answer.Header) {
 		x.timeouts.answered()
 		x.readRefusal(ctx, answer)
 		return
@@ -198,6 +198,18 @@ func isEventStream(contentType string) bool {
 		media, _, _ = strings.Cut(contentType, ";")
 	}
 	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
+}
+
+// hasCoding says that the body is not sent as it is: codingOf of src/contract/envelopes.ts. Nobody asked for that, and nobody reads it.
+func hasCoding(header http.Header) bool {
+	for _, value := range header["Content-Encoding"] {
+		for part := range strings.SplitSeq(value, ",") {
+			if name := strings.TrimSpace(part); name != "" && !strings.EqualFold(name, "identity") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (x *exchange) readStream(ctx context.Context, body io.Reader) {

@@ -34,13 +34,19 @@ func masked(text string) string {
 // tooLong stands for a body that no envelope of the contract comes near: it is no JSON, so the answer is an edge's.
 const tooLong = "<longer than an envelope>"
 
+// likeJSON is what a body of the API may begin with, as in src/contract/envelopes.ts.
+var likeJSON = regexp.MustCompile(`^\s*(?:$|[\[{"]|(?:-?\d+(?:\.\d+)?|true|false|null)\s*$)`)
+
 // printable is the part of the body that an outcome is named by: as in scenarios/shared/printing.ts.
 func (x *exchange) printable() string {
 	isSuccess := x.status >= http.StatusOK && x.status < http.StatusMultipleChoices
-	if x.body == "" || isSuccess && !strings.Contains(x.body, `"error"`) {
+	if x.body == "" || isSuccess && likeJSON.MatchString(x.body) && !strings.Contains(x.body, `"error"`) {
 		return ""
 	}
 	if len(x.body) > printedBodyMost {
+		if isSuccess && likeJSON.MatchString(x.body) {
+			return ""
+		}
 		return tooLong
 	}
 	return masked(x.body)

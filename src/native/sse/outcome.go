@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -26,6 +28,8 @@ func (x *exchange) outcome() outcome {
 	switch cut := !x.opened && x.end != endRefused && x.end != endEOF; {
 	case x.status == 0 || cut:
 		came.name, came.ours, came.charged = "indeterminate", x.end == endClosed, came.left
+	case hasCoding(x.header):
+		came.name, came.charged = fmt.Sprintf("edge %d", x.status), x.status < http.StatusMultipleChoices
 	case x.status < http.StatusMultipleChoices:
 		came.name, came.charged = x.admitted(), true
 	default:
@@ -58,11 +62,24 @@ func saysError(body string) bool {
 	return is
 }
 
+var (
+	gateways = regexp.MustCompile(`^(?:3\d\d|408|414|431|46\d|49\d|502|504|52\d|530)$`)
+	shared   = regexp.MustCompile(`^(?:403|404|405|429)$`)
+	subcode  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+)
+
+// isGateways is that of src/contract/envelopes.ts, without the statuses for which the contract has words in `detail`.
+func isGateways(status int, said string, hasDetail bool) bool {
+	number := strconv.Itoa(status)
+	return gateways.MatchString(number) || shared.MatchString(number) && !hasDetail && !subcode.MatchString(said)
+}
+
 // refusal names a refusal as readAnswer of src/contract/envelopes.ts does, as far as it matters whether it is an error.
 func refusal(status int, body string) string {
 	var fields map[string]any
 	isObject := json.Unmarshal([]byte(body), &fields) == nil && fields != nil
 	said, ok := fields["detail"].(string)
+	_, hasDetail := fields["detail"]
 	if !ok {
 		said, ok = fields["error"].(string)
 	}
@@ -70,6 +87,8 @@ func refusal(status int, body string) string {
 	// The contract gives no subcode to these two, and any body.
 	plain := status == http.StatusUnauthorized || status == http.StatusServiceUnavailable
 	switch {
+	case ok && isGateways(status, said, hasDetail):
+		return fmt.Sprintf("edge %d", status)
 	case ok:
 		return fmt.Sprintf("%d %s", status, foreignName(said))
 	case status == http.StatusUnprocessableEntity && isList, plain && (isObject || strings.TrimSpace(body) == ""):

@@ -151,6 +151,9 @@ func (x *exchange) printed(of made, body, text string, aborted bool) []byte {
 	if values := x.header["Retry-After"]; len(values) > 0 {
 		quoted("retryAfter", shortened(strings.Join(values, ", ")))
 	}
+	if values := x.header["Content-Encoding"]; len(values) > 0 {
+		quoted("coding", strings.Join(values, ", "))
+	}
 	quoted("body", body)
 	line = strconv.AppendBool(append(line, `,"aborted":`...), aborted)
 	return append(line, '}')

@@ -8,6 +8,7 @@ import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOfStream } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
 import { type Answer, type Chunk, isTransient, type Named, nameAnswer } from "./answer.ts";
+import { isDecoded } from "./decoding.ts";
 import type { TestCall } from "./test-call.ts";
 
 const headersOf = (received: Received): Record<string, string> =>
@@ -41,6 +42,13 @@ const lineFor = (testCall: TestCall, named: Named, line: CallLine): CallLine => 
   return testCall.open === true || facts === undefined ? { ...bare, ...failed } : { ...bare, ...failed, facts };
 };
 
+/** A body that was decoded is one that was sent as it is, for every judge but the rule about codings. */
+const plainOf = (received: Received): Received => {
+  if (!isDecoded(received.headers)) return received;
+  const { "content-encoding": _coding, ...headers } = received.headers;
+  return { ...received, headers };
+};
+
 type Called = {
   testCall: TestCall;
   step: Parameters<typeof lineOf>[0];
@@ -61,7 +69,7 @@ export const answerOfCall = ({ testCall, step, request, received, chunks, contex
     id: context.id,
     testCall,
     request,
-    line: lineFor(testCall, named, lineOf(step, received, context, errorUs)),
+    line: lineFor(testCall, named, lineOf(step, plainOf(received), context, errorUs)),
     received,
     status,
     headers: headersOf(received),

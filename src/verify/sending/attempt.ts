@@ -212,6 +212,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
       {
         ...built.request,
         mostBytes,
+        decoded: true,
         ...(kind === undefined
           ? {}
           : { stream: lastEventOf(kind, target.stream_end), keepEvents: true, ...leaveOf(testCall) }),

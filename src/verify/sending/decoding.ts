@@ -29,6 +29,9 @@ export const codingOf = (headers: Readonly<Record<string, unknown>>): string => 
   return name === "identity" ? "" : name;
 };
 
+/** Whether a body was read as a plain one. */
+export const isDecoded = (headers: Readonly<Record<string, unknown>>): boolean => codingOf(headers) in DECODERS;
+
 /** Gives its handler the plain body of a coded one. A coding that nobody knows is left as it is. */
 const decoded = (handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler => {
   let make: (() => ReturnType<typeof createGunzip>) | undefined;

@@ -164,8 +164,7 @@ export const buildRequest = (
     const asked =
       step.origin === "listed" && parts.origin === undefined ? { ...step, origin: "foreign" as const } : step;
     const usual = headersOf(asked, { id, credential, listedOrigin: parts.origin, shared: common });
-    // Whoever names no coding has to take any: answers are read as they come.
-    const headers: Record<string, string> = { "accept-encoding": "identity", ...usual };
+    const headers: Record<string, string> = { ...usual };
     if (step.origin !== "none" && parts.origin !== undefined) headers.origin = parts.origin;
     if (credential !== null && testCall.form === "lower-bearer") headers.authorization = `bearer ${credential}`;
     if (credential !== null && testCall.form === "both") headers["x-api-key"] = credential;
