@@ -1,7 +1,7 @@
 /** How an access log was read, in sentences: for the terminal while it is read, and for the notes of the report. */
 import type { ReplayedLog } from "../history/run-document.ts";
 import { oneLine } from "./escape.ts";
-import { count, counted, duration, share } from "./figures.ts";
+import { count, counted, duration, figure, share } from "./figures.ts";
 
 const MOMENTS: Readonly<Record<ReplayedLog["moment"], string>> = {
   start: "the start of each call",
@@ -46,3 +46,7 @@ export const replayedLogText = (log: ReplayedLog): string[] => {
       : [`for ${seconds(log.longest_silence_s)} of it nothing was called, which is its longest silence`]),
   ];
 };
+
+/** A replay takes longer than the log where more calls come in one second than may. */
+export const slowedReplayText = (slowedTo: number): string =>
+  `the log is replayed at ${figure(slowedTo)} of its speed, because its busiest second has more calls than permits.load_max_rps lets through`;

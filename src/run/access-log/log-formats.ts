@@ -221,7 +221,7 @@ export const LOG_FORMATS: readonly LogFormat[] = [
   text(["squid", "time", "Squid: 1286536309.586 921 address TCP_MISS/200"], "end",
     /^(?<at>\d{10}\.\d{3}) +(?<took>\d+) \S+ [A-Z_]+\/\d{3} /, "ms"),
   text(["nginx-timed", "time_local", "nginx combined and $request_time behind it; ingress-nginx"], "end", NGINX_TIMED),
-  text(["common", "[date]", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
+  text(["common", "[date] (Apache writes the start, nginx the end)", 'Apache or nginx, common and combined: [10/Oct/2000:13:55:36 -0700] "GET /…'], "logged",
     new RegExp(String.raw`^[^"{]*\[(?<at>${CLF})\]`)),
   json(["api-gateway", "requestTimeEpoch", "AWS API Gateway, JSON: requestTimeEpoch or requestTime"],
     { at: (line) => epoch("requestTimeEpoch", "ms")(line) ?? member("requestTime")(line), of: "start" }),

@@ -259,6 +259,20 @@ describe("the times of a log", () => {
     expect(facts.clock_back).toBeUndefined();
   });
 
+  test("jump by an hour at the end of summer time where they have no zone, and do not where they have one", () => {
+    const haproxy = (time: string): string => `10.0.1.2:1 [25/Oct/2026:${time}.500] f b/s 0/0/0/1/1 200 1`;
+    const local = ["02:59:58", "02:59:59", "02:00:00", "02:00:01"].map(haproxy);
+    expect(readWell(local).facts).toMatchObject({
+      zone: "assumed UTC",
+      clock_back: { line: 3, by_s: 3599, lines: 2 },
+      longest_silence_s: 3597,
+    });
+    const common = (time: string): string => `10.0.1.2 - - [25/Oct/2026:${time}] "GET / HTTP/1.1" 200 1`;
+    const stated = ["02:59:58 +0200", "02:59:59 +0200", "02:00:00 +0100", "02:00:01 +0100"].map(common);
+    expect(readWell(stated).facts).toMatchObject({ zone: "stated", span_s: 3 });
+    expect(readWell(stated).facts.clock_back).toBeUndefined();
+  });
+
   test("without a zone are taken as UTC, and that is said", () => {
     expect(readWell(["2026-10-10 20:55:36,250 a", "2026-10-10 20:55:37 b"]).facts.zone).toBe("assumed UTC");
     expect(readWell([iso(UTC_0), iso(UTC_0 + 1)]).facts.zone).toBe("stated");

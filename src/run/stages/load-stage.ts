@@ -19,7 +19,7 @@ import { statesReached } from "../../history/states-reached.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { ofCutOffStage, openJudges } from "../../invariants/judge-stage.ts";
-import { replayedLogText } from "../../report/replayed-log-text.ts";
+import { replayedLogText, slowedReplayText } from "../../report/replayed-log-text.ts";
 import { countArrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../../workload/callers/view-of-target.ts";
@@ -242,7 +242,9 @@ export const playLoadStage = async (
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
   const planned = plannedFor(plan, deployment, view);
   if (planned === null) return skippedStage(plan, deployment, [NO_RATE], replay);
-  const { profile, arrivals, reach } = planned;
+  const { profile, arrivals, reach, slowedTo } = planned;
+  const slowed = slowedTo === undefined ? [] : [slowedReplayText(slowedTo)];
+  for (const text of slowed) context.events.warning(`${plan.name}: ${text}`);
   const idRun = `${context.run}.${plan.name}`;
   const job: Drive["job"] = {
     stage: plan.name,
@@ -342,6 +344,7 @@ export const playLoadStage = async (
       ...driven.notes,
       ...[
         ...(plan.replayed === undefined ? [] : replayedLogText(plan.replayed)),
+        ...slowed,
         ...hostNotesOf(host),
         ...changes.notes,
       ].map((note) => `${plan.name}: ${note}`),

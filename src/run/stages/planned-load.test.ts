@@ -20,6 +20,16 @@ const reachWith = (wish: Parameters<typeof scenarioStage>[1]) =>
     embedded: false,
   })?.reach;
 
+test("a replayed access log that is busier than is permitted is slowed down, and that is known", () => {
+  const stage = scenarioStage("chat-past-capacity", { replayOfMs: [0, 1, 2, 3, 4_000] })!;
+  const of = (maxPerS: number | undefined) =>
+    plannedLoad(stage, STORIES.get("chat-past-capacity")!, view, { maxPerS, embedded: false });
+  expect(of(undefined)?.slowedTo).toBeUndefined();
+  expect(of(10)?.slowedTo).toBeUndefined();
+  expect(of(2)?.slowedTo).toBeCloseTo(0.45);
+  expect(of(2)?.profile.momentsUs?.at(-1)).toBeCloseTo(4e6 / 0.45, 0);
+});
+
 test("a replayed access log owes no shed, and the report says which outcome was not to be expected", () => {
   expect(reachWith({ ratePerS: 60, durationS: 5 })).toMatchObject({ beyond: [] });
   expect(reachWith({ replayOfMs: [0, 400, 1_200] })).toMatchObject({

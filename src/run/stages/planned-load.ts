@@ -23,6 +23,8 @@ export type PlannedLoad = {
   arrivals: Arrivals;
   /** What has to be seen, and what cannot be seen here. */
   reach: Reach;
+  /** Of a replayed log whose busiest second is beyond the permitted rate: which share of its speed is played. */
+  slowedTo?: number;
 };
 
 export const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
@@ -85,5 +87,6 @@ export const plannedLoad = (
     profile,
     arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
     reach: plan.replayOfMs === undefined ? reach : reachOfReplay(reach),
+    ...(plan.replayOfMs !== undefined && peak > most ? { slowedTo: most / peak } : {}),
   };
 };
