@@ -5,7 +5,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { INVARIANTS } from "../src/invariants/catalogue.ts";
+import type { Invariant } from "../src/invariants/invariant.ts";
 import { judgeWith } from "../src/invariants/judge-with.fixture.ts";
+import { EDGES, throughEdge } from "../src/invariants/specimens/edges.fixture.ts";
 import { type Foreign, play, type Spoils, type World } from "../src/invariants/specimens/honest-platform.fixture.ts";
 import { law } from "./laws/law.ts";
 
@@ -56,9 +58,26 @@ const anyForeignWorld: fc.Arbitrary<World> = fc
 /** Calls that nobody answers are what one judge is about, and what all others have to be blind to. */
 const losesCalls = ({ lostShare, foreign }: World): boolean => lostShare > 0 || (foreign?.edgeShare ?? 0) > 0;
 
-const condemnedBy = (world: World): string[] => {
-  const { facts, lines } = play(world);
-  return INVARIANTS.filter(({ id }) => id !== "answered" || !losesCalls(world)).flatMap((invariant) => {
+/** What callers see of a world, through an edge where there is one. */
+const seenOf = (world: World, edge?: string, spoils: Spoils = {}): ReturnType<typeof play> => {
+  const { facts, lines } = play(world, spoils);
+  let drawn = world.seed;
+  const random = (): number => {
+    drawn = (drawn * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return drawn / 2_147_483_648;
+  };
+  return {
+    facts,
+    lines: edge === undefined ? lines : throughEdge(EDGES[edge] as (typeof EDGES)[string], lines, random),
+  };
+};
+
+const condemnedBy = (world: World, edge?: string): string[] => {
+  const { facts, lines } = seenOf(world, edge);
+  const judges = INVARIANTS.filter(({ id, level }) =>
+    edge === undefined ? id !== "answered" || !losesCalls(world) : id !== "answered" && level === "must",
+  );
+  return judges.flatMap((invariant) => {
     const finding = judgeWith(invariant, facts, lines);
     return finding.verdict === "fail" ? [`${invariant.id}: ${finding.reason}: ${finding.got}`] : [];
   });
@@ -82,6 +101,24 @@ describe("somebody else's honest platform", () => {
       }),
     { quick: 300, nightly: 20_000 },
   );
+
+  describe.each(Object.keys(EDGES))("behind an edge that %s", (edge) => {
+    test("is condemned by no judge of what must hold", () => {
+      fc.assert(
+        fc.property(anyForeignWorld, (world) => {
+          const condemned = condemnedBy(world, edge);
+          if (condemned.length > 0) throw new Error(condemned.join("\n"));
+        }),
+        { numRuns: 60, seed: 7 },
+      );
+    });
+
+    test("is not condemned at its cap either", () => {
+      for (const seed of Array.from({ length: 10 }, (_, at) => at)) {
+        expect(condemnedBy({ ...BUSY, seed, foreign: { ...ALONE, ownRefusals: 0 } }, edge)).toEqual([]);
+      }
+    });
+  });
 
   law(
     "is no doubt where it is only shared: what needs all callers is skipped by name",
@@ -242,6 +279,18 @@ const FOREIGN_CASES: typeof CASES = [
     "sheds-above-the-cap",
   ],
   [
+    "never sheds, and nobody else calls it",
+    { neverSheds: true, neverShedsOrgs: true },
+    { ...BUSY, slots: 500, foreign: ALONE },
+    "sheds-above-the-cap",
+  ],
+  [
+    "never sheds an organization elsewhere",
+    { neverShedsOrgs: true },
+    { ...BUSY, orgCap: 2, globalCap: 60, slots: 60, foreign: ALONE },
+    "sheds-above-the-cap",
+  ],
+  [
     "limits each replica by itself, beside others",
     { limitsPerReplica: true },
     { ...PRESSED, foreign: { ...SHARED, hiddenPerS: 5 } },
@@ -276,6 +325,22 @@ describe("a platform that", () => {
       const { facts, lines } = play({ ...world, seed }, spoils);
       return judgeWith(invariant, facts, lines).verdict;
     });
+    expect(verdicts.filter((verdict) => verdict === "fail").length, verdicts.join(" ")).toBeGreaterThanOrEqual(9);
+  });
+
+  const neverSheds = (edge: string) =>
+    Array.from({ length: 10 }, (_, seed) => {
+      const world = { ...BUSY, slots: 500, seed, foreign: ALONE };
+      const { facts, lines } = seenOf(world, edge, { neverSheds: true, neverShedsOrgs: true });
+      return judgeWith(INVARIANTS.find(({ id }) => id === "sheds-above-the-cap") as Invariant, facts, lines).verdict;
+    });
+
+  test.each(Object.keys(EDGES))("never sheds is acquitted behind no edge that %s", (edge) => {
+    expect(neverSheds(edge)).not.toContain("pass");
+  });
+
+  test("never sheds is condemned behind an edge that delays the last event alone", () => {
+    const verdicts = neverSheds("passes the last event late");
     expect(verdicts.filter((verdict) => verdict === "fail").length, verdicts.join(" ")).toBeGreaterThanOrEqual(9);
   });
 });

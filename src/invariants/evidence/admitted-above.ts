@@ -38,9 +38,13 @@ export class AdmittedAbove {
   }
 
   isCertain(): boolean {
+    return this.isTheRule() || this.#standingOut() >= ENOUGH_STANDING_OUT;
+  }
+
+  /** So many are above that it is no accident of single calls. */
+  isTheRule(): boolean {
     const { count } = this.#slacks;
-    if (count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted) return true;
-    return this.#standingOut() >= ENOUGH_STANDING_OUT;
+    return count >= RULE_COUNT && count >= RULE_SHARE * this.#admitted;
   }
 
   /** A few calls seem to be above, none of them by more than quick answers of the stage differ: the order of reading. */

@@ -7,6 +7,8 @@
  * A stream whose first byte had come before the call was sent was certainly in; one whose last byte came after the call's
  * own first byte still was when the call was admitted, if bytes that were written in an order are read in it. All delays that
  * streams share (a busy client, a long line) drop out; by how much that order held is given along, for the judge to weigh.
+ * The last event is the server's own on a direct line alone; an edge may delay it, so elsewhere the last but one stands for it,
+ * and what is certain there is for `SureSpans` to say.
  */
 import { routeOf } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
@@ -33,18 +35,48 @@ const highestWith = (steps: Uint32Array, wanted: number): number => {
   return -1;
 };
 
+/** How the times of a call at its caller bound those at the server. */
+export type TimesAtServer = {
+  /** By when the call was admitted. */
+  admittedByUs(call: CallLine): number;
+  /** Until when the server had the stream, at the least. */
+  heldUntilUs(call: CallLine): number;
+};
+
+export const DIRECT_LINE: TimesAtServer = {
+  admittedByUs: decidedByUs,
+  heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
+};
+
+/** An edge in front that passes the end on late: a moderation does. */
+export const BY_CONTENT: TimesAtServer = {
+  admittedByUs: decidedByUs,
+  heldUntilUs: (call) => DIRECT_LINE.heldUntilUs(call) - (call.gaps_us?.at(-1) ?? 0),
+};
+
+type Held = { call: CallLine; fromUs: number; untilUs: number };
+
 export class HeldStreams {
-  #held: CallLine[] = [];
+  readonly #times: TimesAtServer;
+  #held: Held[] = [];
   #pruneAt = 64;
   readonly #all = new Uint32Array(STEPS);
   readonly #ofOrg = new Uint32Array(STEPS);
 
+  constructor(times: TimesAtServer) {
+    this.#times = times;
+  }
+
   /** To hear of every call in the order of sending. */
   see(call: CallLine): void {
     if (!isHeld(call)) return;
-    this.#held.push(call);
+    this.#held.push({
+      call,
+      fromUs: this.#times.admittedByUs(call),
+      untilUs: this.#times.heldUntilUs(call),
+    });
     if (this.#held.length < this.#pruneAt) return;
-    this.#held = this.#held.filter(({ done_us }) => done_us >= call.sent_us);
+    this.#held = this.#held.filter(({ call: { done_us } }) => done_us >= call.sent_us);
     this.#pruneAt = Math.max(64, 2 * this.#held.length);
   }
 
@@ -54,22 +86,22 @@ export class HeldStreams {
    */
   outlasting(call: CallLine, cap: number, ownCap: number): { all: number; ofOrg: number } {
     const fromUs = earliestUs(call);
-    const untilUs = decidedByUs(call);
+    const decidedUs = this.#times.admittedByUs(call);
     this.#all.fill(0);
     this.#ofOrg.fill(0);
     for (const other of this.#held) {
-      if (decidedByUs(other) > fromUs) continue;
-      const slackUs = other.done_us - other.clock_error_us - untilUs;
+      if (other.fromUs > fromUs) continue;
+      const slackUs = other.untilUs - decidedUs;
       if (slackUs < 0) continue;
       const step = Math.min(STEPS - 1, Math.floor(slackUs / STEP_US));
       this.#all[step] = (this.#all[step] as number) + 1;
-      if (other.org === call.org) this.#ofOrg[step] = (this.#ofOrg[step] as number) + 1;
+      if (other.call.org === call.org) this.#ofOrg[step] = (this.#ofOrg[step] as number) + 1;
     }
     return { all: highestWith(this.#all, cap), ofOrg: highestWith(this.#ofOrg, ownCap) };
   }
 
   /** Streams that were sent before the call, not over when it was sent, and all admitted sooner or later. */
   aheadOf(call: CallLine): number {
-    return this.#held.filter(({ done_us }) => done_us >= call.sent_us).length;
+    return this.#held.filter(({ call: { done_us } }) => done_us >= call.sent_us).length;
   }
 }

@@ -246,6 +246,10 @@ export const play = (world: World, spoils: Spoils = {}): { facts: StageFacts; li
         count("200");
         free();
         answer("200", headUs, { events: EVENTS, ended: "done", event_names: ["token", "done"] });
+        const [first, done] = [line.first_us ?? 0, line.done_us];
+        if (line.outcome !== "200") return stop();
+        line.first_event_us = first;
+        line.gaps_us = Array.from({ length: EVENTS - 1 }, () => (done - first) / (EVENTS - 1));
         stop();
       });
     };

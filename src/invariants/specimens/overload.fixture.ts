@@ -126,6 +126,22 @@ export const shedsOnlyOverTheCap: Specimens = {
   ],
 };
 
+const LATE_US = 300_000;
+/** As an edge shows it that passes on the last event late. */
+const endsLate = (line: CallLine): CallLine => ({
+  ...line,
+  done_us: line.done_us + LATE_US,
+  gaps_us: (line.gaps_us ?? []).map((gap, at, all) => (at === all.length - 1 ? gap + LATE_US : gap)),
+});
+/** As an edge shows it that needs 80 ms for an event, and 50 for a refusal. */
+const trickled = (line: CallLine): CallLine => ({
+  ...line,
+  first_event_us: (line.first_event_us ?? 0) + 80_000,
+  gaps_us: many(7, () => 80_000),
+  done_us: (line.first_event_us ?? 0) + 8 * 80_000,
+});
+const trickledShed = (id: string, atMs: number): CallLine => ({ ...shed(id, atMs), done_us: (atMs + 51) * 1000 });
+
 /** Four streams, and `extra` more that were admitted beside them, spread over organizations. */
 const above = (extra: number): CallLine[] => [
   ...streams(4),
@@ -167,6 +183,16 @@ export const shedsAboveTheCap: Specimens = {
       ),
     },
     {
+      name: "elsewhere: the last event 300 ms late, because it is moderated",
+      facts: foreignStage(),
+      lines: inOrder(
+        ...many(20, (at) => streams(4, 210 * at))
+          .flat()
+          .map(endsLate),
+        ...many(20, (at) => shed(`x${at}`, 50 + 210 * at)),
+      ),
+    },
+    {
       name: "a replica more",
       lines: [...streams(4), shed("x", 40), mark("replicas-changed", 45), ...above(3).slice(4)],
     },
@@ -201,6 +227,12 @@ export const shedsAboveTheCap: Specimens = {
     },
     { name: "never sheds", lines: above(14), says: /admitted beside 4 streams; the caps add up to 4/ },
     {
+      name: "elsewhere: never sheds, by its content alone",
+      facts: foreignStage(),
+      lines: inOrder(...above(14).map(endsLate)),
+      says: /admitted beside 4 streams; the caps add up to 4/,
+    },
+    {
       name: "an organization above its cap",
       lines: many(16, (at) => stream(`${at}`, { atMs: at < 2 ? 0 : 40 + at, tookMs: 150 })),
       says: /streams of a; its caps add up to 2/,
@@ -228,6 +260,32 @@ export const shedsAboveTheCap: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "elsewhere: each event held back and passed a few bytes at a time",
+      facts: foreignStage(),
+      lines: inOrder(
+        ...many(20, (at) => streams(4, 210 * at))
+          .flat()
+          .map(trickled),
+        ...many(20, (at) => trickledShed(`x${at}`, 50 + 210 * at)),
+      ),
+      verdict: "inconclusive",
+      says: /an edge in front/,
+    },
+    {
+      name: "elsewhere: whole answers, and nobody was shed",
+      facts: foreignStage(),
+      lines: above(14).map((line) => ({ ...line, gaps_us: many(7, () => 0) })),
+      verdict: "inconclusive",
+      says: /an edge in front/,
+    },
+    {
+      name: "elsewhere: little comes out, which an edge that holds answers back would do",
+      facts: foreignStage({ limits: { replicas: 1, slots: 4, service_ms: 10, global_in_flight: 4 } }),
+      lines: inOrder(...streams(4, 0, { done_us: 5_000_000 }), ...many(50, (at) => shed(`x${at}`, 100 + 90 * at))),
+      verdict: "inconclusive",
+      says: /an edge that holds answers back/,
+    },
     {
       name: "a queue before somebody else's platform",
       facts: foreignStage(),

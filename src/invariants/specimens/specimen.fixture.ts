@@ -96,9 +96,9 @@ export const call = (id: string, { atMs = 0, tookMs = 1, firstMs, ...more }: Sha
   ...more,
 });
 
-/** A chat stream whose first event came after 10 ms. */
-export const stream = (id: string, shape: Shape = {}): CallLine =>
-  call(id, {
+/** A chat stream whose first event came after 10 ms, and the others evenly until its end. */
+export const stream = (id: string, shape: Shape = {}): CallLine => {
+  const line = call(id, {
     route: "chat.control",
     tookMs: 200,
     firstMs: 10,
@@ -107,6 +107,9 @@ export const stream = (id: string, shape: Shape = {}): CallLine =>
     first_event_us: ((shape.atMs ?? 0) + (shape.firstMs ?? 10)) * 1000,
     ...shape,
   });
+  const gaps = (line.events ?? 1) - 1;
+  return { gaps_us: many(gaps, () => (line.done_us - (line.first_event_us ?? 0)) / gaps), ...line };
+};
 
 export const lost = (id: string, shape: Shape = {}): CallLine => ({
   ...call(id, { tookMs: 1000, outcome: "indeterminate", error: "timeout", ...shape }),
