@@ -1,10 +1,11 @@
 /** What stands at `base_url`, as findings, and whether it is worth asking further. */
+
+import { notAnswering } from "../client/network-errors.ts";
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { Target } from "../target/target.ts";
 import { findBaseUrl } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
-import { networkAdvice } from "./network-errors.ts";
 import { headerOf, type SingleCalls } from "./single-calls.ts";
 import { askWhatAnswers, type WhatAnswers } from "./what-answers.ts";
 
@@ -48,11 +49,8 @@ const say = async (what: WhatAnswers, target: Target, folder: string, calls: Sin
       return { found: finding("wrong", "base_url", text, todo), goOn: there === null && !isPage ? "one" : "no" };
     }
     case "silent": {
-      const { means, todo } = networkAdvice(what.code);
-      return {
-        found: finding("silent", "base_url", `${url} does not answer (${what.code}): ${means}`, todo),
-        goOn: "no",
-      };
+      const { text, todo } = notAnswering(url, what.code);
+      return { found: finding("silent", "base_url", text, todo), goOn: "no" };
     }
   }
 };

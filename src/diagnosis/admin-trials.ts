@@ -2,11 +2,12 @@
  * Administrators' tokens, tried without making or changing anything: the list of keys where the deployment has one, else a
  * change of a key that nobody has. What a made-up token brings is the measure: an answer that anybody gets shows nothing.
  */
+
+import { networkAdvice } from "../client/network-errors.ts";
 import { ADMIN_ROLES, type AdminRole, type Target } from "../target/target.ts";
 import { type CredentialRef, type Step, stepOf } from "../workload/step.ts";
 import { type Finding, finding } from "./finding.ts";
 import { failedTrial } from "./key-trial.ts";
-import { networkAdvice } from "./network-errors.ts";
 import { isPassing } from "./refusal-advice.ts";
 import { type Answered, isAdmitted, type SingleCalls } from "./single-calls.ts";
 

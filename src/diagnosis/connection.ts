@@ -1,4 +1,7 @@
 /** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
+
+import { noHandshake, notTrusted } from "../client/network-errors.ts";
+import { certificateText, lookAtTls } from "../client/tls-look.ts";
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { median } from "../history/statistics/statistics.ts";
@@ -7,9 +10,7 @@ import type { Target } from "../target/target.ts";
 import { stepOf } from "../workload/step.ts";
 import { skewOf } from "./clock-skew.ts";
 import { type Finding, finding } from "./finding.ts";
-import { networkAdvice } from "./network-errors.ts";
 import { type Answered, headerOf, isAdmitted, type SingleCalls } from "./single-calls.ts";
-import { lookAtTls } from "./tls-look.ts";
 
 const LATENCY_CALLS = 10;
 const SKEW_MS_MAX = 1_000;
@@ -35,8 +36,8 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
   const seen = await lookAtTls(target, secrets);
   if (seen === null) return [finding("info", "protocol", "not looked at: the way leads through transport.proxy")];
   if ("error" in seen) {
-    const { means, todo } = networkAdvice(seen.error);
-    return [finding("warn", "TLS", `the handshake failed (${seen.error}): ${means}`, todo)];
+    const { text, todo } = noHandshake(seen.error);
+    return [finding("warn", "TLS", text, todo)];
   }
   const offers = seen.alpn === "h2" ? "HTTP/2 is offered" : "HTTP/1.1 alone is offered";
   const used = wished === "h2" ? "HTTP/2" : "HTTP/1.1";
@@ -46,10 +47,10 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
       : finding("ok", "protocol", `${offers}; ${used} is used (transport.protocol)`);
   const days = seen.endsAtMs === null ? null : Math.floor((seen.endsAtMs - nowMs) / DAY_MS);
   const until = days === null ? "" : `, ends in ${days} days`;
-  const text = `${seen.version}, certificate of ${seen.subject}${until}`;
+  const text = `${certificateText(seen)}${until}`;
   if (seen.distrust !== null) {
-    const { means, todo } = networkAdvice(seen.distrust);
-    return [protocol, finding("wrong", "TLS", `${text}; not trusted (${seen.distrust}): ${means}`, todo)];
+    const { text: distrusted, todo } = notTrusted(text, seen.distrust);
+    return [protocol, finding("wrong", "TLS", distrusted, todo)];
   }
   const ends = days !== null && days < DAYS_LEFT_MIN;
   return [protocol, ends ? finding("warn", "TLS", text, "have the certificate renewed") : finding("ok", "TLS", text)];

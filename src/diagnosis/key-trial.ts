@@ -1,11 +1,11 @@
 /** One cheap call with a key: a chat session for a publishable key, the style catalog for a server key. */
 import { CredentialMissingError } from "../client/credential-book.ts";
+import { networkAdvice } from "../client/network-errors.ts";
 import { BudgetSpentError } from "../target/budget.ts";
 import { SecretError } from "../target/secrets.ts";
 import type { CallerName } from "../workload/callers/target-view.ts";
 import { type CredentialRef, type Step, stepOf } from "../workload/step.ts";
 import { type Finding, finding } from "./finding.ts";
-import { networkAdvice } from "./network-errors.ts";
 import { isPassing, refusalAdvice } from "./refusal-advice.ts";
 import { ADMITTED, type Expectation } from "./role-expectations.ts";
 import { type Answered, CallsSpentError, isAdmitted, type SingleCalls } from "./single-calls.ts";

@@ -1,4 +1,6 @@
 /** What `init` finds out about an address without a key: where the API is, and what else is there. */
+
+import { networkAdvice } from "../client/network-errors.ts";
 import { createBudget } from "../target/budget.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
@@ -6,7 +8,6 @@ import { stepOf } from "../workload/step.ts";
 import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { findBaseUrl, type Schemes, type Tried } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
-import { networkAdvice } from "./network-errors.ts";
 import { type Answered, headerOf, openSingleCalls, type SingleCalls } from "./single-calls.ts";
 import { plainGet } from "./what-answers.ts";
 

@@ -24,6 +24,7 @@ import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";
+import { lookFirst } from "./look-first.ts";
 import { startOtlpExport } from "./otlp-export.ts";
 import type { PreparedTarget } from "./prepare-target.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
@@ -272,6 +273,8 @@ export const recordRun = async (
           const context = makeContext(request, { folder, supervisor: open, journal, recorder, signal }, progress);
           for (const target of targets) {
             await prepareFixtures(context, target);
+            // Behind the fixtures, which may be what starts the deployment.
+            await lookFirst(target);
             context.opened(await fromTarget(context, target));
           }
           await Promise.race([body(context), uncaught.thrown]);

@@ -1,4 +1,4 @@
-/** What an error of the transport means to somebody who wrote an address into a target file, and what to do. */
+/** What an error of the transport means to somebody who wrote an address into a target file, and what to do; said alike by all commands. */
 
 const ADVICE: readonly { code: RegExp; means: string; todo: string }[] = [
   {
@@ -12,6 +12,12 @@ const ADVICE: readonly { code: RegExp; means: string; todo: string }[] = [
     means: "no connection came about",
     todo: "is a firewall or a VPN between, or is the address wrong?",
   },
+  {
+    code: /^ERR_SSL_.*(CERTIFICATE_REQUIRED|BAD_CERTIFICATE|CERTIFICATE_(UNKNOWN|EXPIRED|REVOKED)|UNKNOWN_CA|HANDSHAKE_FAILURE)/,
+    means: "it refuses our side of the handshake, as one does that asks for a certificate of its clients",
+    todo: 'name one that it accepts: "transport": { "cert": "file:client.pem", "key": "file:client-key.pem" }',
+  },
+  { code: /^speaks-tls$/, means: "it speaks TLS, and the file says http://", todo: "write https:// in base_url" },
   {
     code: /SELF_SIGNED|UNABLE_TO|DEPTH_ZERO|CERT_UNTRUSTED/,
     means: "its certificate is signed by an authority that this machine does not know",
@@ -40,3 +46,21 @@ export const networkAdvice = (code: string): { means: string; todo: string } =>
     means: "the exchange broke off",
     todo: "is it running, and is the address right?",
   };
+
+/** Of an address that gives no answer at all. */
+export const notAnswering = (url: string, code: string): { text: string; todo: string } => {
+  const { means, todo } = networkAdvice(code);
+  return { text: `${url} does not answer (${code}): ${means}`, todo };
+};
+
+/** Of a handshake that did not come about. */
+export const noHandshake = (code: string): { text: string; todo: string } => {
+  const { means, todo } = networkAdvice(code);
+  return { text: `the handshake failed (${code}): ${means}`, todo };
+};
+
+/** Of a certificate, which `seen` describes. */
+export const notTrusted = (seen: string, code: string): { text: string; todo: string } => {
+  const { means, todo } = networkAdvice(code);
+  return { text: `${seen}; not trusted (${code}): ${means}`, todo };
+};

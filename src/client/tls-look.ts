@@ -1,0 +1,140 @@
+/** What a connection shows before a request goes out on it: whether anybody takes it, what a TLS handshake offers, and whose certificate it is. */
+import { connect as connectTcp, isIP, type Socket } from "node:net";
+import { type ConnectionOptions, connect, createSecureContext } from "node:tls";
+import { parseHttpUrl } from "../contract/address.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target, Transport } from "../target/target.ts";
+
+const WAIT_MS = 5_000;
+/** A server that refuses our certificate, or the lack of one, says so behind the handshake (TLS 1.3). */
+const REFUSAL_MS = { least: 50, most: 500 };
+/** Whether a port that is to speak plain HTTP speaks TLS is a guess that nobody waits long for. */
+const GUESS_MS = 500;
+
+export type TlsSeen = {
+  /** `h2` or `http/1.1`; `null` where the deployment does not negotiate. */
+  alpn: string | null;
+  /** Such as `TLSv1.3`. */
+  version: string;
+  /** Why the certificate is not trusted, `null` where it is. */
+  distrust: string | null;
+  subject: string;
+  endsAtMs: number | null;
+};
+
+export const certificateText = ({ version, subject }: TlsSeen): string => `${version}, certificate of ${subject}`;
+
+type Place = { host: string; port: number };
+
+export const placeOf = (url: string): Place => {
+  const { hostname, port, protocol } = new URL(url);
+  const usual = protocol === "https:" ? 443 : 80;
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? usual : Number(port) };
+};
+
+const codeOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message;
+
+/** What `transport` says about certificates, as values. Throws `SecretError`. */
+export const tlsFiles = async (
+  transport: Transport,
+  secrets: Secrets,
+): Promise<Partial<Record<"ca" | "cert" | "key", string>>> => {
+  const files: Partial<Record<"ca" | "cert" | "key", string>> = {};
+  for (const name of ["ca", "cert", "key"] as const) {
+    const ref = transport[name];
+    if (typeof ref === "string") files[name] = await secrets.read(ref, `transport.${name}`);
+  }
+  return files;
+};
+
+/** Which of them is not what it should be; `null` where all are. */
+export const wrongTlsFile = (files: Awaited<ReturnType<typeof tlsFiles>>): string | null => {
+  const fits = (what: Parameters<typeof createSecureContext>[0]): boolean => {
+    try {
+      createSecureContext(what);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const { ca, cert, key } = files;
+  for (const [name, pem] of [
+    ["ca", ca],
+    ["cert", cert],
+  ] as const) {
+    // A text without any certificate is taken for an empty list of them.
+    if (pem !== undefined && !(/-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----/.test(pem) && fits({ [name]: pem })))
+      return `transport.${name}: expected a certificate in PEM`;
+  }
+  if (key !== undefined && !fits({ key })) return "transport.key: expected a private key in PEM without a passphrase";
+  if ((cert === undefined) !== (key === undefined)) return "transport.cert and transport.key belong together";
+  if (cert !== undefined && key !== undefined && !fits({ cert, key }))
+    return "transport.key: expected the private key of the certificate in transport.cert";
+  return null;
+};
+
+/** Settles once, at the latest at the deadline, and ends the connection. */
+const within = <T>(socket: Socket, waitMs: number, late: T, begin: (settle: (found: T) => void) => void): Promise<T> =>
+  new Promise((resolve) => {
+    const settle = (found: T): void => {
+      clearTimeout(timer);
+      resolve(found);
+      socket.destroy();
+    };
+    const timer = setTimeout(() => settle(late), waitMs);
+    begin(settle);
+  });
+
+/** The code of what went wrong; `null` where somebody takes the connection. */
+export const lookAtTcp = ({ host, port }: Place): Promise<string | null> => {
+  const socket = connectTcp({ host, port });
+  return within<string | null>(socket, WAIT_MS, "ETIMEDOUT", (settle) => {
+    socket.once("connect", () => settle(null));
+    socket.on("error", (error) => settle(codeOf(error)));
+  });
+};
+
+/** Whether a TLS server is at a place. To another it says nothing that is a request. */
+export const speaksTls = ({ host, port }: Place): Promise<boolean> => {
+  const socket = connect({ host, port, rejectUnauthorized: false, ...(isIP(host) === 0 ? { servername: host } : {}) });
+  return within<boolean>(socket, GUESS_MS, false, (settle) => {
+    socket.once("secureConnect", () => settle(true));
+    socket.on("error", () => settle(false));
+  });
+};
+
+/** `null` for a deployment that is not reached by TLS, or through a proxy. Throws what reading a certificate throws. */
+export const lookAtTls = async (target: Target, secrets: Secrets): Promise<TlsSeen | { error: string } | null> => {
+  const { scheme } = parseHttpUrl(target.base_url);
+  if (scheme !== "https" || typeof target.transport?.proxy === "string") return null;
+  const { host, port } = placeOf(target.base_url);
+  const options: ConnectionOptions = {
+    ...(await tlsFiles(target.transport ?? {}, secrets)),
+    host,
+    port,
+    ALPNProtocols: ["h2", "http/1.1"],
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    // Only looked at: nothing is sent over this connection.
+    rejectUnauthorized: false,
+  };
+  const began = performance.now();
+  const socket = connect(options);
+  return await within<TlsSeen | { error: string }>(socket, WAIT_MS, { error: "timeout" }, (settle) => {
+    socket.on("error", (error: NodeJS.ErrnoException) => settle({ error: codeOf(error) }));
+    socket.once("secureConnect", () => {
+      const { subject, valid_to } = socket.getPeerCertificate();
+      const endsAtMs = Date.parse(valid_to ?? "");
+      const name = subject?.CN;
+      const seen = {
+        alpn: typeof socket.alpnProtocol === "string" ? socket.alpnProtocol : null,
+        version: socket.getProtocol() ?? "TLS",
+        distrust: socket.authorized ? null : String(socket.authorizationError ?? "unknown reason"),
+        subject: (Array.isArray(name) ? name[0] : name) ?? "no name",
+        endsAtMs: Number.isNaN(endsAtMs) ? null : endsAtMs,
+      };
+      socket.resume();
+      const tookMs = performance.now() - began;
+      setTimeout(() => settle(seen), Math.min(REFUSAL_MS.most, Math.max(REFUSAL_MS.least, tookMs)));
+    });
+  });
+};

@@ -1,0 +1,223 @@
+/** Every command looks at its deployment once before anything is started, and says what doctor would. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer as createHttp } from "node:http";
+import { createServer as createHttps, type ServerOptions } from "node:https";
+import { type AddressInfo, createServer as createTcp, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { runCommand } from "../cli/command.fixture.ts";
+import { makeCertificates } from "../client/certificates.fixture.ts";
+import type { RunDocument } from "../history/run-document.ts";
+import { createSecrets } from "../target/secrets.ts";
+import type { Target, Transport } from "../target/target.ts";
+import { EXIT, exitCodeOf } from "./exit-codes.ts";
+import { lookFirst } from "./look-first.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-look-"));
+const made = makeCertificates(folder);
+const servers: Server[] = [];
+let requests = 0;
+const answer = (_: unknown, res: { end(text: string): void }): void => {
+  requests += 1;
+  res.end("{}");
+};
+const listen = async (server: Server): Promise<number> => {
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+};
+const https = (options: ServerOptions): Promise<number> => listen(createHttps(options, answer));
+const closed = async (): Promise<number> => {
+  const server = createTcp();
+  const port = await listen(server);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+};
+afterAll(() => {
+  for (const server of servers) {
+    server.close();
+    if ("closeAllConnections" in server) (server.closeAllConnections as () => void)();
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const lookAt = (base_url: string, transport: Transport = {}) => {
+  const target: Target = { schema: "floodgate/target@1", base_url, transport };
+  return lookFirst({ target, secrets: createSecrets(folder) }).then(
+    () => ({ code: 0, said: "" }),
+    (error: Error) => ({ code: exitCodeOf(error), said: error.message }),
+  );
+};
+const CA: Transport = { ca: "file:ca.pem" };
+
+describe("one look before anything is started", () => {
+  test("lets a deployment through that answers, plain or by TLS, and sends it no request", async () => {
+    const plain = await listen(createHttp(answer));
+    expect(await lookAt(`http://127.0.0.1:${plain}/v1`)).toEqual({ code: 0, said: "" });
+    expect(await lookAt(`http://localhost:${plain}/v1`)).toEqual({ code: 0, said: "" });
+    if (made !== null) {
+      const port = await https(made.good);
+      expect(await lookAt(`https://127.0.0.1:${port}/v1`, CA)).toEqual({ code: 0, said: "" });
+      expect(await lookAt(`https://localhost:${port}/v1`, CA)).toEqual({ code: 0, said: "" });
+    }
+    expect(requests).toBe(0);
+  });
+
+  test("does not take a plain server that waits for more, or hangs up, for one that is not there", async () => {
+    const silent = await listen(createTcp((socket) => void socket.on("error", () => undefined).resume()));
+    const rude = await listen(createTcp((socket) => void socket.on("data", () => socket.destroy())));
+    expect(await lookAt(`http://127.0.0.1:${silent}/v1`)).toEqual({ code: 0, said: "" });
+    expect(await lookAt(`http://127.0.0.1:${rude}/v1`)).toEqual({ code: 0, said: "" });
+  });
+
+  test("names a port where nobody listens, a host that nobody knows, and a proxy that is not there: 3", async () => {
+    const port = await closed();
+    expect(await lookAt(`http://127.0.0.1:${port}/v1`)).toEqual({
+      code: EXIT.unreachable,
+      said: expect.stringMatching(
+        /does not answer \(ECONNREFUSED\): nobody listens at that address; start the deployment/,
+      ),
+    });
+    expect(await lookAt(`https://127.0.0.1:${port}/v1`)).toMatchObject({ code: EXIT.unreachable });
+    expect(await lookAt("http://no-such-host.invalid/v1")).toEqual({
+      code: EXIT.unreachable,
+      said: expect.stringMatching(/the name of the host is not known; mend the host in base_url/),
+    });
+    expect(await lookAt("http://127.0.0.1:1/v1", { proxy: `http://127.0.0.1:${port}` })).toEqual({
+      code: EXIT.unreachable,
+      said: expect.stringMatching(/^the proxy of transport.proxy does not answer \(ECONNREFUSED\)/),
+    });
+  });
+
+  test
+    .skipIf(made === null)
+    .each<
+      [what: string, identity: "expired" | "otherName" | "selfSigned" | "good", transport: Transport, said: RegExp]
+    >([
+      [
+        "has expired",
+        "expired",
+        CA,
+        /not trusted \(CERT_HAS_EXPIRED\): its certificate has expired; have the certificate renewed/,
+      ],
+      [
+        "is of another name",
+        "otherName",
+        CA,
+        /not trusted \(ERR_TLS_CERT_ALTNAME_INVALID\): its certificate is for another host name/,
+      ],
+      ["nobody signed", "selfSigned", CA, /not trusted \(DEPTH_ZERO_SELF_SIGNED_CERT\).*name the authority/],
+      [
+        "an unknown authority signed",
+        "good",
+        {},
+        /not trusted \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\).*name the authority/,
+      ],
+    ])("names a certificate that %s: 3", async (_what, identity, transport, said) => {
+    const port = await https(made![identity]);
+    const found = await lookAt(`https://127.0.0.1:${port}/v1`, transport);
+    expect(found).toEqual({ code: EXIT.unreachable, said: expect.stringMatching(said) });
+  });
+
+  test.skipIf(made === null)("names plain HTTP spoken to a TLS port, and the reverse: 3", async () => {
+    const tls = await https(made!.good);
+    expect(await lookAt(`http://127.0.0.1:${tls}/v1`)).toEqual({
+      code: EXIT.unreachable,
+      said: expect.stringMatching(/it speaks TLS, and the file says http:\/\/; write https:\/\//),
+    });
+    const plain = await listen(createHttp(answer));
+    expect(await lookAt(`https://127.0.0.1:${plain}/v1`, CA)).toEqual({
+      code: EXIT.unreachable,
+      said: expect.stringMatching(/does not speak that protocol.*is it https:\/\/ where the file says http:\/\//),
+    });
+  });
+
+  test.skipIf(made === null).each(["TLSv1.2", "TLSv1.3"] as const)(
+    "names a server that asks for a certificate of ours, and passes with one (%s)",
+    async (version) => {
+      const { good, ca } = made!;
+      const asks = {
+        ...good,
+        ca,
+        requestCert: true,
+        rejectUnauthorized: true,
+        minVersion: version,
+        maxVersion: version,
+      };
+      const port = await https(asks);
+      const without = await lookAt(`https://127.0.0.1:${port}/v1`, CA);
+      expect(without).toEqual({
+        code: EXIT.unreachable,
+        said: expect.stringMatching(/refuses our side of the handshake.*"transport": \{ "cert"/),
+      });
+      const withOurs = { ...CA, cert: "file:good.pem", key: "file:good.key" };
+      expect(await lookAt(`https://127.0.0.1:${port}/v1`, withOurs)).toEqual({ code: 0, said: "" });
+    },
+  );
+
+  test.skipIf(made === null).each<[what: string, transport: Transport, said: RegExp]>([
+    ["an authority that is not there", { ca: "file:nowhere.pem" }, /transport.ca: expected a readable file .*ENOENT/],
+    ["an authority that is a folder", { ca: "file:." }, /transport.ca: expected a readable file .*it is a folder/],
+    ["an authority that is none", { ca: "file:ca.cnf" }, /transport.ca: expected a certificate in PEM/],
+    [
+      "a key that is none",
+      { ...CA, cert: "file:good.pem", key: "file:good.pem" },
+      /transport.key: expected a private key/,
+    ],
+    [
+      "a key of another certificate",
+      { ...CA, cert: "file:good.pem", key: "file:own.key" },
+      /private key of the certificate/,
+    ],
+    ["a certificate without its key", { ...CA, cert: "file:good.pem" }, /belong together/],
+    [
+      "a header whose variable is not set",
+      { headers: { "x-a": "env:FLOODGATE_NO_SUCH" } },
+      /transport.headers.x-a: expected/,
+    ],
+  ])("names %s: 2, without a connection", async (_what, transport, said) => {
+    expect(await lookAt("https://127.0.0.1:1/v1", transport)).toEqual({
+      code: EXIT.usage,
+      said: expect.stringMatching(said),
+    });
+  });
+});
+
+describe.concurrent("every command", () => {
+  const COMMANDS = {
+    load: ["load", "smoke", "--driver", "k6"],
+    run: ["run", "smoke"],
+    chaos: ["chaos", "limiter-refused"],
+    verify: ["verify"],
+    capacity: ["capacity", "--slo", "errors<=1%", "--scenario", "catalog-reads"],
+    gate: ["gate", "--scenario", "catalog-reads"],
+  };
+  const cases = Object.entries(COMMANDS).flatMap(([name, words]) => [
+    [name, words, "refused", {}, 3, /does not answer \(ECONNREFUSED\): nobody listens/] as const,
+    [name, words, "no authority", { ca: "file:nowhere.pem" }, 2, /transport.ca: expected a readable file/] as const,
+  ]);
+
+  test.each(cases)("%s ends at once where %s %s", async (name, words, how, transport, code, said) => {
+    const place = join(folder, `${name}-${how.replace(" ", "-")}`);
+    const file = `${place}.json`;
+    const target = {
+      schema: "floodgate/target@1",
+      base_url: `http${how === "refused" ? "" : "s"}://127.0.0.1:${await closed()}/v1`,
+      transport,
+      credentials: { server: { key: "svc_sk_live_0123456789abcdef" } },
+      permits: { chaos: true, load_max_rps: 5 },
+    };
+    writeFileSync(file, JSON.stringify(target));
+    // The second of a gate is another deployment by its address.
+    writeFileSync(`${place}-b.json`, JSON.stringify({ ...target, base_url: target.base_url.replace("/v1", "/b/v1") }));
+    const which = name === "gate" ? ["--base", file, "--head", `${place}-b.json`] : ["--target", file];
+    const out = join(folder, `${name}-${how.replace(" ", "-")}-run`);
+    const ended = await runCommand([...words, ...which, "--out", out]);
+    expect([ended.code, ended.err]).toEqual([code, expect.stringMatching(said)]);
+    expect(ended.err).not.toMatch(/calibration|building/i);
+    const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
+    expect([document.verdict, document.exit_code, document.stages]).toEqual(["inconclusive", code, []]);
+    expect(existsSync(join(out, "report.html"))).toBe(true);
+  });
+});
