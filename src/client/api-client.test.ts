@@ -219,7 +219,7 @@ describe("the line of a call", () => {
     expect((await client.send(byServer("design.styles"), context)).line).toMatchObject({
       outcome: "indeterminate",
       first_us: null,
-      error: "ECONNRESET",
+      error: "connection_reset",
     });
     stub.instead = (_, res) => {
       res.writeHead(200, { "content-length": "100" }).write('{"half":', () => res.socket!.end());

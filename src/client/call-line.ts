@@ -1,13 +1,6 @@
 /** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
 import { codingOf, readAnswer } from "../contract/envelopes.ts";
-import {
-  CODES_MOST,
-  distinctNames,
-  foreignError,
-  foreignMoment,
-  foreignValue,
-  OTHER_CODES,
-} from "../contract/foreign-text.ts";
+import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
 import {
   countedAs,
   ERROR_IN_BODY,
@@ -19,6 +12,7 @@ import {
   outcomeOfStream,
 } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
+import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
 import { mayHaveAnyBody } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
@@ -54,7 +48,7 @@ export const countedOutcome = (outcome: string): string =>
   outcome.charAt(3) !== " " || LISTED.has(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
 
 const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome: string } => {
-  const error = seen.error === undefined ? {} : { error: foreignError(seen.error) };
+  const error = seen.error === undefined ? {} : { error: transportCode(seen.error) };
   if (seen.status === null) return { outcome: "indeterminate", ...error };
   if (seen.seen !== null) {
     const ending = { ended: seen.ended, events: seen.seen.events, aborted: seen.aborted };

@@ -75,7 +75,7 @@ export type CallLine = {
   aborted?: true;
   /** The caller took the stream more slowly than it was offered, on purpose. */
   slow_reader?: true;
-  /** Why there was no answer, in a word of the transport, e.g. `ECONNRESET`. */
+  /** Why there was no whole answer: a word of contract/transport-codes.ts, e.g. `connection_reset`, or how it ended. */
   error?: string;
   facts?: CallFacts;
 };

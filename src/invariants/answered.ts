@@ -7,6 +7,7 @@
  * A failure has to be certain: the exact interval of the share lies above the limit. A share above it whose interval does not is
  * open. A single call is never more than a stray where its share says nothing either way.
  */
+import { CODES_OF_THE_GENERATOR } from "../contract/transport-codes.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
@@ -24,8 +25,6 @@ const STRAY_OF = 20;
 /** Statuses and errors that are named; the rest is counted together. */
 const NAMED_MAX = 6;
 
-/** Our machine could not send it: no port, no file, no memory left for a connection. */
-const GENERATORS = /^(?:EADDRNOTAVAIL|EMFILE|ENFILE|ENOBUFS|ENOMEM)$/;
 const TIMEOUT = /timeout/i;
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
@@ -35,7 +34,7 @@ const expectedBy = (limit: number): string =>
 
 export type AnsweredCount = {
   judged: number;
-  /** What came in place of an answer: `edge 502`, `no answer (ECONNRESET)`. */
+  /** What came in place of an answer: `edge 502`, `no answer (connection_reset)`. */
   unanswered: ReadonlyMap<string, number>;
   /** Calls that are left out, and why, as ends of a sentence. */
   leftOut: readonly string[];
@@ -139,7 +138,7 @@ export const answered: Invariant = {
       if (doings.explain(call)) explained += 1;
       else if (isDefinite(call)) judged += 1;
       else if (call.aborted === true || call.slow_reader === true) left += 1;
-      else if (call.outcome === "indeterminate" && GENERATORS.test(call.error ?? "")) unsent += 1;
+      else if (call.outcome === "indeterminate" && CODES_OF_THE_GENERATOR.has(call.error ?? "")) unsent += 1;
       else if (starved.length > 0 && call.outcome === "indeterminate" && TIMEOUT.test(call.error ?? "")) waited += 1;
       else {
         judged += 1;

@@ -121,7 +121,7 @@ export const countsAgree: Invariant = {
         calls += n;
         if (alike !== undefined) folded += n;
         if (isDefinite(line)) seen.add(bookOf(line.outcome), ownerOf(line.outcome, line.org, ours), n);
-        else if (line.error !== "ECONNREFUSED") unknown += 1;
+        else if (line.error !== "connection_refused") unknown += 1;
         const { is } = charges.see(line);
         const owner = ours ? (isUnnamed(line.org) ? "-" : line.org) : "all";
         if (is === "open") open.add("any", owner, n);

@@ -29,7 +29,7 @@ const lookDirectly = async ({ target, secrets }: Pick<PreparedTarget, "target" |
   const code = await lookAtTcp(place);
   if (code !== null) return notAnswering(url, code);
   const seen = await lookAtTls(target, secrets);
-  if (seen === null) return (await speaksTls(place)) ? notAnswering(url, "speaks-tls") : null;
+  if (seen === null) return (await speaksTls(place)) ? notAnswering(url, "tls_expected") : null;
   if ("error" in seen) {
     const { text, todo } = noHandshake(seen.error);
     return { text: `${url}: ${text}`, todo };

@@ -1,7 +1,9 @@
 /**
- * The history of a run that was recorded before a call had all of its times, read as it is written now. Then `sent_us` stood for
+ * The history of a run that was recorded before a call had all of its times, or errors had words of our own, read as it is written
+ * now. Then `sent_us` stood for
  * the moment at which a call was handed to the transport, and `first_us` of a stream for its first event.
  */
+import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine, Line } from "../history/line.ts";
 import { jsonLines } from "./read-lines.ts";
 
@@ -21,8 +23,9 @@ const made = (id: string): Pick<CallLine, "attempt" | "unscheduled"> => {
 /** A line of today stays as it is. */
 export const withAllTimes = (line: Line): Line => {
   if (line.type !== "call") return line;
-  const older: OlderCall = line;
-  if (older.started_us !== undefined) return line;
+  const named: CallLine = line.error === undefined ? line : { ...line, error: transportCode(line.error) };
+  const older: OlderCall = named;
+  if (older.started_us !== undefined) return named;
   const { first_us: firstUs, events = 0, ended } = older;
   const isStream = ended !== undefined && firstUs !== null && events > 0;
   return {

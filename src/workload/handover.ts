@@ -77,6 +77,8 @@ export type Printed = {
   /** Microseconds between each two events. */
   gaps: number[];
   error: string;
+  /** The same as a word of contract/transport-codes.ts; absent where there is none for it. */
+  code?: string;
   retryAfter?: string;
   /** `Content-Encoding`, where there is one. */
   coding?: string;

@@ -5,6 +5,7 @@
 import { lineOf } from "../../client/call-line.ts";
 import type { Received } from "../../client/send-request.ts";
 import { routeOf } from "../../contract/routes.ts";
+import { transportCode } from "../../contract/transport-codes.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Printed, PrintedMint } from "../../workload/handover.ts";
@@ -64,25 +65,15 @@ const receivedOf = (
             kept: [],
           }
         : null,
-    ...(printed.error === "" ? {} : { error: transportWord(printed.error) }),
+    ...(printed.error === "" ? {} : { error: wordOf(printed) }),
     aborted: printed.aborted,
   };
 };
 
-/** Go's sentences by the words that our own driver uses, as far as they have one. */
-const transportWord = (text: string): string => {
-  const after = text.startsWith("after the terminal event: ") ? "after the terminal event: " : "";
-  const words: [RegExp, string][] = [
-    [/connection refused/, "ECONNREFUSED"],
-    [/connection reset/, "ECONNRESET"],
-    [/broken pipe/, "EPIPE"],
-    [/first event/, "first-event-timeout"],
-    [/no byte came/, "idle-timeout"],
-    [/exchange did not end/, "call-timeout"],
-    [/timeout/, "timeout"],
-    [/\bEOF\b/, "EOF"],
-  ];
-  return after + (words.find(([pattern]) => pattern.test(text))?.[1] ?? text.slice(0, 120));
+/** The extension names the error by its type; a k6 without it leaves Go's sentence. */
+const wordOf = ({ error, code }: Pick<Printed, "error" | "code">): string => {
+  const after = "after the terminal event: ";
+  return code === undefined ? transportCode(error) : (error.startsWith(after) ? after : "") + transportCode(code);
 };
 
 /** The line of a call that minted a session anew: due when it was sent. */

@@ -37,7 +37,7 @@ type Event = { kind: keyof typeof ORDER; call: CallLine; watch?: Watch };
 
 /** Until when the server may have had the call; `null` when it certainly never had it. */
 const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
-  if (call.error === "ECONNREFUSED") return null;
+  if (call.error === "connection_refused") return null;
   if (ours && call.outcome === GLOBAL_SHED) return null;
   if (!isDefinite(call)) return Number.POSITIVE_INFINITY;
   const endedCleanly = call.ended === undefined || ["done", "error_event", "eof", "refused"].includes(call.ended);

@@ -45,7 +45,7 @@ export class OverloadProgress {
     this.#runUntil(lineTimeUs(line));
     if (line.type !== "call") return;
     if (line.slow_reader === true) this.disturbed = true;
-    const cutOff = line.aborted === true || line.error === "ECONNREFUSED";
+    const cutOff = line.aborted === true || line.error === "connection_refused";
     const lost = line.outcome === "indeterminate" && !cutOff;
     if (this.#waiting.size < this.#full) {
       this.#sentBelow += 1;

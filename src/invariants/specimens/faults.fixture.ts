@@ -662,7 +662,7 @@ export const answered: Specimens = {
     {
       name: "one gateway's answer in a hundred",
       facts: foreignStage(),
-      lines: [...many(199, (at) => call(`${at}`)), edge("502", 502), lost("reset", { error: "ECONNRESET" })],
+      lines: [...many(199, (at) => call(`${at}`)), edge("502", 502), lost("reset", { error: "connection_reset" })],
     },
     {
       name: "one stray in a short stage",
@@ -681,7 +681,7 @@ export const answered: Specimens = {
         ...many(20, (at) => call(`${at}`, { atMs: at * 10 })),
         ...faultSpan("api", "killed", 300, 800),
         // Begun before, lost in it; sent in it; sent while it recovered.
-        lost("begun", { atMs: 250, error: "ECONNRESET" }),
+        lost("begun", { atMs: 250, error: "connection_reset" }),
         ...many(30, (at) => edge(`in${at}`, 502, { atMs: 320 + at * 10 })),
         ...many(5, (at) => edge(`after${at}`, 503, { atMs: 900 + at * 10 })),
         ...many(20, (at) => call(`well${at}`, { atMs: 3_000 + at * 10 })),
@@ -731,8 +731,8 @@ export const answered: Specimens = {
     {
       name: "connections are closed without an answer",
       facts: foreignStage(),
-      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "ECONNRESET" }))),
-      says: /25 x no answer \(ECONNRESET\)/,
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "connection_reset" }))),
+      says: /25 x no answer \(connection_reset\)/,
     },
     {
       name: "nobody ever answers",

@@ -28,6 +28,7 @@ const (
 type timeoutError struct {
 	what  string
 	limit time.Duration
+	code  string // of transportCode
 }
 
 func (e *timeoutError) Error() string {

@@ -148,6 +148,9 @@ func (x *exchange) printed(of made, body, text string, aborted bool) []byte {
 	}
 	line = append(x.appendGaps(append(line, `,"gaps":[`...)), ']')
 	quoted("error", shortened(text))
+	if code := transportCode(x.err); code != "" && text != "" {
+		line = append(append(append(line, `,"code":"`...), code...), '"')
+	}
 	if values := x.header["Retry-After"]; len(values) > 0 {
 		quoted("retryAfter", shortened(strings.Join(values, ", ")))
 	}

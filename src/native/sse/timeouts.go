@@ -32,16 +32,16 @@ type timeouts struct {
 
 func newTimeouts(cancel context.CancelCauseFunc, r *request, started time.Time) *timeouts {
 	w := &timeouts{cancel: cancel, idle: r.idleTimeout, started: started}
-	w.total = w.after(r.timeout, "the exchange did not end")
-	w.first = w.after(r.firstEventTimeout, "no first event")
+	w.total = w.after(r.timeout, "the exchange did not end", "call_timeout")
+	w.first = w.after(r.firstEventTimeout, "no first event", "first_event_timeout")
 	return w
 }
 
-func (w *timeouts) after(limit time.Duration, what string) *time.Timer {
+func (w *timeouts) after(limit time.Duration, what, code string) *time.Timer {
 	if limit == 0 {
 		return nil
 	}
-	return time.AfterFunc(limit, func() { w.cancel(&timeoutError{what, limit}) })
+	return time.AfterFunc(limit, func() { w.cancel(&timeoutError{what, limit, code}) })
 }
 
 // answered ends the wait for a first event: it came, or an answer came that will have none.
@@ -75,7 +75,7 @@ func (w *timeouts) checkSilence() {
 	case silent < w.idle:
 		w.silence.Reset(w.idle - silent)
 	default:
-		w.cancel(&timeoutError{"no byte came", w.idle})
+		w.cancel(&timeoutError{"no byte came", w.idle, "idle_timeout"})
 	}
 }
 

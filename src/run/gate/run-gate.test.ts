@@ -56,7 +56,7 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
     played.push(name);
     const arrivals = arrivalTimesUs(profile, "uniform", 1).map((us) => us + atUs);
     const lines = sides[side](arrivals, played.length).map((line) =>
-      side === isDead ? { ...line, outcome: "indeterminate", error: "ECONNREFUSED" } : line,
+      side === isDead ? { ...line, outcome: "indeterminate", error: "connection_refused" } : line,
     );
     const facts = { stage: `gate.${side}`, limits: {}, shedding: "unknown", tenants: {}, faults: false } as const;
     return {
@@ -127,7 +127,7 @@ describe("a comparison of two targets", () => {
 
   test.each(["base", "head"] as const)("says at once that the %s does not answer", async (isDead) => {
     await expect(run({ isDead })).rejects.toThrow(
-      `the ${isDead} answers no call at http://127.0.0.1:1/${isDead} (ECONNREFUSED)`,
+      `the ${isDead} answers no call at http://127.0.0.1:1/${isDead} (connection_refused)`,
     );
   });
 });

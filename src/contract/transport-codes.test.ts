@@ -1,0 +1,55 @@
+import { describe, expect, test } from "vitest";
+import { transportCode } from "./transport-codes.ts";
+
+describe("why no answer came", () => {
+  test.each<[code: string, said: string[]]>([
+    ["connection_refused", ["ECONNREFUSED", "dial tcp 127.0.0.1:1: connect: connection refused"]],
+    [
+      "connection_reset",
+      ["ECONNRESET", "EPIPE", "read tcp 127.0.0.1:1: read: connection reset by peer", "write: broken pipe"],
+    ],
+    ["connection_closed", ["UND_ERR_SOCKET", "EOF", "unexpected EOF"]],
+    ["dns_failed", ["ENOTFOUND", "EAI_AGAIN", "lookup no-such-host.invalid: no such host"]],
+    ["connect_timeout", ["ETIMEDOUT", "UND_ERR_CONNECT_TIMEOUT", "dial tcp 192.0.2.1:80: i/o timeout"]],
+    [
+      "tls_certificate_expired",
+      ["CERT_HAS_EXPIRED", "tls: failed to verify certificate: x509: certificate has expired or is not yet valid"],
+    ],
+    [
+      "tls_wrong_name",
+      ["ERR_TLS_CERT_ALTNAME_INVALID", "tls: failed to verify certificate: x509: certificate is valid for a, not b"],
+    ],
+    [
+      "tls_unknown_authority",
+      [
+        "DEPTH_ZERO_SELF_SIGNED_CERT",
+        "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+        "SELF_SIGNED_CERT_IN_CHAIN",
+        "x509: certificate signed by unknown authority",
+      ],
+    ],
+    ["tls_refused_us", ["ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED", "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE"]],
+    ["tls_other", ["EPROTO", "ERR_SSL_WRONG_VERSION_NUMBER", "http: server gave HTTP response to HTTPS client"]],
+    [
+      "protocol_error",
+      [
+        "HPE_INVALID_CONSTANT",
+        "HTTPParserError",
+        "net/http: HTTP/1.x transport connection broken: malformed HTTP response",
+      ],
+    ],
+    ["first_event_timeout", ["first-event-timeout", "timeout: no first event within 15s"]],
+    ["idle_timeout", ["idle-timeout", "timeout: no byte came within 20s"]],
+    ["call_timeout", ["call-timeout", "timeout: the exchange did not end within 1m0s"]],
+    ["too_many_files", ["EMFILE", "socket: too many open files"]],
+  ])("%s is one word, whoever says it", (code, said) => {
+    expect(said.map(transportCode)).toEqual(said.map(() => code));
+    expect(transportCode(code)).toBe(code);
+    expect(transportCode(`after the terminal event: ${said[0]}`)).toBe(`after the terminal event: ${code}`);
+  });
+
+  test("what nobody knows is bounded, and never a secret", () => {
+    expect(transportCode("ERR_SOMETHING_NEW")).toBe("ERR_SOMETHING_NEW");
+    expect(transportCode("it said svc_sk_live_0123456789abcdef")).toMatch(/^other_\d+_[0-9a-f]{4}$/);
+  });
+});

@@ -1,0 +1,48 @@
+/**
+ * Why no whole answer came, in words of our own that every driver uses, so that the calls of a stage can be grouped by them: Node,
+ * undici, OpenSSL and Go each say it otherwise. The Go side of this table: native/sse/transport_code.go.
+ */
+import { foreignError } from "./foreign-text.ts";
+
+/** The first pattern that fits decides. Beside each what Node, undici and OpenSSL say, and then what Go says in its sentences. */
+const CODES: readonly (readonly [code: string, said: RegExp])[] = [
+  ["connection_refused", /^ECONNREFUSED$|connection refused/],
+  ["connection_reset", /^(?:ECONNRESET|EPIPE|ECONNABORTED)$|connection reset|broken pipe/],
+  ["dns_failed", /^(?:ENOTFOUND|EAI_\w+|ENODATA|ESERVFAIL)$|no such host|server misbehaving/],
+  ["unreachable", /^(?:EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENETDOWN)$|no route to host|network is unreachable/],
+  ["connect_timeout", /^(?:ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT|connect-timeout)$|dial tcp.*timeout/],
+  ["tls_certificate_expired", /^CERT_(?:HAS_EXPIRED|NOT_YET_VALID)$|certificate has expired/],
+  ["tls_wrong_name", /ALTNAME|certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/],
+  [
+    "tls_unknown_authority",
+    /SELF_SIGNED|UNABLE_TO_(?:VERIFY_LEAF|GET_ISSUER)|CERT_UNTRUSTED|certificate signed by unknown authority/,
+  ],
+  [
+    "tls_refused_us",
+    /^ERR_SSL_.*(?:CERTIFICATE_REQUIRED|BAD_CERTIFICATE|CERTIFICATE_(?:UNKNOWN|EXPIRED|REVOKED)|UNKNOWN_CA|HANDSHAKE_FAILURE)/,
+  ],
+  ["tls_expected", /^tls_expected$/],
+  ["tls_other", /^(?:EPROTO|ERR_SSL|ERR_TLS|CERT_)|\btls: |x509: |HTTP response to HTTPS client/],
+  ["protocol_error", /^(?:HPE_|HTTPParserError|UND_ERR_RES_|ERR_HTTP2)|malformed HTTP/],
+  ["first_event_timeout", /first[- ]event/],
+  ["idle_timeout", /^idle-timeout$|no byte came/],
+  ["call_timeout", /^call-timeout$|exchange did not end/],
+  ["timeout", /time-?out|i\/o timeout/i],
+  ["connection_closed", /^(?:UND_ERR_SOCKET|EOF)$|\bEOF\b|other side closed/],
+  ["no_local_port", /^EADDRNOTAVAIL$|cannot assign requested address/],
+  ["too_many_files", /^E[MN]FILE$|too many open files/],
+  ["no_memory", /^(?:ENOBUFS|ENOMEM)$|no buffer space|cannot allocate memory/],
+];
+
+const WORDS = new Set(CODES.map(([code]) => code));
+
+/** Our machine could not send it: no port, no file, no memory was left for a connection. */
+export const CODES_OF_THE_GENERATOR: ReadonlySet<string> = new Set(["no_local_port", "too_many_files", "no_memory"]);
+
+/** The code for what a transport said; a code stays as it is, and what nobody knows is bounded as foreign text. */
+export const transportCode = (said: string): string => {
+  const after = "after the terminal event: ";
+  if (said.startsWith(after)) return after + transportCode(said.slice(after.length));
+  if (WORDS.has(said)) return said;
+  return CODES.find(([, pattern]) => pattern.test(said))?.[0] ?? foreignError(said);
+};

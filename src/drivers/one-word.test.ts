@@ -1,0 +1,117 @@
+/** The same failure of a connection has the same word in the history of either driver. Real servers, real k6. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer as createHttp } from "node:http";
+import { createServer as createHttps } from "node:https";
+import { type AddressInfo, createServer as createTcp, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { makeCertificates } from "../client/certificates.fixture.ts";
+import { wallUs } from "../client/clock.ts";
+import type { CallLine } from "../history/line.ts";
+import { createSecrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
+import { createLease } from "../workload/lease.ts";
+import { constant } from "../workload/load-profiles.ts";
+import type { Drive, Driver } from "./driver.ts";
+import { driveK6 } from "./k6/driver.ts";
+import { k6OrSkip, ROOT } from "./k6/run-k6.fixture.ts";
+import { driveOpenLoop } from "./open-loop/driver.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "floodgate-one-word-"));
+const made = makeCertificates(folder);
+const k6Path = k6OrSkip();
+const servers: Server[] = [];
+const listen = async (server: Server): Promise<number> => {
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+};
+afterAll(() => {
+  for (const server of servers) {
+    server.close();
+    if ("closeAllConnections" in server) (server.closeAllConnections as () => void)();
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const wordsOf = async (driver: Driver, base_url: string, ca: boolean): Promise<(string | undefined)[]> => {
+  const lines: CallLine[] = [];
+  const target: Target = {
+    schema: "floodgate/target@1",
+    base_url,
+    transport: ca ? { ca: "file:ca.pem" } : {},
+    credentials: { server: { key: "svc_sk_live_0123456789abcdef" } },
+  };
+  const drive: Drive = {
+    job: {
+      stage: "stage",
+      idPrefix: "run1-stage",
+      story: "catalog-reads",
+      seed: 1,
+      profile: constant(10, 0.5),
+      arrivals: "uniform",
+      target,
+      view: viewOf(target),
+      epochUs: wallUs(),
+      timeouts: { callMs: 2_000, firstEventMs: 700, idleMs: 700 },
+    },
+    secrets: createSecrets(folder),
+    lease: createLease({}),
+    onLine: (line) => lines.push(line),
+    signal: new AbortController().signal,
+  };
+  await driver(drive);
+  return [...new Set(lines.map(({ error }) => error))];
+};
+
+const closedPort = async (): Promise<number> => {
+  const server = createTcp();
+  const port = await listen(server);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+};
+const tlsPort = (identity: "good" | "expired" | "otherName" | "selfSigned"): Promise<number> =>
+  listen(createHttps(made![identity], (_, res) => void res.end("{}")));
+const tcpPort = (serve: (socket: import("node:net").Socket) => void): Promise<number> =>
+  listen(
+    createTcp((socket) => {
+      socket.on("error", () => undefined);
+      serve(socket);
+    }),
+  );
+
+type Case = [word: string, url: () => Promise<string>, ca?: boolean];
+const CASES: Case[] = [
+  ["connection_refused", async () => `http://127.0.0.1:${await closedPort()}/v1`],
+  [
+    "connection_reset",
+    async () => `http://127.0.0.1:${await tcpPort((s) => void s.once("data", () => s.resetAndDestroy()))}/v1`,
+  ],
+  ["connection_closed", async () => `http://127.0.0.1:${await tcpPort((s) => void s.once("data", () => s.end()))}/v1`],
+  ["first_event_timeout", async () => `http://127.0.0.1:${await tcpPort((s) => void s.resume())}/v1`],
+  [
+    "protocol_error",
+    async () => `http://127.0.0.1:${await tcpPort((s) => void s.once("data", () => s.end("what?\r\n\r\n")))}/v1`,
+  ],
+  ["tls_certificate_expired", async () => `https://127.0.0.1:${await tlsPort("expired")}/v1`, true],
+  ["tls_wrong_name", async () => `https://127.0.0.1:${await tlsPort("otherName")}/v1`, true],
+  ["tls_unknown_authority", async () => `https://127.0.0.1:${await tlsPort("good")}/v1`],
+  ["tls_unknown_authority", async () => `https://127.0.0.1:${await tlsPort("selfSigned")}/v1`, true],
+  ["tls_other", async () => `https://127.0.0.1:${await listen(createHttp((_, res) => void res.end("{}")))}/v1`],
+];
+
+/** k6 is not told of shorter time-outs; native/sse/transport_code_test.go has theirs. */
+const BY_K6 = CASES.filter(([word]) => word !== "first_event_timeout");
+
+describe.concurrent("both drivers name what broke a call", () => {
+  test.skipIf(made === null).each(CASES)("%s, by the open-loop driver (%#)", async (word, url, ca = false) => {
+    expect(await wordsOf(driveOpenLoop, await url(), ca)).toEqual([word]);
+  });
+
+  test.skipIf(made === null || k6Path === null).each(BY_K6)("%s, by k6 (%#)", async (word, url, ca = false) => {
+    const k6 = driveK6({ k6Path: k6Path as string, scenario: join(ROOT, "scenarios/catalog-reads.ts"), vus: 2 });
+    expect(await wordsOf(k6, await url(), ca)).toEqual([word]);
+  });
+});
