@@ -777,7 +777,7 @@ export const answered: Specimens = {
     {
       name: "calls timed out while this machine stood still",
       facts: foreignStage({ host: LATE }),
-      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "call-timeout" }))),
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "call_timeout" }))),
       verdict: "inconclusive",
       says: /25 timed out while this machine stood still/,
     },
