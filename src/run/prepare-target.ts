@@ -2,6 +2,8 @@
  * From a target file to what a run may begin with: read, checked, its secrets registered for masking, the safety guard
  * asked. Nothing is sent here.
  */
+import { parseHttpUrl } from "../contract/address.ts";
+import { isLoopbackHost } from "../contract/loopback.ts";
 import { keeperOfTarget } from "../target/lease-of-target.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -31,6 +33,16 @@ export type PreparedTarget = {
 /** What the guard is asked; a function where that follows from the target file, which is read only once. */
 type IntentWish = Intent | ((target: Target) => Intent);
 
+/** Whoever wrote `http://` is not refused, and hears what it means. */
+const inClear = ({ base_url, key_management_url, tile_url }: Target): string[] =>
+  Object.entries({ base_url, key_management_url, tile_url }).flatMap(([field, url]) => {
+    if (url === undefined) return [];
+    const { scheme, host } = parseHttpUrl(url);
+    return scheme === "https" || isLoopbackHost(host)
+      ? []
+      : [`${field} is plain http:// to ${host}: keys travel there in clear; write https:// if it can`];
+  });
+
 /** `owned`: hosts that the user named with `--i-own`. Throws `TargetFileError`, `ObjectiveError`. */
 export const readTarget = async (
   file: string,
@@ -43,7 +55,7 @@ export const readTarget = async (
   return {
     file,
     target,
-    warnings,
+    warnings: [...warnings, ...inClear(target)],
     lease: keeperOfTarget(target),
     secrets: createSecrets(folder),
     refusals: guard.ok ? [] : guard.reasons,
