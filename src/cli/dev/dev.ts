@@ -5,6 +5,7 @@ import { buildTools } from "../../tools/find-tool.ts";
 import { devExploreCommand } from "../explore.ts";
 import { printNote, printResult } from "../printing/output.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
+import { pictureCommand } from "./dev-picture.ts";
 import { replayCommand } from "./dev-replay.ts";
 import { devServeCommand } from "./dev-serve.ts";
 
@@ -20,6 +21,7 @@ export const devCommand = (): Command => {
   dev.addCommand(mutantsCommand());
   dev.addCommand(devServeCommand());
   dev.addCommand(replayCommand());
+  dev.addCommand(pictureCommand());
   dev.addCommand(devExploreCommand());
   return dev;
 };

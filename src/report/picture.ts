@@ -1,0 +1,94 @@
+/**
+ * One stage as a picture of its own, for a README: what was offered, what came of it, and the fault. An SVG that needs no style of a page;
+ * light or dark, because a picture does not know the theme of the page that shows it.
+ */
+import { scaleLinear } from "d3-scale";
+import { type Series, type StageSeries, sumOf } from "../history/series.ts";
+import { courseOf } from "./charts/course.ts";
+import { WIDTH } from "./charts/frame.ts";
+import { type Layer, layersOf } from "./charts/layers.ts";
+import { areaPath, stepPath, timeTicks } from "./charts/time-axis.ts";
+import { figure } from "./figures.ts";
+import type { OutcomeKind } from "./outcome-kinds.ts";
+import { html, type Markup } from "./page/markup.ts";
+
+type Theme = { text: string; muted: string; line: string; band: string; kinds: Partial<Record<OutcomeKind, string>> };
+
+export const THEMES: Readonly<Record<"light" | "dark", Theme>> = {
+  light: {
+    text: "#1b1f24",
+    muted: "#545d68",
+    line: "#d4dae1",
+    band: "#1b1f24",
+    kinds: { answered: "#2b6cb0", shed: "#d9622b", refused: "#7a4aa3", error: "#85600f", indeterminate: "#20262d" },
+  },
+  dark: {
+    text: "#e7eaee",
+    muted: "#a3adba",
+    line: "#303944",
+    band: "#e7eaee",
+    kinds: { answered: "#74aee6", shed: "#f2925f", refused: "#c39ce3", error: "#d9b04f", indeterminate: "#f1f3f6" },
+  },
+};
+
+const HEIGHT = 220;
+const LEFT = 56;
+const TOP = 64;
+const SIZE = { width: LEFT + WIDTH + 16, height: TOP + HEIGHT + 34 };
+const DETAIL = { binsMost: 90, rowsMost: 1 };
+
+/** Of all calls the stage with the most. */
+const busiest = ({ stages }: Series): StageSeries => {
+  const [first] = [...stages].sort((a, b) => sumOf(b.offered) - sumOf(a.offered));
+  if (first === undefined) throw new RangeError("a picture needs a stage with calls");
+  return first;
+};
+
+/** A whole SVG document. Throws `RangeError` where the run has no stage. */
+export const pictureOf = (series: Series, theme: Theme): string => {
+  const course = courseOf(busiest(series), DETAIL);
+  const { binS, bands } = course;
+  const offered = course.series.offered.map((n) => n / binS);
+  const y = scaleLinear([0, Math.max(...offered)], [HEIGHT, 0]).nice(4);
+  const under = offered.map(() => 0);
+  const layers = layersOf(course.series);
+  const colour = ({ kind }: Layer): string => theme.kinds[kind] ?? theme.muted;
+  const areas = layers.map((layer) => {
+    const tops = layer.counts.map((n, i) => {
+      under[i] = (under[i] as number) + n;
+      return n === 0 ? null : (under[i] as number) / binS;
+    });
+    return html`<path fill="${colour(layer)}" d="${areaPath(course, tops, y, HEIGHT)}"/>`;
+  });
+  const xOf = (s: number): number => (Math.min(Math.max(0, s), course.spanS) / course.spanS) * WIDTH;
+  const faults = bands.map(
+    ({ fromS, toS, name }) =>
+      html`<rect x="${xOf(fromS).toFixed(1)}" width="${(xOf(toS) - xOf(fromS)).toFixed(1)}" height="${HEIGHT}" fill="${theme.band}" fill-opacity=".12"/><text x="${xOf(fromS).toFixed(1)}" y="-8" fill="${theme.text}">${name}</text>`,
+  );
+  const rows = y.ticks(4).map((value) => ({ at: Math.round(y(value)), text: figure(value) }));
+  const scale = rows.map(
+    ({ at, text }) =>
+      html`<path stroke="${theme.line}" d="M0 ${at}h${WIDTH}"/><text x="-8" y="${at + 4}" text-anchor="end">${text}</text>`,
+  );
+  const times = timeTicks(course).map(
+    ({ at, text }) => html`<text x="${(at * WIDTH).toFixed(1)}" y="${HEIGHT + 18}" text-anchor="middle">${text}</text>`,
+  );
+  let x = 0;
+  const key = (swatch: Markup, text: string): Markup => {
+    const at = x;
+    x += 34 + text.length * 7.2;
+    return html`<g transform="translate(${at.toFixed(0)} 0)">${swatch}<text x="20" y="0">${text}</text></g>`;
+  };
+  const keys = [
+    key(html`<path stroke="${theme.text}" stroke-width="2" d="M0 -4h14"/>`, "offered"),
+    ...layers.map((layer) =>
+      key(html`<rect y="-11" width="14" height="12" rx="2" fill="${colour(layer)}"/>`, layer.name),
+    ),
+  ];
+  const words = `Calls a second over ${figure(course.spanS)} s: offered, ${layers.map(({ name }) => name).join(", ")}; ${bands.map(({ name }) => name).join(", ")} as a band.`;
+  return html`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" role="img" aria-label="${words}" font-family="system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif" font-size="13" fill="${theme.muted}">
+<g transform="translate(${LEFT} 20)">${keys}</g><text x="${LEFT - 8}" y="${TOP - 24}" text-anchor="end">calls/s</text>
+<g transform="translate(${LEFT} ${TOP})">${scale}${areas.reverse()}${faults}<path fill="none" stroke="${theme.text}" stroke-width="1.6" d="${stepPath(course, offered, y)}"/>${times}</g>
+</svg>
+`.text;
+};
