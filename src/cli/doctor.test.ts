@@ -70,6 +70,7 @@ describe("from an address to a checked target file", () => {
     expect(target).toMatchObject({
       base_url: stub.url,
       tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}`,
+      stream_end: { control: "done", summary: "summary_done", button: "end" },
       permits: { writes: false, quota_burn: false, chaos: false },
     });
     expect(target.credentials).toEqual({ server: { key: "env:FLOODGATE_SERVER_KEY" } });

@@ -6,10 +6,13 @@ import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
+import type { StatedStreamEnds } from "../contract/streams.ts";
 import { type Probed, probeAddress } from "../diagnosis/probe-address.ts";
+import { askStreamEnds } from "../diagnosis/stream-ends.ts";
 import { KEY_VARIABLES, ORIGIN_TO_REPLACE, proposeTarget } from "../diagnosis/target-proposal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { writePrivateFile } from "../supervision/private-file.ts";
+import { checkTarget } from "../target/target-file.ts";
 import { CommandError } from "./command-error.ts";
 import { I_OWN } from "./options/owned-hosts.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
@@ -114,6 +117,23 @@ const notProbed = (url: HttpAddress): string[] => [
   ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`, "", 0),
 ];
 
+/** By the keys that are exported, where the address may be asked: nothing else says which event ends a stream. */
+const streamEndsOf = async (
+  proposal: object,
+  path: string,
+  { origin }: InitOptions,
+): Promise<StatedStreamEnds | undefined> => {
+  const has = [
+    ...(isSet(KEY_VARIABLES.server) ? ["server"] : []),
+    ...(isSet(KEY_VARIABLES.publishable) && origin !== undefined ? ["publishable"] : []),
+  ];
+  if (has.length === 0) return undefined;
+  const { target } = checkTarget(proposal, path);
+  const { findings, found } = await askStreamEnds(target, dirname(path), new Set(has));
+  printResult(`${findingsText([{ title: "Streams", findings }])}\n\n`);
+  return Object.keys(found).length === 0 ? undefined : found;
+};
+
 const init = async (options: InitOptions): Promise<void> => {
   const url = addressOf(options.target, "--target");
   if (options.origin !== undefined) addressOf(options.origin, "--origin");
@@ -134,7 +154,7 @@ const init = async (options: InitOptions): Promise<void> => {
     }
   }
   const has = keysHere();
-  const proposal = proposeTarget({
+  const parts = {
     baseUrl: probed?.baseUrl ?? given,
     seen: probed !== null,
     has,
@@ -142,8 +162,9 @@ const init = async (options: InitOptions): Promise<void> => {
     ...(probed?.tileUrl === undefined ? {} : { tileUrl: probed.tileUrl }),
     ...(options.origin === undefined ? {} : { origin: options.origin.replace(/\/+$/, "") }),
     ...(ca === undefined ? {} : { ca }),
-  });
-  await write(path, proposal);
+  };
+  const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, options);
+  await write(path, proposeTarget(streamEnds === undefined ? parts : { ...parts, streamEnds }));
   const head = [
     ...(probed === null ? notProbed(url) : []),
     `Written: ${options.out} (no secret is in it: keys are read from the environment)`,

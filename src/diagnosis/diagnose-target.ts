@@ -18,8 +18,10 @@ import { type Finding, finding, type Section } from "./finding.ts";
 import { tryRoles } from "./role-trials.ts";
 import { scenarioFindings } from "./scenarios-here.ts";
 import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+import { findStreamEnds } from "./stream-ends.ts";
 import { tryTenants } from "./tenant-trials.ts";
 import { faultFinding, verifyFindings } from "./what-would-run.ts";
+import { writeStreamEnds } from "./write-stream-ends.ts";
 
 export type TargetDiagnosis = {
   readonly sections: readonly Section[];
@@ -71,7 +73,29 @@ const onlyOneRole = (target: Target): Target => {
   return first === undefined ? target : { ...target, credentials: { [first[0]]: first[1] } };
 };
 
-const askDeployment = async ({ target, folder, secrets, calls, budget }: Parts): Promise<Section[]> => {
+/** Where the file states none, what was found is written into it. */
+const streamFindings = async (
+  file: string,
+  target: Target,
+  calls: SingleCalls,
+  roles: readonly Finding[],
+): Promise<Finding[]> => {
+  const works = new Set(roles.flatMap(({ state, name }) => (state === "ok" || state === "warn" ? [name] : [])));
+  const { findings, found } = await findStreamEnds(target, calls, works);
+  if (target.stream_end !== undefined || Object.keys(found).length === 0) return findings;
+  const field = `"stream_end": ${JSON.stringify(found)}`;
+  const isWritten = await writeStreamEnds(file, found);
+  const written = isWritten
+    ? finding(
+        "info",
+        "stream_end",
+        `written into ${file}: ${field}; a stream without that event is judged as cut from now on`,
+      )
+    : finding("warn", "stream_end", `${file} does not state it, and could not be written`, `add ${field}`);
+  return [...findings, written];
+};
+
+const askDeployment = async (file: string, { target, folder, secrets, calls, budget }: Parts): Promise<Section[]> => {
   const { found, goOn } = await addressFinding(target, folder, calls);
   const works = ({ state }: Finding): boolean => state === "ok";
   const hides = goOn === "one" && (await tryRoles({ target: onlyOneRole(target), calls, budget })).some(works);
@@ -94,12 +118,14 @@ const askDeployment = async ({ target, folder, secrets, calls, budget }: Parts):
   ];
   const admins = await tryAdmins(target, calls);
   const others = await lookAtOthers(target, calls);
+  const streams = await streamFindings(file, target, calls, roles);
   // Tenants that are not tried for want of calls are read all the same.
   const broken = await unreadable({ ...target, credentials: {} }, secrets);
   const tenants = broken.length === 0 ? await tryTenants(target, calls) : [];
   return [
     ...sectionOf("Connection", connection),
     ...sectionOf("Roles", [...roles, ...admins]),
+    ...sectionOf("Streams", streams),
     ...sectionOf("Tenants", [...broken, ...tenants]),
     ...sectionOf("Other addresses of the file", others),
   ];
@@ -130,7 +156,7 @@ export const diagnoseTarget = async (file: string, owned: readonly string[]): Pr
   try {
     const calls = await openSingleCalls({ target, secrets, budget });
     try {
-      const asked = await askDeployment({ target, folder, secrets, calls, budget });
+      const asked = await askDeployment(file, { target, folder, secrets, calls, budget });
       return { sections: [fileSection(), ...asked, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
     } finally {
       await calls.close();

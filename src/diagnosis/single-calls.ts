@@ -37,7 +37,7 @@ export type SingleCalls = {
   /** Counts calls that go elsewhere, to a control plane for instance. Throws as `call` does. */
   take(calls: number): void;
   /** Throws `CallsSpentError`, `BudgetSpentError`, or what reading the credential throws. */
-  call(step: Step): Promise<Answered>;
+  call(step: Step, keepEvents?: boolean): Promise<Answered>;
   close(): Promise<void>;
 };
 
@@ -86,17 +86,13 @@ export const openSingleCalls = async (parts: {
     answers,
     left,
     take,
-    call: async (step) => {
+    call: async (step, keepEvents = false) => {
       // Read first: what cannot be read is not sent, so it is not counted.
       await client.book.fetch(step.credential);
       take(1);
       const id = `${prefix}.${made}`;
-      const sent = await client.send(step, {
-        id,
-        stage: "doctor",
-        driver: "doctor",
-        intendedUs: clock.nowUs(),
-      });
+      const context = { id, stage: "doctor", driver: "doctor", intendedUs: clock.nowUs() };
+      const sent = await client.send(step, context, { keepEvents });
       const answered = { ...sent, id, tookMs: (sent.answer.doneUs - sent.answer.sentUs) / 1000 };
       answers.push(answered);
       return answered;

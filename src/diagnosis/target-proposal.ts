@@ -3,6 +3,7 @@
  * allow nothing dangerous, and comments for a reader who has never seen one. A commented role is taken by removing the
  * two slashes.
  */
+import type { StatedStreamEnds } from "../contract/streams.ts";
 
 export const KEY_VARIABLES = {
   publishable: "FLOODGATE_PUBLISHABLE_KEY",
@@ -21,6 +22,8 @@ type ProposalParts = {
   keyManagement: boolean;
   origin?: string;
   ca?: string;
+  /** Found by two streams a kind; absent where nothing was found, or no key was there to ask with. */
+  streamEnds?: StatedStreamEnds;
   /** Which of the two keys the user has; both where that is not known. */
   has: { publishable: boolean; server: boolean };
 };
@@ -42,7 +45,7 @@ const credentialsOf = ({ has, origin = ORIGIN_TO_REPLACE, keyManagement }: Propo
 
 /** The content of the file, in the order in which it is read. */
 export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => {
-  const { baseUrl, seen, tileUrl, ca } = parts;
+  const { baseUrl, seen, tileUrl, ca, streamEnds } = parts;
   const url = new URL(baseUrl);
   return {
     "//": "A target file of Floodgate: what it may know of a deployment and do to it. A member whose name begins with two slashes is a comment.",
@@ -58,6 +61,9 @@ export const proposeTarget = (parts: ProposalParts): Record<string, unknown> => 
     "// tenants":
       "Load is carried by many organizations: the key of one meets its own caps first. doctor says how many a scenario needs.",
     "//tenants": [{ org: "org_t01", tier: "Pro", limit: 100_000, server: { key: "env:FLOODGATE_T01_SERVER_KEY" } }],
+    "// stream_end":
+      "The event that ends a whole stream of each kind: where it is stated, a stream that ends without it was cut. doctor finds it out and writes it here.",
+    ...(streamEnds === undefined ? {} : { stream_end: streamEnds }),
     "// shedding": "fixed when the deployment sheds at caps that you state in limits; adaptive; else unknown.",
     shedding: "unknown",
     "//limits": { slots: 64, service_ms: 200, global_in_flight: 64, org_in_flight: 32, rate_per_s: 50, burst: 100 },

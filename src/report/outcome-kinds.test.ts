@@ -7,15 +7,9 @@ test("only the two overload refusals are shedding", () => {
 });
 
 test("what a balancer said, an error under 200 and no answer are kinds of their own", () => {
-  expect(["200", "201", "200 error", "200 error event", "edge 502", "edge 200", "indeterminate"].map(kindOf)).toEqual([
-    "answered",
-    "answered",
-    "error",
-    "error",
-    "edge",
-    "edge",
-    "indeterminate",
-  ]);
+  expect(
+    ["200", "201", "200 error", "200 error event", "edge 502", "edge 200", "indeterminate", "200 empty"].map(kindOf),
+  ).toEqual(["answered", "answered", "error", "error", "edge", "edge", "indeterminate", "indeterminate"]);
 });
 
 test("each row has its own letter, also beyond Z", () => {

@@ -15,7 +15,10 @@ export const OUTCOME_KINDS: Readonly<Record<OutcomeKind, { label: string; meanin
   shed: { label: "shed", meaning: "refused because of load" },
   refused: { label: "refused", meaning: "a definite no for another reason" },
   edge: { label: "edge", meaning: "an answer that the API's contract does not know, as of a load balancer" },
-  indeterminate: { label: "indeterminate", meaning: "no answer: it may have happened or not" },
+  indeterminate: {
+    label: "indeterminate",
+    meaning: "no answer: it may have happened or not; a stream without one event (200 empty) is none either",
+  },
 };
 
 const KINDS = Object.keys(OUTCOME_KINDS) as OutcomeKind[];
