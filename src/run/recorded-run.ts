@@ -24,7 +24,11 @@ import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";
+
 import { lookFirst } from "./look-first.ts";
+
+import { watchMemory } from "./memory-watch.ts";
+
 import { startOtlpExport } from "./otlp-export.ts";
 import type { PreparedTarget } from "./prepare-target.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
@@ -225,6 +229,7 @@ export const recordRun = async (
   // Before the folder's path is printed: whoever reads it may already press Ctrl-C.
   const stop = listenForStop((signal, times) => events.signalled(signal, times, supervisor?.pending() ?? []));
   const uncaught = listenForUncaught();
+  const memory = watchMemory();
   const locks: Lock[] = [];
   try {
     for (const { target } of targets) locks.push(lockTarget(target.base_url));
@@ -277,7 +282,7 @@ export const recordRun = async (
             await lookFirst(target);
             context.opened(await fromTarget(context, target));
           }
-          await Promise.race([body(context), uncaught.thrown]);
+          await Promise.race([body(context), uncaught.thrown, memory.exhausted]);
         });
       }
       unlisten();
@@ -301,6 +306,7 @@ export const recordRun = async (
   } finally {
     stop.release();
     uncaught.release();
+    memory.release();
     for (const lock of locks) lock.release();
   }
 };
