@@ -5,7 +5,6 @@ import { type Healed, type HealedRun, healLeftOpen } from "../../run/experiments
 import { type PreparedTarget, prepareTarget } from "../../run/prepare-target.ts";
 import { type Lock, lockTarget } from "../../target/lock.ts";
 import { printJson, printResult } from "./output.ts";
-import { printJson, printResult } from "./output.ts";
 
 const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
   const run = dirname(journal);
