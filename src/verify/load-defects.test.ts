@@ -13,6 +13,7 @@ const LOAD_DEFECTS: readonly (readonly [defects: Defect | readonly Defect[], rul
   ["keeps-the-slot-of-the-limited", "slots-come-back"],
   ["never-recovers", "slots-come-back"],
   ["hides-retry-after", "rate-limit-is-reported"],
+  ["tells-half-seconds", "rate-limit-is-reported"],
   ["limits-with-503", "rate-limit-is-reported"],
   ["limits-as-unavailable", "rate-limit-is-reported"],
   ["sheds-with-503", "overload-is-reported"],
@@ -29,6 +30,7 @@ describe.concurrent("a deployment whose Retry-After is a date that has passed", 
   test.each([
     ["fail", { defects: ["tells-a-date-that-has-passed"] }],
     ["pass", { variants: ["retry-after-date"] }],
+    ["pass", { variants: ["retry-after-asctime"] }],
   ] as const)("%ss a should, and no must, where that is so", async (verdict, parts) => {
     const { claims } = await verifySecondApi(parts, {
       allowLoad: true,
@@ -48,6 +50,9 @@ describe.concurrent("a deployment that loses slots", () => {
   };
   test("is caught by a run whose single calls are all shed, from one on to its end", async () => {
     expect(await judge({ defects: ["keeps-a-slot-for-nobody"] })).toBe("fail");
+  });
+  test("is not waited for where it asks for a day", async () => {
+    expect(await judge({ defects: ["keeps-a-slot-for-nobody"], variants: ["asks-for-a-day"] })).toBe("inconclusive");
   });
   test("is not meant when others fill it for a while, or when it does not state fixed caps", async () => {
     const states: SecondApiOptions[] = [

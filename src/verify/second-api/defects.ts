@@ -181,6 +181,7 @@ export const DEFECTS = [
   "limits-with-503",
   "limits-as-unavailable",
   "tells-a-date-that-has-passed",
+  "tells-half-seconds",
   "caps-each-key",
   "sheds-at-a-quarter",
   "sheds-at-half",

@@ -22,11 +22,19 @@ export const isRateLimited = (api: ApiState, key: Key): boolean => {
   return false;
 };
 
+/** The second of the obsolete forms of a date. */
+const asctime = (ms: number): string => {
+  const [day, date, month, year, time] = new Date(ms).toUTCString().replace(",", "").split(" ") as string[];
+  return `${day} ${month} ${date?.replace(/^0/, " ")} ${time} ${year}`;
+};
+
 export const rateReply = ({ is, has, detail, flat }: ApiState): Reply => {
   const headers: Record<string, string> = has("hides-retry-after") ? {} : { "Retry-After": "1" };
   if (has("limits-with-503")) return { status: 503, body: {}, headers };
   if (has("limits-as-unavailable")) return detail(429, "limiter_unavailable", headers);
   if (is("retry-after-date")) headers["Retry-After"] = new Date(Date.now() + 1000).toUTCString();
+  if (is("retry-after-asctime")) headers["Retry-After"] = asctime(Date.now() + 1000);
+  if (has("tells-half-seconds")) headers["Retry-After"] = "1.5";
   if (has("tells-a-date-that-has-passed")) headers["Retry-After"] = new Date(0).toUTCString();
   return is("flat-limiter") ? { ...flat("rate_limited"), headers } : detail(429, "rate_limited", headers);
 };
@@ -54,9 +62,10 @@ export const organizationShed = (api: ApiState, org: string): Reply | null => {
 
 /** `null`: there is a slot. */
 export const globalShed = (api: ApiState): Reply | null => {
-  const { has, flat, total, lost } = api;
+  const { has, is, flat, total, lost } = api;
   if (total + lost < capsOf(api).all / (has("sheds-everybody-early") ? 4 : 1)) return null;
-  return flat(has("blames-an-organization") ? "org_overloaded" : "b2b_overloaded");
+  const headers: Record<string, string> = is("asks-for-a-day") ? { "Retry-After": "86400" } : {};
+  return flat(has("blames-an-organization") ? "org_overloaded" : "b2b_overloaded", {}, headers);
 };
 
 /** Holds a slot until what is returned is called. */

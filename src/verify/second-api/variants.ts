@@ -73,6 +73,8 @@ export const VARIANTS = [
   // limits.ts
   "no-rate-limit",
   "retry-after-date",
+  "retry-after-asctime",
+  "asks-for-a-day",
   "flat-limiter",
   "is-full-for-a-while",
   // map-loads.ts
