@@ -19,6 +19,12 @@ type TerminalOptions = {
   colour?: boolean;
 };
 
+/** The page, or the folder of a run whose page may not be there. */
+const placeToLook = ({ claims }: RunDocument, { folder }: TerminalOptions): string => {
+  const path = oneLine(folder).replace(/\/+$/, "");
+  return claims.some(({ id }) => id === "run/reported") ? path : `${path}/report.html`;
+};
+
 const WORD: Readonly<Record<ClaimVerdict, string>> = {
   fail: "FAIL",
   inconclusive: "INCONCLUSIVE",
@@ -175,7 +181,7 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
     ...(run.calibration.length === 0 ? [] : [fitted(calibrationText(run.calibration), COLUMNS)]),
     "",
     "Where to look next:",
-    `  ${oneLine(options.folder).replace(/\/+$/, "")}/report.html`,
+    `  ${placeToLook(run, options)}`,
     ...againLines(first),
   ];
   let lines = of(GROUPS_MOST);

@@ -1,5 +1,6 @@
 /** Exit code 1 is a verdict. What is thrown, in whatever layer of a run, ends with another code and with a document that does not say pass. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -177,5 +178,42 @@ describe("a run folder that cannot be used", () => {
     expect(said).toMatch(sentence);
     expect(said).toMatch(/^--out /);
     expect(code).toBe(EXIT.usage);
+  });
+});
+
+describe("a disk that is full", () => {
+  /** A file system of 400 KiB; `null` where this user may not mount one. */
+  const smallDisk = (): string | null => {
+    const path = join(folder, "disk");
+    mkdirSync(path);
+    try {
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=400k", "tmpfs", path], { stdio: "pipe" });
+      return path;
+    } catch {
+      return null;
+    }
+  };
+
+  test("ends with 4, and run.json says so and what of it could be judged", async (context) => {
+    const disk = smallDisk();
+    if (disk === null) return context.skip("SKIPPED: only root can mount a small disk");
+    try {
+      const { document } = await recordRun({ ...request(), out: join(disk, "run") }, async ({ addStage, line }) => {
+        await addStage(stageWith([held]));
+        for (let i = 0; i < 20_000; i++) line({ type: "mark", stage: "stage", name: "n".repeat(50), at_us: i });
+      });
+      const onDisk = JSON.parse(readFileSync(join(disk, "run", "run.json"), "utf8")) as RunDocument;
+      for (const { verdict, exit_code, claims } of [document, onDisk]) {
+        expect([verdict, exit_code]).toEqual(["inconclusive", EXIT.inconclusive]);
+        expect(claims.filter(({ id }) => id === "run/reported")).toMatchObject([
+          { reason: expect.stringContaining("the disk is full (ENOSPC)") },
+        ]);
+        expect(claims).toContainEqual(expect.objectContaining({ id: held.id, verdict: "pass" }));
+      }
+      expect(onDisk.finished_at).toBe(document.finished_at);
+      expect(existsSync(join(disk, "run", ".room"))).toBe(false);
+    } finally {
+      execFileSync("umount", [disk]);
+    }
   });
 });

@@ -4,11 +4,13 @@
  * nothing; it reports what happens through `events`.
  */
 import { randomBytes } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
 import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { wallUs } from "../client/clock.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
+import { fileProblem } from "../supervision/file-problem.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
@@ -70,19 +72,42 @@ type Progress = {
   tools: { k6: string | null; toxiproxy: string | null };
   standIns: StandIn[];
   exitCode: number | null;
+  /** Why not everything stands in the run folder, as clauses. */
+  unwritten: string[];
 };
 
 const WHOLE = "the run comes to its end";
 const WRITTEN = "every line and every report stands in the run folder";
 
-const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const wordsOf = (error: unknown): string =>
+  fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
+
+/** One claim of all that could not be written. */
+const unwrittenDoubt = (reasons: readonly string[], replay: string): Claim[] =>
+  reasons.length === 0
+    ? []
+    : [doubt("run/reported", `not everything could be written: ${[...new Set(reasons)].join("; ")}`, WRITTEN, replay)];
+
+const ROOM = ".room";
+/** What `run.json` and the summary of a run of a few stages need. */
+const ROOM_BYTES = 64 << 10;
+
+/** Kept free from the beginning, so that a run that fills its disk can say so. */
+const keepRoom = (folder: RunFolder): void => {
+  try {
+    // Random, since some file systems keep nothing of what is all alike.
+    writeFileSync(folder.pathOf(ROOM), randomBytes(ROOM_BYTES), { mode: 0o600 });
+  } catch {
+    // There is none; what is written next says so.
+  }
+};
 
 /** What cannot be searched is not known to be clean. */
 const secretsJudged = (folder: string, replay: string): Claim[] => {
   try {
     return judgeSecrets(folder, replay);
   } catch (error) {
-    return [doubt("run/reported", `what was written could not be read again: ${wordsOf(error)}`, WRITTEN, replay)];
+    return [doubt("run/searched", `what was written could not be searched: ${wordsOf(error)}`, WRITTEN, replay)];
   }
 };
 
@@ -210,9 +235,10 @@ const finish = async (
     await writeReports(folder, document, series);
     return document;
   } catch (error) {
-    const unwritten = doubt("run/reported", `not everything could be written: ${wordsOf(error)}`, WRITTEN, replay);
+    const unwritten = unwrittenDoubt([...progress.unwritten, wordsOf(error)], replay);
+    const others = claims.filter(({ id }) => id !== "run/reported");
     const exitCode = by === null ? worstExit(facts.exitCode ?? EXIT.pass, EXIT.inconclusive) : facts.exitCode;
-    const open = composeDocument({ ...facts, exitCode, claims: [unwritten, ...claims] });
+    const open = composeDocument({ ...facts, exitCode, claims: [...unwritten, ...others] });
     await writeWhatCanBe(folder, open, series);
     return open;
   }
@@ -238,6 +264,7 @@ export const recordRun = async (
     await requireNothingLeft(targets, reports);
     const folder = makeRunFolder({ profile, now: started, reports, ...(out === undefined ? {} : { out }) });
     events.folder(folder.path);
+    keepRoom(folder);
     for (const warning of targets.flatMap(({ warnings }) => warnings)) events.warning(warning);
     const progress: Progress = {
       doubts: [],
@@ -246,6 +273,7 @@ export const recordRun = async (
       calibration: [],
       deployments: [],
       exitCode: null,
+      unwritten: [],
       tools: { k6: null, toxiproxy: null },
       standIns: [],
     };
@@ -295,12 +323,9 @@ export const recordRun = async (
     for (const lock of locks) lock.release();
     for (const id of locked) journal.undone(id, "released");
     journal.close();
-    const unwritten = [...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close())];
-    if (unwritten.length > 0) {
-      progress.doubts.push(
-        doubt("run/reported", `not everything could be written: ${unwritten.join("; ")}`, WRITTEN, replay),
-      );
-    }
+    progress.unwritten.push(...(journal.trouble === null ? [] : [journal.trouble]), ...(await recorder.close()));
+    progress.doubts.push(...unwrittenDoubt(progress.unwritten, replay));
+    rmSync(folder.pathOf(ROOM), { force: true });
     const document = await finish(request, { folder, recorder, started, stop }, progress);
     return { document, folder };
   } finally {

@@ -35,20 +35,21 @@ type Rendered = { document: RunDocument; series: Series; folder: ReportsIn };
 const reasonOf = (error: unknown): string =>
   fileProblem(error)?.sentence ?? (error instanceof Error ? error.message : String(error));
 
-/** All of them, whatever becomes of one. Returns those that could not be written, each with the reason. */
+/** All of them, whatever becomes of one. Returns the reasons, each with those that could not be written for it. */
 const writeEach = async (folder: ReportsIn, found: RunDocument, ofRun: Series): Promise<string[]> => {
   // Before it is rendered: `a<b` in a password is `a&lt;b` in a page, which nobody would know for the password.
   const document = folder.masked(found);
   const series = folder.masked(ofRun);
-  const failed: string[] = [];
+  const failed = new Map<string, string[]>();
   for (const { name, render } of REPORTS) {
     try {
       await folder.writeText(name, render({ document, series, folder }));
     } catch (error) {
-      failed.push(`${name}: ${reasonOf(error)}`);
+      const reason = reasonOf(error);
+      failed.set(reason, [...(failed.get(reason) ?? []), name]);
     }
   }
-  return failed;
+  return [...failed].map(([reason, names]) => `${reason}: ${names.join(", ")}`);
 };
 
 /**

@@ -5,6 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { fileProblem } from "./file-problem.ts";
 import { openOwnFile } from "./own-file.ts";
 import type { ProcessId } from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
@@ -94,7 +95,7 @@ export class Journal {
     try {
       this.#write({ id, phase: "undone", kind, name, ...(detail === undefined || detail === "" ? {} : { detail }) });
     } catch (error) {
-      this.#trouble ??= (error as Error).message;
+      this.#trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
     }
   }
 
