@@ -66,14 +66,7 @@ Exit 4: something could not be healed.
 A fault on another host (toxiproxy, or commands) needs a watchdog beside it,
 which heals when the heartbeat of the run stops; without one it is refused
 (exit 5). There: chaos --watchdog --target FILE --listen HOST:PORT. Here, in the
-target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.
-
-Examples:
-  npx floodgate chaos --list
-  npx floodgate chaos limiter-refused keys-reply-lost
-  npx floodgate chaos --target target.json
-  npx floodgate chaos --explore --for 2m --seed 7
-  npx floodgate chaos --heal --target target.json`;
+target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.`;
 
 export const chaosCommand = (): Command =>
   withTargetOptions(

@@ -68,10 +68,6 @@ export const completionCommand = (commands: () => Promise<readonly Command[]>): 
   new Command("completion")
     .description("print a script that completes commands, options and names in your shell")
     .addArgument(new Argument("<shell>").choices(Object.keys(SCRIPTS)))
-    .addHelpText(
-      "after",
-      '\nExamples:\n  eval "$(npx floodgate completion bash)"       in ~/.bashrc, with `floodgate` on PATH\n  npx floodgate completion fish > ~/.config/fish/completions/floodgate.fish',
-    )
     .action(async (shell: string) => {
       const all = (await commands()).map(wordsOf);
       printResult((SCRIPTS[shell] as (typeof SCRIPTS)["bash"])(all));

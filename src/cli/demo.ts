@@ -50,7 +50,7 @@ export const demoCommand = (): Command =>
     .option("--quiet", "the verdict alone")
     .addHelpText(
       "after",
-      "\nExamples:\n  npx floodgate demo\n  npx floodgate demo never-sheds --page never-sheds.html\n\nExit codes: 1 everything that was planted is found, which is a failed run;\n4 something was not found.",
+      "\nExit codes: 1 everything that was planted is found, which is a failed run;\n4 something was not found.",
     )
     .action(async (names: string[], options: DemoOptions) => {
       if (options.list === true) {

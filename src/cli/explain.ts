@@ -101,10 +101,6 @@ export const explainCommand = (): Command =>
     .description("what a claim of a report means, how it is judged, what breaks it")
     .argument("[claim]", "its id, as the report has it; without one, all are listed")
     .option("--json", "print it as JSON")
-    .addHelpText(
-      "after",
-      "\nExamples:\n  npx floodgate explain sheds-above-the-cap/chat-past-capacity\n  npx floodgate explain verify/exchange-mints",
-    )
     .action((claim: string | undefined, { json }: { json?: boolean }) => {
       if (claim === undefined) printResult(`Claims, explained by: npx floodgate explain CLAIM\n${listed()}`);
       else if (json === true) printJson(explain(claim));

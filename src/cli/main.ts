@@ -4,27 +4,8 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { redactor } from "../supervision/redaction.ts";
+import { commandsFor } from "./commands.ts";
 import { printNote, printResult } from "./printing/output.ts";
-
-/** Loaded when asked for: `serve` starts three times in a run and must not read what only `verify` needs. */
-const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
-  run: async () => (await import("./run.ts")).runCommand(),
-  load: async () => (await import("./load.ts")).loadCommand(),
-  verify: async () => (await import("./verify.ts")).verifyCommand(),
-  chaos: async () => (await import("./chaos.ts")).chaosCommand(),
-  doctor: async () => (await import("./doctor.ts")).doctorCommand(),
-  init: async () => (await import("./init.ts")).initCommand(),
-  gate: async () => (await import("./gate.ts")).gateCommand(),
-  capacity: async () => (await import("./capacity.ts")).capacityCommand(),
-  report: async () => (await import("./report.ts")).reportCommand(),
-  serve: async () => (await import("./serve.ts")).serveCommand(),
-  demo: async () => (await import("./demo.ts")).demoCommand(),
-  explain: async () => (await import("./explain.ts")).explainCommand(),
-  completion: async () => (await import("./completion.ts")).completionCommand(allCommands),
-  dev: async () => (await import("./dev/dev.ts")).devCommand(),
-};
-
-const allCommands = (): Promise<Command[]> => Promise.all(Object.values(COMMANDS).map((load) => load()));
 
 const EXAMPLES = `
 Examples:
@@ -54,8 +35,7 @@ const program = async (asked: string | undefined): Promise<Command> => {
       "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
     )
     .addHelpText("after", EXAMPLES);
-  const names = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? [asked] : Object.keys(COMMANDS);
-  for (const name of names) root.addCommand(await (COMMANDS[name] as () => Promise<Command>)());
+  for (const command of await commandsFor(asked)) root.addCommand(command);
   return root;
 };
 
