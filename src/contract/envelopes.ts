@@ -148,5 +148,7 @@ export const readAnswer = (status: number, text: string, { coding, anyBody }: Ab
   }
   if (status === 422 && Array.isArray(fields.detail)) return read("422 malformed_body", "malformed_body");
   if (KNOWN.has(`${status} `) && (isObject(body) || text.trim() === "")) return read(`${status}`, null);
+  // Item 189 gives it any body; a page for people is a gateway's all the same.
+  if (status === 401 && !/^\s*</.test(text)) return read("401", null);
   return read(`edge ${status}`, null);
 };

@@ -37,6 +37,9 @@ const isToldUnder200 = (answer: Answer): boolean =>
 export const callInWords = (answer: Answer): string =>
   `${describe(answer.testCall, { method: answer.request.method, path: new URL(answer.request.url).pathname })}: ${inWords(answer)}`;
 
+const ofAGateway = (answer: Answer): string =>
+  `${callInWords(answer)} (no envelope of the API: a gateway's answer says nothing about it)`;
+
 export class Checks {
   readonly #expected: string;
   #seen = 0;
@@ -65,6 +68,10 @@ export class Checks {
       this.#seen += 1;
       if (answer.legacy) this.note("uses the older name origin_not_allowed");
       return true;
+    }
+    if (answer.foreign) {
+      this.unclear(ofAGateway(answer));
+      return false;
     }
     if (answer.transient) {
       this.unclear(`${callInWords(answer)} (overload, rate or no answer says nothing about this)`);
@@ -97,6 +104,11 @@ export class Checks {
   }
 
   breach(failure: Failure): void {
+    const foreign = failure.steps.find((answer) => answer.foreign);
+    if (foreign !== undefined) {
+      this.unclear(ofAGateway(foreign));
+      return;
+    }
     this.#brokenCount += 1;
     const last = failure.steps.at(-1);
     if (last !== undefined && this.#broken.length < EVIDENCE_MAX) {

@@ -5,8 +5,9 @@
 import { foreignError } from "../contract/foreign-text.ts";
 import type { CredentialRef } from "../workload/step.ts";
 import type { Context } from "./context.ts";
-import type { Answer } from "./sending/answer.ts";
+import { type Answer, inWords } from "./sending/answer.ts";
 import { role, type TestCall } from "./sending/test-call.ts";
+import { wait } from "./sending/throttle.ts";
 
 /** The deployment does not answer at all, or what answers is something else. */
 export class TargetUnreachableError extends Error {
@@ -14,10 +15,12 @@ export class TargetUnreachableError extends Error {
 }
 
 const ATTEMPTS = 3;
+const RESTART_MS = 2_000;
 
 /** No such path, no such method there, moved elsewhere, or a page for people: with good credentials the API says none of it. */
-const isNoApi = ({ status, headers }: Answer): boolean => {
+const isNoApi = ({ status, headers, foreign }: Answer): boolean => {
   if (status === null) return false;
+  if (foreign) return true;
   if (status === 404 || status === 405 || status === 410 || (status >= 300 && status < 400)) return true;
   return status >= 200 && status < 300 && /^\s*text\/html/i.test(headers["content-type"] ?? "");
 };
@@ -53,6 +56,14 @@ const judgeWhatAnswers = async (context: Context): Promise<void> => {
     if (!isNoApi(answer)) return;
     seen.push(answer);
   }
+  const isGateway = seen.every(
+    ({ foreign, status }) => foreign && ![200, 301, 302, 404, 405, 410].includes(status ?? 0),
+  );
+  if (isGateway) {
+    throw new TargetUnreachableError(
+      `only a gateway answers at ${context.target.base_url} (${[...new Set(seen.map(inWords))].join("; ")}): is the API behind it running, and does it let these calls through?`,
+    );
+  }
   const statuses = [...new Set(seen.map(({ status }) => status))].join(", ");
   throw new TargetUnreachableError(
     `nothing of the API is at ${context.target.base_url} (${statuses} to the exchange, the control stream and the style catalog, with credentials): does base_url include the version segment (v1)?`,
@@ -65,6 +76,11 @@ export const reach = async (context: Context): Promise<void> => {
   for (let i = 0; i < ATTEMPTS; i++) {
     last = await context.send({ route: "design.styles", credential: { as: "none" }, origin: "none", once: true });
     if (last.status === null) continue;
+    // A gateway whose upstream restarts is given the time.
+    if (last.foreign && last.transient && i < ATTEMPTS - 1) {
+      await wait(RESTART_MS, context.signal);
+      continue;
+    }
     return isNoApi(last) ? judgeWhatAnswers(context) : undefined;
   }
   throw new TargetUnreachableError(

@@ -7,7 +7,9 @@ import type { Received } from "../../client/send-request.ts";
 import { isObject, parseJson } from "../../contract/envelopes.ts";
 import { outcomeOfStream } from "../../contract/refusals.ts";
 import type { CallLine } from "../../history/line.ts";
-import { type Answer, type Chunk, isTransient, type Named, nameAnswer } from "./answer.ts";
+import { mayHaveAnyBody } from "../../workload/request.ts";
+import type { Step } from "../../workload/step.ts";
+import { type Answer, type Chunk, isForeign, isTransient, type Named, nameAnswer } from "./answer.ts";
 import { isDecoded } from "./decoding.ts";
 import type { TestCall } from "./test-call.ts";
 
@@ -24,14 +26,14 @@ const UNANSWERED: Named = { outcome: "indeterminate", subcode: null, envelope: "
  * A stream that we left ourselves was answered; half of any other answer is none. Rules ask whether a call was admitted, so a
  * stream without an event is one here.
  */
-const nameOf = (received: Received): Named => {
+const nameOf = (received: Received, anyBody: boolean): Named => {
   const { status, ended, seen, aborted, text } = received;
   if (status === null) return UNANSWERED;
   if (seen !== null) {
     return { ...UNANSWERED, outcome: outcomeOfStream(status, { ended }) };
   }
   if (!aborted && ended !== "eof" && ended !== "refused") return UNANSWERED;
-  return nameAnswer(status, text);
+  return nameAnswer(status, text, anyBody);
 };
 
 /** What other judges may hold against the call. Item 189: a 401 or 503 without `detail` is one, whatever else it says. */
@@ -62,7 +64,7 @@ type Called = {
 
 export const answerOfCall = ({ testCall, step, request, received, chunks, context, errorUs }: Called): Answer => {
   const { status, text } = received;
-  const named = nameOf(received);
+  const named = nameOf(received, mayHaveAnyBody({ route: testCall.route, method: request.method as Step["method"] }));
   const body = parseJson(text);
   return {
     ...named,
@@ -77,6 +79,7 @@ export const answerOfCall = ({ testCall, step, request, received, chunks, contex
     body,
     fields: isObject(body) ? body : {},
     chunks,
+    foreign: isForeign(named.outcome),
     transient: isTransient(named.outcome),
   };
 };

@@ -50,6 +50,8 @@ export type Answer = Named & {
   /** The body's fields where it is an object. */
   fields: Readonly<Record<string, unknown>>;
   chunks: readonly Chunk[];
+  /** A gateway wrote it, or nobody of the contract: it says nothing about the API, whatever its status. */
+  foreign: boolean;
   /** Overload, rate, a lost dependency, no answer: says nothing about the check in question. */
   transient: boolean;
 };
@@ -74,8 +76,10 @@ const subcodeIn = (fields: Record<string, unknown>): string | null =>
   textIn(fields.error, "code", "error", "detail", "subcode") ??
   textIn(fields, "code", "subcode");
 
-/** Names an answer that has a head. */
-export const nameAnswer = (status: number, text: string): Named => {
+const isPage = (text: string): boolean => /^\s*</.test(text);
+
+/** Names an answer that has a head. `anyBody`: a success may have a body of any kind. */
+export const nameAnswer = (status: number, text: string, anyBody = false): Named => {
   const body = parseJson(text);
   const fields = isObject(body) ? body : {};
   const envelope = envelopeOf(body, text);
@@ -85,6 +89,8 @@ export const nameAnswer = (status: number, text: string): Named => {
     envelope,
     legacy,
   });
+  // Item 189 gives a 401 and a 503 any body, and what else is no JSON may be the API's mistake; a page for people is a gateway's.
+  if (!anyBody && isPage(text)) return named(`edge ${status}`, null);
   if (status >= 200 && status < 300) return named("error" in fields ? `${status} error` : `${status}`, null);
   const said = subcodeIn(fields);
   const subcode = said === null ? null : (SUBCODE_OF_OLDER_NAME.get(said) ?? said);
@@ -101,6 +107,9 @@ export const nameAnswer = (status: number, text: string): Named => {
 
 const TRANSIENT =
   /^(indeterminate|503|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|edge (429|502|503|504))$/;
+
+/** A server's own exception has no envelope either, and is nobody else's. */
+export const isForeign = (outcome: string): boolean => /^edge (?!50[01])/.test(outcome);
 
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 

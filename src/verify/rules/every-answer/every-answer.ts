@@ -23,8 +23,8 @@ export const everyAnswer = (
   cost: { calls: 0 },
   run: async (context: Context) => {
     const checks = new Checks(rule.title);
-    // Half an answer says nothing of the other half.
-    const whole = context.answers.filter(({ outcome }) => outcome !== "indeterminate");
+    // Half an answer says nothing of the other half, and a gateway's nothing of the API's.
+    const whole = context.answers.filter(({ outcome, foreign }) => outcome !== "indeterminate" && !foreign);
     for (const answer of whole) if (concerns(answer)) look(checks, answer);
     const result = checks.result(nothing);
     return result.verdict === "skipped" ? { ...result, idle: true } : result;
