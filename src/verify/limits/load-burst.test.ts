@@ -12,3 +12,20 @@ test("the capacity is what was served at once: of a wave that came late, the las
   const last = Array.from({ length: 21 }, (_, i) => answer("200", 345 + i, 650 + i));
   expect(sideBySide([...first, ...refused, ...last, answer("indeterminate", null, 700)])).toBe(40);
 });
+
+test("an edge that passes the end of a stream on late does not make two that follow each other stand side by side", () => {
+  const answer = (fromMs: number, contentMs: number, endMs: number) => ({
+    outcome: "200",
+    line: {
+      first_us: fromMs * 1000,
+      done_us: (fromMs + contentMs + endMs) * 1000,
+      gaps_us: [(contentMs * 1000) / 2, (contentMs * 1000) / 2, endMs * 1000],
+    } as CallLine,
+  });
+  const first = Array.from({ length: 16 }, (_, i) => answer(i, 200, 300));
+  const next = Array.from({ length: 16 }, (_, i) => answer(250 + i, 200, 300));
+  expect(sideBySide([...first, ...next])).toBe(16);
+  expect(sideBySide([...first, ...next.map(({ line }) => answer((line.first_us ?? 0) / 1000 - 150, 200, 300))])).toBe(
+    32,
+  );
+});

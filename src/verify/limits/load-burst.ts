@@ -161,12 +161,16 @@ export type Overload = {
   caller: Caller | null;
 };
 
-/** From the first byte to the last: of a wave that came late, the last streams may have the slots of the first. */
+/**
+ * From the first byte to the last: of a wave that came late, the last streams may have the slots of the first. An edge may pass
+ * the end on late (a moderation does), so of a stream with content in between the last event does not count.
+ */
 export const sideBySide = (answers: readonly Pick<Answer, "outcome" | "line">[]): number =>
   mostAtOnce(
-    answers
-      .filter(isAdmitted)
-      .flatMap(({ line: { first_us, done_us } }) => (first_us === null ? [] : [[first_us, done_us] as const])),
+    answers.filter(isAdmitted).flatMap(({ line: { first_us, done_us, gaps_us: gaps = [] } }) => {
+      const endUs = gaps.length < 2 ? 0 : (gaps.at(-1) as number);
+      return first_us === null ? [] : [[first_us, Math.max(first_us, done_us - endUs)] as const];
+    }),
   );
 
 const REST_MS = 1_500;
