@@ -48,10 +48,19 @@ export const DIRECT_LINE: TimesAtServer = {
   heldUntilUs: ({ done_us, clock_error_us }) => done_us - clock_error_us,
 };
 
+/** Between the events before the last one. Of a very long stream the first gaps alone are kept, and the last is not among them. */
+export const contentGaps = ({ gaps_us: gaps = [], events = 0 }: CallLine): readonly number[] =>
+  gaps.length < events - 1 ? gaps : gaps.slice(0, -1);
+
+export const sumOf = (valuesUs: readonly number[]): number => valuesUs.reduce((sum, value) => sum + value, 0);
+
 /** An edge in front that passes the end on late: a moderation does. */
 export const BY_CONTENT: TimesAtServer = {
   admittedByUs: decidedByUs,
-  heldUntilUs: (call) => DIRECT_LINE.heldUntilUs(call) - (call.gaps_us?.at(-1) ?? 0),
+  heldUntilUs: (call) =>
+    call.gaps_us === undefined || call.first_event_us === undefined
+      ? DIRECT_LINE.heldUntilUs(call)
+      : call.first_event_us + sumOf(contentGaps(call)) - call.clock_error_us,
 };
 
 type Held = { call: CallLine; fromUs: number; untilUs: number };

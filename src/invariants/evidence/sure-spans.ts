@@ -14,7 +14,7 @@
  */
 import type { CallLine } from "../../history/line.ts";
 import { Distribution } from "./distribution.ts";
-import { isStream, type TimesAtServer } from "./held-streams.ts";
+import { contentGaps, isStream, sumOf, type TimesAtServer } from "./held-streams.ts";
 import { earliestUs, isAdmitted, isDefinite } from "./moments.ts";
 
 /** Fewer answers that are no streams do not show how bodies come. */
@@ -29,10 +29,6 @@ const typicalGapUs = (gapsUs: readonly number[]): number => {
   const sorted = [...gapsUs].sort((one, other) => one - other);
   return sorted[(sorted.length - 1) >> 1] ?? 0;
 };
-
-/** From the first event to the last but one. */
-const contentUs = (gapsUs: readonly number[]): number => gapsUs.reduce((sum, gap) => sum + gap, 0);
-const contentGaps = ({ gaps_us: gapsUs = [] }: CallLine): readonly number[] => gapsUs.slice(0, -1);
 
 export class SureSpans implements TimesAtServer {
   readonly #serviceUs: number | null;
@@ -51,7 +47,7 @@ export class SureSpans implements TimesAtServer {
     if (!isDefinite(call) || call.first_us === null) return;
     if (isStream(call) && isAdmitted(call)) {
       this.#streams += 1;
-      this.#streamsUs += contentUs(contentGaps(call));
+      this.#streamsUs += sumOf(contentGaps(call));
       return;
     }
     this.#plain.add(call.done_us - call.first_us);
@@ -75,6 +71,6 @@ export class SureSpans implements TimesAtServer {
     const paceUs = Math.max(0, typicalGapUs(gaps) - TRICKLE_TIMES * this.#trickleUs);
     const isStretched = this.#streamsUs > this.#streams * this.#serviceUs;
     const mostUs = isStretched ? this.#serviceUs : Number.POSITIVE_INFINITY;
-    return Math.min(gaps.length * paceUs, contentUs(gaps), mostUs);
+    return Math.min(gaps.length * paceUs, sumOf(gaps), mostUs);
   }
 }
