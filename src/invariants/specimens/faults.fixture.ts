@@ -705,7 +705,7 @@ export const answered: Specimens = {
       lines: [
         ...many(500, (at) => call(`${at}`)),
         ...many(40, (at) => lost(`left${at}`, { aborted: true })),
-        ...many(4, (at) => lost(`port${at}`, { error: "EADDRNOTAVAIL" })),
+        ...many(4, (at) => lost(`port${at}`, { error: "no_local_port" })),
       ],
     },
   ],
@@ -770,7 +770,7 @@ export const answered: Specimens = {
     {
       name: "this machine had no port left for half of the calls",
       facts: foreignStage(),
-      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "EADDRNOTAVAIL" }))),
+      lines: many(50, (at) => (at % 2 === 0 ? call(`${at}`) : lost(`${at}`, { error: "no_local_port" }))),
       verdict: "inconclusive",
       says: /25 could not be sent by this machine/,
     },
