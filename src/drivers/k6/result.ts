@@ -138,7 +138,7 @@ export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] 
     const all = iterations + dropped;
     say(
       "inconclusive",
-      `the generator was the bottleneck: ${dropped} of ${all} calls were so late that they were given up`,
+      `the generator was the bottleneck: ${dropped} of ${all} calls were so late that they were given up; ask for a lower rate, or share it out (--segments)`,
     );
   }
   const late = lagDoubt(seen.lag.figures());

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createLease } from "../../workload/lease.ts";
-import { watchBesideFault } from "./errors-beside-a-fault.ts";
+import { broughtAboutBy, watchBesideFault } from "./errors-beside-a-fault.ts";
 
 const STATED = { requests: 1000, stopErrorRate: 0.2 };
 const RECOVERY_MS = 100;
@@ -33,6 +33,26 @@ describe("stop_when beside a fault", () => {
     expect(watch.signal.aborted).toBe(ends);
     expect(lease.stopped !== null).toBe(ends);
     if (ends) expect(lease.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded/);
+  });
+
+  test.each([
+    ["api", "edge 502", false],
+    ["api", "indeterminate", false],
+    ["edge", "edge 503", false],
+    ["api", "500", true],
+    ["limiter", "edge 502", true],
+  ] as const)("while the %s is killed, %s ends the run: %s", (link, outcome, ends) => {
+    const tolerated = broughtAboutBy({
+      kind: "process-fault",
+      name: "x",
+      link: link as "api",
+      fault: "killed",
+      holdMs: 1,
+    });
+    const watch = watchBesideFault(createLease(STATED), RECOVERY_MS, tolerated);
+    watch.fault({ phase: "injecting", at_us: 500 * MS });
+    for (const call of calls(outcome, 1_000)) watch.call(call);
+    expect(watch.signal.aborted).toBe(ends);
   });
 
   test("what no fault brings about is an error throughout", () => {

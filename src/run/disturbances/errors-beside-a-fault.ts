@@ -11,9 +11,14 @@ import { type Fault, partsOf } from "./disturbance.ts";
 
 const REFUSALS = Object.values(REFUSAL_OF);
 
-/** What a fault may bring about: refusals, and no answer at all where the API itself or the way to it is broken. */
+/**
+ * What a fault may bring about: refusals, and where the API itself or the way to it is broken no answer at all, or one by a
+ * gateway that does not reach it. Beginnings of outcomes.
+ */
 export const broughtAboutBy = (fault: Fault): readonly string[] =>
-  partsOf(fault).some(({ link }) => link === "api" || link === "edge") ? [...REFUSALS, "indeterminate"] : REFUSALS;
+  partsOf(fault).some(({ link }) => link === "api" || link === "edge")
+    ? [...REFUSALS, "indeterminate", "edge "]
+    : REFUSALS;
 
 type ErrorsBesideAFault = {
   /** For the driver: spends from the same lease. */
