@@ -3,7 +3,10 @@
  * the cause; and toxiproxy itself can wedge (removing a toxic may wait for a peer that does not read), so a call
  * without a deadline may never come back.
  */
+
 import { Agent, request } from "undici";
+import { foreignSentence } from "../contract/foreign-text.ts";
+import { textWithin } from "../target/text-within.ts";
 
 const CONTROL_CALL_MS = 5_000;
 
@@ -32,11 +35,12 @@ export type CallOptions = {
 const messageIn = (text: string): string => {
   try {
     const parsed: unknown = JSON.parse(text);
-    if (typeof parsed === "object" && parsed !== null && "error" in parsed) return String(parsed.error);
+    if (typeof parsed === "object" && parsed !== null && "error" in parsed)
+      return foreignSentence(String(parsed.error));
   } catch {
     // Not JSON: the text itself is the message.
   }
-  return text.trim().slice(0, 200);
+  return foreignSentence(text.trim());
 };
 
 const whyNoAnswer = (error: unknown, callMs: number, outer: AbortSignal | undefined): string => {
@@ -90,7 +94,7 @@ export const openTransport = (apiUrl: string, defaults: CallOptions = {}): Trans
       ...(signal === undefined ? {} : { signal }),
       ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
     });
-    return { status: answer.statusCode, text: await answer.body.text() };
+    return { status: answer.statusCode, text: await textWithin(answer.body) };
   };
   return {
     underWay: () => late.size,

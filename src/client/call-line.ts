@@ -1,16 +1,7 @@
 /** From a request and its answer to a line of the history: the outcome by its name, and what a judge may want of the answer. */
 import { codingOf, readAnswer } from "../contract/envelopes.ts";
 import { CODES_MOST, distinctNames, foreignMoment, foreignValue, OTHER_CODES } from "../contract/foreign-text.ts";
-import {
-  countedAs,
-  ERROR_IN_BODY,
-  emptyOutcome,
-  GAP_REFUSALS,
-  type GapRefusalName,
-  OUTCOMES,
-  outcomeOf,
-  outcomeOfStream,
-} from "../contract/refusals.ts";
+import { countedAs, ERROR_IN_BODY, emptyOutcome, isListed, outcomeOfStream } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { transportCode } from "../contract/transport-codes.ts";
 import type { CallLine } from "../history/line.ts";
@@ -40,12 +31,11 @@ const fieldsOf = (body: unknown): Record<string, unknown> =>
 const headerText = (value: string | string[] | undefined): string | undefined =>
   Array.isArray(value) ? value.join(", ") : value;
 
-const LISTED = new Set<string>([...OUTCOMES, ...(Object.keys(GAP_REFUSALS) as GapRefusalName[]).map(outcomeOf)]);
 const codeOf = distinctNames(CODES_MOST, OTHER_CODES);
 
 /** A hostile server may have a code of its own for every call: of those that nobody lists so many have a name each. */
 export const countedOutcome = (outcome: string): string =>
-  outcome.charAt(3) !== " " || LISTED.has(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
+  outcome.charAt(3) !== " " || isListed(outcome) ? outcome : `${outcome.slice(0, 4)}${codeOf(outcome.slice(4))}`;
 
 const answerFields = (step: Step, seen: Received): Partial<CallLine> & { outcome: string } => {
   const error = seen.error === undefined ? {} : { error: transportCode(seen.error) };

@@ -56,6 +56,35 @@ export const foreignHeader = (text: string | undefined): string => {
   return text === "*" || (MEDIA_TYPE.test(text) && !NO_WORD.test(text.toLowerCase())) ? text : foreignMoment(text);
 };
 
+/** An id that somebody has to find again: of a key to be removed, of a charge. */
+export const foreignId = (text: string): string => (/^[\w.:-]{1,128}$/.test(text) ? text : foreignName(text));
+
+/** What a tool says of itself, `proxy not found` for one: plain words are shown, anything else by its length and hash. */
+export const foreignSentence = (text: string): string =>
+  /^[A-Za-z]+(?:[ ,.:'-]{1,2}[A-Za-z]+)*[.!]?$/.test(text) && text.length <= 160 && !/[A-Za-z]{25,}/.test(text)
+    ? text
+    : foreignName(text);
+
+/** A product and its version: `nginx/1.25.3`. */
+export const foreignProduct = (text: string): string =>
+  /^[A-Za-z][A-Za-z._-]{0,24}(?:\/\d{1,4}(?:\.\d{1,5}){0,3})?(?: \([A-Za-z]{1,16}\))?$/.test(text)
+    ? text
+    : foreignName(text);
+
+/** Where a redirect leads: host and path, each part a word, without user and query. */
+export const foreignAddress = (text: string): string => {
+  const [, scheme = "", host = "", path = ""] = /^(?:(https?:\/\/)(?:[^/?#@]*@)?([^/?#@]*))?([^?#]*)/i.exec(text) ?? [];
+  const parts = (whole: string, by: string): string =>
+    whole
+      .split(by)
+      .slice(0, 8)
+      .map((part) => (part === "" ? part : foreignPart(part)))
+      .join(by);
+  return scheme + parts(host, ".") + parts(path, "/");
+};
+const foreignPart = (text: string): string =>
+  /^[\w:~-]{1,40}$/.test(text) && !NO_WORD.test(text.toLowerCase()) ? text : foreignName(text);
+
 /** What a transport says of itself: `ECONNRESET`, `first-event-timeout`; some quote what they read. */
 export const foreignError = (text: string): string => {
   const after = "after the terminal event: ";

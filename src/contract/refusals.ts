@@ -138,3 +138,8 @@ export const OUTCOMES: readonly string[] = [
   ERROR_IN_BODY,
   ERROR_IN_STREAM,
 ];
+
+const LISTED = new Set<string>([...OUTCOMES, ...(Object.keys(GAP_REFUSALS) as GapRefusalName[]).map(outcomeOf)]);
+
+/** Whether an outcome stands in the specification, or is one that the reference chose for a gap. */
+export const isListed = (outcome: string): boolean => LISTED.has(outcome);

@@ -1,8 +1,10 @@
 /** What the other addresses of the file answer: control planes, toxiproxy, Prometheus. Read only; no fault, no change. */
+
 import { request } from "undici";
 import { openToxiproxy } from "../chaos/toxiproxy.ts";
 import { controlGet, readLedger } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
+import { textWithin } from "../target/text-within.ts";
 import { type Finding, finding } from "./finding.ts";
 import { failedTrial } from "./key-trial.ts";
 import type { SingleCalls } from "./single-calls.ts";
@@ -82,7 +84,7 @@ const prometheusLooks = ({ observers }: Target): Look[] =>
       const answer = await request(`${base}/api/v1/query?query=${encodeURIComponent(query)}`, {
         signal: AbortSignal.timeout(WAIT_MS),
       });
-      const text = await answer.body.text();
+      const text = await textWithin(answer.body);
       if (answer.statusCode !== 200) throw new Error(`status ${answer.statusCode}`);
       const { data } = JSON.parse(text) as { data?: { result?: unknown } };
       const series = Array.isArray(data?.result) ? data.result.length : 0;

@@ -1,6 +1,7 @@
 /** What `init` finds out about an address without a key: where the API is, and what else is there. */
 
 import { networkAdvice } from "../client/network-errors.ts";
+import { foreignProduct, foreignSentence } from "../contract/foreign-text.ts";
 import { createBudget } from "../target/budget.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
@@ -68,7 +69,7 @@ const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding
       return finding(
         "ok",
         "openapi.json",
-        `${url.href}: ${info?.title ?? "no title"}, ${Object.keys(paths ?? {}).length} paths`,
+        `${url.href}: ${typeof info?.title === "string" ? foreignSentence(info.title) : "no title"}, ${Object.keys(paths ?? {}).length} paths`,
       );
     } catch {
       // Something else is called so there.
@@ -107,7 +108,7 @@ export const probeAddress = async (
       findings: [
         finding(shows ? "ok" : "warn", "base_url", text),
         ...(await protocolFindings(target, secrets, Date.now())),
-        finding("info", "server", server === undefined ? "says nothing of itself" : server.slice(0, 60)),
+        finding("info", "server", server === undefined ? "says nothing of itself" : foreignProduct(server)),
         clockFinding([what.first, ...calls.answers]),
         echo,
         openApi,

@@ -1,5 +1,7 @@
 /** Every key role of the target file, tried once, and a used-up allowance where trying it spends nothing. */
+
 import { credentialKind } from "../contract/credentials.ts";
+import { foreignId } from "../contract/foreign-text.ts";
 import { outcomeOf, type RefusalName } from "../contract/refusals.ts";
 import type { Budget } from "../target/budget.ts";
 import { readUsed } from "../target/control-planes.ts";
@@ -36,7 +38,7 @@ const basemapMisfit = (target: Target, sent: Answered): Finding | null => {
   const stated = target.credentials?.publishable_basemap?.basemap_style_id;
   const came = bodyOf(sent).basemap_style_id;
   if (stated === undefined || stated === came) return null;
-  const got = typeof came === "string" ? came : "none";
+  const got = typeof came === "string" ? foreignId(came.slice(0, 200)) : "none";
   const todo = "write the organization's stored style at credentials.publishable_basemap.basemap_style_id";
   return finding("wrong", "publishable_basemap", `expected basemap_style_id ${stated}; got ${got}`, todo);
 };

@@ -2,6 +2,7 @@
  * Whether the API is at an address: by its style catalog without a credential, which the contract refuses with 401, beside a
  * path that no deployment has. Sends nothing secret.
  */
+import { foreignAddress } from "../contract/foreign-text.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../workload/step.ts";
 import type { Answered, SingleCalls } from "./single-calls.ts";
@@ -33,7 +34,8 @@ export const askWhatAnswers = async (calls: SingleCalls): Promise<WhatAnswers> =
   const { status } = first.answer;
   if (status === null) return { is: "silent", first, code: first.answer.error ?? first.answer.ended };
   const location = headerOf(first, "location");
-  if (status >= 300 && status < 400) return { is: "moved", first, to: (location ?? "elsewhere").replace(/\?.*$/, "") };
+  if (status >= 300 && status < 400)
+    return { is: "moved", first, to: location === undefined ? "elsewhere" : foreignAddress(location) };
   if (!looksLikeApi(first)) return { is: "other", first };
   const nowhere = await calls.call(plainGet(calls.view, NO_SUCH_PATH));
   return { is: nowhere.answer.status === status ? "perhaps" : "api", first };

@@ -52,4 +52,11 @@ describe("escaping", () => {
   test.each(["", "a", "é", "€", "\u{1f600}", "a€\u{1f600}"])("bytes of %j are those of UTF-8", (text) => {
     expect(utf8Bytes(text)).toBe(new TextEncoder().encode(text).length);
   });
+
+  test("Markdown calls nobody, links nowhere and shows no picture", () => {
+    expect(escapeMarkdown("@org/team see http://evil.example and www.evil.example")).toBe(
+      "\uff20org/team see http:\\//evil.example and www\\.evil.example",
+    );
+    expect(escapeMarkdown("![x](http://evil) <img src=x> [a](b)")).not.toMatch(/(?<!\\)!\[|<img|(?<!\\)\]\(/);
+  });
 });

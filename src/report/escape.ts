@@ -30,13 +30,18 @@ export const escapeHtml = (text: string): string => clean(text).replace(/[&<>"']
 /** As `escapeHtml`; line breaks survive in attributes too, where XML would make spaces of them. */
 export const escapeXml = (text: string): string => escapeHtml(text).replaceAll("\n", "&#10;").replaceAll("\t", "&#9;");
 
-/** For running text and table cells of GitHub-flavoured Markdown: no markup, no HTML, no new cell or line. */
+/** For running text and table cells of GitHub-flavoured Markdown: no markup, no HTML, no new cell or line, no link, nobody called. */
 export const escapeMarkdown = (text: string): string =>
   oneLine(text)
     .replace(/[\\`*[\]|~#!]/g, "\\$&")
     // Inside a word (`b2b_overloaded`) an underscore is only itself.
     .replace(/(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])/gu, "\\_")
-    .replace(/[&<>]/g, (c) => ENTITIES[c]!);
+    .replace(/[&<>]/g, (c) => ENTITIES[c]!)
+    // A bare address would be a link.
+    .replaceAll("://", ":\\//")
+    .replace(/\bwww\./gi, (www) => `${www.slice(0, -1)}\\.`)
+    // Names are looked for in the page that has been made, where an escape is no longer seen.
+    .replace(/@(?=\w)/g, "\uff20");
 
 /** A code span that is safe in a table cell; an empty text gives none. */
 export const markdownCode = (text: string): string => {

@@ -4,15 +4,21 @@
  * carries the control plane's token, where it is known here: from the file in which a plane on loopback hands it over, or from
  * `FLOODGATE_CONTROL_TOKEN`.
  */
+
 import { request } from "undici";
+import { parseJson } from "../contract/envelopes.ts";
+import { foreignId, foreignName, shapeOfBody } from "../contract/foreign-text.ts";
+import { isListed } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/stage-facts.ts";
 import { tokenOfDoor } from "../supervision/door-token.ts";
 import { redactor } from "../supervision/redaction.ts";
+import { ANSWER_MOST_BYTES, textWithin } from "./text-within.ts";
 
 const DEADLINE_MS = 5_000;
 /** A ledger has a line for each charge of a stage. */
 const LEDGER_MS = 30_000;
+const LEDGER_MOST_BYTES = 256 << 20;
 const ALL_ORGS_MS = 20_000;
 /** Organizations that are asked for at once. */
 const ORGS_AT_ONCE = 16;
@@ -55,14 +61,15 @@ const call = async (
       headers: { ...(await bearer(url)), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const text = await answer.body.text();
+    const text = await textWithin(answer.body, wholeMs === LEDGER_MS ? LEDGER_MOST_BYTES : ANSWER_MOST_BYTES);
     if (answer.statusCode === 401) {
       throw new ControlError(
         url,
         "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with; one that it made up can be read by its own user, on its own machine",
       );
     }
-    if (answer.statusCode >= 300) throw new ControlError(url, `status ${answer.statusCode}: ${text.slice(0, 200)}`);
+    if (answer.statusCode >= 300)
+      throw new ControlError(url, `status ${answer.statusCode} with ${shapeOfBody(text, parseJson(text))}`);
     return text;
   } catch (error) {
     if (error instanceof ControlError) throw error;
@@ -76,15 +83,52 @@ export const controlSend = async <T>(method: "POST" | "PATCH" | "PUT", url: stri
   return (text === "" ? {} : JSON.parse(text)) as T;
 };
 
+/** More are no deployment's. */
+const COUNTS_MOST = 1_000;
+const ORGS_MOST = 100_000;
+
+/** An outcome as the history names it: a status, `edge`, a code. */
+const countedName = (outcome: string): string => {
+  const [, status = "", code = ""] = /^(\d{3})(?: (.*))?$/s.exec(outcome) ?? [];
+  if (status === "") return /^(?:edge \d{3}|indeterminate)$/.test(outcome) ? outcome : foreignName(outcome);
+  return code === "" || isListed(outcome) ? outcome : `${status} ${foreignName(code)}`;
+};
+
+/** A line of a ledger, whoever wrote it: its texts are ids and words, its numbers numbers. */
+export const chargeOf = ({
+  charge_id,
+  request_id,
+  org,
+  key,
+  meter,
+  kind,
+  amount,
+  window,
+  at,
+}: LedgerLine): LedgerLine => ({
+  charge_id: foreignId(String(charge_id)),
+  request_id: foreignId(String(request_id)),
+  org: foreignId(String(org)),
+  key: foreignId(String(key)),
+  meter: foreignName(String(meter)) as LedgerLine["meter"],
+  kind: foreignName(String(kind)) as LedgerLine["kind"],
+  amount: Number(amount),
+  window: foreignId(String(window)),
+  at: Number(at),
+});
+
 /** Counts of all replicas added up, for one run id. */
 export const readCounts = async (apis: readonly string[], run: string): Promise<Counts> => {
   const sum: Counts = {};
   const ofEach = apis.map((api) => controlGet<Counts>(`${api}/counts?run=${encodeURIComponent(run)}`));
   for (const counts of await Promise.all(ofEach)) {
-    for (const [outcome, byOrg] of Object.entries(counts)) {
-      sum[outcome] ??= {};
-      const row = sum[outcome];
-      for (const [org, n] of Object.entries(byOrg)) row[org] = (row[org] ?? 0) + n;
+    for (const [outcome, byOrg] of Object.entries(counts).slice(0, COUNTS_MOST)) {
+      const name = countedName(outcome);
+      sum[name] ??= {};
+      const row = sum[name];
+      for (const [org, n] of Object.entries(byOrg).slice(0, ORGS_MOST)) {
+        if (typeof n === "number") row[foreignId(org)] = (row[foreignId(org)] ?? 0) + n;
+      }
     }
   }
   return sum;
@@ -109,7 +153,7 @@ export const readLedger = async (limiter: string, run: string): Promise<LedgerLi
   return text
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => JSON.parse(line) as LedgerLine);
+    .map((line) => chargeOf(JSON.parse(line) as LedgerLine));
 };
 
 /** Map loads that an organization has used, `undefined` where the control plane does not show it. */

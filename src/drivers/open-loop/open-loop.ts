@@ -2,8 +2,10 @@
  * Starts the open-loop driver's process and speaks with it. The caller gets lines as they come, and at the end what was
  * offered, what the host did meanwhile and what puts the result in doubt.
  */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { countedOutcome } from "../../client/call-line.ts";
 import { wallUs } from "../../client/clock.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { boundChild } from "../../supervision/bounded-child.ts";
@@ -109,6 +111,8 @@ export const startOpenLoop = (options: OpenLoopOptions): OpenLoop => {
   const hear = (message: FromProcess): void => {
     switch (message.type) {
       case "call":
+        // Each process has a hundred codes of its own.
+        message.outcome = countedOutcome(message.outcome);
         options.onLine(message);
         break;
       case "fold":

@@ -1,12 +1,17 @@
 /** What else can be read of a deployment (`observers` of the target file): a Prometheus, and a command that prints charges. */
+
 import { request } from "undici";
 import type { LedgerLine } from "../../history/line.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { runShellCommand } from "../../supervision/shell-command.ts";
+import { chargeOf } from "../../target/control-planes.ts";
+import { textWithin } from "../../target/text-within.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 
 const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
+/** What is cut off here ends in half a line, which is no ledger. */
+const LEDGER_MOST_CHARS = 256 << 20;
 
 export type Observed = Readonly<Record<string, number>>;
 
@@ -20,7 +25,7 @@ const ask = async (url: string, query: string): Promise<number | null> => {
     // An answer that trickles keeps the other two from firing.
     signal: AbortSignal.timeout(DEADLINE_MS),
   });
-  const { data } = (await answer.body.json()) as PrometheusAnswer;
+  const { data } = JSON.parse(await textWithin(answer.body)) as PrometheusAnswer;
   const values = (data?.result ?? []).map(({ value }) => Number(value?.[1])).filter(Number.isFinite);
   return values.length === 0 ? null : values.reduce((sum, one) => sum + one, 0);
 };
@@ -78,13 +83,13 @@ export const readLedgerByCommand = async (
     cwd: folder,
     signal: AbortSignal.any([signal, AbortSignal.timeout(LEDGER_MS)]),
     onOutput: (text, from) => {
-      if (from === "output") printed += text;
+      if (from === "output" && printed.length < LEDGER_MOST_CHARS) printed += text;
     },
   });
   const lines = printed
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => JSON.parse(line) as LedgerLine);
+    .map((line) => chargeOf(JSON.parse(line) as LedgerLine));
   const isOurs = ({ request_id }: LedgerLine): boolean => request_id.startsWith(idPrefix);
   return { ours: lines.filter(isOurs), others: lines.filter((line) => !isOurs(line) && line.at >= sinceMs).length };
 };
