@@ -17,6 +17,7 @@ const yamlFiles = (readdirSync(join(ROOT, ".github"), { recursive: true }) as st
   .map((name) => join(".github", name))
   .sort();
 const workflows = yamlFiles.filter((path) => dirname(path) === join(".github", "workflows"));
+const withSteps = yamlFiles.filter((path) => workflows.includes(path) || path.endsWith("action.yml"));
 const textOf = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 const read = (path: string): unknown => parse(textOf(path), { strict: true, uniqueKeys: true });
 
@@ -56,13 +57,20 @@ const faultsOf = (path: string): string[] => {
 describe("what .github holds", () => {
   test("it holds what the README names", () => {
     expect(yamlFiles).toEqual([
+      ".github/ISSUE_TEMPLATE/bug.yml",
+      ".github/ISSUE_TEMPLATE/config.yml",
+      ".github/ISSUE_TEMPLATE/question-about-the-specification.yml",
+      ".github/ISSUE_TEMPLATE/wrong-verdict.yml",
       ".github/actions/floodgate/action.yml",
+      ".github/dependabot.yml",
       ".github/workflows/gate.yml",
       ".github/workflows/nightly.yml",
+      ".github/workflows/release.yml",
     ]);
+    for (const path of yamlFiles) expect(read(path), path).toBeTypeOf("object");
   });
 
-  test.each(yamlFiles)("%s parses, and what it calls is there", (path) => {
+  test.each(withSteps)("%s parses, and what it calls is there", (path) => {
     expect(stepsOf(path).length).toBeGreaterThan(3);
     expect(faultsOf(path)).toEqual([]);
   });
