@@ -116,16 +116,30 @@ describe("a script is in doubt", () => {
       /2 of 102 iterations .* were cut off/,
     ],
     ["that made no call", { ...calls({ by_status: {} }) }, /made no call/],
-    ["that nobody answered", { ...calls({ by_status: { "0": 40 }, failed: 40 }) }, /none of 40 calls was answered/],
+    [
+      "that nobody answered",
+      { ...calls({ by_status: { "0": 40 }, failed: 40 }) },
+      /the API answered none of 40 calls \(40 x no answer\)/,
+    ],
     [
       "of which each call failed",
-      { ...calls({ by_status: { "502": 40 }, failed: 40 }) },
+      { ...calls({ by_status: { "500": 40 }, failed: 40 }) },
       /each of 40 calls failed.*setResponseCallback/,
+    ],
+    [
+      "of which a gateway answered most calls, though the latency of what came is bounded",
+      { ...calls({ by_status: { "200": 22, "502": 78 }, failed: 78 }) },
+      /the API did not answer 78 of 100 calls \(78 x 502\)/,
+    ],
+    [
+      "that a gateway alone answered",
+      { ...calls({ by_status: { "502": 40, "504": 1 }, failed: 41 }) },
+      /the API answered none of 41 calls \(40 x 502, 1 x 504\)/,
     ],
     [
       "of which many calls were not answered, unbounded by it",
       { ...calls({ by_status: { "200": 90, "0": 10 }, failed: 10 }) },
-      /10 of 100 calls were not answered/,
+      /the API did not answer 10 of 100 calls \(10 x no answer\), and no threshold/,
     ],
     [
       "without a threshold, in which calls failed",
@@ -285,7 +299,7 @@ describe.skipIf(binary === null).concurrent("k6's account of a real script", () 
       `export default () => void get("/502");`,
     );
     expect(exit).toEqual([]);
-    expect(said).toContain("each of 2 calls failed");
+    expect(said).toContain("the API answered none of 2 calls (2 x 502)");
     expect(said).toContain(
       "3 thresholds had none (checks: rate>0.9, http_req_duration{name:never}: p(95)<5, mine: p(95)<5)",
     );

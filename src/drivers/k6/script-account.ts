@@ -42,10 +42,23 @@ const UNANSWERED_SHARE = 0.01;
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number } => ({
-  made: sum(Object.values(calls.by_status)),
-  unanswered: calls.by_status["0"] ?? 0,
-});
+/** No answer at all, and what only a gateway says that does not reach the API (Cloudflare's 52x among them). */
+const NOT_ANSWERED = /^(0|502|504|52\d|530)$/;
+
+export const callsOf = ({ calls }: ScriptAccount): { made: number; unanswered: number } => {
+  const byStatus = Object.entries(calls.by_status);
+  return {
+    made: sum(byStatus.map(([, n]) => n)),
+    unanswered: sum(byStatus.flatMap(([status, n]) => (NOT_ANSWERED.test(status) ? [n] : []))),
+  };
+};
+
+/** `40 x no answer, 12 x 502`. */
+const unansweredIn = ({ calls }: ScriptAccount): string =>
+  Object.entries(calls.by_status)
+    .filter(([status]) => NOT_ANSWERED.test(status))
+    .map(([status, n]) => `${n} x ${status === "0" ? "no answer" : status}`)
+    .join(", ");
 
 const firstLine = (text = ""): string => text.split("\n")[0] as string;
 
@@ -112,7 +125,7 @@ const aboutCalls = (account: ScriptAccount, tolerated: number): string[] => {
   const { calls, checks } = account;
   const { made, unanswered } = callsOf(account);
   if (made === 0) return ["the script made no call"];
-  if (unanswered === made) return [`none of ${counted(made, "call")} was answered`];
+  if (unanswered === made) return [`the API answered none of ${counted(made, "call")} (${unansweredIn(account)})`];
   const said: string[] = [];
   const thresholds = statedThresholds(account);
   const boundsFailures = thresholds.some(({ metric }) => metric.startsWith("http_req_failed"));
@@ -122,7 +135,7 @@ const aboutCalls = (account: ScriptAccount, tolerated: number): string[] => {
     );
   } else if (unanswered > tolerated * made && !boundsFailures) {
     said.push(
-      `${unanswered} of ${counted(made, "call")} were not answered, and no threshold on http_req_failed says how many may be`,
+      `the API did not answer ${unanswered} of ${counted(made, "call")} (${unansweredIn(account)}), and no threshold on http_req_failed says how many may be`,
     );
   } else if (thresholds.length === 0 && calls.failed > 0) {
     said.push(
