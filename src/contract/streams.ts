@@ -73,8 +73,8 @@ export const lastEventOf = (kind: Stream, stated: StatedStreamEnds = {}): LastEv
   return name === undefined ? { name: VOCABULARIES[kind].done, isStated: false } : { name, isStated: true };
 };
 
-/** Why a stream counts as truncated whose body ended in order, in a word as the transport's: its last event did not come. */
-export const NO_LAST_EVENT = "no-last-event";
+/** Why a stream counts as truncated whose body ended in order, as one of the words of `transport-codes.ts`. */
+export const NO_LAST_EVENT = "no_last_event";
 
 /** How a body that ended as its framing says ends its stream. Without any event it is empty, and no part of one. */
 export const endOfBody = (events: number, { isStated }: Pick<LastEvent, "isStated">): "eof" | "truncated" =>

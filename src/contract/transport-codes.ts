@@ -3,6 +3,7 @@
  * undici, OpenSSL and Go each say it otherwise. The Go side of this table: native/sse/transport_code.go.
  */
 import { foreignError } from "./foreign-text.ts";
+import { NO_LAST_EVENT } from "./streams.ts";
 
 /** The first pattern that fits decides. Beside each what Node, undici and OpenSSL say, and then what Go says in its sentences. */
 const CODES: readonly (readonly [code: string, said: RegExp])[] = [
@@ -28,6 +29,7 @@ const CODES: readonly (readonly [code: string, said: RegExp])[] = [
   ["idle_timeout", /^idle-timeout$|no byte came/],
   ["call_timeout", /^call-timeout$|exchange did not end/],
   ["timeout", /time-?out|i\/o timeout/i],
+  [NO_LAST_EVENT, /^no_last_event$/],
   ["connection_closed", /^(?:UND_ERR_SOCKET|EOF)$|\bEOF\b|other side closed/],
   ["no_local_port", /^EADDRNOTAVAIL$|cannot assign requested address/],
   ["too_many_files", /^E[MN]FILE$|too many open files/],

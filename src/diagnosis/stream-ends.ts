@@ -6,7 +6,7 @@
 
 import type { RouteName, Stream } from "../contract/routes.ts";
 import { ROUTE_NAMES, routeOf } from "../contract/routes.ts";
-import { ERROR_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../contract/streams.ts";
+import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../contract/streams.ts";
 import { createBudget } from "../target/budget.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -64,7 +64,7 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
         const busy = isPassing(outcome) ? ", the deployment is busy" : "";
         return { kind, ended, why: `${outcome}${busy}` };
       }
-      const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === "no-last-event";
+      const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === NO_LAST_EVENT;
       if (!isInOrder) return { kind, ended, why: `a stream did not end in order (${error ?? how})` };
       ended.push(sent);
     }

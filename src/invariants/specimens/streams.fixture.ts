@@ -145,8 +145,8 @@ export const streamsCut: Specimens = {
     {
       name: "each without the event that is stated, by a body that ended in order",
       facts: foreignStage({ stream_end: { control: "done" } }),
-      lines: many(246, (at) => cut(`${at}`, { events: 12, error: "no-last-event" })),
-      says: /no-last-event.* after 12 events/,
+      lines: many(246, (at) => cut(`${at}`, { events: 12, error: "no_last_event" })),
+      says: /no_last_event.* after 12 events/,
     },
     {
       name: "reset before the first event",

@@ -39,7 +39,7 @@ func (e *timeoutError) Error() string {
 var errGraceOver = errors.New("grace over")
 
 // errNoLastEvent is why a body that ended in order was no whole stream. src/contract/streams.ts has the same word.
-var errNoLastEvent = errors.New("no-last-event")
+var errNoLastEvent = errors.New("no_last_event")
 
 // classify says what a failed round trip or read means. The context comes first: when we cut the connection, what the read says is only
 // the echo. What is neither a time-out nor an early end is a broken connection; the text says which way.

@@ -75,7 +75,7 @@ func TestARequiredLastEventThatDoesNotComeIsACut(t *testing.T) {
 		r := newVU(t).silent(url, required)
 		expect(t, name+" ended", r.Ended, "truncated")
 		expect(t, name+" events", r.Events, 2)
-		expect(t, name+" error", r.Error, "no-last-event")
+		expect(t, name+" error", r.Error, "no_last_event")
 	}
 	whole := newVU(t).silent(serve(t, stream("data: a\n\n", "event: fin\ndata: b\n\n")), required)
 	expect(t, "with it", whole.Ended+" "+whole.Error, "done ")

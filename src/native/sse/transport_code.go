@@ -46,6 +46,8 @@ func transportCode(err error) string {
 	switch {
 	case err == nil:
 		return ""
+	case errors.Is(err, errNoLastEvent):
+		return errNoLastEvent.Error()
 	case errors.As(err, &timeout):
 		return timeout.code
 	case errors.As(err, &dns):
