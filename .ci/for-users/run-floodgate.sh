@@ -1,11 +1,12 @@
 # To be sourced. `run_floodgate WORDS…` runs Floodgate as a child and returns its exit code. A shell would keep a signal to
-# itself: here the child gets it, heals its faults and writes its report, and is waited for.
+# itself: here the child gets it, heals its faults and writes its report, and is waited for. Should the shell be killed, the
+# child notices, and ends in the same way.
 floodgate_pid=
 trap 'if [ -n "$floodgate_pid" ]; then kill -TERM "$floodgate_pid"; else exit 143; fi' INT TERM
 
 run_floodgate() {
   local code=0
-  node "$here/../../src/cli/floodgate.mjs" "$@" &
+  FLOODGATE_END_WITH_PARENT=1 node "$here/../../src/cli/floodgate.mjs" "$@" 9>&- &
   floodgate_pid=$!
   wait "$floodgate_pid" || code=$?
   # A signal ends the first wait and not the run.
@@ -15,4 +16,31 @@ run_floodgate() {
   done
   floodgate_pid=
   return "$code"
+}
+
+# What has to go when this shell does, even when it is killed: `goes group PID` ends a process group, `goes folder PATH` removes
+# a folder. Done by a process that hears the other end of descriptor 9 close. It has none of the job's environment, by which a
+# clean-up of the job would know it.
+cleaner=
+goes() {
+  if [ -z "$cleaner" ]; then
+    exec 9> >(exec env -i PATH="$PATH" setsid bash "$here/clean-up")
+    cleaner=$!
+  fi
+  echo "$1 $2" >&9
+}
+# Now, and waited for.
+clean_up() {
+  [ -n "$cleaner" ] || return 0
+  exec 9>&-
+  wait "$cleaner" || true
+  cleaner=
+}
+
+# A run makes its folder anew. What an earlier one left there is moved aside, so that nobody takes it for this one's.
+set_aside() {
+  local earlier
+  [ -e "$1/run.json" ] || [ -e "$1/journal.ndjson" ] || return 0
+  earlier=$1.earlier-$(date -u +%Y%m%dT%H%M%SZ)
+  mv "$1" "$earlier" && echo "the folder of an earlier run was moved to $earlier" >&2
 }

@@ -4,7 +4,6 @@ import { EXIT } from "../run/exit-codes.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
 import { CommandError } from "./command-error.ts";
 import { EXPLORE_MS, explore, requireReal } from "./explore.ts";
-import { whenNpmIsGone } from "./npm-parent.ts";
 import { seconds } from "./options/durations.ts";
 import { limiterOf, limiterOption, limiterWords } from "./options/limiter-option.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
@@ -12,7 +11,7 @@ import { narrator } from "./printing/narrator.ts";
 import { listExperiments } from "./printing/show-experiments.ts";
 import { showHealed } from "./printing/show-healed.ts";
 import { showPlan } from "./printing/show-plan.ts";
-import { showRun, stopWithLauncher } from "./printing/show-run.ts";
+import { showRun } from "./printing/show-run.ts";
 import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
 
 type ChaosOptions = TargetOptions & {
@@ -82,7 +81,7 @@ export const chaosCommand = (): Command =>
       .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
       .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
       .addHelpText("after", HELP),
-  ).action(async (names: string[], options: ChaosOptions) => {
+  ).action(async (names: string[], options: ChaosOptions, command: Command) => {
     const json = options.json === true;
     const wishedSearch = explored(options, names);
     if (wishedSearch !== null) {
@@ -98,7 +97,9 @@ export const chaosCommand = (): Command =>
     if (options.heal === true && names.length === 0) {
       const { reports, owned, out } = common;
       const target = options.target === undefined ? {} : { targetFile: options.target };
-      return showHealed({ reports, owned, json, ...target, ...(out === undefined ? {} : { out }) });
+      // Where runs are made is one place more to look; a folder that was named is all.
+      const isNamed = command.getOptionValueSource("out") === "cli";
+      return showHealed({ reports, owned, json, ...target, ...(out === undefined ? {} : { out, onlyOut: isNamed }) });
     }
     const short = options.short === true;
     const deployment = options.target === undefined ? {} : { targetFile: options.target };
@@ -111,7 +112,6 @@ export const chaosCommand = (): Command =>
     }
     const words = ["chaos", ...names, ...(short ? ["--short"] : []), ...limiterWords(wish.limiter)];
     const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
-    stopWithLauncher(whenNpmIsGone);
     const replay = commandLine(words, options, common.seed);
     const result = await runChaos({ ...common, ...deployment, ...wish, replay, events: say }).finally(say.end);
     showRun(result, options);

@@ -4,13 +4,12 @@ import { MUTANTS } from "../mutants/catalogue.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
 import { CommandError } from "./command-error.ts";
-import { whenNpmIsGone } from "./npm-parent.ts";
 import { seconds } from "./options/durations.ts";
 import { limiterOption, limiterWords } from "./options/limiter-option.ts";
 import { whole } from "./options/numbers.ts";
-import { commandLine, runOptions, type TargetOptions } from "./options/target-options.ts";
+import { commandLine, outOption, runOptions, type TargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
-import { showRun, stopWithLauncher } from "./printing/show-run.ts";
+import { showRun } from "./printing/show-run.ts";
 
 export const EXPLORE_MS = 600_000;
 
@@ -21,7 +20,6 @@ export const explore = async (
 ): Promise<void> => {
   const common = runOptions(options);
   const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
-  stopWithLauncher(whenNpmIsGone);
   const replay = commandLine(words, options, common.seed);
   const result = await runExplore({ ...common, ...wish, replay, events: say }).finally(say.end);
   showRun(result, options);
@@ -52,7 +50,7 @@ export const devExploreCommand = (): Command =>
     .option("--real", "on real links: toxiproxy and the embedded deployment")
     .addOption(limiterOption())
     .option("--seed <n>", "repeats the schedules of the run with this seed", whole(0))
-    .option("--out <dir>", "where the run folder is made (default: under reports/runs)")
+    .addOption(outOption())
     .option("--json", "print run.json on stdout")
     .option("--quiet", "no progress; the verdict is still printed")
     .action(async (options: DevExploreOptions) => {

@@ -15,7 +15,6 @@ import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scena
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { CommandError } from "./command-error.ts";
-import { whenNpmIsGone } from "./npm-parent.ts";
 import { seconds } from "./options/durations.ts";
 import { positive, whole } from "./options/numbers.ts";
 import { checkPrecise } from "./options/precise-option.ts";
@@ -25,7 +24,7 @@ import { wrapped } from "./printing/findings-text.ts";
 import { narrator } from "./printing/narrator.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
 import { showPlan } from "./printing/show-plan.ts";
-import { showRun, stopWithLauncher } from "./printing/show-run.ts";
+import { showRun } from "./printing/show-run.ts";
 
 type LoadOptions = TargetOptions & {
   driver?: "k6" | "open-loop" | "autocannon";
@@ -204,7 +203,6 @@ export const loadCommand = (): Command =>
       .option("--script <file>", "a k6 script of your own; it is given FLOODGATE_BASE_URL")
       .option("--short", "a fifth of the time, for a first look"),
   ).action(async (scenario: string | undefined, rest: string[], options: LoadOptions) => {
-    stopWithLauncher(whenNpmIsGone);
     if (options.script !== undefined) {
       return loadScript(options.script, [...(scenario === undefined ? [] : [scenario]), ...rest], options);
     }

@@ -5,6 +5,7 @@ import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { commandsFor } from "./commands.ts";
+import { endWithLauncher } from "./end-with-launcher.ts";
 import { printNote, printResult } from "./printing/output.ts";
 
 const EXAMPLES = `
@@ -83,6 +84,11 @@ export const main = async (argv: string[]): Promise<void> => {
   try {
     const root = await program(argv[0]);
     exitOverride(root);
+    root.hook("preAction", (_, command) => {
+      // What others use stays when the shell that started it has gone on.
+      const serves = command.name() === "serve" || command.opts<{ watchdog?: boolean }>().watchdog === true;
+      endWithLauncher(!serves);
+    });
     await root.parseAsync(argv, { from: "user" });
   } catch (error) {
     if (error instanceof CommanderError) {

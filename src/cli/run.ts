@@ -5,13 +5,12 @@ import { EXIT } from "../run/exit-codes.ts";
 import { runStages } from "../run/run-stages.ts";
 import { SUITES } from "../run/suites/catalogue.ts";
 import { CommandError } from "./command-error.ts";
-import { whenNpmIsGone } from "./npm-parent.ts";
 import { limiterOf, limiterOption, limiterWords } from "./options/limiter-option.ts";
 import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { wrapped } from "./printing/findings-text.ts";
 import { narrator } from "./printing/narrator.ts";
 import { showPlan } from "./printing/show-plan.ts";
-import { showRun, stopWithLauncher } from "./printing/show-run.ts";
+import { showRun } from "./printing/show-run.ts";
 
 type RunCommandOptions = TargetOptions & { limiter: "sqlite" | "redis"; short?: boolean };
 
@@ -48,7 +47,6 @@ export const runCommand = (): Command =>
     if (options.dryRun === true) return showPlan({ ...common, ...deployment, limiter, stages }, options.json === true);
     const words = ["run", name, ...(short ? ["--short"] : []), ...limiterWords(limiter)];
     const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
-    stopWithLauncher(whenNpmIsGone);
     const replay = commandLine(words, options, common.seed);
     const result = await runStages({
       ...common,

@@ -38,8 +38,8 @@ const resultOf = (claim: Claim): string => {
   return `<${tag}${attributes({ message, type })}>${cdata(detailsOf(claim))}</${tag}>`;
 };
 
-const caseOf = (claim: Claim): string => {
-  const head = `    <testcase${attributes({ classname: `floodgate.${groupOf(claim.id)}`, name: claim.id })}`;
+const caseOf = (claim: Claim, time: string): string => {
+  const head = `    <testcase${attributes({ classname: `floodgate.${groupOf(claim.id)}`, name: claim.id, time })}`;
   const result = resultOf(claim);
   return result === "" ? `${head}/>` : `${head}>${result}</testcase>`;
 };
@@ -52,6 +52,9 @@ const totals = (claims: readonly Claim[]): Record<string, number> => ({
 });
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(3);
+
+const besideStages = ({ duration_ms, stages }: RunDocument): number =>
+  Math.max(0, duration_ms - stages.reduce((sum, stage) => sum + stage.duration_ms, 0));
 
 export const junitXml = (run: RunDocument): string => {
   const cases = casesOf(run);
@@ -67,11 +70,18 @@ export const junitXml = (run: RunDocument): string => {
     `<testsuites${attributes({ name: `floodgate ${run.profile}`, ...totals(cases), time: seconds(run.duration_ms) })}>`,
   ];
   for (const [name, claims] of suites) {
-    const duration = durations.get(name);
-    const time = duration === undefined ? {} : { time: seconds(duration) };
-    lines.push(`  <testsuite${attributes({ name, ...totals(claims), ...time, timestamp: run.started_at })}>`);
+    // What belongs to no stage took what the stages left of the run.
+    const duration = durations.get(name) ?? (name === "run" ? besideStages(run) : 0);
+    const time = seconds(duration);
+    // The claims of a stage are judged on the same calls: each gets its share, so that they add up to the stage.
+    const share = seconds(duration / claims.length);
+    lines.push(`  <testsuite${attributes({ name, ...totals(claims), time, timestamp: run.started_at })}>`);
     const entries = Object.entries(properties).map(([key, value]) => `<property${attributes({ name: key, value })}/>`);
-    lines.push(`    <properties>${entries.join("")}</properties>`, ...claims.map(caseOf), "  </testsuite>");
+    lines.push(
+      `    <properties>${entries.join("")}</properties>`,
+      ...claims.map((claim) => caseOf(claim, share)),
+      "  </testsuite>",
+    );
   }
   return `${lines.join("\n")}\n</testsuites>\n`;
 };

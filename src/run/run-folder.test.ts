@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -56,6 +57,11 @@ describe("the run folder", () => {
     const folder = make({ out });
     expect(folder.path).toBe(out);
     expect(existsSync(join(reports, "latest"))).toBe(false);
+    make({});
+    const later = make({ out: join(reports, "later") });
+    expect(realpathSync(join(reports, "latest")), "no earlier run is taken for the newest").toBe(
+      realpathSync(later.path),
+    );
     await folder.writeText("summary.md", "x");
     expect(() => make({ out })).toThrow("is not an empty folder");
   });

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
   accessSync,
+  chmodSync,
   constants,
   createWriteStream,
   lstatSync,
@@ -51,7 +52,7 @@ type RunFolderOptions = {
   now: Date;
   /** The folder `reports`. */
   reports: string;
-  /** `--out DIR`: the run folder itself, which must be new or empty. `reports/latest` is left alone then. */
+  /** `--out DIR`: the run folder itself, which must be new or empty. */
   out?: string;
   redactor?: Redactor;
 };
@@ -78,6 +79,15 @@ const makeUnder = (runs: string, profile: string, now: Date): { id: string; path
   }
 };
 
+/** A folder that was made for the run may be open to others, and healing believes no journal that they could have written. */
+const onlyOursToWrite = (path: string): void => {
+  try {
+    chmodSync(path, lstatSync(path).mode & 0o7755);
+  } catch {
+    // Somebody else's folder: `chaos --heal` says so.
+  }
+};
+
 const makeAt = (out: string): string => {
   const path = resolve(out);
   const found = lstatSync(path, { throwIfNoEntry: false });
@@ -86,10 +96,13 @@ const makeAt = (out: string): string => {
       `--out ${out} is not an empty folder; name a new one, so that no earlier run is mixed with this one`,
     );
   makeFolders(path, 0o700);
+  onlyOursToWrite(path);
   // Found out now, and not when the first of its files cannot be written.
   accessSync(path, constants.W_OK | constants.X_OK);
   return path;
 };
+
+const isThere = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 /** `reports/latest` as a link, or where links cannot be made as a file that names the folder. Never replaces a folder. */
 const pointLatestAt = (reports: string, path: string): void => {
@@ -125,7 +138,8 @@ export const makeRunFolder = ({
     out === undefined
       ? atPlace(`no run folder can be made in ${runs}`, () => makeUnder(runs, profile, now))
       : { id: newId(profile, now), path: atPlace(`--out ${out}`, () => makeAt(out)) };
-  if (out === undefined) pointLatestAt(resolve(reports), made.path);
+  // One that is there leads to the newest wherever that is, so that nobody takes an earlier run for it.
+  if (out === undefined || isThere(join(reports, "latest"))) pointLatestAt(resolve(reports), made.path);
 
   return writersIn(made, redactor);
 };

@@ -1,6 +1,6 @@
 /** Options that every command which works on a deployment has (interface.md section 1). */
 import { join } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { REPOSITORY } from "../../run/environment.ts";
 import { whole } from "./numbers.ts";
 import { I_OWN } from "./owned-hosts.ts";
@@ -20,13 +20,16 @@ export type TargetOptions = {
 export const ON_SERVED =
   "no --target: played on the reference platform, started here (24 slots of 200 ms, 12 tenants); `npx floodgate init --target URL` writes a file for your deployment";
 
+export const outOption = (): Option =>
+  new Option("--out <dir>", "where the run folder is made (default: under reports/runs)").env("FLOODGATE_OUT");
+
 export const withTargetOptions = (command: Command): Command =>
   command
     .option("--target <file>", "target file of the deployment")
     .option(...I_OWN)
     .option("--dry-run", "send nothing; show what would be sent and spent")
     .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
-    .option("--out <dir>", "where the run folder is made (default: under reports/runs)")
+    .addOption(outOption())
     .option("--heal", "first take back what earlier runs left broken (reports/runs)")
     .option("--json", "print run.json on stdout")
     .option("--quiet", "no progress; the verdict is still printed");

@@ -25,6 +25,8 @@ const lineOfProxy = ({ name, did, trouble }: Healed): string =>
 type HealOptions = {
   reports: string;
   out?: string;
+  /** That folder alone, and not those under `reports/runs`. */
+  onlyOut?: boolean;
   /** Its commands, its proxies and its control planes may be used. */
   targetFile?: string;
   owned: readonly string[];
@@ -35,13 +37,14 @@ type HealOptions = {
 const NO_LOAD = { load: false, faults: false, requests: 0 };
 
 /** Ends with 4 where something is still broken. */
-export const showHealed = async ({ reports, out, targetFile, owned, json }: HealOptions): Promise<void> => {
+export const showHealed = async ({ reports, out, onlyOut, targetFile, owned, json }: HealOptions): Promise<void> => {
   const given: PreparedTarget[] = targetFile === undefined ? [] : [await prepareTarget(targetFile, owned, NO_LOAD)];
   const locks: Lock[] = [];
   try {
     // Of a run on it the faults are its own to heal.
     for (const { target } of given) locks.push(lockTarget(target.base_url));
-    const healed = await healLeftOpen(reports, { ...(out === undefined ? {} : { out }), given });
+    const where = { ...(out === undefined ? {} : { out }), ...(onlyOut === undefined ? {} : { onlyOut }) };
+    const healed = await healLeftOpen(reports, { ...where, given });
     process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
     if (json) {
       printJson({ schema: "floodgate/healed@1", ...healed });

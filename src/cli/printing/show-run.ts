@@ -14,14 +14,3 @@ export const showRun = ({ document, folder }: RunResult, { json }: { json?: bool
   if (isMistake && unmet !== undefined) printNote(`floodgate: ${unmet.reason}`);
   process.exitCode = document.exit_code;
 };
-
-/** Where npm or the launcher is gone, nobody waits for the run any more: it is asked to stop. */
-export const stopWithLauncher = (whenNpmIsGone: (gone: () => void) => void): void => {
-  const stop = (): void => void process.kill(process.pid, "SIGTERM");
-  if (process.connected) {
-    process.on("disconnect", stop);
-    // Listening to the launcher must not keep a finished run alive.
-    process.channel?.unref();
-  }
-  whenNpmIsGone(stop);
-};

@@ -2,6 +2,8 @@
  * `chaos` on a deployment that is not ours, as a user types it: what is broken is mended, also after kill -9, and what is
  * not ours stays as it was. Real processes, real faults.
  */
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +11,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toxiproxyOrSkip } from "../../chaos/toxiproxy.fixture.ts";
 import type { ProxyState } from "../../chaos/toxiproxy.ts";
-import { type RunningCommand, startCommand } from "../../cli/command.fixture.ts";
+import { ENTRY, type RunningCommand, startCommand } from "../../cli/command.fixture.ts";
 import { eitherOf } from "../../history/played-again.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../../supervision/journal.ts";
@@ -97,6 +99,46 @@ describe("chaos on somebody's deployment, killed", part, () => {
     });
     await expectWhole("keys");
   });
+
+  test(
+    "a job that is cancelled: its clean-up ends all of the job, and the watchdog still mends it",
+    alone,
+    async () => {
+      const { folder, theirs } = on();
+      const out = join(folder, "cancelled");
+      const job = `github_${randomUUID()}`;
+      // As a step has it: the shell stays above the command, and is signalled alone.
+      const step = spawn(
+        "bash",
+        [
+          ...["-c", '"$0" "$@"; exit $?', process.execPath, "--disable-warning=ExperimentalWarning", ENTRY],
+          ...["chaos", "keys-refused", "--target", theirs.targetFile("cancelled.json"), "--out", out],
+        ],
+        { env: { ...process.env, RUNNER_TRACKING_ID: job }, stdio: "ignore" },
+      );
+      const ofJob = (): number[] =>
+        readdirSync("/proc")
+          .filter((name) => /^\d+$/.test(name))
+          .map(Number)
+          .filter((pid) => {
+            try {
+              return readFileSync(`/proc/${pid}/environ`, "utf8").includes(job);
+            } catch {
+              return false;
+            }
+          });
+      const isIn = (): boolean => journalIn(out).some(({ kind, phase }) => kind === "fault" && phase === "done");
+      await waitUntil(async () => isIn() || step.exitCode !== null, { forMs: 60_000, pollMs: 20 });
+      expect(isIn()).toBe(true);
+      for (const signal of ["SIGINT", "SIGTERM"] as const) step.kill(signal);
+      // Without the time that the job has for it in truth.
+      for (const pid of ofJob()) process.kill(pid, "SIGKILL");
+      await waitUntil(async () => openEffects(journalIn(out)).length === 0, { forMs: 10_000, pollMs: 50 });
+      expect(openEffects(journalIn(out))).toEqual([]);
+      expect(ofJob()).toEqual([]);
+      await expectWhole("keys");
+    },
+  );
 
   test(
     "killed with its watchdog: the next run is refused and says how to heal, and healing heals ours alone",

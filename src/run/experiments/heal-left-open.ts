@@ -125,12 +125,13 @@ const isBrokenByRunning = ({ target }: GivenTarget, reports: string): boolean =>
       isRunning && faults.flatMap(({ undo }) => partsOnTargets(undo)).some((part) => isSameTarget(part.target, target)),
   );
 
-/** `out`: one run folder, in place of all under `reports/runs`. `given`: target files, whose commands and proxies may be used. */
+/** `out`: one run folder, in place of all under `reports/runs` or beside them. `given`: target files, whose commands and proxies may be used. */
 export const healLeftOpen = async (
   reports: string,
-  { out, given = [] }: { out?: string; given?: readonly GivenTarget[] } = {},
+  { out, onlyOut = true, given = [] }: { out?: string; onlyOut?: boolean; given?: readonly GivenTarget[] } = {},
 ): Promise<HealedAll> => {
-  const journals = journalsIn(reports, out);
+  const beside = out === undefined || onlyOut ? [] : journalsIn(reports);
+  const journals = [...beside, ...journalsIn(reports, out)];
   const runs: HealedRun[] = [];
   for (const journal of journals) {
     const healed = await healJournal(journal, given);

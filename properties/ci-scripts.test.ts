@@ -1,0 +1,158 @@
+/** The scripts that users' CI calls (.ci/for-users), by the real shell: whose folder is shown, where runs go, and what a cancelled job leaves. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../src/supervision/processes.ts";
+import { waitUntil } from "../src/supervision/waiting.ts";
+
+const SCRIPTS = fileURLToPath(new URL("../.ci/for-users", import.meta.url));
+const ENTRY = fileURLToPath(new URL("../src/cli/floodgate.mjs", import.meta.url));
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "floodgate-ci-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+
+/** The environment of a step, without what this process was started with by a CI. */
+const stepEnv = (more: Record<string, string> = {}): Record<string, string> => ({
+  PATH: `${process.execPath.replace(/\/node$/, "")}:${process.env.PATH}`,
+  HOME: folder,
+  TMPDIR: folder,
+  FLOODGATE_NO_INSTALL: "1",
+  GITHUB_OUTPUT: join(folder, "output"),
+  GITHUB_STEP_SUMMARY: join(folder, "summary"),
+  ...more,
+});
+
+const script = (name: string, args: string[], env: Record<string, string> = {}) => {
+  writeFileSync(join(folder, "summary"), "");
+  const done = spawnSync(join(SCRIPTS, name), args, { cwd: folder, env: stepEnv(env), encoding: "utf8" });
+  const summary = readFileSync(join(folder, "summary"), "utf8");
+  return { code: done.status, said: `${done.stdout}${done.stderr}`, summary };
+};
+
+/** The folder of a run that ended some time ago. */
+const earlier = (name: string, exitCode = 0): string => {
+  const path = join(folder, name);
+  mkdirSync(path);
+  writeFileSync(join(path, "summary.md"), "a pass of last week\n");
+  writeFileSync(
+    join(path, "run.json"),
+    JSON.stringify({ exit_code: exitCode, started_at: "2026-01-01T00:00:00.000Z" }),
+  );
+  return path;
+};
+
+describe("a folder of an earlier run is not shown as this one's", () => {
+  test.each([
+    ["command", { COMMAND: "verify --target absent.json" }],
+    ["command", { COMMAND: "doctor --target absent.json" }],
+    ["nightly", { FLOODGATE_TARGET: "absent.json" }],
+  ] as [string, Record<string, string>][])("%s %o", (name, env) => {
+    earlier("floodgate-run", 2);
+    const { code, summary, said } = script(name, [], env);
+    expect(code, said).toBe(2);
+    expect(summary).toContain("not run");
+    expect(summary).not.toContain("last week");
+    // Moved, and never removed.
+    const kept = readdirSync(folder).filter((one) => one.startsWith("floodgate-run"));
+    expect(kept.map((one) => existsSync(join(folder, one, "summary.md")))).toEqual([true]);
+  });
+
+  test("gate-base-and-head", () => {
+    mkdirSync(join(folder, "floodgate-gate"));
+    earlier(join("floodgate-gate", "run"), 3);
+    const { code, summary, said } = script("gate-base-and-head", [".", "."], { FLOODGATE_START: "exit 7" });
+    expect(code, said).toBe(3);
+    expect(summary).not.toContain("last week");
+  });
+
+  test("say-state: shown is what began after the command did, or at least ended as it says", () => {
+    const path = earlier("run", 4);
+    expect(script("say-state", ["4", path]).summary).toContain("last week");
+    expect(script("say-state", ["2", path]).summary).not.toContain("last week");
+    const began = `${Math.floor(Date.now() / 1000)}`;
+    expect(script("say-state", ["4", path, began]).summary).not.toContain("last week");
+    expect(script("say-state", ["0", path, began]).said).toContain("no run was recorded");
+    writeFileSync(join(path, "run.json"), JSON.stringify({ exit_code: 1, started_at: new Date().toISOString() }));
+    expect(script("say-state", ["137", path, began]).summary).toContain("last week");
+  });
+});
+
+// verify, gate and capacity have the same option; they look at the target first.
+test.each(["run smoke", "load steady-mix", "chaos limiter-refused"])("the output folder reaches `%s`", (words) => {
+  mkdirSync(join(folder, "taken"));
+  writeFileSync(join(folder, "taken", "mine"), "");
+  const { said, code } = script("command", [], { COMMAND: words, FLOODGATE_OUT: "taken" });
+  expect(said).toContain("--out taken is not an empty folder");
+  expect(code).toBe(2);
+});
+
+describe.skipIf(process.platform !== "linux")("a command whose shell was killed", { timeout: 90_000 }, () => {
+  const started: ProcessId[] = [];
+  afterEach(() => {
+    for (const one of started.splice(0)) signalProcess(one, "SIGKILL");
+  });
+  const processesAbout = (text: string): ProcessId[] =>
+    readdirSync("/proc").flatMap((name) => {
+      try {
+        if (!/^\d+$/.test(name) || !readFileSync(`/proc/${name}/cmdline`, "utf8").includes(text)) return [];
+      } catch {
+        return [];
+      }
+      const start = startTimeOf(Number(name));
+      return start === null ? [] : [{ pid: Number(name), start }];
+    });
+  /** A search that would go on for ten minutes, below a shell; resolves when it has begun. */
+  const search = async (command: string, args: string[], env: Record<string, string>): Promise<ChildProcess> => {
+    const shell = spawn(command, args, { cwd: folder, env: stepEnv(env), stdio: "ignore" });
+    const begun = async (): Promise<boolean> => existsSync(join(folder, "out", "run.json"));
+    const { met } = await waitUntil(begun, { forMs: 60_000, pollMs: 50 });
+    started.push(...processesAbout(join(folder, "out")));
+    expect(met).toBe(true);
+    return shell;
+  };
+  const words = (): string[] => ["chaos", "--explore", "--for", "10m", "--out", join(folder, "out")];
+  const below = (): ProcessId[] => started.filter(isAlive);
+  const isGone = async (): Promise<boolean> => below().length === 0;
+  const byShell = ["-c", '"$0" "$@"; exit $?', process.execPath, ENTRY];
+
+  test("ends in order in a CI job, where the shell of a step is signalled alone", async () => {
+    const shell = await search("bash", [...byShell, ...words()], { CI: "true" });
+    shell.kill("SIGINT");
+    shell.kill("SIGKILL");
+    expect((await waitUntil(isGone, { forMs: 20_000, pollMs: 50 })).met).toBe(true);
+    expect(JSON.parse(readFileSync(join(folder, "out", "run.json"), "utf8"))).toMatchObject({ exit_code: 143 });
+  });
+
+  test("goes on elsewhere, and in a job that wants it so", async () => {
+    const shell = await search("bash", [...byShell, ...words()], { CI: "true", FLOODGATE_END_WITH_PARENT: "0" });
+    shell.kill("SIGKILL");
+    // Twice as long as it takes to notice.
+    expect((await waitUntil(isGone, { forMs: 2_000, pollMs: 100 })).met).toBe(false);
+  });
+
+  test("ends in order below the scripts, which also end what they started and remove what is secret", async () => {
+    const shell = await search(join(SCRIPTS, "command"), [], { COMMAND: words().join(" ") });
+    shell.kill("SIGKILL");
+    expect((await waitUntil(isGone, { forMs: 20_000, pollMs: 50 })).met).toBe(true);
+    const start = `echo '{"base_url":"http://127.0.0.1:1/v1"}' >$TARGET_FILE; exec -a ${join(folder, "out")} sleep 600`;
+    const gate = spawn(join(SCRIPTS, "gate-base-and-head"), [folder, folder], {
+      ...{ cwd: folder, stdio: "ignore" },
+      env: stepEnv({ FLOODGATE_START: start, FLOODGATE_WAIT_S: "60" }),
+    });
+    const isBuilt = async (): Promise<boolean> => processesAbout(join(folder, "out")).length === 2;
+    expect((await waitUntil(isBuilt, { forMs: 20_000, pollMs: 50 })).met).toBe(true);
+    started.push(...processesAbout(join(folder, "out")));
+    const secrets = (): string[] => readdirSync(folder).filter((name) => name.startsWith("tmp."));
+    expect(secrets()).toHaveLength(1);
+    gate.kill("SIGKILL");
+    const isClean = async (): Promise<boolean> => (await isGone()) && secrets().length === 0;
+    expect((await waitUntil(isClean, { forMs: 20_000, pollMs: 50 })).met).toBe(true);
+  });
+});
