@@ -58,3 +58,16 @@ describe("junit.xml", () => {
     expect(xml.match(/<error /g)).toHaveLength(1);
   });
 });
+
+test("every case and suite has a time, and the cases of a stage add up to it", () => {
+  const run = madeRun();
+  const xml = junitXml(run);
+  for (const [tag] of xml.matchAll(/<(?:testcase|testsuites?)\b[^>]*>/g)) expect(tag).toMatch(/ time="\d+\.\d{3}"/);
+  for (const { name, duration_ms } of run.stages) {
+    const suite = new RegExp(`<testsuite name="${name}"[\\s\\S]*?</testsuite>`).exec(xml)?.[0] ?? "";
+    if (suite === "") continue;
+    const times = [...suite.matchAll(/<testcase[^>]* time="([\d.]+)"/g)].map(([, time]) => Number(time));
+    const sum = times.reduce((all, one) => all + one, 0);
+    expect(Math.abs(sum - duration_ms / 1000)).toBeLessThan(0.001 * times.length + 0.001);
+  }
+});
