@@ -7,13 +7,16 @@ import type { RunDocument } from "../history/run-document.ts";
 
 const run = promisify(execFile);
 
+/** A repository on a disk that does not answer must not keep a finished run from its report. */
+const GIT = { timeout: 5_000 };
+
 export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
 export const commitOf = async (folder: string): Promise<string | null> => {
   try {
-    const { stdout } = await run("git", ["-C", folder, "rev-parse", "--short=12", "HEAD"]);
-    const { stdout: changed } = await run("git", ["-C", folder, "status", "--porcelain", "--untracked-files=no"]);
+    const { stdout } = await run("git", ["-C", folder, "rev-parse", "--short=12", "HEAD"], GIT);
+    const { stdout: changed } = await run("git", ["-C", folder, "status", "--porcelain", "--untracked-files=no"], GIT);
     return stdout.trim() + (changed.trim() === "" ? "" : "+");
   } catch {
     return null;

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -65,5 +65,21 @@ describe("a reference", () => {
     const failing = secrets.read("exec:echo svc_sk_live_topsecret; exit 3", "credentials.server.key");
     await expect(failing).rejects.toThrow(/it ended with code 3/);
     await expect(failing).rejects.not.toThrow(/topsecret/);
+  });
+
+  test("to a command that leaves something behind which holds its output is read when the command ends", async () => {
+    const ref = "exec:echo svc_sk_live_four; sleep 300 & echo $! > left";
+    try {
+      expect(await createSecrets(folder).read(ref, "x")).toBe("svc_sk_live_four");
+    } finally {
+      process.kill(Number(await readFile(join(folder, "left"), "utf8")));
+    }
+  });
+
+  test("to a command that prints without end, or to what is no file, is refused by name", async () => {
+    const secrets = createSecrets(folder);
+    await expect(secrets.read("exec:cat /dev/zero", "x")).rejects.toThrow(/it printed more than \d+ characters/);
+    await expect(secrets.read("file:/dev/zero", "x")).rejects.toThrow(/it is a device, not a file/);
+    await expect(secrets.read("file:.", "x")).rejects.toThrow(/it is a folder, not a file/);
   });
 });

@@ -3,8 +3,9 @@
  * 2). A value is read when it is needed, kept, and read again when it has expired or a caller says that it was refused.
  * A secret never occurs in a message: errors name the role, the reference and what was expected.
  */
-import { execFile } from "node:child_process";
+import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
+import { boundChild } from "../supervision/bounded-child.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { readUserFile, UserFileError } from "../supervision/user-file.ts";
 
@@ -65,18 +66,30 @@ const fromFile = (path: string, folder: string, what: string): string => {
   }
 };
 
-// The command is the owner's own, from the owner's file; its output goes nowhere but here.
-const fromCommand = (command: string, folder: string, what: string): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const options = { cwd: folder, timeout: EXEC_TIMEOUT_MS, maxBuffer: 1 << 20 };
-    execFile("/bin/sh", ["-c", command], options, (error, stdout) => {
-      if (error === null) return resolve(stdout);
-      const why = error.killed
-        ? `it did not end within ${EXEC_TIMEOUT_MS / 1000} s`
-        : `it ended with code ${error.code ?? "unknown"}`;
-      reject(new SecretError(what, "the command of its `exec:` reference to print the value", why));
-    });
+// The command is the owner's own, from the owner's file; its output goes nowhere but here. It keeps the terminal, on which it may ask.
+const fromCommand = async (command: string, folder: string, what: string): Promise<string> => {
+  const child = spawn("/bin/sh", ["-c", command], { cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+  const bound = boundChild(child);
+  bound.due(EXEC_TIMEOUT_MS, "end");
+  let printed = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    printed += text;
+    if (printed.length > SECRET_BYTES_MAX) bound.kill();
   });
+  const { code, late, error } = await bound.ended;
+  // What it left in the background may hold its output open for ever.
+  child.stdout.destroy();
+  if (code === 0) return printed;
+  const why =
+    error !== null
+      ? "the shell could not be started"
+      : late !== null
+        ? `it did not end within ${EXEC_TIMEOUT_MS / 1000} s`
+        : printed.length > SECRET_BYTES_MAX
+          ? `it printed more than ${SECRET_BYTES_MAX} characters`
+          : `it ended with code ${code ?? "unknown"}`;
+  throw new SecretError(what, "the command of its `exec:` reference to print the value", why);
+};
 
 /**
  * Certificates are public, and their lines would be searched for in every text; so are addresses, which every report names.

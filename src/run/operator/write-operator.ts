@@ -50,6 +50,7 @@ type OperatorWritten = { files: string[]; secret: string; warnings: string[] };
 const IMAGE = "floodgate-k6:local";
 /** What Kubernetes takes of one ConfigMap, with room for its names. */
 const CONFIG_MAP_BYTES = 1_000_000;
+const ARCHIVE_MS = 120_000;
 
 const emptyFolder = async (folder: string): Promise<string> => {
   const path = resolve(folder);
@@ -78,6 +79,7 @@ const archiveBy = async (k6: string, script: string, out: string, variables: Rec
   try {
     await promisify(execFile)(k6, ["archive", "--log-format=json", "-O", out, ...given, script], {
       cwd: home,
+      timeout: ARCHIVE_MS,
       env: { HOME: home, K6_NO_USAGE_REPORT: "true", K6_AUTO_EXTENSION_RESOLUTION: "false" },
     });
   } catch (error) {
