@@ -69,6 +69,9 @@ declare module "k6/x/sse" {
     in_flight: number;
     /** The most that were at once. */
     most_in_flight: number;
+    /** Answers by the version of HTTP that they came by. */
+    http1: number;
+    http2: number;
     /** Why nothing leaves any more, as a sentence. */
     stopped: string | null;
   }

@@ -39,11 +39,22 @@ export const spentSoFar = (): PrintedSpent | null => {
     unsent,
     in_flight: cut,
     most_in_flight: most,
+    http1,
+    http2,
     stopped,
     requests,
     map_loads,
     analyses,
     stream_seconds,
   } = sse.spent();
-  return { type: "spent", spent: { requests, map_loads, analyses, stream_seconds }, unsent, cut, most, stopped };
+  return {
+    type: "spent",
+    spent: { requests, map_loads, analyses, stream_seconds },
+    unsent,
+    cut,
+    most,
+    http1,
+    http2,
+    stopped,
+  };
 };

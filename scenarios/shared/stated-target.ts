@@ -26,6 +26,7 @@ type TargetFile = StatedTarget &
       readonly key?: string;
       readonly proxy?: string;
       readonly headers?: Record<string, string>;
+      readonly protocol?: "h1" | "h2";
     };
   };
 
@@ -152,6 +153,14 @@ const guard = (name: string, host: string, owned: readonly string[], { permits, 
 const checkEnvironment = ({ transport = {}, base_url }: TargetFile): void => {
   if (transport.ca !== undefined && (__ENV.SSL_CERT_FILE ?? "") === "") {
     throw new Refusal("transport.ca: k6 takes authorities from the environment; set SSL_CERT_FILE to that file");
+  }
+  const speaksH1 = (__ENV.GODEBUG ?? "").split(",").includes("http2client=0");
+  const { protocol = "h1" } = transport;
+  if (base_url.startsWith("https:") && (protocol === "h1") !== speaksH1) {
+    const what = protocol === "h1" ? "set GODEBUG=http2client=0" : "do not set GODEBUG=http2client=0";
+    throw new Refusal(
+      `transport.protocol is "${protocol}": k6 takes the version of HTTP from the environment; ${what}`,
+    );
   }
   if (transport.proxy === undefined) return;
   if (isLoopbackHost(parseHttpUrl(base_url).host)) {

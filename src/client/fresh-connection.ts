@@ -4,10 +4,15 @@
  * connection that was there before. This holds through a proxy as well.
  */
 import { subscribe } from "node:diagnostics_channel";
+import type { Protocol } from "../history/run-document.ts";
 
 let isFresh = false;
 
-subscribe("undici:client:connected", () => {
+const agreed = new Set<Protocol>();
+
+subscribe("undici:client:connected", (message) => {
+  const { socket } = message as { socket?: { alpnProtocol?: string | false | null } };
+  agreed.add(socket?.alpnProtocol === "h2" ? "h2" : "h1");
   isFresh = true;
   queueMicrotask(() => {
     isFresh = false;
@@ -19,4 +24,11 @@ export const isFirstOnConnection = (): boolean => {
   const was = isFresh;
   isFresh = false;
   return was;
+};
+
+/** The versions of HTTP that were agreed upon since it was asked last, by all connections of this process. */
+export const takeProtocols = (): Protocol[] => {
+  const taken = [...agreed].sort();
+  agreed.clear();
+  return taken;
 };

@@ -1,6 +1,7 @@
 /** The port of every driver that writes a history: a story under a load profile in; lines, doubts and spending out. */
 import type { ChildProcess } from "node:child_process";
 import type { CallLine, FoldLine } from "../history/line.ts";
+import type { Protocol } from "../history/run-document.ts";
 import type { HostFacts } from "../history/stage-host.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
@@ -33,6 +34,8 @@ export type Driven = {
   host: HostFacts | null;
   /** How long the schedule ran, 0 when it never began. */
   scheduledMs: number;
+  /** Versions of HTTP that were agreed upon, as seen on the wire. */
+  protocols?: readonly Protocol[];
   /** When its first call was due, in microseconds of the run; absent where the driver does not know it or it never began. */
   startUs?: number;
 };

@@ -45,9 +45,16 @@ export type ReplayedLog = {
   clock_back?: { line: number; by_s: number; lines: number; overlap_s: number };
 };
 
+/** The version of HTTP that was agreed upon, as `transport.protocol` has it. */
+export type Protocol = "h1" | "h2";
+
+export const HTTP_VERSIONS: Readonly<Record<Protocol, string>> = { h1: "HTTP/1.1", h2: "HTTP/2" };
+
 export type StageSummary = {
   name: string;
   driver: string;
+  /** As seen on the wire; absent where nothing was answered, or the driver does not see it. */
+  protocols?: Protocol[];
   duration_ms: number;
   calls: { sent: number; answered: number; refused: number; indeterminate: number };
   by_outcome: Record<string, number>;

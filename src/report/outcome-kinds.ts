@@ -4,7 +4,7 @@
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { classOf } from "../history/line.ts";
-import type { StageSummary } from "../history/run-document.ts";
+import { HTTP_VERSIONS, type StageSummary } from "../history/run-document.ts";
 
 export type OutcomeKind = "answered" | "error" | "shed" | "refused" | "edge" | "indeterminate";
 
@@ -43,3 +43,7 @@ export const outcomeRows = (stage: StageSummary): OutcomeRow[] =>
     .map(([outcome, n]) => ({ outcome, n, kind: kindOf(outcome) }))
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || b.n - a.n || (a.outcome < b.outcome ? -1 : 1))
     .map((row, i) => ({ key: letter(i), ...row }));
+
+/** Who played a stage, and by which version of HTTP as seen on the wire: `k6, HTTP/2`. */
+export const driverText = ({ driver, protocols = [] }: Pick<StageSummary, "driver" | "protocols">): string =>
+  [driver, ...protocols.map((protocol) => HTTP_VERSIONS[protocol])].join(", ");

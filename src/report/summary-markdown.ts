@@ -8,7 +8,7 @@ import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
 import { notJudged } from "./not-judged.ts";
-import { kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
+import { driverText, kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { spendingText } from "./spending.ts";
 import { statesMet } from "./states-met.ts";
 import { whyOf } from "./verdict.ts";
@@ -103,7 +103,7 @@ const sections = (run: RunDocument): Section[] => {
     outcomeRows(stage).map((o) =>
       row(
         code(stage.name),
-        cell(stage.driver),
+        cell(driverText(stage)),
         code(o.outcome),
         OUTCOME_KINDS[kindOf(o.outcome)].label,
         count(o.n),

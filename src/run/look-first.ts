@@ -34,6 +34,12 @@ const lookDirectly = async ({ target, secrets }: Pick<PreparedTarget, "target" |
     const { text, todo } = noHandshake(seen.error);
     return { text: `${url}: ${text}`, todo };
   }
+  if (target.transport?.protocol === "h2" && seen.alpn !== "h2") {
+    return {
+      text: `${url}: offers HTTP/1.1 alone, and transport.protocol says h2`,
+      todo: 'write "h1" there, or turn HTTP/2 on at the gateway',
+    };
+  }
   if (seen.distrust === null) return null;
   const { text, todo } = notTrusted(certificateText(seen), seen.distrust);
   return { text: `${url}: ${text}`, todo };

@@ -7,7 +7,7 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import { keeperOfTarget } from "../target/lease-of-target.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
-import { readTargetFile } from "../target/target-file.ts";
+import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
 import { checkObjectives } from "./stages/objectives.ts";
@@ -51,6 +51,11 @@ export const readTarget = async (
 ): Promise<PreparedTarget> => {
   const { target, folder, warnings } = await readTargetFile(file);
   checkObjectives(target);
+  if (target.transport?.protocol === "h2" && target.base_url.startsWith("http:")) {
+    const why =
+      'transport.protocol: expected "h1" for an http:// address; HTTP/2 is agreed upon over TLS only, and got "h2"';
+    throw new TargetFileError(file, [why]);
+  }
   const guard = await guardTarget(target, owned, typeof intent === "function" ? intent(target) : intent);
   return {
     file,

@@ -104,6 +104,9 @@ export type PrintedSpent = {
   cut: number;
   /** Calls that were under way at once, at most. */
   most: number;
+  /** Answers by the version of HTTP that they came by. */
+  http1: number;
+  http2: number;
   /** Why nothing was sent any more, as a sentence. */
   stopped: string | null;
 };

@@ -253,6 +253,12 @@ describe.skipIf(binary === null)("a scenario without the runner", () => {
     ],
     ["a proxy that k6 would pass by", { transport: { proxy: "env:PROXY" } }, { PROXY: "http://127.1:1" }, /past any/],
     ["a command", withKey("exec:cat key"), {}, /tenants \(org_a\)\.server\.key: k6 cannot run commands/],
+    [
+      "HTTP/1.1 by a k6 that would agree upon HTTP/2",
+      { base_url: "https://127.0.0.1:9/v1" },
+      {},
+      /set GODEBUG=http2client=0/,
+    ],
     ["a variable that is not set", withKey("env:NOWHERE"), {}, /expected a value from env:NOWHERE/],
     ["a file that is not there", withKey("file:nowhere"), {}, /expected a readable file .*nowhere/],
     ["nobody who could call", { tenants: [], credentials: {} }, {}, /catalog-reads cannot run: the target file lacks/],

@@ -63,6 +63,7 @@ export const driveK6 =
         problems: result.problems,
         notes: result.warnings.map((warning) => `${stage}: k6: ${warning}`),
         host: host(),
+        protocols: result.protocols,
         scheduledMs: profileDurationS(profile) * 1000,
       };
     } finally {

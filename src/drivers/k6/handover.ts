@@ -69,7 +69,8 @@ export const collectHandOver = async (gathering: Gathering): Promise<HandedOver>
   const transport = target.transport ?? {};
   const read = (ref: string | null | undefined, what: string): Promise<string> | undefined =>
     ref === undefined || ref === null ? undefined : secrets.read(ref, `transport.${what}`);
-  const environment: Record<string, string> = {};
+  // Go agrees upon HTTP/2 wherever it is offered, and k6 has no option of its own.
+  const environment: Record<string, string> = transport.protocol === "h2" ? {} : { GODEBUG: "http2client=0" };
   const ca = await read(transport.ca, "ca");
   if (ca !== undefined) {
     // Go takes authorities from a file, and k6 has no option of its own.

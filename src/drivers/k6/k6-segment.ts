@@ -4,6 +4,7 @@ import { rmSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { CallLine } from "../../history/line.ts";
+import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
@@ -49,6 +50,7 @@ export type K6SegmentResult = {
   stopped: string | null;
   /** Calls that were under way at once, at most. */
   most: number;
+  protocols: Protocol[];
   spent: Spent;
   warnings: string[];
 };
@@ -128,6 +130,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
     unsent: seen.end?.unsent ?? 0,
     stopped: stoppedBy(seen, stated),
     most: seen.end?.most ?? 0,
+    protocols: [...(seen.end?.http1 ? (["h1"] as const) : []), ...(seen.end?.http2 ? (["h2"] as const) : [])],
     // A k6 that was killed has not said it: then every line is a request.
     spent: seen.end?.spent ?? { ...NOTHING_SPENT, requests: seen.lines },
     warnings: exit.warnings,

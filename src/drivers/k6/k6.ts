@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRunClock, wallUs } from "../../client/clock.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { Protocol } from "../../history/run-document.ts";
 import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
@@ -72,6 +73,7 @@ type K6Result = {
   unsent: number;
   /** Why the lease let nothing leave any more, as a sentence. */
   stopped: string | null;
+  protocols: Protocol[];
   warnings: string[];
 };
 
@@ -144,6 +146,7 @@ const unplayed = (reason: string, lease: LeaseKeeper, lines: number): K6Result =
   lines,
   unsent: 0,
   stopped: lease.stopped,
+  protocols: [],
   warnings: [],
 });
 
@@ -152,6 +155,7 @@ const brokenSegment = (error: unknown): K6SegmentResult => ({
   hasFailed: true,
   problems: [{ verdict: "inconclusive", reason: `a process of k6 could not be followed: ${redact(reasonOf(error))}` }],
   iterations: null,
+  protocols: [],
   dropped: null,
   unsent: 0,
   stopped: null,
@@ -222,6 +226,7 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
       iterations: sum(results.map(({ iterations }) => iterations)),
       dropped: sum(results.map(({ dropped }) => dropped)),
       lines,
+      protocols: [...new Set(results.flatMap(({ protocols }) => protocols))].sort(),
       unsent: results.reduce((total, { unsent }) => total + unsent, 0),
       stopped: results.find(({ stopped }) => stopped !== null)?.stopped ?? null,
       warnings: [

@@ -82,6 +82,7 @@ export const openLoopBy =
       return {
         problems: results.flatMap(({ problems }) => problems),
         notes: [],
+        protocols: [...new Set(ends.flatMap(({ protocols = [] }) => protocols))].sort(),
         host: worstOf(results.flatMap(({ host }) => (host === null ? [] : [host]))),
         scheduledMs: ends.length === 0 ? 0 : (endUs - startUs) / 1000,
         ...(ends.length === 0 ? {} : { startUs }),

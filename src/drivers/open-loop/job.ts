@@ -3,6 +3,7 @@
  * process over its stdin, credentials too; it has neither arguments nor environment of its own.
  */
 import type { CallLine, FoldLine } from "../../history/line.ts";
+import type { Protocol } from "../../history/run-document.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
@@ -82,6 +83,8 @@ export type OpenLoopEnd = {
   cut: number;
   startUs: number;
   endUs: number;
+  /** Versions of HTTP that its connections agreed upon. */
+  protocols?: Protocol[];
   /** How late calls left, against the schedule: at the moment of sending, not of connecting. */
   lagMs: { p50: number; p99: number; max: number };
 };

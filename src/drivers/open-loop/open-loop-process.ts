@@ -4,6 +4,7 @@
  */
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
+import { takeProtocols } from "../../client/fresh-connection.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
 import { CallFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
@@ -58,6 +59,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, ours) }) : null;
   const cold = foldTo(() => undefined);
   await warmUp(job, story, clock, (line) => (cold === null ? void JSON.stringify(line) : cold.see(line)));
+  takeProtocols();
   const fold = foldTo(tell);
   const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const client = await openApiClient({
@@ -95,7 +97,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   tell({ type: "host", ...told(pressing.spunUs()) });
   for (const problem of problemsOf(end, firstUnmade, client.connections, stopped))
     tell({ type: "problem", ...problem });
-  tell({ type: "end", ...end }, true);
+  tell({ type: "end", ...end, protocols: takeProtocols() }, true);
   await client.close();
 };
 

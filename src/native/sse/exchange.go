@@ -174,6 +174,7 @@ func (x *exchange) receive(ctx context.Context, out *http.Request, answer *http.
 	// Closing after the end of the body leaves the connection to the next exchange; closing earlier gives it up.
 	defer func() { _ = answer.Body.Close() }()
 	x.status, x.header = answer.StatusCode, answer.Header
+	x.ledger.spoke(answer.ProtoMajor)
 	if x.request.jar != nil {
 		x.request.jar.SetCookies(out.URL, answer.Cookies())
 	}

@@ -26,7 +26,9 @@ type ledger struct {
 	recent   recentCalls
 	unsent   int64
 	inFlight int
-	most     int    // in flight at once
+	most     int // in flight at once
+	http1    int // answers by HTTP/1
+	http2    int
 	stopped  string // why nothing leaves any more
 	draining bool
 }
@@ -200,6 +202,17 @@ func (l *ledger) refuse(err error) error {
 	return err
 }
 
+// spoke counts the version of HTTP of an answer.
+func (l *ledger) spoke(major int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if major == 2 {
+		l.http2++
+	} else {
+		l.http1++
+	}
+}
+
 // opened and closed bracket the time that a stream is open.
 func (l *ledger) opened(at time.Time) {
 	l.mu.Lock()
@@ -285,6 +298,8 @@ func (l *ledger) account() map[string]any {
 		"unsent":         l.unsent,
 		"in_flight":      l.inFlight,
 		"most_in_flight": l.most,
+		"http1":          l.http1,
+		"http2":          l.http2,
 		"stopped":        stopped,
 	}
 }

@@ -1,7 +1,7 @@
 /** The stages of the page: what came of every call, as a bar and as a table that share letters; and the faults in time. */
 import type { RunDocument, StageSummary } from "../../history/run-document.ts";
 import { count, counted, duration, share } from "../figures.ts";
-import { OUTCOME_KINDS, type OutcomeKind, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
+import { driverText, OUTCOME_KINDS, type OutcomeKind, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
 import { type StatesMet, statesMet } from "../states-met.ts";
 import { defined } from "./definitions.ts";
 import { faultTimeline } from "./fault-timeline.ts";
@@ -27,7 +27,7 @@ const HEADS = html`<thead><tr><th>Key</th><th>Outcome</th><th class="number">${d
 const stage = (summary: StageSummary): Markup => {
   const { calls } = summary;
   const rows = outcomeRows(summary);
-  const head = html`<h3>${summary.name}</h3><p class="muted">${summary.driver}, ${duration(summary.duration_ms)}, ${counted(calls.sent, "call")}: ${count(calls.answered)} answered, ${count(calls.refused)} refused, ${count(calls.indeterminate)} indeterminate</p>`;
+  const head = html`<h3>${summary.name}</h3><p class="muted">${driverText(summary)}, ${duration(summary.duration_ms)}, ${counted(calls.sent, "call")}: ${count(calls.answered)} answered, ${count(calls.refused)} refused, ${count(calls.indeterminate)} indeterminate</p>`;
   if (rows.length === 0) return html`<div class="stage">${head}<p>No call was sent.</p></div>`;
   const words = rows.map((r) => `${r.outcome} ${share(r.n, calls.sent)}`).join(", ");
   const bar = outcomeBar(rows, `Outcomes of ${summary.name}: ${words}`);

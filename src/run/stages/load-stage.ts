@@ -13,7 +13,7 @@ import type { Problem } from "../../drivers/open-loop/job.ts";
 import { FaultStates } from "../../history/fault-states.ts";
 import type { FaultLine, Line, MarkLine } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
-import type { Claim } from "../../history/run-document.ts";
+import { type Claim, HTTP_VERSIONS, type Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { statesReached } from "../../history/states-reached.ts";
 import { hostNotesOf } from "../../history/time-doubts.ts";
@@ -218,6 +218,15 @@ const judged = async (
   return judges.claims(replay);
 };
 
+/** Through a proxy nobody can look first, and a gateway may change its mind. */
+const otherProtocol = (stated: Protocol = "h1", seen: readonly Protocol[]): Problem[] =>
+  seen
+    .filter((protocol) => protocol !== stated)
+    .map((protocol) => ({
+      verdict: "inconclusive",
+      reason: `${HTTP_VERSIONS[protocol]} was agreed upon with the target, and transport.protocol is "${stated}"`,
+    }));
+
 const tainted = (reason: string): Problem => ({ verdict: "inconclusive", reason });
 
 const NO_RATE = "a rate: `limits` state none and a ramp inside permits.load_max_rps met no limit";
@@ -321,7 +330,13 @@ export const playLoadStage = async (
           others,
         })),
   ];
-  const problems = [...driven.problems, ...disturbed.problems, ...taints.map(tainted)]
+  const { protocols = [] } = driven;
+  const problems = [
+    ...driven.problems,
+    ...otherProtocol(target.transport?.protocol, protocols),
+    ...disturbed.problems,
+    ...taints.map(tainted),
+  ]
     .filter(({ about }) => about !== "time")
     .map((problem) => onThisMachine(problem, host, target.limits?.limiter_budget_ms));
   const states = new FaultStates(facts);
@@ -334,7 +349,13 @@ export const playLoadStage = async (
     ...(objectives?.claims(replay, host) ?? []),
   ];
   return {
-    summary: { ...summary, driver: plan.driver, ...met, ...replayed },
+    summary: {
+      ...summary,
+      driver: plan.driver,
+      ...(protocols.length === 0 ? {} : { protocols: [...protocols] }),
+      ...met,
+      ...replayed,
+    },
     facts,
     claims: isCutOff ? claims.map(ofCutOffStage) : claims,
     measurements: [...measurements, ...seen.measurements],
