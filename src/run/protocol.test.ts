@@ -129,7 +129,11 @@ describe.skipIf(certificates === null)("HTTP/2 that cannot be had is refused bef
 
   test("by a gateway that offers HTTP/1.1 alone", async () => {
     const { target, versions } = await startEdge(false);
-    await expect(playAt(target("h2"))).rejects.toThrow(/offers HTTP\/1\.1 alone, and transport\.protocol says h2/);
+    const { exit_code, claims } = await playAt(target("h2"));
+    expect(exit_code).toBe(3);
+    expect(claims.map(({ reason }) => reason).join()).toMatch(
+      /offers HTTP\/1\.1 alone, and transport\.protocol says h2/,
+    );
     expect(versions.size).toBe(0);
   });
 
