@@ -2,7 +2,7 @@
  * What a driver does when one of its processes fails, hangs or is killed in the middle of a line. The processes are real, and
  * programs of this test's own where the real ones do not fail on demand.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -15,6 +15,7 @@ import { createLease } from "../workload/lease.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive } from "./driver.ts";
 import { driveK6 } from "./k6/driver.ts";
+import { runK6Script } from "./k6/own-script.ts";
 import { driveOpenLoop, openLoopBy } from "./open-loop/driver.ts";
 
 const KEY = "svc_sk_live_0123456789abcdef";
@@ -203,5 +204,17 @@ describe.concurrent("k6", () => {
       verdict: "inconclusive",
       reason: expect.stringContaining("could not be started"),
     });
+  });
+
+  test("of a user's own script is over when it ends, whatever it left behind with its output", async () => {
+    const left = join(folder, "left");
+    const code = `const { pid } = require("node:child_process").spawn("sleep", ["300"], { stdio: "inherit", detached: true });
+      require("node:fs").writeFileSync(${JSON.stringify(left)}, String(pid)); process.exit(99);`;
+    try {
+      const problems = await runK6Script({ binary: K6(code, ""), script: "-", args: [] });
+      expect(problems).toEqual([{ verdict: "fail", reason: expect.stringContaining("a threshold was crossed") }]);
+    } finally {
+      process.kill(Number(readFileSync(left, "utf8")));
+    }
   });
 });

@@ -3,6 +3,7 @@
  * not know its calls: what can be reported is k6's verdict on it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { boundChild } from "../../supervision/bounded-child.ts";
 import { redactor } from "../../supervision/redaction.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { exitProblem } from "./k6-process.ts";
@@ -50,10 +51,10 @@ export const runK6Script = (options: K6ScriptOptions): Promise<Problem[]> =>
       const lines = redactor.lines((line) => onSaid?.(line));
       stream.on("data", lines.push).on("close", lines.end);
     }
-    const over = (code: number | null, signal: NodeJS.Signals | null, errors: string[]): void => {
+    // Its end, and not that of what it left behind, which may hold its output open.
+    void boundChild(child).ended.then(({ code, signal, error }) => {
+      const errors = error === null ? [] : [error];
       const problem = exitProblem({ code, signal, errors, errorCount: errors.length, warnings: [] });
       resolve(problem === null ? [] : [problem]);
-    };
-    child.on("error", (error) => over(null, null, [error.message]));
-    child.on("close", (code, signal) => over(code, signal, []));
+    });
   });

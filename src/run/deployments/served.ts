@@ -32,7 +32,12 @@ const start = async (file: string): Promise<ChildProcess> => {
     throw new Error(`the reference platform did not start: it ended with ${code}`);
   });
   gone.catch(() => undefined);
-  await Promise.race([first, gone]);
+  try {
+    await Promise.race([first, gone]);
+  } catch (error) {
+    child.kill("SIGKILL");
+    throw error;
+  }
   return child;
 };
 
