@@ -145,5 +145,6 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   }
   const disabledByOthers = state !== null && !state.enabled && !mayEnable && ours(state).length === 0;
   if (state?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${state.listen}`);
+  if (disabledByOthers) trouble.push("somebody else disabled it, so it stays disabled");
   return { proxy: name, healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };
 };

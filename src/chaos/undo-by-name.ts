@@ -94,7 +94,7 @@ const onFolder = (path: string, { run, folder }: Pick<Known, "run" | "folder">):
   if (about === undefined) return GONE;
   if (!about.isDirectory()) return alone("is no folder");
   const isPlaced = resolve(path) === path && (dirname(path) === folder || basename(path).startsWith(OUR_PREFIX));
-  if (!isPlaced) return alone("is none of a run");
+  if (!isPlaced) return alone(`is not in the run's folder, and its name does not begin with ${OUR_PREFIX}`);
   const why = whyNotOwn(about);
   if (why !== null) return alone(why);
   const mark = join(path, FOLDER_MARK);

@@ -106,6 +106,12 @@ export const endGroup = async (group: GroupId, graceMs: number, killMs = 2_000):
 /** The variable that marks every process of a run, so that those that left their group are found. */
 export const RUN_MARK = "FLOODGATE_RUN_MARK";
 
+/** For commands of a target file: what they leave running is their owner's, such as an agent, and is not ended with the run. */
+export const unmarked = (env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv => {
+  const { [RUN_MARK]: _, ...rest } = env;
+  return rest;
+};
+
 /** The mark of this run, for processes that get no other environment. */
 export const runMark = (): Record<string, string> => {
   const mark = process.env[RUN_MARK];

@@ -1,6 +1,6 @@
 /** A command of the target file's owner, run by the shell. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { RUN_MARK } from "./processes.ts";
+import { unmarked } from "./processes.ts";
 
 type ShellCommand = {
   /** For the sentence when it fails: `heal command`. */
@@ -50,12 +50,10 @@ export const runShellCommand = (
   { what, cwd, env = process.env, signal, onSpawn, onOutput }: ShellCommand,
 ): Promise<void> =>
   new Promise((resolve, reject) => {
-    // What it leaves running is its owner's, such as a service that it started again, and is not ended with the run.
-    const { [RUN_MARK]: _, ...unmarked } = env;
     const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
       detached: true,
       stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
-      env: unmarked,
+      env: unmarked(env),
       ...(cwd === undefined ? {} : { cwd }),
     });
     if (child.pid !== undefined) onSpawn?.(child.pid);

@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process";
 import { isAbsolute, join } from "node:path";
 import { boundChild } from "../supervision/bounded-child.ts";
+import { unmarked } from "../supervision/processes.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { readUserFile, UserFileError } from "../supervision/user-file.ts";
 
@@ -75,6 +76,17 @@ const fromCommand = async (command: string, folder: string, what: string): Promi
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     printed += text;
     if (printed.length > SECRET_BYTES_MAX) bound.kill();
+// The command is the owner's own, from the owner's file; its output goes nowhere but here.
+const fromCommand = (command: string, folder: string, what: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const options = { cwd: folder, timeout: EXEC_TIMEOUT_MS, maxBuffer: 1 << 20, env: unmarked() };
+    execFile("/bin/sh", ["-c", command], options, (error, stdout) => {
+      if (error === null) return resolve(stdout);
+      const why = error.killed
+        ? `it did not end within ${EXEC_TIMEOUT_MS / 1000} s`
+        : `it ended with code ${error.code ?? "unknown"}`;
+      reject(new SecretError(what, "the command of its `exec:` reference to print the value", why));
+    });
   });
   const { code, late, error } = await bound.ended;
   // What it left in the background may hold its output open for ever.
