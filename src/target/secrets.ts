@@ -69,24 +69,17 @@ const fromFile = (path: string, folder: string, what: string): string => {
 
 // The command is the owner's own, from the owner's file; its output goes nowhere but here. It keeps the terminal, on which it may ask.
 const fromCommand = async (command: string, folder: string, what: string): Promise<string> => {
-  const child = spawn("/bin/sh", ["-c", command], { cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn("/bin/sh", ["-c", command], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "ignore"],
+    env: unmarked(),
+  });
   const bound = boundChild(child);
   bound.due(EXEC_TIMEOUT_MS, "end");
   let printed = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     printed += text;
     if (printed.length > SECRET_BYTES_MAX) bound.kill();
-// The command is the owner's own, from the owner's file; its output goes nowhere but here.
-const fromCommand = (command: string, folder: string, what: string): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const options = { cwd: folder, timeout: EXEC_TIMEOUT_MS, maxBuffer: 1 << 20, env: unmarked() };
-    execFile("/bin/sh", ["-c", command], options, (error, stdout) => {
-      if (error === null) return resolve(stdout);
-      const why = error.killed
-        ? `it did not end within ${EXEC_TIMEOUT_MS / 1000} s`
-        : `it ended with code ${error.code ?? "unknown"}`;
-      reject(new SecretError(what, "the command of its `exec:` reference to print the value", why));
-    });
   });
   const { code, late, error } = await bound.ended;
   // What it left in the background may hold its output open for ever.
