@@ -19,6 +19,7 @@ type VerifyCommandOptions = TargetOptions & {
   skip?: string[];
   list?: boolean;
   rate?: number;
+  keepAnswers?: boolean;
   requireAll?: boolean;
   allowWrites?: boolean;
   allowQuotaBurn?: boolean;
@@ -125,6 +126,7 @@ const verify = async (targetFile: string, options: VerifyCommandOptions): Promis
     ...wishesOf(options),
     targetFile,
     requireAll: options.requireAll === true,
+    keepsAnswers: options.keepAnswers === true,
     onProgress: narration.progress,
     replay: commandLine(["verify"], options, common.seed),
     events: { ...say, step: () => undefined, stage: () => undefined },
@@ -144,6 +146,7 @@ export const verifyCommand = (): Command =>
       .option("--list", "list the rules; nothing is sent")
       .option("--rate <n>", `calls per second (default ${RATE_PER_S})`, positive)
       .option("--require-all", "a skipped rule makes the run inconclusive")
+      .option("--keep-answers", "keep what was answered, masked, in answers.ndjson of the run folder")
       .option("--allow-writes", "may make and remove keys")
       .option("--allow-quota-burn", "may use up the allowance of the expendable organizations")
       .option("--allow-load", "may send short bursts, up to permits.load_max_rps"),

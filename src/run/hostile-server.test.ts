@@ -114,13 +114,61 @@ describe("a hostile server's echo", () => {
   );
 });
 
-describe("a server that answers without end", () => {
-  const served = async (listener: RequestListener): Promise<{ url: string; server: Server }> => {
-    const server = createServer((req, res) => void req.resume().on("end", () => listener(req, res)));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
-  };
+const served = async (listener: RequestListener): Promise<{ url: string; server: Server }> => {
+  const server = createServer((req, res) => void req.resume().on("end", () => listener(req, res)));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
+};
 
+test("answers are kept only where somebody asks for them, masked and for their owner alone", async () => {
+  const { url, server } = await served((req, res) => {
+    if (!req.url?.includes("/sdk/")) return void res.writeHead(401).end();
+    res.writeHead(200, { "content-type": "application/json" }).end(
+      JSON.stringify({
+        session_token: "svc_sess_live_ey.ab.cd",
+        expires_in: 900,
+        product: "chat",
+        said: req.headers,
+      }),
+    );
+  });
+  const folder = await mkdtemp(join(tmpdir(), "floodgate-kept-"));
+  try {
+    const target = join(folder, "target.json");
+    await writeFile(target, JSON.stringify(targetOf(url)));
+    const run = (name: string, ...more: string[]) =>
+      runCommand([
+        "verify",
+        "--rate",
+        "200",
+        "--only",
+        "bodies",
+        "--target",
+        target,
+        "--out",
+        join(folder, name),
+        ...more,
+      ]);
+    await run("without");
+    expect(readdirSync(join(folder, "without"))).not.toContain("answers.ndjson");
+    await run("with", "--keep-answers");
+    const kept = join(folder, "with", "answers.ndjson");
+    expect(statSync(kept).mode & 0o777).toBe(0o600);
+    const text = readFileSync(kept, "utf8");
+    expect(text.split("\n").length).toBeGreaterThan(1);
+    expect(JSON.parse(text.split("\n")[0] ?? "")).toMatchObject({
+      id: expect.any(String),
+      headers: expect.any(Object),
+    });
+    for (const secret of Object.values(SECRETS)) expect(text).not.toContain(secret);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+    server.closeAllConnections();
+    server.close();
+  }
+}, 60_000);
+
+describe("a server that answers without end", () => {
   test.each<[string, RequestListener]>([
     [
       "small events",

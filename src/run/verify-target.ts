@@ -26,6 +26,7 @@ type VerifyRun = Omit<RunRequest, "targets" | "profile" | "required"> &
     targetFile: string;
     owned: readonly string[];
     requireAll: boolean;
+    keepsAnswers: boolean;
     onProgress(progress: VerifyProgress): void;
   };
 
@@ -70,6 +71,7 @@ export const verifyTarget = async (request: VerifyRun): Promise<RunResult> => {
         allowQuotaBurn,
         allowLoad,
         onProgress,
+        keepsAnswers: request.keepsAnswers,
         ...(only === undefined ? {} : { only }),
         ...(skip === undefined ? {} : { skip }),
         ...(ratePerS === undefined ? {} : { ratePerS }),

@@ -20,6 +20,7 @@ import { type Asked, lackOf, type Permits, permitsOf } from "./planning/lacks.ts
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
 import { leftOpen } from "./second-look.ts";
+import type { Answer } from "./sending/answer.ts";
 import { createSender } from "./sending/sender.ts";
 import { createThrottle, RATE_PER_S } from "./sending/throttle.ts";
 
@@ -59,6 +60,7 @@ export type VerifyOptions = Asked & {
   lease?: LeaseKeeper;
   onProgress?(progress: VerifyProgress): void;
   onLine?(line: CallLine): void;
+  onAnswer?(answer: Answer): void;
 };
 
 export type VerifyResult = {
@@ -169,6 +171,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         ...(options.lease === undefined ? {} : { lease: options.lease }),
         ...(signal === undefined ? {} : { signal }),
         onLine: options.onLine ?? (() => undefined),
+        ...(options.onAnswer === undefined ? {} : { onAnswer: options.onAnswer }),
       }),
   });
   const chosen = withAnswers(rules);

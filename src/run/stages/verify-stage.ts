@@ -9,6 +9,7 @@ import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/r
 import type { Deployment } from "../deployments/deployment.ts";
 import { doubt } from "../run-claims.ts";
 import type { RunContext } from "../run-context.ts";
+import { keepAnswers } from "./kept-answers.ts";
 import type { StageOutcome } from "./stage-outcome.ts";
 import type { VerifyStage } from "./stage-plan.ts";
 
@@ -28,13 +29,14 @@ type VerifyWish = Omit<
 export const playRules = async (
   context: RunContext,
   deployment: Deployment,
-  wish: VerifyWish,
+  { keepsAnswers = false, ...wish }: VerifyWish & { keepsAnswers?: boolean },
 ): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
   const { seed, run, epochUs, journal, folder, signal, replay } = context;
   const { target, secrets, lease } = deployment;
   const { stage = "verify" } = wish;
   const began = performance.now();
   const measure = new StageMeasure(stage);
+  const answers = keepsAnswers ? keepAnswers(folder) : null;
   const result = await runVerify({
     target,
     secrets,
@@ -49,7 +51,8 @@ export const playRules = async (
       measure.see(line);
       context.line(line);
     },
-  });
+    ...(answers === null ? {} : { onAnswer: answers.see }),
+  }).finally(() => answers?.close());
   for (const crash of result.crashes) {
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
   }

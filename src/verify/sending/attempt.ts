@@ -56,6 +56,8 @@ export type AttemptParts = {
   secretOf(testCall: TestCall): Promise<string | null>;
   originOf(testCall: TestCall): string | undefined;
   onLine(line: CallLine): void;
+  /** Given each answer as it came, for a user who wants to see them. */
+  onAnswer?(answer: Answer): void;
 };
 
 type Attempts = {
@@ -177,6 +179,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     heldBytes += answer.text.length + answer.chunks.reduce((sum, { text }) => sum + text.length, 0);
     answers.push(answer);
     parts.onLine(line);
+    parts.onAnswer?.(answer);
     return answer;
   };
 
