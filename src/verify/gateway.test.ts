@@ -80,6 +80,7 @@ const PAGES: readonly [string, Page][] = [
   ["a page that moved, 301", { status: 301, location: "https://elsewhere.example/" }],
   ["a page where one signs in, 200", { status: 200 }],
   ["basic authentication, 401", { status: 401 }],
+  ["a fault of its own, 500", { status: 500 }],
   ["a validation of its own, 422", { status: 422 }],
   ["JSON of its own, 400", { status: 400, type: "application/json", body: '{"message":"Bad Request"}' }],
   ["JSON of its own, 403", { status: 403, type: "application/json", body: '{"message":"Forbidden"}' }],

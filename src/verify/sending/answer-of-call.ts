@@ -79,7 +79,7 @@ export const answerOfCall = ({ testCall, step, request, received, chunks, contex
     body,
     fields: isObject(body) ? body : {},
     chunks,
-    foreign: isForeign(named.outcome),
+    foreign: isForeign(named.outcome, text),
     transient: isTransient(named.outcome),
   };
 };

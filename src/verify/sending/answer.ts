@@ -108,8 +108,9 @@ export const nameAnswer = (status: number, text: string, anyBody = false): Named
 const TRANSIENT =
   /^(indeterminate|503|429 (rate_limited|b2b_overloaded|org_overloaded|limiter_unavailable)|edge (429|502|503|504))$/;
 
-/** A server's own exception has no envelope either, and is nobody else's. */
-export const isForeign = (outcome: string): boolean => /^edge (?!50[01])/.test(outcome);
+/** A server's own exception has no envelope either, and is nobody else's as long as it is no page. */
+export const isForeign = (outcome: string, text: string): boolean =>
+  /^edge (?!50[01])/.test(outcome) || (outcome.startsWith("edge ") && isPage(text));
 
 export const isTransient = (outcome: string): boolean => TRANSIENT.test(outcome);
 
