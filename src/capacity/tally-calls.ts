@@ -1,5 +1,6 @@
 /** The calls of a probe as tallies. What is counted goes by the moment a call should have left, so late calls count as well. */
-import type { CallLine } from "../history/line.ts";
+import { isWholeAnswer } from "../contract/streams.ts";
+import { type CallLine, classOf } from "../history/line.ts";
 import { quantile } from "../history/statistics/statistics.ts";
 import type { ObjectiveTally, Tally } from "./probe.ts";
 import type { ShareObjective } from "./share-objective.ts";
@@ -51,7 +52,7 @@ export const tallyCalls = (
   span: Span,
 ): CallsTallied => {
   const counted = within(lines, span);
-  const answered = counted.filter(({ outcome }) => outcome.startsWith("2"));
+  const answered = counted.filter((line) => classOf(line.outcome) === "answered" && isWholeAnswer(line));
   const latencies = answered.map((line) => line.done_us - line.intended_us).sort((a, b) => a - b);
   const medianUs = quantile(latencies, 0.5);
   const blockUs = Math.max(BLOCK_LEAST_US, BLOCK_LATENCIES * (medianUs ?? 0));

@@ -192,3 +192,22 @@ describe("the claim", () => {
     expect(on("p50<=0.5ms", slower).verdict).toBe("inconclusive");
   });
 });
+
+test("a stream without one event is an error and never had its first event, however it ended", () => {
+  const [errors, firstEvent, answer] = parseObjectives("errors<=1%,ttfe_p50<=1s,p50<=1s");
+  const stream = (more: Partial<CallLine>): CallLine => call({ route: "chat.control", events: 0, ...more });
+  const ways: Partial<CallLine>[] = [
+    { outcome: "200 empty", ended: "eof" },
+    { outcome: "200 empty", ended: "refused" },
+    { ended: "truncated" },
+    { ended: "reset" },
+    { ended: "timeout" },
+  ];
+  for (const way of ways) {
+    const lines = Array.from({ length: 400 }, () => stream(way));
+    const verdicts = judgeObjectives([errors!, firstEvent!, answer!], lines);
+    expect(verdicts.map(({ met, against }) => [met, against])).toEqual(Array(3).fill([false, 400]));
+  }
+  const [left] = judgeObjectives([errors!], [stream({ ended: "closed_by_client", aborted: true })]);
+  expect(left?.against).toBe(0);
+});

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { StreamEnding } from "../contract/streams.ts";
 import { type Became, createLease } from "./lease.ts";
 
 const OK: Omit<Became, "sentUs" | "doneUs"> = { outcome: "200", sent: true };
@@ -63,6 +64,23 @@ describe("a lease", () => {
     const waiting = failing.take(0);
     for (let i = 0; i < 10; i++) failing.take(0)?.settle(...at(i, { outcome: "500" }));
     expect(waiting?.mayLeave()).toBe(false);
+  });
+
+  test("a stream without one event is an error, however it ended, unless its caller left it", () => {
+    const stops = (outcome: string, ending: StreamEnding): boolean => {
+      const lease = createLease({ stopErrorRate: 0.2 });
+      for (let i = 0; i < 10; i++) lease.take(i)?.settle(...at(i, { outcome, ending }));
+      return lease.stopped !== null;
+    };
+    expect(stops("200 empty", { ended: "eof", events: 0 })).toBe(true);
+    expect(stops("204 empty", { ended: "refused" })).toBe(true);
+    for (const ended of ["truncated", "reset", "timeout"] as const) {
+      expect(stops("200", { ended, events: 0 })).toBe(true);
+      expect(stops("200", { ended, events: 1 })).toBe(false);
+    }
+    expect(stops("200", { ended: "closed_by_client", events: 0, aborted: true })).toBe(false);
+    expect(stops("200 error", { ended: "refused" })).toBe(false);
+    expect(stops("200", {})).toBe(false);
   });
 
   test("whoever waits is woken when nothing is sent any more", async () => {
