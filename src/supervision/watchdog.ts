@@ -39,8 +39,9 @@ const openNotes = (journalPath: string): Notes | null => {
 };
 
 const rescue = async (journalPath: string, mark: string, takeBack: TakeBack, { env, effects }: Held): Promise<void> => {
-  // What nobody can take back (a session, a key) stays open, for people to see.
-  const open = [...effects.values()].reverse().filter(({ kind, undo }) => undo.how !== "nothing" || kind === "child");
+  // What nobody can take back (a session, a key) stays open, for people to see. A fault of a part of the run's own ends with the part.
+  const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || kind === "child" || kind === "fault";
+  const open = [...effects.values()].reverse().filter(isOver);
   const notes = open.length === 0 ? null : openNotes(journalPath);
   const signal = AbortSignal.timeout(HEAL_MS);
   await takeBackAll(open, notes, { takeBack, signal, env, againMs: AGAIN_MS, callMs: CALL_MS, graceMs: GRACE_MS });
