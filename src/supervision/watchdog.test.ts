@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -197,6 +199,30 @@ describe("the watchdog", () => {
     expect(met).toBe(true);
     expect(startTimeOf(Number(readFileSync(pidFile, "utf8")))).toBeNull();
     expect(openEffects(readJournal(journalPath).entries)).toHaveLength(1);
+  });
+
+  test("an operator's change is put back as it was, with the token of the control plane", async () => {
+    vi.stubEnv("FLOODGATE_CONTROL_TOKEN", "a-token-of-the-control-plane");
+    const state: Record<string, unknown> = { sessions: "disabled", slots: 1 };
+    const heard = new Set<string | undefined>();
+    const plane = createServer(async (request, response) => {
+      heard.add(request.headers.authorization);
+      let text = "";
+      for await (const chunk of request.setEncoding("utf8")) text += chunk;
+      if (request.method === "PATCH") Object.assign(state, JSON.parse(text));
+      response.setHeader("connection", "close").end(JSON.stringify(state));
+    });
+    await new Promise<void>((resolve) => plane.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(plane.address() as AddressInfo).port}`;
+    const { journal, watchdog } = await kept();
+    const planes = [{ plane: "api", at: 0, was: { sessions: "enabled", slots: 24 }, url }] as const;
+    journal.about({ kind: "fault", name: "service.sessions", undo: { how: "deployment", planes, target } });
+    journal.close();
+    await watchdog.takeOver();
+    plane.close();
+    expect(state).toEqual({ sessions: "enabled", slots: 24 });
+    expect([...heard]).toEqual(["Bearer a-token-of-the-control-plane"]);
+    expect(openEffects(readJournal(journalPath).entries)).toEqual([]);
   });
 
   test("survives the signals that end a terminal's jobs", async () => {
