@@ -36,7 +36,8 @@ const EXIT_CODES: Readonly<Record<number, { verdict: Problem["verdict"]; meaning
   104: { verdict: "inconclusive", meaning: "the options were not valid" },
   105: { verdict: "inconclusive", meaning: "it was stopped by a signal" },
   106: { verdict: "inconclusive", meaning: "its REST server could not start" },
-  107: { verdict: "fail", meaning: "the script threw outside an iteration" },
+  // An exception of a script says nothing against the deployment, and nothing was judged.
+  107: { verdict: "inconclusive", meaning: "the script threw outside an iteration" },
   [ABORTED]: { verdict: "inconclusive", meaning: "the script aborted the test" },
   109: { verdict: "inconclusive", meaning: "k6 itself panicked" },
   110: { verdict: "fail", meaning: "the script marked the test as failed" },

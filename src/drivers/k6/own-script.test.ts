@@ -27,13 +27,15 @@ describe.skipIf(binary === null)("a script of the user's own", () => {
     expect(await run(text, ["--iterations", "2"], { GIVEN: "x" })).toEqual([]);
   });
 
-  test("that crosses a threshold, or throws outside an iteration, fails", async () => {
+  test("that crosses a threshold fails, and one that throws outside an iteration is inconclusive", async () => {
     const threshold = `import { Counter } from "k6/metrics";
       const seen = new Counter("seen");
       export const options = { iterations: 1, thresholds: { seen: ["count>5"] } };
       export default () => { seen.add(1); };`;
     expect(await run(threshold)).toMatchObject([{ verdict: "fail", reason: /threshold/ }]);
-    expect(await run("throw new Error('no')")).toMatchObject([{ verdict: "fail", reason: /code 107/ }]);
+    expect(await run("throw new Error('no')")).toMatchObject([{ verdict: "inconclusive", reason: /code 107/ }]);
+    const setup = "export const setup = () => { throw new Error('no login'); }; export default () => {};";
+    expect(await run(setup)).toMatchObject([{ verdict: "inconclusive", reason: /code 107/ }]);
   });
 
   test("with options that k6 does not take is inconclusive", async () => {

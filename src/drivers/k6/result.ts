@@ -119,10 +119,11 @@ export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] 
   if (isEnded && (exited === null || exit.code === ABORTED)) {
     // That is no fault of k6.
   } else if (exited !== null) problems.push(exited);
-  else if (exit.errorCount > 0) say("fail", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
+  else if (exit.errorCount > 0) say("inconclusive", `k6 logged ${exit.errorCount} errors: ${exit.errors[0]}`);
   const lacking = seen.faults.filter(({ lacks }) => lacks === true);
   const thrown = seen.faults.filter(({ lacks }) => lacks !== true);
-  if (thrown.length > 0) say("fail", `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
+  if (thrown.length > 0)
+    say("inconclusive", `the scenario threw in ${thrown.length} iterations: ${thrown[0]?.message}`);
   if (lacking.length > 0) say("inconclusive", `${lacking.length} iterations made no call: ${lacking[0]?.message}`);
   if (seen.lines === 0) say("inconclusive", "k6 made no calls");
   if (seen.strangers > 0) say("inconclusive", unreadSentence(seen.strangers, "the scenario") as string);
