@@ -17,6 +17,8 @@ export const REFUSAL_BODY_MOST = 16 * 1024;
 const NAME = /^[a-z0-9_]{1,64}$/;
 /** Longer than any word, or letters and digits mixed at a length that words do not have: a key, or a coded text. */
 const NO_WORD = /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}/;
+/** Whether a text could be a word, whatever its case and signs: no key, no coded text. */
+export const isWord = (text: string): boolean => !NO_WORD.test(text.toLowerCase());
 /** Reading a few thousand characters tells two texts apart; a text may have millions. */
 const HASHED_MOST = 4096;
 

@@ -64,6 +64,12 @@ describe("doctor finds out which event ends a stream of each kind", () => {
     expect(rest).toEqual(target);
   });
 
+  test("whatever its spelling, as long as it is a word", async () => {
+    streamsSay((kind) => frames("piece", "piece", `Response.${kind}-Done`));
+    const { stated } = await doctor();
+    expect(stated?.control).toBe("Response.control-Done");
+  });
+
   test("by a publishable key as well, which needs a session", async () => {
     const { credentials } = stub.target();
     const { stated } = await doctor({ credentials: { publishable: credentials?.publishable as never } });
@@ -80,6 +86,16 @@ describe("doctor finds out which event ends a stream of each kind", () => {
       /different events/,
     ],
     ["end by an error event", () => frames("token", "error"), /error event/],
+    [
+      "end by what is no word, a key in another coding for one",
+      () => frames("token", "token", Buffer.from("svc_sk_live_4f9aK2mQx7LpT3vBz8Ns").toString("hex")),
+      /name is no word \(other_64_[0-9a-f]{4}\)/,
+    ],
+    [
+      "end by a name of megabytes",
+      () => frames("token", "token", "x ".repeat(500_000)),
+      /name is no word \(other_\d+_/,
+    ],
     ["say nothing", () => "", /without one event/],
     ["have each event once", () => frames("start", "piece"), /too few events/],
     [

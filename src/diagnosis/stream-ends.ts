@@ -4,6 +4,7 @@
  * and is none of the events that carry content; those have to be told from it, so one of them has to come twice.
  */
 
+import { foreignId, foreignName, isWord } from "../contract/foreign-text.ts";
 import type { RouteName, Stream } from "../contract/routes.ts";
 import { ROUTE_NAMES, routeOf } from "../contract/routes.ts";
 import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../contract/streams.ts";
@@ -29,11 +30,17 @@ const callerOf = ({ tenants = [] }: Target, works: ReadonlySet<string>): Credent
   return tenant === undefined ? null : { as: "server", of: `tenant:${tenant.org}` };
 };
 
+/** As long as a name in the target file may be. */
+const NAME_MOST = 64;
+
 /** The name of the last event where it stands in no other place, or why there is none. */
 const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { why: string } => {
   const names = (answer.seen?.kept ?? []).map(({ name }) => name);
   const last = names.at(-1);
   if (last === undefined) return { why: "a stream ended without one event" };
+  // It is written into the target file: a server may send anything for a name.
+  if (foreignId(last) !== last || last.length > NAME_MOST || !isWord(last))
+    return { why: `streams end by an event whose name is no word (${foreignName(last)})` };
   if (answer.ended === "error_event" || last === ERROR_EVENT) return { why: "a stream ended by an error event" };
   const { content, done } = VOCABULARIES[kind];
   const isOfContent = names.indexOf(last) < names.length - 1 || content.includes(last) || last === "quota";
