@@ -8,11 +8,16 @@ import type { Protocol } from "../history/run-document.ts";
 
 let isFresh = false;
 
-const agreed = new Set<Protocol>();
+/** By the host that a connection leads to. */
+const agreed = new Map<string, Set<Protocol>>();
 
 subscribe("undici:client:connected", (message) => {
-  const { socket } = message as { socket?: { alpnProtocol?: string | false | null } };
-  agreed.add(socket?.alpnProtocol === "h2" ? "h2" : "h1");
+  const { socket, connectParams } = message as {
+    socket?: { alpnProtocol?: string | false | null };
+    connectParams: { host: string };
+  };
+  const { host } = connectParams;
+  agreed.set(host, (agreed.get(host) ?? new Set<Protocol>()).add(socket?.alpnProtocol === "h2" ? "h2" : "h1"));
   isFresh = true;
   queueMicrotask(() => {
     isFresh = false;
@@ -26,9 +31,10 @@ export const isFirstOnConnection = (): boolean => {
   return was;
 };
 
-/** The versions of HTTP that were agreed upon since it was asked last, by all connections of this process. */
-export const takeProtocols = (): Protocol[] => {
-  const taken = [...agreed].sort();
-  agreed.clear();
+/** The versions of HTTP that connections of this process to the address agreed upon since it was asked last. */
+export const takeProtocols = (baseUrl: string): Protocol[] => {
+  const { host } = new URL(baseUrl);
+  const taken = [...(agreed.get(host) ?? [])].sort();
+  agreed.delete(host);
   return taken;
 };

@@ -59,7 +59,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
     job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, ours) }) : null;
   const cold = foldTo(() => undefined);
   await warmUp(job, story, clock, (line) => (cold === null ? void JSON.stringify(line) : cold.see(line)));
-  takeProtocols();
+  takeProtocols(target.base_url);
   const fold = foldTo(tell);
   const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const client = await openApiClient({
@@ -97,7 +97,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   tell({ type: "host", ...told(pressing.spunUs()) });
   for (const problem of problemsOf(end, firstUnmade, client.connections, stopped))
     tell({ type: "problem", ...problem });
-  tell({ type: "end", ...end, protocols: takeProtocols() }, true);
+  tell({ type: "end", ...end, protocols: takeProtocols(target.base_url) }, true);
   await client.close();
 };
 

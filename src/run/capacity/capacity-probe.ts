@@ -7,6 +7,7 @@ import { hostDoubts } from "../../drivers/host-doubts.ts";
 import type { OpenLoopJob } from "../../drivers/open-loop/job.ts";
 import { type OpenLoop, type OpenLoopResult, startOpenLoop } from "../../drivers/open-loop/open-loop.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { Protocol } from "../../history/run-document.ts";
 import { NOTHING_SPENT } from "../../workload/lease.ts";
 import { constant } from "../../workload/load-profiles.ts";
 import type { Deployment } from "../deployments/deployment.ts";
@@ -23,6 +24,8 @@ export type PlayedProbe = ProbeResult & {
   /** Each objective's value, to be read. */
   shown: string[];
   organizations: number;
+  /** As seen on the wire. */
+  protocols?: readonly Protocol[];
   /** Why the driver could not play it at all; `null` when it did. */
   failure: string | null;
 };
@@ -120,6 +123,7 @@ export const playProbe = async (
       ...tallied,
       plan,
       playedS: Math.max(0, (toUs - fromUs) / 1e6),
+      protocols: result.end?.protocols ?? [],
       generator: generatorFacts(result, stage),
       failure: result.end === null ? (result.problems[0]?.reason ?? "the driver did not end its schedule") : null,
     };

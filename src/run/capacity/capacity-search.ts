@@ -114,6 +114,7 @@ export const playCapacity = async (
   const { probes, cutOff } = searched;
   const found = foundOf(searched, deployment, wish);
   const { target } = deployment;
+  const protocols = [...new Set(probes.flatMap((probe) => probe.protocols ?? []))].sort();
   const { summary, measurements } = measure.end({ durationMs: performance.now() - began });
   const failed = context.failedChecks("open-loop");
   const claims = capacityClaims(found, CAPACITY_STAGE, context.replay)
@@ -124,7 +125,7 @@ export const playCapacity = async (
     );
   await context.folder.writeJson("capacity.json", { ...found, probes });
   await context.addStage({
-    summary: { ...summary, driver: "open-loop" },
+    summary: { ...summary, driver: "open-loop", ...(protocols.length === 0 ? {} : { protocols }) },
     facts: {
       ...statedFacts(CAPACITY_STAGE, { target, exclusive: deployment.exclusive }),
       started_at_ms: context.epochUs / 1000,

@@ -102,11 +102,23 @@ const hostNotes = (side: Side, { notes: blocks }: SidePlayed): string[] => {
 };
 
 /** All blocks of a side as one stage of the run. */
-const outcomeOf = (measure: StageMeasure, { lastFacts }: SidePlayed, notes: readonly string[]): StageOutcome | null => {
+const outcomeOf = (
+  measure: StageMeasure,
+  { lastFacts, protocols }: SidePlayed,
+  notes: readonly string[],
+): StageOutcome | null => {
   if (lastFacts === null) return null;
   // Counts and charges were read block by block, so they stand beside no stage as a whole.
   const { counts: _counts, ledger: _ledger, gauges: _gauges, ...facts } = lastFacts;
-  return { summary: measure.end().summary, facts, claims: [], measurements: [], faults: [], notes: [...notes] };
+  const { summary } = measure.end();
+  return {
+    summary: { ...summary, ...(protocols.size === 0 ? {} : { protocols: [...protocols].sort() }) },
+    facts,
+    claims: [],
+    measurements: [],
+    faults: [],
+    notes: [...notes],
+  };
 };
 
 /** Throws what a user has to mend (target file, guard, lock, scenario); for everything else there is a document. */

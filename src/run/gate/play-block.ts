@@ -6,7 +6,7 @@ import { hostDoubts } from "../../drivers/host-doubts.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";
 import type { CallLine } from "../../history/line.ts";
-import type { Claim } from "../../history/run-document.ts";
+import type { Claim, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
@@ -60,6 +60,8 @@ export type PlayedBlock = {
   startUs: number;
   facts: StageFacts;
   claims: Claim[];
+  /** As seen on the wire. */
+  protocols: readonly Protocol[];
   /** Why it shows nothing about the target, as sentences: the generator could not do it. */
   problems: string[];
   /** What a reader has to know of the host to believe its figures about time. */
@@ -87,7 +89,13 @@ export const playBlock = async (
   const lines: CallLine[] = [];
   let forget = (): void => undefined;
   try {
-    const { problems, notes, host, startUs } = await driveOpenLoop({
+    const {
+      problems,
+      notes,
+      host,
+      startUs,
+      protocols = [],
+    } = await driveOpenLoop({
       job: {
         stage,
         idPrefix: `${idRun}.c`,
@@ -126,6 +134,7 @@ export const playBlock = async (
       startUs: startUs ?? 0,
       facts,
       claims,
+      protocols,
       problems: reasons,
       notes: [...notes, ...hostDoubts(stage, host)],
     };

@@ -64,6 +64,7 @@ const run = async ({ head = {}, target = { limits: LIMITS }, claims = () => [], 
       startUs: atUs,
       claims: claims(side, name),
       problems: [],
+      protocols: ["h1" as const],
       notes: [],
       facts: { ...facts, drained: true, exclusive: false },
     };

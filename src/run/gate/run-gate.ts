@@ -19,7 +19,7 @@ import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
-import type { Claim, Measurement } from "../../history/run-document.ts";
+import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
@@ -50,7 +50,7 @@ const mostPerSOf = (targets: Readonly<Record<Side, GateSide>>): number =>
 type GateEvents = { step(text: string): void; progress(text: string): void; note(text: string): void };
 
 /** What is kept of a side's blocks: what the host did in each, and the facts of the last. */
-export type SidePlayed = { notes: string[][]; lastFacts: StageFacts | null };
+export type SidePlayed = { notes: string[][]; lastFacts: StageFacts | null; protocols: Set<Protocol> };
 
 type GateResult = {
   claims: Claim[];
@@ -111,8 +111,8 @@ export const runGate = async (
   playOn: typeof playBlock = playBlock,
 ): Promise<GateResult> => {
   const sides: Record<Side, SidePlayed> = {
-    base: { notes: [], lastFacts: null },
-    head: { notes: [], lastFacts: null },
+    base: { notes: [], lastFacts: null, protocols: new Set() },
+    head: { notes: [], lastFacts: null, protocols: new Set() },
   };
   const notes: string[] = [];
   const note = (text: string): void => {
@@ -124,6 +124,7 @@ export const runGate = async (
     if (sides[side].lastFacts === null) assertReachable(side, block, targets[side]);
     sides[side].notes.push(block.notes);
     sides[side].lastFacts = block.facts;
+    for (const protocol of block.protocols) sides[side].protocols.add(protocol);
     return block;
   };
   const open = (reason: string): GateResult => {

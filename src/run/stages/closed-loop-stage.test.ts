@@ -35,7 +35,7 @@ describe("a stage under autocannon", { timeout: 60_000 }, () => {
     };
     const document = await play("catalog-reads", { slo: { catalog: "p99<=1s" } });
     const [stage] = document.stages;
-    expect(stage).toMatchObject({ name: "catalog-reads", driver: "autocannon" });
+    expect(stage).toMatchObject({ name: "catalog-reads", driver: "autocannon", protocols: ["h1"] });
     expect(stage?.calls).toEqual({
       sent: stub.asked.length,
       answered: stub.asked.length - 1,

@@ -100,6 +100,8 @@ const summaryOf = (plan: LoadStage, byOutcome: Record<string, number>, durationM
     name: plan.name,
     driver: plan.driver,
     duration_ms: durationMs,
+    // It knows no other, and none over TLS.
+    ...(calls.answered + calls.refused > 0 ? { protocols: ["h1" as const] } : {}),
     calls,
     by_outcome: Object.fromEntries(ordered),
   };

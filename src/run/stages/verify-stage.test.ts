@@ -49,6 +49,7 @@ describe("rules after load", () => {
       replay: "npx floodgate run nightly",
     });
     expect(document.exit_code).toBe(1);
+    expect(document.stages[0]?.protocols).toEqual(["h1"]);
   });
 
   test("a deployment that gave every slot back passes", async () => {

@@ -1,5 +1,6 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
 import { createRunClock } from "../../client/clock.ts";
+import { takeProtocols } from "../../client/fresh-connection.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
 import { bareFacts } from "../../history/stage-facts.ts";
@@ -36,6 +37,7 @@ export const playRules = async (
   const { stage = "verify" } = wish;
   const began = performance.now();
   const measure = new StageMeasure(stage);
+  takeProtocols(target.base_url);
   const answers = keepsAnswers ? keepAnswers(folder) : null;
   const result = await runVerify({
     target,
@@ -57,12 +59,13 @@ export const playRules = async (
     await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
   }
   const durationMs = performance.now() - began;
+  const protocols = takeProtocols(target.base_url);
   const { summary, measurements } = measure.end({ durationMs });
   const left = result.leftOver.map((name) =>
     doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
   );
   const outcome: StageOutcome = {
-    summary: { ...summary, driver: "verify" },
+    summary: { ...summary, driver: "verify", ...(protocols.length === 0 ? {} : { protocols }) },
     facts: bareFacts(stage),
     claims: [...left, ...result.claims],
     // A lattice of single calls says nothing about the deployment's speed.
