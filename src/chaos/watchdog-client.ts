@@ -3,9 +3,12 @@
  * broken, and heartbeats go on while it is. A heartbeat that fails is tried again; a lease that is lost is never taken anew,
  * because what it held was healed meanwhile.
  */
+
 import { request } from "undici";
+import { parseJson } from "../contract/envelopes.ts";
 import { tokenOfDoor } from "../supervision/door-token.ts";
 import { redactor } from "../supervision/redaction.ts";
+import { textWithin } from "../target/text-within.ts";
 import { type Held, LEASE_MS } from "./watchdog-lease.ts";
 
 export type RemoteWatch = {
@@ -19,13 +22,12 @@ export type RemoteWatch = {
   close(): Promise<void>;
 };
 
+const SAID_MOST_CHARS = 200;
+
 /** What it says is wrong; of whatever else answers, what it says at all. */
 const errorOf = (text: string): string => {
-  try {
-    return (JSON.parse(text) as { error?: string }).error ?? text.slice(0, 200);
-  } catch {
-    return text.slice(0, 200);
-  }
+  const said = (parseJson(text) as { error?: unknown } | null | undefined)?.error ?? text;
+  return String(said).slice(0, SAID_MOST_CHARS);
 };
 
 const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
@@ -46,7 +48,7 @@ export const whyNoWatchdog = async (options: { url: string; token: string | null
       headers: await bearer(url, token),
       signal: AbortSignal.timeout(LEASE_MS),
     });
-    const text = await answered.body.text();
+    const text = await textWithin(answered.body);
     if (answered.statusCode === 200) return null;
     const why = answered.statusCode === 401 ? "watchdog.token is not its token" : errorOf(text);
     return `the watchdog at ${url} (watchdog.url) answered ${answered.statusCode} instead of 200: ${why}`;
@@ -75,7 +77,7 @@ export const openRemoteWatch = (options: { url: string; token: string | null; ho
       body: JSON.stringify({ holder, holds: [...holds] }),
       signal: AbortSignal.timeout(callMs),
     });
-    const text = await answered.body.text();
+    const text = await textWithin(answered.body);
     if (answered.statusCode === 200) return;
     const refused = `the watchdog at ${url} refused (${answered.statusCode}): ${errorOf(text)}`;
     if (answered.statusCode === 410) lost = refused;
