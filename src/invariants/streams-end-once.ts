@@ -39,6 +39,8 @@ export const streamsEndOnce: Invariant = {
     const cut = new Evidence();
     const empty = new Evidence();
     let judged = 0;
+    /** Elsewhere; what share of them is tolerated is for `streams-cut`. */
+    let cutElsewhere = 0;
     let inOrder = 0;
     const hasEnded = (call: CallLine, stream: Stream): boolean =>
       ours || call.ended === "error_event" || lastEventOf(stream, facts.stream_end).isStated;
@@ -47,6 +49,10 @@ export const streamsEndOnce: Invariant = {
         if (line.type !== "call" || line.route === "-" || !isAdmitted(line) || line.ended === undefined) return;
         const { stream } = routeOf(line.route);
         if (stream === undefined) return;
+        if (!ours && streamResult(line) === "cut") {
+          cutElsewhere += alike;
+          return;
+        }
         judged += alike;
         if (line.ended === "eof" && !lastEventOf(stream, facts.stream_end).isStated) inOrder += alike;
         const how = `ended in "${line.ended}" after ${line.events ?? "unknown"} events`;
@@ -68,8 +74,9 @@ export const streamsEndOnce: Invariant = {
         if (late.count > 0) return failed(BROKEN, EXPECTED, late);
         if (cut.count > 0) return failed(BROKEN, EXPECTED, cut);
         if (strays.verdict === "open") return inconclusive(`${silent}: too few to tell`, EXPECTED, empty.first);
-        if (judged === 0) return unseen("no admitted stream was seen to its end", EXPECTED);
-        const aside = empty.count === 0 ? "" : `; ${silent}`;
+        const cuts = cutElsewhere === 0 ? "" : `; ${cutElsewhere} were cut, which streams-cut judges`;
+        if (judged === 0) return unseen(`no admitted stream was seen to its end${cuts}`, EXPECTED);
+        const aside = `${empty.count === 0 ? "" : `; ${silent}`}${cuts}`;
         const unknown = inOrder === 0 ? "" : `, ${inOrder} of them by no event that is known to be their last`;
         return passed(`${judged} streams ended once${unknown}${aside}`, EXPECTED);
       },
