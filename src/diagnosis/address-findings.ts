@@ -7,7 +7,7 @@ import type { Target } from "../target/target.ts";
 import { findBaseUrl } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
 import { headerOf, type SingleCalls } from "./single-calls.ts";
-import { askWhatAnswers, type WhatAnswers } from "./what-answers.ts";
+import { askWhatAnswers, statusInWords, type WhatAnswers } from "./what-answers.ts";
 
 /** Calls that a search for the right address may make. */
 const SEARCH_CALLS = 6;
@@ -42,7 +42,7 @@ const say = async (what: WhatAnswers, target: Target, folder: string, calls: Sin
       return { found: finding("wrong", "base_url", text, "write the address that it leads to"), goOn: "no" };
     }
     case "other": {
-      const text = `expected the API at ${url}; got status ${what.first.answer.status} for the style catalog`;
+      const text = `expected the API at ${url}; got status ${statusInWords(what.first)} for the style catalog`;
       const there = await elsewhere(target, folder, calls);
       const isPage = /html/i.test(headerOf(what.first, "content-type") ?? "");
       const todo = there ?? "does it include the version segment (v1), and is it this host?";

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { candidatesOf, findBaseUrl } from "./find-base-url.ts";
 import { probeAddress } from "./probe-address.ts";
@@ -50,6 +51,15 @@ describe("where the API is", () => {
   test.each(["", "/", "/v1", "/v1/", "/v1/design/styles"])("it is found below /v1 when %j was given", async (path) => {
     const origin = await listen(apiBelow("/v1"));
     expect(await found(origin + path)).toBe(`${origin}/v1`);
+  });
+
+  test("where every answer is coded, that is what is said", async () => {
+    const origin = await listen((_, res) => {
+      res.writeHead(401, { "content-type": "application/json", "content-encoding": "gzip" }).end(gzipSync("{}"));
+    });
+    const probed = await probeAddress(origin, {}, "/");
+    expect(probed.findings[0]?.text).toMatch(/answers 401, coded \(gzip\) though every call asks for no coding/);
+    expect(new Set(asked.map(({ headers }) => headers["accept-encoding"]))).toEqual(new Set(["identity"]));
   });
 
   test("without a version segment it is found where it is", async () => {

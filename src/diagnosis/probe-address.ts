@@ -10,7 +10,7 @@ import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
 import { findBaseUrl, type Schemes, type Tried } from "./find-base-url.ts";
 import { type Finding, finding } from "./finding.ts";
 import { type Answered, headerOf, openSingleCalls, type SingleCalls } from "./single-calls.ts";
-import { plainGet } from "./what-answers.ts";
+import { plainGet, statusInWords } from "./what-answers.ts";
 
 export type Probed = {
   readonly findings: readonly Finding[];
@@ -28,7 +28,7 @@ const isThere = ({ line }: Answered): boolean => line.outcome === "401";
 const triedInWords = ({ url, what }: Tried): string => {
   if (what.is === "silent") return `${url} does not answer (${what.code})`;
   if (what.is === "moved") return `${url} leads to ${what.to}`;
-  return `${url} answers ${what.first.answer.status}`;
+  return `${url} answers ${statusInWords(what.first)}`;
 };
 
 /** There is no file yet to write an authority into. */

@@ -2,6 +2,7 @@
  * Whether the API is at an address: by its style catalog without a credential, which the contract refuses with 401, beside a
  * path that no deployment has. Sends nothing secret.
  */
+import { codingOf } from "../contract/envelopes.ts";
 import { foreignAddress } from "../contract/foreign-text.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { type Step, stepOf } from "../workload/step.ts";
@@ -13,6 +14,13 @@ export type WhatAnswers =
   | { readonly is: "api" | "perhaps" | "other"; readonly first: Answered }
   | { readonly is: "moved"; readonly first: Answered; readonly to: string }
   | { readonly is: "silent"; readonly first: Answered; readonly code: string };
+
+/** The status, and why its body is read by nobody. */
+export const statusInWords = (sent: Answered): string => {
+  const coding = codingOf(headerOf(sent, "content-encoding"));
+  const coded = coding === null ? "" : `, coded (${coding}) though every call asks for no coding`;
+  return `${sent.answer.status}${coded}`;
+};
 
 const NO_SUCH_PATH = "/floodgate-no-such-path";
 
