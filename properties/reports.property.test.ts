@@ -133,7 +133,8 @@ law(
   () =>
     fc.asyncProperty(shapelessArb, fc.nat({ max: TEXTS }), async (secret, left) => {
       const redactor = new Redactor();
-      expect(redactor.register(secret)).toBe(true);
+      // Whether each part of it can be masked by itself (`a=b` has parts) does not matter here: the whole can.
+      redactor.register(secret);
       const document = withText(madeRun(), secret, { left }) as RunDocument;
       const files = await filesOf(redactor, document, secret);
       // A report writes signs in its own way; letters and digits stay, so what is left of the secret shows as these.
