@@ -96,17 +96,11 @@ describe("doctor finds out which event ends a stream of each kind", () => {
       () => frames("token", "token", "x ".repeat(500_000)),
       /name is no word \(other_\d+_/,
     ],
-    ["say nothing", () => "", /without one event/],
     ["have each event once", () => frames("start", "piece"), /too few events/],
     [
       "are cut",
       () => (res) => void res.writeHead(200, SSE).write(frames("token"), () => res.destroy()),
       /not end in order/,
-    ],
-    [
-      "are no streams",
-      () => (res) => void res.writeHead(200, { "content-type": "application/json" }).end("{}"),
-      /200 empty/,
     ],
     ["are refused", () => (res) => void res.writeHead(429).end('{"error":"b2b_overloaded"}'), /busy/],
   ])("and says so where they %s: nothing is written", async (_what, say, text) => {
@@ -116,6 +110,28 @@ describe("doctor finds out which event ends a stream of each kind", () => {
     expect(named("control streams")).toMatchObject({ state: expect.stringMatching(/warn|skipped/) });
     expect(named("control streams")?.text).toMatch(text);
   });
+
+  const page = (res: ServerResponse, status: number): unknown =>
+    res.writeHead(status, { "content-type": "text/html" }).end("<html><h1>Bad Gateway</h1></html>");
+  test.each<[what: string, say: (res: ServerResponse) => unknown, text: string, todo: RegExp]>([
+    ["a gateway's page", (res) => page(res, 502), "edge 502", /balancer, firewall or proxy/],
+    ["a gateway's page under 200", (res) => page(res, 200), "edge 200", /balancer, firewall or proxy/],
+    ["a gateway's page under 429", (res) => page(res, 429), "edge 429", /balancer, firewall or proxy/],
+    ["no event at all", (res) => res.writeHead(200, SSE).end(), "200 and no event", /no answer/],
+    ["comments alone", (res) => res.writeHead(200, SSE).end(": ping\n\n"), "200 and no event", /no answer/],
+    ["JSON", (res) => res.writeHead(200, { "content-type": "application/json" }).end("{}"), "200 and no", /no answer/],
+    ["a cut before the first event", (res) => res.writeHead(200, SSE).write(":\n", () => res.destroy()), "200", /no a/],
+  ])(
+    "and %s in place of a stream is wrong, whether or not the file states the event",
+    async (_what, say, text, todo) => {
+      streamsSay(() => say);
+      for (const stated of [undefined, { control: "done" }]) {
+        const { named } = await doctor(stated === undefined ? {} : { stream_end: stated });
+        expect(named("control streams")).toMatchObject({ state: "wrong", todo: expect.stringMatching(todo) });
+        expect(named("control streams")?.text).toContain(`expected a stream; got ${text}`);
+      }
+    },
+  );
 
   test("and what the file states is held against it, and not changed", async () => {
     const stream_end = { control: "done", summary: "over" };

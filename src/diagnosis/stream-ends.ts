@@ -5,6 +5,7 @@
  */
 
 import { foreignId, foreignName, isWord } from "../contract/foreign-text.ts";
+import { isError } from "../contract/refusals.ts";
 import type { RouteName, Stream } from "../contract/routes.ts";
 import { ROUTE_NAMES, routeOf } from "../contract/routes.ts";
 import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../contract/streams.ts";
@@ -13,7 +14,7 @@ import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { type CredentialRef, stepOf } from "../workload/step.ts";
 import { type Finding, finding } from "./finding.ts";
-import { isPassing } from "./refusal-advice.ts";
+import { isPassing, refusalAdvice } from "./refusal-advice.ts";
 import { type Answered, openSingleCalls, type SingleCalls } from "./single-calls.ts";
 
 const CALLS_PER_KIND = 2;
@@ -51,7 +52,17 @@ const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { wh
   return isOfContent ? { why: `streams end in order behind ${last}, which is no event of its own` } : { name: last };
 };
 
-type Tried = { kind: Stream; ended: Answered[]; why: string | null };
+type Tried = {
+  kind: Stream;
+  ended: Answered[];
+  /** Why they say nothing. */
+  why: string | null;
+  /** What to do about a call that the API itself did not answer with one event. */
+  todo?: string;
+};
+
+const EMPTY_ADVICE =
+  "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
 
 /** Two streams of a kind, one after the other; `why` they say nothing. */
 const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCalls): Promise<Tried> => {
@@ -67,6 +78,11 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
         sent = await ask();
       }
       const { outcome, ended: how, error } = sent.line;
+      if (outcome !== "indeterminate" && isError(outcome, sent.line) && !isPassing(outcome)) {
+        const isEmpty = outcome.startsWith("200");
+        const todo = isEmpty ? EMPTY_ADVICE : refusalAdvice(outcome, "credentials", undefined);
+        return { kind, ended, why: isEmpty ? "200 and no event" : outcome, todo };
+      }
       if (sent.answer.seen === null || !/^200/.test(outcome)) {
         const busy = isPassing(outcome) ? ", the deployment is busy" : "";
         return { kind, ended, why: `${outcome}${busy}` };
@@ -84,8 +100,12 @@ const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCal
 
 const namesIn = ({ answer }: Answered): string => [...(answer.seen?.names ?? [])].join(", ");
 
-const describe = ({ kind, ended, why }: Tried, stated: string | undefined): { finding: Finding; name?: string } => {
+const describe = (
+  { kind, ended, why, todo }: Tried,
+  stated: string | undefined,
+): { finding: Finding; name?: string } => {
   const what = `${kind} streams`;
+  if (todo !== undefined) return { finding: finding("wrong", what, `expected a stream; got ${why}`, todo) };
   if (why !== null) return { finding: finding("skipped", what, `which event ends them is not known: ${why}`) };
   const lasts = ended.map((sent) => lastNameOf(kind, sent));
   const names = new Set(lasts.map((last) => ("name" in last ? last.name : null)));
@@ -93,11 +113,11 @@ const describe = ({ kind, ended, why }: Tried, stated: string | undefined): { fi
   if (stated !== undefined) {
     if (ended.every(({ line }) => line.ended === "done")) return { finding: finding("ok", what, `end by ${stated}`) };
     const came = `expected ${stated} as their last event (stream_end.${kind}); got ${namesIn(ended.at(-1) as Answered)}`;
-    const todo =
+    const advice =
       name === null
         ? `does something in between end them early, or is their last event another? Leave stream_end.${kind} out where none is sent`
         : `write "${name}" at stream_end.${kind}`;
-    return { finding: finding("wrong", what, came, todo) };
+    return { finding: finding("wrong", what, came, advice) };
   }
   if (name !== null) return { finding: finding("ok", what, `end by ${name}`), name };
   const reason =
