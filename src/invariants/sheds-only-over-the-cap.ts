@@ -50,29 +50,56 @@ export const shedsOnlyOverTheCap: Invariant = {
     let sheds = 0;
     let others = 0;
     let capsUntilUs = Number.POSITIVE_INFINITY;
-    const judgeShed = (call: CallLine, most: number, mostOfOrg: number): void => {
-      if (latestUs(call) >= capsUntilUs) return;
+    /** Of each kind of shed: how many were legal by the wide bound alone, and the most that was in flight by the narrow one. */
+    const wide = new Map<string, { sheds: number; plain: number; most: number; cap: number }>();
+    type Seen = { seen: number; cap: number; whose: string };
+    const seenBy = (call: CallLine, most: number, mostOfOrg: number): Seen | null => {
+      if (latestUs(call) >= capsUntilUs) return null;
       const global = call.outcome === "429 b2b_overloaded";
-      if (!global && call.org === "-") return;
+      if (!global && call.org === "-") return null;
       const cap = global ? globalCap : (tenants[call.org]?.in_flight_cap ?? orgCap);
-      if (cap === undefined) return;
+      if (cap === undefined) return null;
+      return { seen: global ? most : mostOfOrg, cap, whose: global ? "in flight" : `of ${call.org} in flight` };
+    };
+    const judgeShed = (call: CallLine, most: number, mostOfOrg: number): void => {
+      const found = seenBy(call, most, mostOfOrg);
+      if (found === null) return;
       sheds += 1;
-      const seen = global ? most : mostOfOrg;
-      const whose = global ? "in flight" : `of ${call.org} in flight`;
+      const { seen, cap, whose } = found;
       if (seen < cap)
         evidence.breach(call.id, `${call.outcome} with at most ${seen} calls ${whose}; the cap is ${cap}`);
     };
-    const flight = new MostInFlight(judgeShed, isReference(facts));
+    const countPlain = (call: CallLine, most: number, mostOfOrg: number): void => {
+      const found = seenBy(call, most, mostOfOrg);
+      if (found === null) return;
+      const kind = wide.get(call.outcome) ?? { sheds: 0, plain: 0, most: 0, cap: found.cap };
+      wide.set(call.outcome, kind);
+      kind.sheds += 1;
+      if (found.seen >= found.cap) kind.plain += 1;
+      if (found.seen > kind.most) Object.assign(kind, { most: found.seen, cap: found.cap });
+    };
+    const isOurs = isReference(facts);
+    const flight = new MostInFlight(judgeShed, isOurs);
+    const narrow = isOurs ? null : new MostInFlight(countPlain, true);
     return {
       see(line) {
         if (changesCaps(line)) capsUntilUs = Math.min(capsUntilUs, lineTimeUs(line) - MARK_MARGIN_US);
-        flight.see(line, line.type === "call" && SHED.has(line.outcome));
+        const isShed = line.type === "call" && SHED.has(line.outcome);
+        flight.see(line, isShed);
+        narrow?.see(line, isShed);
         if (line.type === "call" && isDefinite(line) && !SHED.has(line.outcome)) others += 1;
       },
       end() {
         flight.finish();
+        narrow?.finish();
         if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
         if (evidence.count > 0) return failed("a call was shed below the cap", EXPECTED, evidence);
+        for (const [outcome, { sheds: all, plain, most, cap }] of wide) {
+          if (plain > 0 || all < ENOUGH) continue;
+          const got = `at most ${most} of the cap of ${cap} in flight at any of ${all} x ${outcome}`;
+          const why = `${got}: a lower cap, or sheds that count themselves, would look the same`;
+          return inconclusive(why, EXPECTED, got);
+        }
         if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`, EXPECTED);
         if (others < ENOUGH) return unseen("too few calls, and none was shed", EXPECTED);
         return passed(`none of ${others} calls was shed`, EXPECTED);

@@ -52,6 +52,11 @@ export const shedsOnlyOverTheCap: Specimens = {
       lines: inOrder(...streams(3), shed("x", 50, { done_us: 60_000 }), shed("y", 55), shed("z", 250)),
     },
     {
+      name: "elsewhere: the first shed at the cap, and many behind it that slots given back late explain",
+      facts: foreignStage(),
+      lines: inOrder(...streams(4), shed("x", 50), ...many(30, (at) => shed(`y${at}`, 230))),
+    },
+    {
       name: "elsewhere: a role that may be of the same organization",
       facts: foreignStage(),
       lines: [...streams(1, 0, { org: "a" }), ...streams(1, 1, { org: "role:server" }), orgShed("x", 50)],
@@ -95,6 +100,20 @@ export const shedsOnlyOverTheCap: Specimens = {
     },
   ],
   thin: [
+    {
+      name: "elsewhere: half of the cap is kept, and calls come so close together that sheds which count explain it",
+      facts: foreignStage(),
+      lines: inOrder(...streams(2), ...many(30, (at) => shed(`x${at}`, 50))),
+      verdict: "inconclusive",
+      says: /at most 2 of the cap of 4 in flight at any of 30 x 429 b2b_overloaded/,
+    },
+    {
+      name: "elsewhere: half of an organization's cap",
+      facts: foreignStage(),
+      lines: inOrder(stream("1"), ...many(30, (at) => orgShed(`x${at}`, 50))),
+      verdict: "inconclusive",
+      says: /at most 1 of the cap of 2 in flight at any of 30 x 429 org_overloaded/,
+    },
     {
       name: "beside others",
       facts: sharedStage(),
