@@ -15,8 +15,14 @@ export const OTHER_CODES = "other_codes";
 export const REFUSAL_BODY_MOST = 16 * 1024;
 
 const NAME = /^[a-z0-9_]{1,64}$/;
-/** Longer than any word, or letters and digits mixed at a length that words do not have: a key, or a coded text. */
-const NO_WORD = /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}/;
+/**
+ * What words do not have: 25 letters in a row; letters and digits mixed over 16 characters, or changing three times without a
+ * break; more than eight digits; six short pieces in a row. Such a text is a key, or a coded text.
+ */
+const NO_WORD =
+  /[a-z]{25,}|(?=[a-z]*\d)[a-z0-9]{16,}|[a-z]\d+[a-z]+\d|\d[a-z]+\d+[a-z]|(?:\d\D*){9}|(?:(?:^|_)[a-z0-9]{1,2}(?![a-z0-9])){6}/;
+/** What this boundary made of a text before stays as it is. */
+const MADE_HERE = /^other_\d{1,9}_[0-9a-f]{4}$/;
 /** Whether a text could be a word, whatever its case and signs: no key, no coded text. */
 export const isWord = (text: string): boolean => !NO_WORD.test(text.toLowerCase());
 /** Reading a few thousand characters tells two texts apart; a text may have millions. */
@@ -33,7 +39,7 @@ const hashOf = (text: string): string => {
 
 /** A subcode, an event's name, a field's name: a word as it is, anything else as `other_<length>_<hash>`. */
 export const foreignName = (text: string): string =>
-  NAME.test(text) && !NO_WORD.test(text) ? text : `other_${text.length}_${hashOf(text)}`;
+  MADE_HERE.test(text) || (NAME.test(text) && !NO_WORD.test(text)) ? text : `other_${text.length}_${hashOf(text)}`;
 
 /** A field of an answer: numbers as numbers, texts as names. */
 export const foreignValue = (value: unknown): unknown => {
@@ -48,7 +54,7 @@ const HTTP_DATE =
 
 /** A header that states a number or a date, `Retry-After` for one. */
 export const foreignMoment = (text: string): string =>
-  /^[+-]?\d{1,12}(?:\.\d{1,6})?$/.test(text) || HTTP_DATE.test(text) ? text : foreignName(text);
+  /^[+-]?\d{1,10}(?:\.\d{1,6})?$/.test(text) || HTTP_DATE.test(text) ? text : foreignName(text);
 
 const MEDIA_TYPE = /^[a-z]{1,24}\/[a-z.+-]{1,48}(?: ?; ?charset ?= ?"?[a-z0-9-]{1,16}"?)?$/i;
 

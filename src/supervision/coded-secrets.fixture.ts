@@ -33,4 +33,7 @@ export const CODED_OTHERWISE: Readonly<Record<string, (secret: string) => string
   binary: (secret) => [...Buffer.from(secret)].map((byte) => byte.toString(2).padStart(8, "0")).join(""),
   decimal: (secret) => [...Buffer.from(secret)].join(","),
   "reversed hex": (secret) => reversed(hex(secret)),
+  "hex with lines": (secret) => hex(secret).replace(/..(?!$)/g, "$&_"),
+  "letters with lines": (secret) => [...secret.toLowerCase()].join("_"),
+  "its end as a number": (secret) => String(Buffer.from(secret).subarray(-5).readUIntBE(0, 5)),
 };

@@ -15,14 +15,16 @@ const (
 
 var (
 	plainName = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
-	noWord    = regexp.MustCompile(`[a-z]{25,}`)
+	noWord    = regexp.MustCompile(`[a-z]{25,}|[a-z][0-9]+[a-z]+[0-9]|[0-9][a-z]+[0-9]+[a-z]|(?:[0-9][^0-9]*){9}`)
+	inPieces  = regexp.MustCompile(`^(?:[a-z0-9]{1,2}_){5}[a-z0-9]{1,2}(?:_|$)|_(?:[a-z0-9]{1,2}_){5}[a-z0-9]{1,2}(?:_|$)`)
 	mixed     = regexp.MustCompile(`[a-z0-9]{16,}`)
 	digit     = regexp.MustCompile(`[0-9]`)
+	madeHere  = regexp.MustCompile(`^other_[0-9]{1,9}_[0-9a-f]{4}$`)
 )
 
 // foreignName shows a word of the server as it is, and anything else as its length and hash.
 func foreignName(text string) string {
-	if plainName.MatchString(text) && !noWord.MatchString(text) && !isCoded(text) {
+	if madeHere.MatchString(text) || plainName.MatchString(text) && !noWord.MatchString(text) && !isCoded(text) {
 		return text
 	}
 	units := utf16.Encode([]rune(text))
@@ -33,8 +35,11 @@ func foreignName(text string) string {
 	return fmt.Sprintf("other_%d_%04x", len(units), (hash^hash>>16)&0xffff)
 }
 
-// isCoded finds letters and digits mixed at a length that words do not have.
+// isCoded finds letters and digits mixed at a length that words do not have, and texts in many short pieces.
 func isCoded(text string) bool {
+	if inPieces.MatchString(text) {
+		return true
+	}
 	for _, run := range mixed.FindAllString(text, -1) {
 		if digit.MatchString(run) {
 			return true

@@ -16,9 +16,15 @@ func TestANameOfTheServerIsAWordOrItsLengthAndHash(t *testing.T) {
 		"Invalid API key":  "other_15_3702",
 		"7376635f736b5f6c6976655f616263646566313233": "other_42_21be",
 		strings.Repeat("x", 3_000_000):               "other_3000000_3dde",
+		"73_69_64_3d_39_66_38_65_37":                 "other_26_d37f",
+		"s_v_c_p_k_l_i_v_e":                          "other_17_2bb3",
+		"426097393985":                               "other_12_e2ba",
+		"svc_sk_l_ive_4f9a_k2mq":                     "other_22_e8cc",
+		"http2_h2c_oauth2_tls_1_3":                   "http2_h2c_oauth2_tls_1_3",
 		"häuser \U0001F600":                          "other_9_5163",
 	} {
 		expect(t, text[:min(len(text), 40)], foreignName(text), want)
+		expect(t, want, foreignName(want), want)
 	}
 }
 
