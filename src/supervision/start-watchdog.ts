@@ -75,6 +75,8 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
   // It must not keep a runner alive that has nothing else to do.
   child.unref();
   for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref: () => void }).unref();
+  /** Faults and signals that it was told of: what was broken before it ended is still noted and healed by the run. */
+  const kept = new Set<string>();
   const isThere = (): boolean => child.exitCode === null && child.signalCode === null;
   const gone = async (forMs: number): Promise<void> => {
     if (!isThere()) return;
@@ -88,6 +90,12 @@ export const startWatchdog = async (entry: string, journalPath: string, mark: st
     pid: child.pid as number,
     isThere,
     keep: (effect) => {
+      const isFault = effect.kind === "fault" || effect.kind === "signal";
+      if (isFault && !kept.has(effect.id)) {
+        // A runner that is killed now would leave it broken.
+        if (!isThere()) throw new Error(`the watchdog has ended: "${effect.name}" must not be done without one`);
+        kept.add(effect.id);
+      }
       tell({ keep: effect });
       // A pipe takes a line at once, or its other end has stopped reading; then the line would die with this process.
       if (isThere() && child.stdin.writableLength > 0) {

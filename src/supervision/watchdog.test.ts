@@ -131,6 +131,22 @@ describe("the watchdog", () => {
     journal.close();
   });
 
+  test("nothing is broken any more once it has ended; what was broken before is still noted and taken back", async () => {
+    const { journal, watchdog } = await kept();
+    const undo = undoBy("true");
+    const before = journal.about({ kind: "fault", name: "before", undo });
+    process.kill(watchdog.pid, "SIGKILL");
+    await waitUntil(async () => !watchdog.isThere(), { forMs: 5_000, pollMs: 10 });
+    expect(() => journal.about({ kind: "fault", name: "f", undo })).toThrow("the watchdog has ended");
+    expect(() => journal.about({ kind: "signal", name: "s", undo: { how: "nothing" } })).toThrow(
+      "the watchdog has ended",
+    );
+    journal.about({ kind: "child", name: "c", undo: { how: "nothing" } });
+    journal.done(before);
+    journal.undone(before);
+    journal.close();
+  });
+
   test("runs a deployment's own heal commands as they are written, in order, and notes it after a torn line", async () => {
     const { journal, watchdog } = await kept();
     const healed = join(folder, "healed");
