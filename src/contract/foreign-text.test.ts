@@ -25,6 +25,8 @@ describe("the boundary for foreign text", () => {
     ["426097393985", "other_12_e2ba"],
     ["svc_sk_l_ive_4f9a_k2mq", "other_22_e8cc"],
     ["http2_h2c_oauth2_tls_1_3", "http2_h2c_oauth2_tls_1_3"],
+    ["__proto__", "other_9_eecc"],
+    ["constructor", "other_11_6d12"],
     ["häuser \u{1F600}", "other_9_5163"],
   ])("a word is shown as it is, anything else by its length and hash: %#", (text, shown) => {
     expect(foreignName(text)).toBe(shown);

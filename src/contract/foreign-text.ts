@@ -37,9 +37,14 @@ const hashOf = (text: string): string => {
   return ((hash ^ (hash >>> 16)) & 0xffff).toString(16).padStart(4, "0");
 };
 
+/** `__proto__`, `constructor`: as the name of a field it would reach into every object. */
+const isBuiltIn = (text: string): boolean => text in Object.prototype;
+
 /** A subcode, an event's name, a field's name: a word as it is, anything else as `other_<length>_<hash>`. */
 export const foreignName = (text: string): string =>
-  MADE_HERE.test(text) || (NAME.test(text) && !NO_WORD.test(text)) ? text : `other_${text.length}_${hashOf(text)}`;
+  MADE_HERE.test(text) || (NAME.test(text) && !NO_WORD.test(text) && !isBuiltIn(text))
+    ? text
+    : `other_${text.length}_${hashOf(text)}`;
 
 /** A field of an answer: numbers as numbers, texts as names. */
 export const foreignValue = (value: unknown): unknown => {
@@ -65,7 +70,8 @@ export const foreignHeader = (text: string | undefined): string => {
 };
 
 /** An id that somebody has to find again: of a key to be removed, of a charge. */
-export const foreignId = (text: string): string => (/^[\w.:-]{1,128}$/.test(text) ? text : foreignName(text));
+export const foreignId = (text: string): string =>
+  /^[\w.:-]{1,128}$/.test(text) && !isBuiltIn(text) ? text : foreignName(text);
 
 /** What a tool says of itself, `proxy not found` for one: plain words are shown, anything else by its length and hash. */
 export const foreignSentence = (text: string): string =>

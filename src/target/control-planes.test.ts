@@ -1,8 +1,10 @@
 /** The client of a control plane, against one that has a token. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type Running, startRole } from "../platform/start-role.ts";
 import { redact } from "../supervision/redaction.ts";
-import { controlSend, readGauges } from "./control-planes.ts";
+import { controlGet, controlSend, readCounts, readGauges, readHeld, readUsed } from "./control-planes.ts";
 
 const TOKEN = "correct-horse-battery";
 let running: Running;
@@ -28,3 +30,41 @@ test.each([undefined, "", "another-token-altogether"])(
     await expect(readGauges([control])).rejects.toThrow("status 401: set FLOODGATE_CONTROL_TOKEN");
   },
 );
+
+test("of what a plane says, numbers under known names are kept; it reaches into no object, and no sentence quotes it", async () => {
+  const said = "opaque-admin-Token-77";
+  const gauges = {
+    in_flight: 1,
+    in_flight_by_org: { org_a: 1, b: said, ["__proto__"]: 3 },
+    sockets: said,
+    error: said,
+  };
+  const answers: Record<string, string> = {
+    "/gauges": JSON.stringify(gauges),
+    "/gauges?gc=true": JSON.stringify({ error: said }),
+    "/counts?run=r": `{"__proto__": {"toString": 7, "org_a": 1}, "200": {"constructor": 1, "org_a": 2}, "403 x": null}`,
+    "/orgs/a": JSON.stringify({ map_loads_used: said }),
+    "/deployment": said,
+  };
+  const server = createServer((req, res) => res.end(answers[req.url ?? ""]));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  try {
+    expect(await readGauges([url])).toEqual([{ in_flight: 1, in_flight_by_org: { org_a: 1, other_9_eecc: 3 } }]);
+    expect(await readCounts([url], "r")).toEqual({
+      other_9_eecc: { other_8_2f05: 7, org_a: 1 },
+      "200": { other_11_6d12: 1, org_a: 2 },
+      "403 x": {},
+    });
+    expect({}.toString()).toBe("[object Object]");
+    expect("org_a" in {}).toBe(false);
+    expect(await readUsed(url, "a")).toBeUndefined();
+    for (const read of [readHeld([url]), controlGet(`${url}/deployment`)]) {
+      const why = await read.then(String, (error: Error) => error.message);
+      expect(why).toContain("did not answer as expected");
+      expect(why).not.toContain(said.slice(0, 6));
+    }
+  } finally {
+    server.close();
+  }
+});

@@ -7,7 +7,7 @@
 
 import { request } from "undici";
 import { parseJson } from "../contract/envelopes.ts";
-import { foreignId, foreignName, shapeOfBody } from "../contract/foreign-text.ts";
+import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
 import { isListed } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/stage-facts.ts";
@@ -77,11 +77,20 @@ const call = async (
   }
 };
 
-export const controlGet = async <T>(url: string): Promise<T> => JSON.parse(await call("GET", url)) as T;
+/** What was read of a body that is no JSON would quote it. */
+const jsonOf = <T>(url: string, text: string): T => {
+  const json = parseJson(text);
+  if (json === undefined) throw new ControlError(url, shapeOfBody(text, json));
+  return json as T;
+};
+
+export const controlGet = async <T>(url: string): Promise<T> => jsonOf(url, await call("GET", url));
 export const controlSend = async <T>(method: "POST" | "PATCH" | "PUT", url: string, body: unknown): Promise<T> => {
   const text = await call(method, url, body);
-  return (text === "" ? {} : JSON.parse(text)) as T;
+  return text === "" ? ({} as T) : jsonOf(url, text);
 };
+
+const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 
 /** More are no deployment's. */
 const COUNTS_MOST = 1_000;
@@ -126,40 +135,64 @@ export const readCounts = async (apis: readonly string[], run: string): Promise<
       const name = countedName(outcome);
       sum[name] ??= {};
       const row = sum[name];
-      for (const [org, n] of Object.entries(byOrg).slice(0, ORGS_MOST)) {
-        if (typeof n === "number") row[foreignId(org)] = (row[foreignId(org)] ?? 0) + n;
+      for (const [org, n] of Object.entries(byOrg ?? {}).slice(0, ORGS_MOST)) {
+        if (isNumber(n)) row[foreignId(org)] = (row[foreignId(org)] ?? 0) + n;
       }
     }
   }
   return sum;
 };
 
-export const readGauges = (apis: readonly string[]): Promise<(Gauges & { unsettled?: number })[]> =>
-  Promise.all(apis.map((api) => controlGet<Gauges & { unsettled?: number }>(`${api}/gauges`)));
+type GaugesRead = Gauges & { unsettled?: number };
+
+const GAUGES = [
+  ...(["sockets", "open_streams", "link_sockets", "event_loop_lag_ms_p99", "rss_bytes"] as const),
+  ...(["heap_bytes", "timers", "open_files", "unsettled"] as const),
+];
+
+/** Built anew from numbers: nothing else that a control plane says is kept. */
+const gaugesAt = async (url: string): Promise<GaugesRead> => {
+  const said = (await controlGet<Partial<GaugesRead> | null>(url)) ?? {};
+  if (!isNumber(said.in_flight)) throw new ControlError(url, `expected in_flight as a number; got ${shapeOf(said)}`);
+  const gauges: GaugesRead = { in_flight: said.in_flight, in_flight_by_org: {} };
+  for (const [org, n] of Object.entries(said.in_flight_by_org ?? {}).slice(0, ORGS_MOST)) {
+    if (isNumber(n)) gauges.in_flight_by_org[foreignId(org)] = n;
+  }
+  for (const name of GAUGES) {
+    const value = said[name];
+    if (isNumber(value)) gauges[name] = value;
+  }
+  return gauges;
+};
+
+export const readGauges = (apis: readonly string[]): Promise<GaugesRead[]> =>
+  Promise.all(apis.map((api) => gaugesAt(`${api}/gauges`)));
 
 /** Records that the key service has looked up so far; `null` where it does not show that. */
 export const readLookups = (keys: string): Promise<number | null> =>
   controlGet<{ lookups: number }>(`${keys}/lookups`).then(
-    ({ lookups }) => lookups,
+    ({ lookups }) => (isNumber(lookups) ? lookups : null),
     () => null,
   );
 
 /** After a collection of garbage: what each replica holds on to. */
 export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
-  Promise.all(apis.map((api) => controlGet<Gauges>(`${api}/gauges?gc=true`)));
+  Promise.all(apis.map((api) => gaugesAt(`${api}/gauges?gc=true`)));
 
 export const readLedger = async (limiter: string, run: string): Promise<LedgerLine[]> => {
-  const text = await call("GET", `${limiter}/ledger?run=${encodeURIComponent(run)}`, undefined, LEDGER_MS);
+  const url = `${limiter}/ledger?run=${encodeURIComponent(run)}`;
+  const text = await call("GET", url, undefined, LEDGER_MS);
   return text
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => chargeOf(JSON.parse(line) as LedgerLine));
+    .map((line) => chargeOf(jsonOf<LedgerLine>(url, line)));
 };
 
 /** Map loads that an organization has used, `undefined` where the control plane does not show it. */
 export const readUsed = async (keys: string, org: string, withinMs = DEADLINE_MS): Promise<number | undefined> => {
-  const text = await call("GET", `${keys}/orgs/${encodeURIComponent(org)}`, undefined, withinMs);
-  return (JSON.parse(text) as { map_loads_used?: number }).map_loads_used;
+  const url = `${keys}/orgs/${encodeURIComponent(org)}`;
+  const { map_loads_used } = jsonOf<{ map_loads_used?: unknown }>(url, await call("GET", url, undefined, withinMs));
+  return isNumber(map_loads_used) ? map_loads_used : undefined;
 };
 
 /** Of many organizations: a control plane that does not answer, or trickles, costs one deadline and not one for each. */

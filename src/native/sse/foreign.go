@@ -24,7 +24,8 @@ var (
 
 // foreignName shows a word of the server as it is, and anything else as its length and hash.
 func foreignName(text string) string {
-	if madeHere.MatchString(text) || plainName.MatchString(text) && !noWord.MatchString(text) && !isCoded(text) {
+	isWord := plainName.MatchString(text) && !noWord.MatchString(text) && !isCoded(text)
+	if madeHere.MatchString(text) || isWord && text != "__proto__" && text != "constructor" {
 		return text
 	}
 	units := utf16.Encode([]rune(text))

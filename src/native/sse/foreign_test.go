@@ -21,6 +21,8 @@ func TestANameOfTheServerIsAWordOrItsLengthAndHash(t *testing.T) {
 		"426097393985":                               "other_12_e2ba",
 		"svc_sk_l_ive_4f9a_k2mq":                     "other_22_e8cc",
 		"http2_h2c_oauth2_tls_1_3":                   "http2_h2c_oauth2_tls_1_3",
+		"__proto__":                                  "other_9_eecc",
+		"constructor":                                "other_11_6d12",
 		"häuser \U0001F600":                          "other_9_5163",
 	} {
 		expect(t, text[:min(len(text), 40)], foreignName(text), want)
