@@ -1,6 +1,6 @@
 /** `floodgate demo`: the reference platform with a planted defect, and the verdict that finds it, in under a minute. */
 
-import { writeFile } from "node:fs/promises";
+import { open, writeFile } from "node:fs/promises";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -40,6 +40,16 @@ const show: DemoProgress = ({ defect, platform, claims }) => {
   if (lines.length > 0) printNote(lines.join("\n"));
 };
 
+/** Before anything is played: a page that cannot be written is bad news too late. */
+const checkPage = async (path: string): Promise<void> => {
+  try {
+    await (await open(path, "a")).close();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new CommandError(EXIT.usage, `--page: ${path} cannot be written (${code}); name another file`);
+  }
+};
+
 export const demoCommand = (): Command =>
   new Command("demo")
     .description("plant defects in the reference platform and see them found; no Go, no network, no file")
@@ -58,6 +68,7 @@ export const demoCommand = (): Command =>
         return;
       }
       const defects = chosen(names);
+      if (options.page !== undefined) await checkPage(options.page);
       const about = {
         commit: await commitOf(REPOSITORY),
         environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
@@ -70,12 +81,7 @@ export const demoCommand = (): Command =>
         `\n${document.verdict.toUpperCase()}  ${found} of ${defects.length} planted defects found in ${seconds} s${missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`}\n`,
       );
       if (options.page !== undefined) {
-        await writeFile(options.page, htmlReport(document, series)).catch((error: NodeJS.ErrnoException) => {
-          throw new CommandError(
-            EXIT.usage,
-            `--page: ${options.page} cannot be written (${error.code}); name another file`,
-          );
-        });
+        await writeFile(options.page, htmlReport(document, series));
         printNote(`The page: ${options.page}\n`);
       } else printNote("With --page FILE the report's page is written, too.\n");
       if (options.json === true) printJson(document);

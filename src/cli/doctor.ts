@@ -3,14 +3,19 @@
 import { Command } from "commander";
 import { calibrationSection } from "../diagnosis/calibration-findings.ts";
 import { diagnoseTarget, type TargetDiagnosis } from "../diagnosis/diagnose-target.ts";
-import { type Section, worstOf } from "../diagnosis/finding.ts";
+import { type Finding, finding, type Section, worstOf } from "../diagnosis/finding.ts";
 import { machineHere } from "../diagnosis/machine.ts";
 import { toolsHere } from "../diagnosis/tools-here.ts";
+import { ObjectiveError } from "../history/objectives.ts";
 import type { Calibration } from "../history/run-document.ts";
 import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { EXIT } from "../run/exit-codes.ts";
+import { misspeltRequired } from "../run/required-names.ts";
+import { checkObjectives } from "../run/stages/objectives.ts";
+import type { Target } from "../target/target.ts";
 import { CommandError } from "./command-error.ts";
+import { once } from "./options/once.ts";
 import { I_OWN } from "./options/owned-hosts.ts";
 import { checkPrecise } from "./options/precise-option.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
@@ -48,12 +53,25 @@ const closing = (exitCode: number, { target, iOwn = [] }: DoctorOptions, diagnos
   return [...owned, verdicts[exitCode] ?? ""].join("\n");
 };
 
+/** Fields of a target file that only a run reads. */
+const judgedFields = (target: Target): Finding[] => {
+  const misspelt = misspeltRequired(target).map((text) => finding("warn", "file", text));
+  try {
+    checkObjectives(target);
+    return misspelt;
+  } catch (error) {
+    if (!(error instanceof ObjectiveError)) throw error;
+    return [...misspelt, finding("wrong", "slo", error.message)];
+  }
+};
+
 const doctor = async (options: DoctorOptions): Promise<void> => {
   if (options.precise === true) {
     if (options.calibrate !== true) throw new CommandError(EXIT.usage, "--precise is a way to --calibrate; give both");
     checkPrecise("open-loop");
   }
-  const diagnosis = options.target === undefined ? null : await diagnoseTarget(options.target, options.iOwn ?? []);
+  const diagnosis =
+    options.target === undefined ? null : await diagnoseTarget(options.target, options.iOwn ?? [], judgedFields);
   const calibrated =
     options.calibrate === true
       ? await calibrateMachine({ seed: SEED, precise: options.precise === true, signal: new AbortController().signal })
@@ -87,7 +105,7 @@ const doctor = async (options: DoctorOptions): Promise<void> => {
 export const doctorCommand = (): Command =>
   new Command("doctor")
     .description("look at tools, this machine and, with --target, a target file")
-    .option("--target <file>", "also try each role of this target file once (at most 60 calls)")
+    .option("--target <file>", "also try each role of this target file once (at most 60 calls)", once)
     .option(...I_OWN)
     .option("--calibrate", "also play known delays and stalls to both drivers, and which rates ours holds (30 s)")
     .option("--precise", "calibrate the open-loop driver as load --precise uses it: it takes a whole core")

@@ -54,6 +54,12 @@ export const explain = (asked: string): Explained => {
     const judged = `${LEVELS[level]}. Tried from outside by calls of its own (phase ${phase}): npx floodgate verify --only ${id}`;
     return { id: `verify/${id}`, means: title, judged, breaks: killersOf(`verify/${id}`), spec };
   }
+  if (asked === "verify") {
+    throw new CommandError(
+      EXIT.usage,
+      `verify is a group of ${RULES.length} claims; npx floodgate verify --list has them`,
+    );
+  }
   const family = familyOf(asked);
   if (family !== undefined) {
     const { pattern, means, judged, breaks } = family;

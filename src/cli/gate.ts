@@ -9,6 +9,7 @@ import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets
 import { CommandError } from "./command-error.ts";
 import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
 import { positive, whole } from "./options/numbers.ts";
+import { once } from "./options/once.ts";
 import { commandLine, ON_SERVED, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
 import { narrator } from "./printing/narrator.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
@@ -105,8 +106,8 @@ const compareTargets = async (options: GateOptions): Promise<void> => {
 export const gateCommand = (): Command => {
   const command = new Command("gate")
     .description("compare two deployments: is the head worse than the base?")
-    .option("--base <file>", "target file of the deployment that is known")
-    .option("--head <file>", "target file of the deployment that may be worse")
+    .option("--base <file>", "target file of the deployment that is known", once)
+    .option("--head <file>", "target file of the deployment that may be worse", once)
     .option("--scenario <name>", "what is played", GATE_SCENARIO)
     .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
     .option(

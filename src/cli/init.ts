@@ -14,6 +14,7 @@ import { EXIT } from "../run/exit-codes.ts";
 import { writePrivateFile } from "../supervision/private-file.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { CommandError } from "./command-error.ts";
+import { once } from "./options/once.ts";
 import { I_OWN } from "./options/owned-hosts.ts";
 import { findingsText, wrapped } from "./printing/findings-text.ts";
 import { printResult } from "./printing/output.ts";
@@ -175,7 +176,7 @@ const init = async (options: InitOptions): Promise<void> => {
 export const initCommand = (): Command =>
   new Command("init")
     .description("write a commented target file for a deployment")
-    .requiredOption("--target <url>", "the deployment's address, with or without /v1")
+    .requiredOption("--target <url>", "the deployment's address, with or without /v1", once)
     .option("--out <file>", "where to write; a file that is there is never overwritten", "target.json")
     .option(...I_OWN)
     .option("--plain-http", "allow http:// beyond loopback, where keys travel in clear")

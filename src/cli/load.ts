@@ -81,8 +81,7 @@ const checkScript = (script: string): void => {
     closeSync(openUserFile(script).descriptor);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    const found = error.code === "ENOENT" ? "there is no such file" : error.message;
-    throw new CommandError(EXIT.usage, `expected a k6 script at ${script}; ${found}`);
+    throw new CommandError(EXIT.usage, `expected a k6 script at ${script}; ${error.message}`);
   }
 };
 
@@ -205,6 +204,12 @@ export const loadCommand = (): Command =>
   ).action(async (scenario: string | undefined, rest: string[], options: LoadOptions) => {
     if (options.script !== undefined) {
       return loadScript(options.script, [...(scenario === undefined ? [] : [scenario]), ...rest], options);
+    }
+    if (rest.length > 0) {
+      throw new CommandError(
+        EXIT.usage,
+        `load plays one scenario, ${scenario}; got ${rest.join(" ")} as well. What follows it belongs to --script FILE`,
+      );
     }
     if (scenario === undefined) {
       printResult(`Scenarios, played by: npx floodgate load NAME\n${list()}`);

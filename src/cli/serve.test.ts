@@ -136,7 +136,7 @@ test("the key service writes a target file for a deployment that it is told of, 
 });
 
 test.each([
-  ["no file", null, "expected a target file without tenants and credentials, but reading it failed (ENOENT)"],
+  ["no file", null, "expected a target file without tenants and credentials, but there is no such file"],
   ["no JSON", "{", "but it is not JSON"],
   ["a list", "[]", "but it is no JSON object"],
   ["credentials", '{"credentials":{}}', "but it has credentials: take them out"],

@@ -28,8 +28,17 @@ const untilStopped = (): Promise<void> =>
 const cannotListen = (error: unknown): CommandError | null => {
   const { syscall, code, message } = error as NodeJS.ErrnoException;
   if (syscall !== "listen" && syscall !== "getaddrinfo") return null;
-  const advice = code === "EADDRINUSE" ? "name another port, or 0 to have one chosen" : "name another --host or --port";
-  return new CommandError(EXIT.usage, `expected an address that can be listened on, got ${message}: ${advice}`);
+  if (code === "EADDRINUSE") {
+    const { address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
+    return new CommandError(
+      EXIT.usage,
+      `port ${port} of ${address} is used by another program: name another port, or 0 to have one chosen`,
+    );
+  }
+  return new CommandError(
+    EXIT.usage,
+    `expected an address that can be listened on, got ${message}: name another --host or --port`,
+  );
 };
 
 /** To the same user on this machine, by a file; whoever else is to have it needs one that the user gave. */

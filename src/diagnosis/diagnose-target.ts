@@ -136,8 +136,15 @@ const planSections = (target: Target): Section[] => [
   ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
 ];
 
-/** Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. */
-export const diagnoseTarget = async (file: string, owned: readonly string[]): Promise<TargetDiagnosis> => {
+/**
+ * Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. `judgesOf` returns what only those who judge
+ * a run can find in a target file.
+ */
+export const diagnoseTarget = async (
+  file: string,
+  owned: readonly string[],
+  judgesOf: (target: Target) => readonly Finding[] = () => [],
+): Promise<TargetDiagnosis> => {
   const { target, folder, warnings } = await readTargetFile(file);
   const budget = createBudget(target, false);
   const fileSection = (more: readonly Finding[] = []): Section => ({
@@ -145,6 +152,7 @@ export const diagnoseTarget = async (file: string, owned: readonly string[]): Pr
     findings: [
       finding("ok", "file", `${file} can be read`),
       ...warnings.map((text) => finding("warn", "file", text)),
+      ...judgesOf(target),
       ...more,
     ],
   });

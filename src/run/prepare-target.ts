@@ -10,6 +10,7 @@ import type { Target } from "../target/target.ts";
 import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
+import { misspeltRequired } from "./required-names.ts";
 import { checkObjectives } from "./stages/objectives.ts";
 
 /** Refused by the safety guard: every reason, in sentences. */
@@ -60,7 +61,7 @@ export const readTarget = async (
   return {
     file,
     target,
-    warnings: [...warnings, ...inClear(target)],
+    warnings: [...warnings, ...misspeltRequired(target), ...inClear(target)],
     lease: keeperOfTarget(target),
     secrets: createSecrets(folder),
     refusals: guard.ok ? [] : guard.reasons,

@@ -185,6 +185,8 @@ const makeContext = (
   return context;
 };
 
+const namedIn = ({ targets }: RunRequest) => targets.map(({ target, lease }) => ({ target, lease, embedded: false }));
+
 const finish = async (
   request: RunRequest,
   parts: { folder: RunFolder; recorder: Recorder; started: Date; stop: StopSignals },
@@ -211,7 +213,8 @@ const finish = async (
     commit: await commitOf(REPOSITORY),
     started,
     finished: new Date(),
-    deployments: progress.deployments,
+    // What was never reached has its name all the same.
+    deployments: progress.deployments.length > 0 ? progress.deployments : namedIn(request),
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),
     measurements: progress.measurements,
@@ -350,7 +353,7 @@ const draftOf = (
     commit: null,
     started,
     finished: new Date(),
-    deployments: request.targets.map(({ target, lease }) => ({ target, lease, embedded: false })),
+    deployments: namedIn(request),
     claims: [unfinished, ...recorder.stages.flatMap((stage) => stage.claims), ...claims],
     stages: recorder.stages,
     outcomesSeen: recorder.outcomesSeen(),

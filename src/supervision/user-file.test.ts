@@ -36,7 +36,7 @@ describe("a file that a user names", () => {
     ],
     ["a device that never ends", () => "/dev/zero", /it is a device, not a file/],
     ["a folder", () => folder, /it is a folder, not a file/],
-    ["nothing", () => join(folder, "nowhere"), /reading it failed \(ENOENT\)/],
+    ["nothing", () => join(folder, "nowhere"), /there is no such file/],
     ["a place below a file", () => join(written("file", ""), "x"), /reading it failed \(ENOTDIR\)/],
     [
       "fifty megabytes of one name",
@@ -59,9 +59,19 @@ describe("a file that a user names", () => {
       /it holds more than 250000 values/,
     ],
     [
+      "a list with a comma too many",
+      () => written("comma", '{\n  "key": "svc_sk_live_0123456789abcdef",\n}'),
+      /it breaks off at line 3, column 1: the comma before the closing bracket is one too many/,
+    ],
+    [
+      "a text that is not closed",
+      () => written("open", '{"key": "svc_sk_live_0123456789abcdef"'),
+      /it breaks off at its end: a bracket or a quotation mark is not closed/,
+    ],
+    [
       "half a text",
       () => written("half", '{"key": "svc_sk_live_0123456789abcdef'),
-      /it is not JSON: it breaks off at (position|its end)/,
+      /it is not JSON: it breaks off at its end/,
     ],
   ])("is %s: a clause at once, and nothing of what it holds", (_what, path, found) => {
     const named = path();

@@ -4,6 +4,8 @@
  */
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
 
+const failed = (code: string): string => (code === "ENOENT" ? "there is no such file" : `reading it failed (${code})`);
+
 /** The message is a clause that says what was found in place of what was expected. */
 export class UserFileError extends Error {
   override name = "UserFileError";
@@ -29,7 +31,7 @@ export const openUserFile = (path: string): { descriptor: number; bytes: number 
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (error) {
     const { code = "unknown error" } = error as NodeJS.ErrnoException;
-    throw new UserFileError(`reading it failed (${code})`, code);
+    throw new UserFileError(failed(code), code);
   }
   const stats = fstatSync(descriptor);
   if (stats.isFile()) return { descriptor, bytes: stats.size };
@@ -64,7 +66,7 @@ export const readUserFile = (path: string, maxBytes: number): string => {
   } catch (error) {
     if (error instanceof UserFileError) throw error;
     const { code = "unknown error" } = error as NodeJS.ErrnoException;
-    throw new UserFileError(`reading it failed (${code})`, code);
+    throw new UserFileError(failed(code), code);
   } finally {
     closeSync(descriptor);
   }
@@ -127,10 +129,19 @@ export const parseUserJson = (text: string, bounds: JsonBounds = WRITTEN_BOUNDS)
   }
 };
 
+/** The place and, where a bracket closes behind a comma, that the comma is one too many. */
+const placed = (position: number, text: string): string => {
+  const before = text.slice(0, position);
+  const lines = before.split("\n");
+  const line = `line ${lines.length}, column ${(lines.at(-1) as string).length + 1}`;
+  const isTrailing = /,\s*$/.test(before) && /^[}\]]/.test(text.slice(position));
+  return isTrailing ? `at ${line}: the comma before the closing bracket is one too many` : `at ${line}`;
+};
+
 /** V8 names a place, or quotes what stands around it: of that the line is found, and nothing is repeated. */
 const whereOf = (message: string, text: string): string => {
-  const named = /position \d+(?: \(line \d+ column \d+\))?/.exec(message)?.[0];
-  if (named !== undefined) return `at ${named}`;
+  const named = /position (\d+)/.exec(message)?.[1];
+  if (named !== undefined && text.slice(Number(named)).trim() !== "") return placed(Number(named), text);
   const [, quoted] = /^Unexpected token .*?, (?:\.\.\.)?"(.*)"(?:\.\.\.)? is not valid JSON$/s.exec(message) ?? [];
   const at = quoted === undefined ? -1 : text.indexOf(quoted);
   if (quoted === undefined || at === -1) return "at its end: a bracket or a quotation mark is not closed";

@@ -269,11 +269,21 @@ describe("a target file", () => {
     );
   });
 
+  test("that lacks a field because it is misspelt is told what was meant", () => {
+    const misspelt = { schema: "floodgate/target@1", base_ulr: "https://maps.example/v1" };
+    expect(() => checkTarget(misspelt, "t.json")).toThrow(/base_url: expected .*base_ulr: .*did you mean base_url\?/s);
+  });
+
   test("that is not there, or no JSON, is told without quoting it", async () => {
-    await expect(readTargetFile(join(folder, "none.json"))).rejects.toThrow(/expected a readable file.*ENOENT/s);
+    await expect(readTargetFile(join(folder, "none.json"))).rejects.toThrow(
+      /expected a readable file.*there is no such file\. npx floodgate init/s,
+    );
+    await expect(readTargetFile("https://maps.example")).rejects.toThrow(
+      /init --target https:\/\/maps.example writes one/,
+    );
     const path = join(folder, "broken.json");
     await writeFile(path, '{"schema": "floodgate/target@1", "key": "svc_sk_live_abcdefghijklmnop" "x"}');
-    await expect(readTargetFile(path)).rejects.toThrow(/it is not JSON: it breaks off at position/);
+    await expect(readTargetFile(path)).rejects.toThrow(/it is not JSON: it breaks off at line 1, column \d+/);
     await expect(readTargetFile(path)).rejects.not.toThrow(/abcdefghij/);
   });
 });

@@ -140,7 +140,9 @@ const withoutComments = (value: unknown): unknown => {
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
   const value = withoutComments(parsed);
   const problems = misfits(value);
-  if (problems.length > 0) throw new TargetFileError(file, problems);
+  const warnings = unknownFields(TARGET_SCHEMA as SchemaNode, value, "");
+  // A field that is missing may be one that is misspelt.
+  if (problems.length > 0) throw new TargetFileError(file, [...problems, ...warnings]);
   const target = withCanonicalUrls(value as Target, problems);
   problems.push(...misplacedKeys(target));
   const tenants = target.tenants ?? [];
@@ -152,10 +154,7 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   const twice = tenants.map(({ org }) => org).find((org) => orgs.size === orgs.add(org).size);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
   if (problems.length > 0) throw new TargetFileError(file, problems);
-  return {
-    target,
-    warnings: unknownFields(TARGET_SCHEMA as SchemaNode, value, ""),
-  };
+  return { target, warnings };
 };
 
 /** The target has every URL in its canonical form, references to URLs read. Throws `TargetFileError`, `SecretError`. */
@@ -166,7 +165,12 @@ export const readTargetFile = async (path: string): Promise<TargetRead> => {
     value = readUserJson(file);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    throw new TargetFileError(path, [`expected a readable file with JSON; ${error.message}`]);
+    const advice = /^https?:/.test(path)
+      ? `. An address is no target file: npx floodgate init --target ${path} writes one`
+      : error.code === "ENOENT"
+        ? ". npx floodgate init --target URL writes one"
+        : "";
+    throw new TargetFileError(path, [`expected a readable file with JSON; ${error.message}${advice}`]);
   }
   const folder = dirname(file);
   const { target, warnings } = checkTarget(value, path);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { REPOSITORY } from "../../run/environment.ts";
 import { whole } from "./numbers.ts";
+import { once } from "./once.ts";
 import { I_OWN } from "./owned-hosts.ts";
 
 export type TargetOptions = {
@@ -25,7 +26,7 @@ export const outOption = (): Option =>
 
 export const withTargetOptions = (command: Command): Command =>
   command
-    .option("--target <file>", "target file of the deployment")
+    .option("--target <file>", "target file of the deployment", once)
     .option(...I_OWN)
     .option("--dry-run", "send nothing; show what would be sent and spent")
     .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))

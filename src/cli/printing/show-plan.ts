@@ -13,7 +13,7 @@ export const showPlan = async (request: PlanRequest, json: boolean): Promise<voi
     printJson(plan);
     return;
   }
-  const { stages, total, target, refused_by_guard: refused } = plan;
+  const { stages, total, target, refused_by_guard: refused, warnings } = plan;
   const minutes = (total.seconds / 60).toFixed(1);
   const budget = Object.entries(target.budget).map(([what, most]) => `${most} ${what}`);
   const isFrom = request.targetFile !== undefined;
@@ -42,6 +42,7 @@ export const showPlan = async (request: PlanRequest, json: boolean): Promise<voi
     ...[...byLack].flatMap(([lacks, skipped]) =>
       wrapped(`Skipped: ${skipped.map(({ name }) => name).join(", ")}. Missing: ${lacks}.`),
     ),
+    ...warnings.flatMap((warning) => wrapped(`Warning: ${warning}`)),
     ...refused.flatMap((reason) => wrapped(`A run would be refused by the safety guard: ${reason}`)),
   ];
   printResult(lines.join("\n"));

@@ -41,7 +41,7 @@ export type EmbeddedWish = {
 export const openEmbedded = async (context: RunContext, { limiter, serve }: EmbeddedWish): Promise<Deployment> => {
   const { supervisor, folder, seed, events } = context;
   const redis = limiter === "redis" ? await findRedis() : null;
-  events.step("looking for toxiproxy; building what is missing takes two minutes");
+  events.step("looking for toxiproxy");
   const toxiproxyPath = await context.toolOrStandIn("toxiproxy", "a TCP proxy of Floodgate's own");
   const counts = redis === null ? "limiter" : `Redis ${redis.version}`;
   events.step(`starting the embedded deployment: key service, ${counts}, toxiproxy, API`);

@@ -2,6 +2,7 @@
  * The `slo` of a target file, judged in the stages in which nobody is meant to be refused. Each objective is about one
  * kind of call, which its name says.
  */
+import { nearest } from "../../contract/nearest.ts";
 import { ROUTE_NAMES } from "../../contract/routes.ts";
 import type { Line } from "../../history/line.ts";
 import { ObjectivesTally, sloClaim } from "../../history/objective-verdicts.ts";
@@ -25,8 +26,10 @@ const isMeant = (name: string): ((route: string) => boolean) => {
   const kind = KINDS[name];
   if (kind !== undefined) return kind;
   if (!ROUTE_NAMES.some((route) => route === name)) {
-    const names = [...Object.keys(KINDS), ...ROUTE_NAMES].join(", ");
-    throw new ObjectiveError(`slo.${name}: expected the name of one of ${names}`);
+    const names = [...Object.keys(KINDS), ...ROUTE_NAMES];
+    const meant = nearest(name, names);
+    const others = meant === null ? "" : `; did you mean ${meant}?`;
+    throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
   }
   return (route) => route === name;
 };

@@ -37,6 +37,8 @@ type StagesPlan = {
   stages: PlannedStage[];
   total: { seconds: number; calls: number };
   refused_by_guard: readonly string[];
+  /** What in the target file looks like a mistake. */
+  warnings: readonly string[];
 };
 
 /** Why no faults could be injected. What is seen only once the deployment is reached is taken for there. */
@@ -79,5 +81,6 @@ export const planStages = async ({
       calls: stages.reduce((sum, { calls }) => sum + calls, 0),
     },
     refused_by_guard: read === null ? [] : [...read.refusals, ...(refusals?.(read.target) ?? [])],
+    warnings: read?.warnings ?? [],
   };
 };
