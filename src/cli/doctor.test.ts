@@ -149,6 +149,19 @@ describe("from an address to a checked target file", () => {
     expect(existsSync(join(folder, "target.json"))).toBe(false);
   });
 
+  test("names in slo and required that are misspelt are told what was meant", async () => {
+    const file = join(folder, "misspelt.json");
+    const credentials = { server: { key: SERVER_KEY } };
+    const judged = { slo: { cht: "p99<=1s" }, required: ["reached/stedy-mix"] };
+    writeFileSync(file, JSON.stringify({ schema: "floodgate/target@1", base_url: stub.url, credentials, ...judged }));
+    const { code, out } = await run(["doctor", "--target", file]);
+    expect(out.replace(/\s+/g, " ")).toMatch(
+      /no claim is known as reached\/stedy-mix; did you mean reached\/steady-mix\?/,
+    );
+    expect(out.replace(/\s+/g, " ")).toMatch(/wrong slo: slo\.cht: .* did you mean chat\?/);
+    expect(code).toBe(2);
+  });
+
   test("a foreign host is written down and not asked, and doctor refuses it with exit code 5", async () => {
     const made = await run(["init", "--target", "maps.example/v1"]);
     expect(made.code).toBe(0);
