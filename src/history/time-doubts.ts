@@ -112,7 +112,7 @@ const scheduleDoubts = (stage: StageHost, { tail, limitMs }: AboutTime): string[
   }
   const { rate_error: error } = stage;
   if (error !== null && error < -RATE_ERROR) {
-    doubts.push(`calls left at ${percent(1 + error)} of the rate that was meant`);
+    doubts.push(`calls left ${percent(-error)} slower than was meant (at most ${percent(RATE_ERROR)} may be)`);
   }
   return doubts;
 };

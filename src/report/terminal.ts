@@ -136,7 +136,7 @@ const groupLines = (
   return body.map((line, at) => (at === 0 ? paint(first.verdict, word) : " ".repeat(WORD_COLUMNS)) + line);
 };
 
-/** A screen of 24 lines has room for the verdict, this many reasons, and where to look. */
+/** A screen of 24 lines has room for the verdict, this many reasons, where to look and the next prompt. */
 const GROUPS_MOST = 5;
 const LINES_MOST = 23;
 
@@ -186,5 +186,5 @@ export const terminalText = (run: RunDocument, options: TerminalOptions): string
   ];
   let lines = of(GROUPS_MOST);
   for (let shown = GROUPS_MOST - 1; shown > 0 && lines.length > LINES_MOST; shown -= 1) lines = of(shown);
-  return `${lines.join("\n")}\n`;
+  return lines.join("\n");
 };

@@ -41,6 +41,22 @@ describe("mergeClaims", () => {
     expect(merged.reason).toBe("1 of 2 required claims holds; 1 not judged: 1 (no reason was given).");
   });
 
+  test("a pass says what should hold and does not, and does not give reasons for what is only recorded", () => {
+    const claims = [
+      claimOf("a/s"),
+      claimOf("b/s", { level: "should", verdict: "fail" }),
+      claimOf("c/s", { level: "should", verdict: "inconclusive" }),
+      claimOf("d/s", { level: "info", verdict: "skipped", reason: "skipped: no 503 came" }),
+    ];
+    expect(mergeClaims(claims, []).reason).toBe(
+      "1 of 1 required claim holds; 1 that should hold does not; 1 that should hold could not be decided; 1 for information only not judged.",
+    );
+    const lacking = claimOf("e/s", { level: "should", verdict: "skipped", reason: "skipped: no ledger" });
+    expect(mergeClaims([claims[0], claims[3], lacking] as typeof claims, []).reason).toBe(
+      "1 of 1 required claim holds; 2 not judged: 1 (no ledger), 1 for information only.",
+    );
+  });
+
   test.each(["b/s", "b", "s2", "load/s2"])("required as %s, a skipped claim makes the run inconclusive", (name) => {
     const claims = [claimOf("a/s"), claimOf("b/s", { verdict: "skipped", stage: "s2", reason: "skipped: no ledger" })];
     const merged = mergeClaims(claims, [name]);

@@ -75,20 +75,35 @@ const missing = (name: string, claims: readonly Claim[]): string | null => {
 const REASON_MAX = 60;
 const REASONS_SHOWN = 3;
 
+/** What a pass does not rest on and is no pass: `; 1 that should hold does not`. */
+const shouldsText = (claims: readonly Claim[]): string => {
+  const of = (asked: Claim["verdict"]): number =>
+    claims.filter(({ level, verdict }) => level === "should" && verdict === asked).length;
+  const [failed, open] = [of("fail"), of("inconclusive")];
+  return [
+    failed === 0 ? "" : `; ${failed} that should hold ${failed === 1 ? "does" : "do"} not`,
+    open === 0 ? "" : `; ${open} that should hold could not be decided`,
+  ].join("");
+};
+
 /** `; 7 not judged: 4 (the role … is missing), …`, the largest groups first; empty where everything was judged. */
 const notJudgedText = (claims: readonly Claim[]): string => {
   const groups = new Map<string, number>();
-  for (const { verdict, reason } of claims) {
-    if (verdict !== "skipped") continue;
+  // What is only recorded is missed by nobody: its reasons stand in the report.
+  const recorded = claims.filter(({ level, verdict }) => level === "info" && verdict === "skipped").length;
+  for (const { level, verdict, reason } of claims) {
+    if (verdict !== "skipped" || level === "info") continue;
     const key = oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
     groups.set(key, (groups.get(key) ?? 0) + 1);
   }
-  if (groups.size === 0) return "";
+  if (groups.size === 0) return recorded === 0 ? "" : `; ${recorded} for information only not judged`;
   const sorted = [...groups].sort((a, b) => b[1] - a[1]);
   const sum = (some: readonly (readonly [string, number])[]): number => some.reduce((n, [, one]) => n + one, 0);
   const shown = sorted.slice(0, REASONS_SHOWN).map(([reason, n]) => `${n} (${clip(reason, REASON_MAX)})`);
   const rest = sum(sorted.slice(REASONS_SHOWN));
-  return `; ${sum(sorted)} not judged: ${[...shown, ...(rest === 0 ? [] : [`${rest} for other reasons`])].join(", ")}`;
+  const others = rest === 0 ? [] : [`${rest} for other reasons`];
+  const minor = recorded === 0 ? [] : [`${recorded} for information only`];
+  return `; ${sum(sorted) + recorded} not judged: ${[...shown, ...others, ...minor].join(", ")}`;
 };
 
 /**
@@ -114,7 +129,10 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   if (judged === 0) reasons.push("No claim was judged, so nothing is known about the target.");
   if (reasons.length > 0) return merged("inconclusive", reasons.join(" "));
   const held = musts.filter((c) => c.verdict === "pass").length;
-  return merged("pass", `${held} of ${ofAll} ${held === 1 ? "holds" : "hold"}${notJudgedText(claims)}.`);
+  return merged(
+    "pass",
+    `${held} of ${ofAll} ${held === 1 ? "holds" : "hold"}${shouldsText(claims)}${notJudgedText(claims)}.`,
+  );
 };
 
 const standInsOf = ({ stand_ins: all = [] }: RunDocument): string =>
