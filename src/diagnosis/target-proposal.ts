@@ -4,14 +4,12 @@
  * two slashes.
  */
 import type { StatedStreamEnds } from "../contract/streams.ts";
+import { ORIGIN_TO_REPLACE } from "../target/target-file.ts";
 
 export const KEY_VARIABLES = {
   publishable: "FLOODGATE_PUBLISHABLE_KEY",
   server: "FLOODGATE_SERVER_KEY",
 } as const;
-
-/** An origin that nobody has: `doctor` says that it has to be replaced. */
-export const ORIGIN_TO_REPLACE = "https://your-app.example";
 
 type ProposalParts = {
   baseUrl: string;

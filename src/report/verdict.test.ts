@@ -38,7 +38,18 @@ describe("mergeClaims", () => {
   test("a skipped must that nobody requires is told, but does not decide", () => {
     const merged = mergeClaims([claimOf("a/s"), claimOf("b/s", { verdict: "skipped" })], []);
     expect(merged.verdict).toBe("pass");
-    expect(merged.reason).toBe("1 of 2 required claims holds; 1 not judged: 1 (no reason was given).");
+    expect(merged.reason).toBe("1 of 1 required claim holds; 1 not judged: 1 (no reason was given).");
+  });
+
+  test("what was not judged is grouped by what comes before the colon of its reason", () => {
+    const skipped = (id: string, reason: string) => claimOf(id, { verdict: "skipped", reason: `skipped: ${reason}` });
+    const unseen = [
+      skipped("b/s", "not seen on this target: no refusal"),
+      skipped("c/s", "not seen on this target: no charge"),
+    ];
+    expect(mergeClaims([claimOf("a/s"), ...unseen], []).reason).toBe(
+      "1 of 1 required claim holds; 2 not judged: 2 (not seen on this target).",
+    );
   });
 
   test("a pass says what should hold and does not, and does not give reasons for what is only recorded", () => {
@@ -49,11 +60,11 @@ describe("mergeClaims", () => {
       claimOf("d/s", { level: "info", verdict: "skipped", reason: "skipped: no 503 came" }),
     ];
     expect(mergeClaims(claims, []).reason).toBe(
-      "1 of 1 required claim holds; 1 that should hold does not; 1 that should hold could not be decided; 1 for information only not judged.",
+      "1 of 1 required claim holds; 1 that should hold does not; 1 that should hold could not be decided; 1 that is only recorded not judged.",
     );
     const lacking = claimOf("e/s", { level: "should", verdict: "skipped", reason: "skipped: no ledger" });
     expect(mergeClaims([claims[0], claims[3], lacking] as typeof claims, []).reason).toBe(
-      "1 of 1 required claim holds; 2 not judged: 1 (no ledger), 1 for information only.",
+      "1 of 1 required claim holds; 2 not judged: 1 (no ledger), 1 that is only recorded.",
     );
   });
 

@@ -93,16 +93,21 @@ const notJudgedText = (claims: readonly Claim[]): string => {
   const recorded = claims.filter(({ level, verdict }) => level === "info" && verdict === "skipped").length;
   for (const { level, verdict, reason } of claims) {
     if (verdict !== "skipped" || level === "info") continue;
-    const key = oneLine(reason).replace(/^skipped: */, "") || "no reason was given";
+    // "not seen on this target: no refusal came" and its like are one group here; the report has the whole.
+    const key =
+      oneLine(reason)
+        .replace(/^skipped: */, "")
+        .split(": ")[0] || "no reason was given";
     groups.set(key, (groups.get(key) ?? 0) + 1);
   }
-  if (groups.size === 0) return recorded === 0 ? "" : `; ${recorded} for information only not judged`;
+  if (groups.size === 0)
+    return recorded === 0 ? "" : `; ${recorded} that ${recorded === 1 ? "is" : "are"} only recorded not judged`;
   const sorted = [...groups].sort((a, b) => b[1] - a[1]);
   const sum = (some: readonly (readonly [string, number])[]): number => some.reduce((n, [, one]) => n + one, 0);
   const shown = sorted.slice(0, REASONS_SHOWN).map(([reason, n]) => `${n} (${clip(reason, REASON_MAX)})`);
   const rest = sum(sorted.slice(REASONS_SHOWN));
   const others = rest === 0 ? [] : [`${rest} for other reasons`];
-  const minor = recorded === 0 ? [] : [`${recorded} for information only`];
+  const minor = recorded === 0 ? [] : [`${recorded} that ${recorded === 1 ? "is" : "are"} only recorded`];
   return `; ${sum(sorted) + recorded} not judged: ${[...shown, ...others, ...minor].join(", ")}`;
 };
 
@@ -131,7 +136,7 @@ export const mergeClaims = (claims: readonly Claim[], required: readonly string[
   const held = musts.filter((c) => c.verdict === "pass").length;
   return merged(
     "pass",
-    `${held} of ${ofAll} ${held === 1 ? "holds" : "hold"}${shouldsText(claims)}${notJudgedText(claims)}.`,
+    `${held} of ${many(held, "required claim", "required claims")} ${held === 1 ? "holds" : "hold"}${shouldsText(claims)}${notJudgedText(claims)}.`,
   );
 };
 

@@ -269,6 +269,18 @@ describe("a target file", () => {
     );
   });
 
+  test("that still has the origin that init writes is warned of", () => {
+    const role = { key: "env:KEY", origin: "https://your-app.example" };
+    const file = {
+      schema: "floodgate/target@1",
+      base_url: "https://maps.example/v1",
+      credentials: { publishable: role },
+    };
+    expect(checkTarget(file, "t").warnings.join()).toMatch(
+      /^credentials\.publishable\.origin: .* is what init wrote; write/,
+    );
+  });
+
   test("that lacks a field because it is misspelt is told what was meant", () => {
     const misspelt = { schema: "floodgate/target@1", base_ulr: "https://maps.example/v1" };
     expect(() => checkTarget(misspelt, "t.json")).toThrow(/base_url: expected .*base_ulr: .*did you mean base_url\?/s);

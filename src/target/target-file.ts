@@ -136,6 +136,17 @@ const withoutComments = (value: unknown): unknown => {
   );
 };
 
+/** An origin that nobody has, as `init` writes it. */
+export const ORIGIN_TO_REPLACE = "https://your-app.example";
+
+const unreplaced = ({ credentials = {} }: Target): string[] =>
+  Object.entries(credentials)
+    .filter(([, role]) => "origin" in role && role.origin === ORIGIN_TO_REPLACE)
+    .map(
+      ([name]) =>
+        `credentials.${name}.origin: ${ORIGIN_TO_REPLACE} is what init wrote; write an origin of the key's allowlist, or its calls are refused`,
+    );
+
 /** Checks a parsed target file. `file` names it in messages. */
 export const checkTarget = (parsed: unknown, file: string): { target: Target; warnings: string[] } => {
   const value = withoutComments(parsed);
@@ -154,7 +165,7 @@ export const checkTarget = (parsed: unknown, file: string): { target: Target; wa
   const twice = tenants.map(({ org }) => org).find((org) => orgs.size === orgs.add(org).size);
   if (twice !== undefined) problems.push(`tenants: expected each organization once; got ${shown(twice)} twice`);
   if (problems.length > 0) throw new TargetFileError(file, problems);
-  return { target, warnings };
+  return { target, warnings: [...warnings, ...unreplaced(target)] };
 };
 
 /** The target has every URL in its canonical form, references to URLs read. Throws `TargetFileError`, `SecretError`. */

@@ -59,6 +59,9 @@ const recordedOnly = (rule: Rule, result: RuleResult): RuleResult => {
   return { ...found, verdict: "pass", reason: "recorded, not judged: the specification leaves it open" };
 };
 
+/** How the command of a rule begins; who knows the target file puts its name in place of FILE. */
+export const VERIFY_COMMAND = "npx floodgate verify --target FILE";
+
 export type Judged = { rule: Rule; claim: Claim; failure: Failure | undefined; idle: boolean; spent: boolean };
 
 const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, spent, ...found }: RuleResult): Judged => {
@@ -71,7 +74,7 @@ const judgedOf = (rule: Rule, stage: string, { failure, idle: isIdle, spent, ...
     level: idle ? "info" : rule.level,
     ...found,
     spec: [...rule.spec],
-    replay: `floodgate verify --target FILE --only ${rule.id}${option}`,
+    replay: `${VERIFY_COMMAND} --only ${rule.id}${option}`,
   };
   return { rule, claim, failure, idle, spent: spent === true };
 };

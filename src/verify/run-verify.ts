@@ -15,7 +15,7 @@ import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
 import { createEffects, type EffectJournal } from "./effects.ts";
-import { isStopped, type Judged, judgedRule } from "./judged-rule.ts";
+import { isStopped, type Judged, judgedRule, VERIFY_COMMAND } from "./judged-rule.ts";
 import { type Asked, lackOf, type Permits, permitsOf } from "./planning/lacks.ts";
 import { reach } from "./reach.ts";
 import type { Rule } from "./rule.ts";
@@ -115,7 +115,7 @@ const budgetClaim = (stage: string, spent: readonly Judged[]): Claim => {
     got: `${of} left open`,
     evidence: [],
     spec: [],
-    replay: "floodgate verify --target FILE --dry-run",
+    replay: `${VERIFY_COMMAND} --dry-run`,
   };
 };
 

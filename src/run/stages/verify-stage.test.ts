@@ -7,6 +7,7 @@ import type { Claim, RunDocument } from "../../history/run-document.ts";
 import { type SecondApiOptions, startSecondApi } from "../../verify/second-api/start-second-api.ts";
 import { playQuietly } from "../play-quietly.fixture.ts";
 import { afterLoad } from "../suites/parts.ts";
+import { verifyCommandOf } from "./verify-stage.ts";
 
 /** What the stage says of a deployment that has answered so many calls of nobody. */
 const afterCalls = async (calls: number, options: SecondApiOptions, patienceMs = 60_000): Promise<RunDocument> => {
@@ -61,4 +62,10 @@ describe("rules after load", () => {
     }
     expect(document.exit_code).toBe(0);
   });
+});
+
+test("the command that tries a rule again names the target file and the hosts of the run, and nothing that verify has not", () => {
+  const owned = "--target staging.json --i-own a.example --i-own b.example";
+  expect(verifyCommandOf(`npx floodgate run smoke --short ${owned} --seed 7`)).toBe(`npx floodgate verify ${owned}`);
+  expect(verifyCommandOf("npx floodgate run smoke --seed 7")).toBe("npx floodgate verify");
 });

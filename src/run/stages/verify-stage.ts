@@ -6,6 +6,7 @@ import { StageMeasure } from "../../history/measure.ts";
 import { bareFacts } from "../../history/stage-facts.ts";
 import type { Journal } from "../../supervision/journal.ts";
 import type { EffectJournal } from "../../verify/effects.ts";
+import { VERIFY_COMMAND } from "../../verify/judged-rule.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../../verify/run-verify.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { doubt } from "../run-claims.ts";
@@ -26,6 +27,13 @@ type VerifyWish = Omit<
   "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "lease"
 >;
 
+/** `verify` on the deployment of a run, from the command that repeats the run: `--target` and `--i-own` alone are options of both. */
+export const verifyCommandOf = (replay: string): string => {
+  const words = replay.split(" ");
+  const options = words.flatMap((word, at) => (/^--(?:target|i-own)$/.test(word) ? [`${word} ${words[at + 1]}`] : []));
+  return ["npx floodgate verify", ...options].join(" ");
+};
+
 /** Throws what `runVerify` does: a rule that is not known, a target that is not there, a secret that cannot be read. */
 export const playRules = async (
   context: RunContext,
@@ -35,6 +43,7 @@ export const playRules = async (
   const { seed, run, epochUs, journal, folder, signal, replay } = context;
   const { target, secrets, lease } = deployment;
   const { stage = "verify" } = wish;
+  const command = verifyCommandOf(replay);
   const began = performance.now();
   const measure = new StageMeasure(stage);
   takeProtocols(target.base_url);
@@ -67,7 +76,10 @@ export const playRules = async (
   const outcome: StageOutcome = {
     summary: { ...summary, driver: "verify", ...(protocols.length === 0 ? {} : { protocols }) },
     facts: bareFacts(stage),
-    claims: [...left, ...result.claims],
+    claims: [
+      ...left,
+      ...result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) })),
+    ],
     // A lattice of single calls says nothing about the deployment's speed.
     measurements: measurements.filter(({ name }) => name === "achieved_rate"),
     faults: [],
