@@ -157,7 +157,11 @@ describe("one look before anything is started", () => {
   );
 
   test.skipIf(made === null).each<[what: string, transport: Transport, said: RegExp]>([
-    ["an authority that is not there", { ca: "file:nowhere.pem" }, /transport.ca: expected a readable file .*ENOENT/],
+    [
+      "an authority that is not there",
+      { ca: "file:nowhere.pem" },
+      /transport.ca: expected a readable file .*there is no such file/,
+    ],
     ["an authority that is a folder", { ca: "file:." }, /transport.ca: expected a readable file .*it is a folder/],
     ["an authority that is none", { ca: "file:ca.cnf" }, /transport.ca: expected a certificate in PEM/],
     [
@@ -218,6 +222,7 @@ describe.concurrent("every command", () => {
     expect(ended.err).not.toMatch(/calibration|building/i);
     const document = JSON.parse(readFileSync(join(out, "run.json"), "utf8")) as RunDocument;
     expect([document.verdict, document.exit_code, document.stages]).toEqual(["inconclusive", code, []]);
+    expect([document.target.base_url, document.target.embedded]).toEqual([target.base_url, false]);
     expect(existsSync(join(out, "report.html"))).toBe(true);
   });
 });

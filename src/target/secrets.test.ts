@@ -52,7 +52,7 @@ describe("a reference", () => {
       /credentials\.server\.key: expected the environment variable FLOODGATE_UNSET/,
     );
     await expect(secrets.read("file:nowhere", "tenants (org_a).server.key")).rejects.toThrow(
-      /tenants \(org_a\)\.server\.key: expected a readable file .*ENOENT/,
+      /tenants \(org_a\)\.server\.key: expected a readable file .*there is no such file/,
     );
     await expect(secrets.read("exec:true", "x")).rejects.toThrow(/it was empty/);
     process.env.FLOODGATE_UNSET = "now";
