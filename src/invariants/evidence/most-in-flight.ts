@@ -8,7 +8,7 @@
  * The reference platform has a call between its sending and its end, never before and never after, unless the caller left:
  * then it may learn of it late. Calls that it shed have held nothing. Of others neither is known: there a slot may be given
  * back a moment after the last byte, one of a caller who left whenever it is noticed, and a call that is shed may itself
- * count while it is. Other people's traffic is not in it, so it bounds anything only where nobody else calls.
+ * count while it is, and hardly longer: among many sheds that would explain any cap, and slots that never come back. Other people's traffic is not in it, so it bounds anything only where nobody else calls.
  */
 import { Heap } from "../../history/heap.ts";
 import { type CallLine, type Line, lineTimeUs } from "../../history/line.ts";
@@ -19,6 +19,8 @@ import { isUnnamed } from "./shared-deployment.ts";
 const LINGER_US = 10_000_000;
 /** By how much a deployment that is not ours may give a slot back later than the last byte was read. */
 const LATE_RELEASE_US = 250_000;
+/** And by how much it may count a call that it shed for longer: it gave it no slot, and one step back to its store is enough. */
+const LATE_AFTER_SHED_US = 50_000;
 /** Clocks are off by less than this; starts within it may still come. */
 const LAG_US = 1_000_000;
 
@@ -40,6 +42,7 @@ const heldUntilUs = (call: CallLine, ours: boolean): number | null => {
   if (call.error === "connection_refused") return null;
   if (ours && call.outcome === GLOBAL_SHED) return null;
   if (!isDefinite(call)) return Number.POSITIVE_INFINITY;
+  if (!ours && (call.outcome === GLOBAL_SHED || call.outcome === ORG_SHED)) return latestUs(call) + LATE_AFTER_SHED_US;
   const endedCleanly = call.ended === undefined || ["done", "error_event", "eof", "refused"].includes(call.ended);
   if (endedCleanly && call.aborted !== true) return latestUs(call) + (ours ? 0 : LATE_RELEASE_US);
   return ours ? latestUs(call) + LINGER_US : Number.POSITIVE_INFINITY;

@@ -47,9 +47,14 @@ export const shedsOnlyOverTheCap: Specimens = {
       lines: [stream("1"), orgShed("x", 50)],
     },
     {
-      name: "elsewhere: a slot given back a moment late, sheds that count while they are",
+      name: "elsewhere: a slot given back a moment late",
       facts: foreignStage(),
-      lines: inOrder(...streams(3), shed("x", 50, { done_us: 60_000 }), shed("y", 55), shed("z", 250)),
+      lines: inOrder(...streams(4), shed("x", 50), shed("z", 400)),
+    },
+    {
+      name: "elsewhere: sheds that count while they are, and a moment longer",
+      facts: foreignStage(),
+      lines: inOrder(...streams(3), shed("x", 50, { done_us: 60_000 }), shed("y", 55), shed("z", 100)),
     },
     {
       name: "elsewhere: the first shed at the cap, and many behind it that slots given back late explain",
@@ -71,6 +76,12 @@ export const shedsOnlyOverTheCap: Specimens = {
       says: /at most 3/,
     },
     { name: "sheds too early", lines: [...streams(3), shed("x", 50)], says: /at most 3 calls in flight; the cap is 4/ },
+    {
+      name: "leaks slots elsewhere: many are shed while nobody is in flight",
+      facts: foreignStage(),
+      lines: inOrder(...streams(4), ...many(30, (at) => shed(`x${at}`, 50 + 60 * at))),
+      says: /at most [01] calls in flight; the cap is 4/,
+    },
     { name: "after they were over", lines: [...streams(4), shed("x", 250)], says: /at most 0/ },
     { name: "sheds themselves do not count", lines: [...streams(3), shed("x", 50), shed("y", 50)], says: /at most 3/ },
     {
