@@ -153,8 +153,10 @@ export const countsAgree: Invariant = {
             EXPECTED,
           );
         }
-        if (!drained)
-          return inconclusive("counts and ledger were read before the stage was drained", EXPECTED, evidence.first);
+        if (!drained) {
+          const why = `${evidence.first}, but ${books.join(" and ")} were read before the stage was known to be drained`;
+          return inconclusive(why, EXPECTED, evidence.first);
+        }
         return failed("callers, counts and ledger do not agree", EXPECTED, evidence);
       },
     };

@@ -95,4 +95,8 @@ export class Charges {
 
 /** The ledger of somebody else's store, read while refunds and late entries may still have been on their way to it. */
 export const unsettled = (expected: string, evidence: Evidence): Finding =>
-  inconclusive("the ledger was read before the stage was known to be drained", expected, evidence.first);
+  inconclusive(
+    `${evidence.first}, but the ledger was read before the stage was known to be drained`,
+    expected,
+    evidence.first,
+  );
