@@ -50,7 +50,7 @@ export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: 
   const text = `${certificateText(seen)}${until}`;
   if (seen.distrust !== null) {
     const { text: distrusted, todo } = notTrusted(text, seen.distrust);
-    return [protocol, finding("wrong", "TLS", distrusted, todo)];
+    return [protocol, finding("silent", "TLS", distrusted, todo)];
   }
   const ends = days !== null && days < DAYS_LEFT_MIN;
   return [protocol, ends ? finding("warn", "TLS", text, "have the certificate renewed") : finding("ok", "TLS", text)];

@@ -3,6 +3,7 @@
  * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
  * beyond what the file permits.
  */
+import { tlsFiles, wrongTlsFile } from "../client/tls-look.ts";
 import { beforeSignalEnds } from "../supervision/before-signal-ends.ts";
 import { createBudget, type Spending } from "../target/budget.ts";
 import { lockTarget } from "../target/lock.ts";
@@ -161,7 +162,14 @@ export const diagnoseTarget = async (
   const secrets = createSecrets(folder);
   const lock = lockTarget(target.base_url);
   const forget = beforeSignalEnds(lock.release);
+  const cannotConnect = (why: string): TargetDiagnosis => ({
+    sections: [fileSection([finding("wrong", "transport", why)]), ...planSections(target)],
+    refusedByGuard: [],
+    spent: budget.spent,
+  });
   try {
+    const wrong = wrongTlsFile(await tlsFiles(target.transport ?? {}, secrets));
+    if (wrong !== null) return cannotConnect(wrong);
     const calls = await openSingleCalls({ target, secrets, budget });
     try {
       const asked = await askDeployment(file, { target, folder, secrets, calls, budget });
@@ -172,8 +180,7 @@ export const diagnoseTarget = async (
   } catch (error) {
     // What the file says about connecting leads nowhere: no call can be made.
     if (!(error instanceof SecretError)) throw error;
-    const broken = fileSection([finding("wrong", "transport", error.message)]);
-    return { sections: [broken, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
+    return cannotConnect(error.message);
   } finally {
     forget();
     lock.release();

@@ -1,6 +1,6 @@
 /** What one handshake shows, against a TLS server with a certificate of its own making. */
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target, Transport } from "../target/target.ts";
 import { protocolFindings } from "./connection.ts";
+import { diagnoseTarget } from "./diagnose-target.ts";
 import { findBaseUrl } from "./find-base-url.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-tls-look-"));
@@ -57,12 +58,29 @@ describe("a look at TLS", () => {
     expect((await look(CA, monthAgoMs))[1]?.state).toBe("ok");
   });
 
-  test("an unknown authority and a protocol that is not offered are wrong", async (context) => {
+  test("an unknown authority does not reach the deployment, and a protocol that is not offered is wrong", async (context) => {
     if (server === undefined) return context.skip();
     const [, tls] = await look({});
-    expect(tls).toMatchObject({ state: "wrong", todo: expect.stringContaining('"ca"') });
+    expect(tls).toMatchObject({ state: "silent", todo: expect.stringContaining('"ca"') });
     const [protocol] = await look({ ...CA, protocol: "h2" });
     expect(protocol).toMatchObject({ state: "wrong", text: expect.stringContaining("transport.protocol says h2") });
+  });
+
+  test("a certificate and a key that are none are named before a connection is made", async (context) => {
+    if (server === undefined) return context.skip();
+    const file = join(folder, "target.json");
+    const credentials = { server: { key: "svc_sk_live_4f9aK2mQx7LpT3vBz8Ns" } };
+    for (const [transport, said] of [
+      [{ ...CA, cert: "file:cert.pem", key: "file:cert.pem" }, "transport.key: expected a private key"],
+      [{ ca: "file:key.pem" }, "transport.ca: expected a certificate"],
+    ] as const) {
+      const target = { schema: "floodgate/target@1", base_url: url, transport, credentials };
+      writeFileSync(file, JSON.stringify(target));
+      const { sections, spent } = await diagnoseTarget(file, []);
+      const wrong = sections.flatMap(({ findings }) => findings).filter(({ state }) => state === "wrong");
+      expect(wrong).toEqual([expect.objectContaining({ name: "transport", text: expect.stringContaining(said) })]);
+      expect(spent.requests).toBe(0);
+    }
   });
 
   test("an address that was written with http:// is found behind https://", async (context) => {
