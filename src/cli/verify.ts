@@ -85,9 +85,11 @@ const showVerifyPlan = async (targetFile: string, options: VerifyCommandOptions)
   printResult(lines.join("\n"));
 };
 
-/** A line for each claim that is not a pass as it is made, and a sign of life every 30 s. */
-const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; end(): void } => {
+/** A line for each claim that fails as it is made, one for each reason why some stay open, and a sign of life every 30 s. */
+export const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; end(): void } => {
   let now = "";
+  // After Ctrl-C every rule that is left has the same reason; the end counts them.
+  const said = new Set<string>();
   const say = (text: string): void => {
     if (quiet) return;
     printNote(`  ${text}`);
@@ -108,7 +110,8 @@ const narrate = (quiet: boolean): { progress(progress: VerifyProgress): void; en
         return;
       }
       const { verdict, reason, id, level } = progress.claim;
-      if (verdict === "fail" || (verdict === "inconclusive" && level === "must")) {
+      if (verdict === "fail" || (verdict === "inconclusive" && level === "must" && !said.has(reason))) {
+        said.add(reason);
         say(`${verdict} (${level}): ${id}: ${reason}`);
       }
     },

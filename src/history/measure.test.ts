@@ -184,6 +184,16 @@ describe("rates", () => {
     expect(of("session_mints")?.value).toBe(20);
   });
 
+  test("a session minted before the first arrival and a step after the last make no generator slow", () => {
+    const late: Partial<CallLine> = { unscheduled: "step", started_us: 1_400_000, sent_us: 1_400_000 };
+    const early: Partial<CallLine> = { unscheduled: "mint", intended_us: -300_000, started_us: -300_000 };
+    const { of } = measured(
+      calls(102, (i) => (i === 100 ? late : i === 101 ? early : {})),
+      { stage: "load", scheduledMs: 1000, offeredRatePerS: 100 },
+    );
+    expect(of("rate_error")?.value).toBeCloseTo(0, 12);
+  });
+
   test("without a schedule are read from the gaps, and one call has none", () => {
     expect(measured(calls(101)).of("achieved_rate")?.value).toBe(100);
     expect(measured(calls(101)).of("rate_error")).toBeUndefined();

@@ -23,6 +23,9 @@ type StageMeasured = { summary: StageSummary; measurements: Measurement[] };
 
 const QUANTILES: Readonly<Record<string, number>> = { p50: 0.5, p90: 0.9, p99: 0.99, p999: 0.999 };
 
+const isArrival = ({ unscheduled, attempt }: Pick<CallLine, "unscheduled" | "attempt">): boolean =>
+  unscheduled === undefined && attempt === 0;
+
 /** A fold: `see` every line of the run or of the stage in any order, then `end` once. */
 export class StageMeasure {
   readonly #stage: string;
@@ -44,8 +47,8 @@ export class StageMeasure {
   /** First attempts of arrivals, their retries, and what was sent beside them. */
   readonly #made = { first: 0, retries: 0, mints: 0 };
   #firstIntendedUs = Number.POSITIVE_INFINITY;
-  #firstStartedUs = Number.POSITIVE_INFINITY;
-  #lastStartedUs = Number.NEGATIVE_INFINITY;
+  /** Of first attempts: a session is minted before the first of them, and a later step begins after the last. */
+  #arrivals = { firstIntendedUs: Infinity, firstStartedUs: Infinity, lastStartedUs: -Infinity };
   #lastDoneUs = Number.NEGATIVE_INFINITY;
 
   /** Lines of other stages are passed over. */
@@ -89,6 +92,13 @@ export class StageMeasure {
     if (ended !== undefined) this.#ends.set(ended, (this.#ends.get(ended) ?? 0) + n);
   }
 
+  #arrived(intendedUs: number, firstStartedUs: number, lastStartedUs: number): void {
+    const known = this.#arrivals;
+    known.firstIntendedUs = Math.min(known.firstIntendedUs, intendedUs);
+    known.firstStartedUs = Math.min(known.firstStartedUs, firstStartedUs);
+    known.lastStartedUs = Math.max(known.lastStartedUs, lastStartedUs);
+  }
+
   #fold(line: FoldLine): void {
     const merge = (into: BatchedHistogram, name: FoldedDuration): void => {
       const all = durationOf(line, name);
@@ -105,8 +115,9 @@ export class StageMeasure {
     this.#count(line, line.offered);
     for (const { call, n } of line.kinds) this.#countMade(call, n);
     this.#firstIntendedUs = Math.min(this.#firstIntendedUs, moments.first_intended_us);
-    this.#firstStartedUs = Math.min(this.#firstStartedUs, moments.first_started_us);
-    this.#lastStartedUs = Math.max(this.#lastStartedUs, moments.last_started_us);
+    if (line.kinds.some(({ call }) => isArrival(call))) {
+      this.#arrived(moments.first_intended_us, moments.first_started_us, moments.last_started_us);
+    }
     this.#lastDoneUs = Math.max(this.#lastDoneUs, moments.last_done_us);
   }
 
@@ -114,8 +125,7 @@ export class StageMeasure {
     const kind = classOf(line.outcome);
     this.#count(line, 1);
     this.#firstIntendedUs = Math.min(this.#firstIntendedUs, line.intended_us);
-    this.#firstStartedUs = Math.min(this.#firstStartedUs, line.started_us);
-    this.#lastStartedUs = Math.max(this.#lastStartedUs, line.started_us);
+    if (isArrival(line)) this.#arrived(line.intended_us, line.started_us, line.started_us);
     this.#lastDoneUs = Math.max(this.#lastDoneUs, line.done_us);
     // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
     this.#lag.record(line.started_us - line.intended_us, line.intended_us);
@@ -165,10 +175,11 @@ export class StageMeasure {
    */
   #achievedPerS({ scheduledMs }: StageMeasureOptions): number | null {
     const n = this.#made.first;
+    const { firstIntendedUs, firstStartedUs, lastStartedUs } = this.#arrivals;
     if (scheduledMs !== undefined && scheduledMs > 0 && n > 0) {
-      return n / (Math.max(scheduledMs, (this.#lastStartedUs - this.#firstIntendedUs) / 1000) / 1000);
+      return n / (Math.max(scheduledMs, (lastStartedUs - firstIntendedUs) / 1000) / 1000);
     }
-    const spanS = (this.#lastStartedUs - this.#firstStartedUs) / 1e6;
+    const spanS = (lastStartedUs - firstStartedUs) / 1e6;
     return n > 1 && spanS > 0 ? (n - 1) / spanS : null;
   }
 
