@@ -24,7 +24,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     gate: [...facts, "invariants"],
     capacity: facts,
     simulation: [...facts, "core"],
-    report: ["history", "contract", "invariants", "gate", "capacity"],
+    report: [...facts, "invariants", "gate", "capacity"],
     platform: ["core", "contract"],
     supervision: ["contract"],
     tools: ["supervision"],

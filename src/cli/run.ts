@@ -32,7 +32,7 @@ export const runCommand = (): Command =>
       .description("play a suite: rules, load and faults, judged and reported")
       .argument("[suite]", `one of ${NAMES}`, "smoke")
       .addOption(limiterOption())
-      .option("--short", "a fifth of the time, for a first look")
+      .option("--short", "stages of minutes take a fifth of their time, for a first look")
       .addHelpText("after", EXPLAINED),
   ).action(async (name: string, options: RunCommandOptions) => {
     const suite = SUITES.get(name);

@@ -23,6 +23,13 @@ test("the chart that stands open first is the stage that failed, else the one th
   expect(textOf(htmlReport(madeRun({ ...pass, claims: [failed] }), series), "headline")).toMatch(/^ calm /);
 });
 
+test("the stage of the first chart says what it plays, where it is a scenario", () => {
+  const pageOf = (stage: string): string =>
+    htmlReport(madeRun({ claims: [], stages: [stageOf(stage)] }), madeSeries({ stage, calls: 400 }));
+  expect(textOf(pageOf("chat-past-capacity"), "headline")).toContain("three times the streams that fit");
+  expect(textOf(pageOf("elsewhere"), "headline")).toMatch(/^ elsewhere Offered/);
+});
+
 test("many stages are a strip of small charts, each with its verdict and a link to its own", () => {
   const names = Array.from({ length: 13 }, (_, i) => `stage-${i}`);
   const claims = names.map((stage, i) => madeClaim(`a/${stage}`, { stage, verdict: i === 4 ? "fail" : "pass" }));

@@ -5,6 +5,7 @@
 import { scaleLinear } from "d3-scale";
 import type { ClaimVerdict, RunDocument } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
+import { STORIES } from "../../workload/catalogue.ts";
 import { capacityChart } from "../charts/capacity-chart.ts";
 import { type Found, isDrawn } from "../charts/charts-section.ts";
 import { courseOf } from "../charts/course.ts";
@@ -46,11 +47,17 @@ const mainStage = (run: RunDocument, drawn: readonly StageSeries[]): number => {
   return by.indexOf(Math.max(...by));
 };
 
+/** What the stage plays, in words; an experiment is called after what it breaks. */
+const playedIn = (stage: string): Markup | null => {
+  const story = STORIES.get(stage);
+  return story === undefined ? null : html`<p class="muted">${`${story.purpose}.`}</p>`;
+};
+
 const oneStage = (run: RunDocument, drawn: readonly StageSeries[]): Markup => {
   const at = mainStage(run, drawn);
   const series = drawn[at] as StageSeries;
   const verdict = verdictOf(run, series.stage);
-  return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${chartFigure(loadChart(courseOf(series, DETAIL), "headline-load"))}`;
+  return html`<h2>${verdict === null ? null : sign(verdict, 20)} <a href="#c${at}">${series.stage}</a></h2>${playedIn(series.stage)}${chartFigure(loadChart(courseOf(series, DETAIL), "headline-load"))}`;
 };
 
 const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
