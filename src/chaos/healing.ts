@@ -145,6 +145,10 @@ export const heal = async (toxiproxy: Toxiproxy, name: string, options: HealOpti
   }
   const disabledByOthers = state !== null && !state.enabled && !mayEnable && ours(state).length === 0;
   if (state?.enabled === true && serving === "refuses") trouble.push(`nobody listens at ${state.listen}`);
+  if (state !== null && !whole && trouble.length === 0) {
+    const left = [...ours(state).map(({ name: toxic }) => toxic), ...(state.enabled ? [] : ["disabled"])];
+    trouble.push(`every step was answered, and it still is as it was: ${left.join(", ")}`);
+  }
   if (disabledByOthers) trouble.push("somebody else disabled it, so it stays disabled");
   return { proxy: name, healed: whole && !disabledByOthers, gone, disabledByOthers, serving, did, trouble };
 };

@@ -198,6 +198,28 @@ describe.skipIf(path === null)("a real toxiproxy", () => {
   });
 });
 
+test("a server that takes no toxic off, and answers as if it had, is not called healed; what is left is named", async () => {
+  const toxic = { name: "floodgate-reset", type: "reset_peer", stream: "downstream", toxicity: 1, attributes: {} };
+  const state = { name: "p", listen: "127.0.0.1:1", upstream: "127.0.0.1:2", enabled: true, toxics: [toxic] };
+  const liar = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request.setEncoding("utf8")) body += chunk;
+    if (body !== "") Object.assign(state, JSON.parse(body));
+    response.writeHead(request.method === "DELETE" ? 204 : 200).end(JSON.stringify(state));
+  });
+  await new Promise<void>((resolve) => liar.listen(0, "127.0.0.1", resolve));
+  const toxiproxy = openToxiproxy(`http://127.0.0.1:${(liar.address() as { port: number }).port}`);
+  try {
+    const { healed, trouble } = await heal(toxiproxy, "p", { mayReset: false, callMs: 500 });
+    expect(healed).toBe(false);
+    expect(trouble).toEqual(["every step was answered, and it still is as it was: floodgate-reset"]);
+  } finally {
+    await toxiproxy.close();
+    liar.closeAllConnections();
+    await new Promise((resolve) => liar.close(resolve));
+  }
+});
+
 describe("a control call", () => {
   test("ends at its deadline when the server never answers", async () => {
     const silent = createServer(() => {});

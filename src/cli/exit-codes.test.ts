@@ -109,6 +109,10 @@ describe.skipIf(process.platform !== "linux")("a place that takes nothing", () =
     const args = [process.execPath, "--disable-warning=ExperimentalWarning", ENTRY, ...runs(out)];
     const { code, said } = await commandOf("/bin/bash", [...limit, ...args]);
     expect([code, said]).toEqual([4, expect.stringMatching(/EFBIG/)]);
+    const nothing = ["-c", `ulimit -f 0; exec "$0" "$@"`];
+    const none = await commandOf("/bin/bash", [...nothing, ...args.slice(0, -1), join(folder, "none")]);
+    expect(none.code).toBe(4);
+    expect(none.said).toMatch(/a file may not grow any further here \(ulimit -f\) \(EFBIG\); make room/);
     expect(said).not.toMatch(/\n\s+at .*:\d+/);
   });
 

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
+import { fileProblem } from "../supervision/file-problem.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { commandsFor } from "./commands.ts";
 import { endWithLauncher } from "./end-with-launcher.ts";
@@ -56,7 +57,10 @@ const exitOverride = (command: Command, above: readonly string[] = []): void => 
 /** Prints what went wrong as a sentence; returns the exit code that it stands for. */
 const sayWhy = (thrown: unknown): number => {
   const { message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
-  printNote(`floodgate: ${message}`);
+  const problem = fileProblem(thrown);
+  // The sentence of the system names neither what it means nor what helps.
+  const isNoRoom = problem?.isLackOfRoom === true && message.startsWith(problem.code);
+  printNote(`floodgate: ${isNoRoom ? `${problem.sentence}; make room, or name another place with --out` : message}`);
   if (process.env.FLOODGATE_DEBUG !== undefined) printNote(stack);
   return exitCodeOf(thrown);
 };
