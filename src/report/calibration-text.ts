@@ -16,5 +16,5 @@ export const calibrationText = (checks: readonly Calibration[]): string => {
   if (open.length === 0) return `Calibration: ${whole}, all hold.`;
   const named = open.slice(0, NAMED_MAX).map(checkText).join("; ");
   const more = open.length > NAMED_MAX ? `; and ${open.length - NAMED_MAX} more` : "";
-  return `Calibration: ${open.length} of ${whole} did not hold, so what is about time has no verdict: ${named}${more}.`;
+  return `Calibration: ${open.length} of ${whole} did not hold (${named}${more}); claims about time that this could change stay open.`;
 };
