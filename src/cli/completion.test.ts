@@ -6,9 +6,9 @@ const script = (shell: string): string =>
   spawnSync(process.execPath, [ENTRY, "completion", shell], { encoding: "utf8" }).stdout;
 
 /** What bash would offer behind these words. */
-const offered = (source: string, words: readonly string[]): string[] => {
+const offered = (source: string, words: readonly string[], by = "_floodgate"): string[] => {
   const typed = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}`;
-  const { stdout } = spawnSync("bash", ["-c", `${source}\n${typed}; _floodgate; echo "\${COMPREPLY[@]}"`], {
+  const { stdout } = spawnSync("bash", ["-c", `${source}\n${typed}; ${by}; echo "\${COMPREPLY[@]}"`], {
     encoding: "utf8",
   });
   return stdout.trim().split(" ");
@@ -20,6 +20,13 @@ test("bash completes commands, the names that a command takes, and its options",
   expect(offered(source, ["npx", "floodgate", "load", "chat-past"])).toEqual(["chat-past-capacity"]);
   expect(offered(source, ["floodgate", "run", "--sho"])).toEqual(["--short"]);
   expect(offered(source, ["floodgate", "chaos", "keys-ref"])).toEqual(["keys-refused"]);
+});
+
+test("bash completes behind npx as well, and leaves other programs of npx alone", () => {
+  const source = script("bash");
+  expect(source).toContain("complete -o default -F _floodgate_by_npx npx");
+  expect(offered(source, ["npx", "floodgate", "ch"], "_floodgate_by_npx")).toEqual(["chaos"]);
+  expect(offered(source, ["npx", "vitest", "ch"], "_floodgate_by_npx")).toEqual([""]);
 });
 
 test("zsh gets the same function, fish its own lines", () => {

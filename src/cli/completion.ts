@@ -41,7 +41,12 @@ ${all.map(({ command, words }) => `    ${command}) COMPREPLY=($(compgen -W "${wo
     *) COMPREPLY=($(compgen -W "${all.map(({ command }) => command).join(" ")} --help --version" -- "$word")) ;;
   esac
 }
+_floodgate_by_npx() {
+  COMPREPLY=()
+  [ "\${COMP_WORDS[1]}" != floodgate ] || [ "$COMP_CWORD" = 1 ] || _floodgate
+}
 complete -o default -F _floodgate floodgate
+complete -p npx >/dev/null 2>&1 || complete -o default -F _floodgate_by_npx npx
 `;
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "\\'")}'`;
@@ -67,6 +72,7 @@ const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
 export const completionCommand = (commands: () => Promise<readonly Command[]>): Command =>
   new Command("completion")
     .description("print a script that completes commands, options and names in your shell")
+    .addHelpText("after", "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or ~/.zshrc.")
     .addArgument(new Argument("<shell>").choices(Object.keys(SCRIPTS)))
     .action(async (shell: string) => {
       const all = (await commands()).map(wordsOf);
