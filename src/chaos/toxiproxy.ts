@@ -3,7 +3,9 @@
  * (deadlines, status and server message in errors); listing and reading back, which it has not, are here. Nothing is
  * believed because the server said 200: every change is read back and compared.
  */
+
 import { Toxiproxy as NodeClient, Proxy as NodeProxy, Toxic as NodeToxic } from "toxiproxy-node-client";
+import { foreignId } from "../contract/foreign-text.ts";
 import { differenceTo, type Toxic, type ToxicEcho, whatIsWrongWith } from "./toxics.ts";
 import { type CallOptions, openTransport, ToxiproxyError } from "./toxiproxy-transport.ts";
 
@@ -138,7 +140,7 @@ export const openToxiproxy = (apiUrl: string, defaults: CallOptions = {}): Toxip
     version: async (options) => {
       const answer = await transport.call("GET", "/version", undefined, options);
       const version = (answer as { version?: unknown } | undefined)?.version;
-      if (typeof version === "string") return version;
+      if (typeof version === "string") return foreignId(version);
       throw new ToxiproxyError(`${apiUrl}/version has no version in it; is this URL toxiproxy's API?`, 200, null);
     },
     list: async (options) => {

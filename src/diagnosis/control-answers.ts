@@ -2,7 +2,9 @@
 
 import { request } from "undici";
 import { openToxiproxy } from "../chaos/toxiproxy.ts";
-import { controlGet, readLedger } from "../target/control-planes.ts";
+import { parseJson } from "../contract/envelopes.ts";
+import { foreignId } from "../contract/foreign-text.ts";
+import { readGauges, readLedger, readUsed } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import { textWithin } from "../target/text-within.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -24,9 +26,8 @@ const controlLooks = (target: Target): Look[] => {
     name: `control.api[${at}]`,
     calls: 1,
     look: async () => {
-      const gauges = await controlGet<{ in_flight?: unknown }>(`${url}/gauges`);
-      if (typeof gauges.in_flight !== "number") throw new Error("its gauges have no in_flight");
-      return `gauges: ${gauges.in_flight} in flight`;
+      const [gauges] = await readGauges([url]);
+      return `gauges: ${gauges?.in_flight} in flight`;
     },
   }));
   if (typeof limiter === "string") {
@@ -41,12 +42,17 @@ const controlLooks = (target: Target): Look[] => {
       name: "control.keys",
       calls: 1,
       look: async () => {
-        const found = await controlGet<{ map_loads_used?: number }>(`${keys}/orgs/${encodeURIComponent(org)}`);
-        return `knows ${org} (${found.map_loads_used ?? "unknown"} map loads used)`;
+        return `knows ${org} (${(await readUsed(keys, org)) ?? "unknown"} map loads used)`;
       },
     });
   }
   return looks;
+};
+
+const NAMES_SHOWN = 20;
+const namesShown = (names: readonly string[]): string => {
+  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
+  return names.length === 0 ? "none" : names.slice(0, NAMES_SHOWN).map(foreignId).join(", ") + more;
 };
 
 const toxiproxyLook = ({ toxiproxy }: Target): Look[] => {
@@ -59,7 +65,7 @@ const toxiproxyLook = ({ toxiproxy }: Target): Look[] => {
       const wished = Object.entries(toxiproxy.proxies ?? {}).filter(([, name]) => name !== undefined);
       const absent = wished.filter(([, name]) => !there.has(name)).map(([link, name]) => `${link} (${name})`);
       if (absent.length > 0)
-        throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${[...there.keys()].join(", ") || "none"}`);
+        throw new Error(`it has no proxy for ${absent.join(", ")}; it has ${namesShown([...there.keys()])}`);
       const faulty = wished.filter(([, name]) => {
         const proxy = there.get(name);
         return proxy !== undefined && (!proxy.enabled || proxy.toxics.length > 0);
@@ -86,7 +92,7 @@ const prometheusLooks = ({ observers }: Target): Look[] =>
       });
       const text = await textWithin(answer.body);
       if (answer.statusCode !== 200) throw new Error(`status ${answer.statusCode}`);
-      const { data } = JSON.parse(text) as { data?: { result?: unknown } };
+      const { data } = (parseJson(text) ?? {}) as { data?: { result?: unknown } };
       const series = Array.isArray(data?.result) ? data.result.length : 0;
       if (series === 0) throw new Error("the query finds no series");
       return `${series} series`;

@@ -1,6 +1,8 @@
 /** What else can be read of a deployment (`observers` of the target file): a Prometheus, and a command that prints charges. */
 
 import { request } from "undici";
+import { parseJson } from "../../contract/envelopes.ts";
+import { shapeOfBody } from "../../contract/foreign-text.ts";
 import type { LedgerLine } from "../../history/line.ts";
 import type { Measurement } from "../../history/run-document.ts";
 import { runShellCommand } from "../../supervision/shell-command.ts";
@@ -17,6 +19,14 @@ export type Observed = Readonly<Record<string, number>>;
 
 type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
 
+/** What a parser says of a text that is no JSON would quote it. */
+const jsonOf = <T>(text: string): T => {
+  const json = parseJson(text);
+  if (typeof json !== "object" || json === null)
+    throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
+  return json as T;
+};
+
 /** Sum over the series of the answer (the HTTP API's instant query); `null` where there is no number. */
 const ask = async (url: string, query: string): Promise<number | null> => {
   const answer = await request(`${url.replace(/\/+$/, "")}/api/v1/query?query=${encodeURIComponent(query)}`, {
@@ -25,7 +35,7 @@ const ask = async (url: string, query: string): Promise<number | null> => {
     // An answer that trickles keeps the other two from firing.
     signal: AbortSignal.timeout(DEADLINE_MS),
   });
-  const { data } = JSON.parse(await textWithin(answer.body)) as PrometheusAnswer;
+  const { data } = jsonOf<PrometheusAnswer>(await textWithin(answer.body));
   const values = (data?.result ?? []).map(({ value }) => Number(value?.[1])).filter(Number.isFinite);
   return values.length === 0 ? null : values.reduce((sum, one) => sum + one, 0);
 };
@@ -89,7 +99,7 @@ export const readLedgerByCommand = async (
   const lines = printed
     .split("\n")
     .filter((line) => line.trim() !== "")
-    .map((line) => chargeOf(JSON.parse(line) as LedgerLine));
+    .map((line) => chargeOf(jsonOf<LedgerLine>(line)));
   const isOurs = ({ request_id }: LedgerLine): boolean => request_id.startsWith(idPrefix);
   return { ours: lines.filter(isOurs), others: lines.filter((line) => !isOurs(line) && line.at >= sinceMs).length };
 };
