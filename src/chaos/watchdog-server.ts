@@ -106,8 +106,7 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
 };
 
 const handle = async (lease: WatchdogLease, request: IncomingMessage, response: ServerResponse): Promise<void> => {
-  const { pathname } = new URL(request.url ?? "/", "http://watchdog");
-  if (pathname !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
+  if (request.url?.split("?")[0] !== "/lease") throw new LeaseRefused(404, "there is only /lease here");
   if (request.method === "GET") return answer(response, 200, { lease: lease.state() });
   if (request.method !== "PUT" && request.method !== "DELETE")
     throw new LeaseRefused(405, "expected GET, PUT or DELETE");

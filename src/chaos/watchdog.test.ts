@@ -63,6 +63,16 @@ describe.skipIf(path === null)("the watchdog beside a proxy", { timeout: 30_000 
     watches.push(watch);
     return watch;
   };
+  test.each(["/", "//", "/lease/x", "///@host"])(
+    "at %s there is nothing, and it is no error of its own",
+    async (where) => {
+      const headers = { authorization: `Bearer ${TOKEN}` };
+      const { statusCode, body } = await request(`${watchdog.url}${where}`, { headers });
+      await body.dump();
+      expect(statusCode).toBe(404);
+    },
+  );
+
   const limiter = { proxy: "limiter", disables: true };
   const isWhole = async (): Promise<boolean> => {
     const { enabled, toxics } = await server.toxiproxy.proxy("limiter").read();
