@@ -50,8 +50,11 @@ export const shedsOnlyOverTheCap: Invariant = {
     let sheds = 0;
     let others = 0;
     let capsUntilUs = Number.POSITIVE_INFINITY;
-    /** Of each kind of shed: how many were legal by the wide bound alone, and the most that was in flight by the narrow one. */
-    const wide = new Map<string, { sheds: number; plain: number; most: number; cap: number }>();
+    /**
+     * Of each kind of shed: at how many the admitted calls alone can have filled the cap, and at how many not half of it; the
+     * most of them that were in flight at any.
+     */
+    const kinds = new Map<string, { sheds: number; plain: number; far: number; most: number; cap: number }>();
     type Seen = { seen: number; cap: number; whose: string };
     const seenBy = (call: CallLine, most: number, mostOfOrg: number): Seen | null => {
       if (latestUs(call) >= capsUntilUs) return null;
@@ -72,10 +75,11 @@ export const shedsOnlyOverTheCap: Invariant = {
     const countPlain = (call: CallLine, most: number, mostOfOrg: number): void => {
       const found = seenBy(call, most, mostOfOrg);
       if (found === null) return;
-      const kind = wide.get(call.outcome) ?? { sheds: 0, plain: 0, most: 0, cap: found.cap };
-      wide.set(call.outcome, kind);
+      const kind = kinds.get(call.outcome) ?? { sheds: 0, plain: 0, far: 0, most: 0, cap: found.cap };
+      kinds.set(call.outcome, kind);
       kind.sheds += 1;
       if (found.seen >= found.cap) kind.plain += 1;
+      if (found.seen < found.cap / 2) kind.far += 1;
       if (found.seen > kind.most) Object.assign(kind, { most: found.seen, cap: found.cap });
     };
     const isOurs = isReference(facts);
@@ -94,10 +98,13 @@ export const shedsOnlyOverTheCap: Invariant = {
         narrow?.finish();
         if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
         if (evidence.count > 0) return failed("a call was shed below the cap", EXPECTED, evidence);
-        for (const [outcome, { sheds: all, plain, most, cap }] of wide) {
-          if (plain > 0 || all < ENOUGH) continue;
-          const got = `at most ${most} of the cap of ${cap} in flight at any of ${all} x ${outcome}`;
-          const why = `${got}: a lower cap, or sheds that count themselves, would look the same`;
+        for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
+          if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;
+          const got =
+            plain === 0
+              ? `at most ${most} of the cap of ${cap} in flight at any of ${all} x ${outcome}`
+              : `less than half of the cap of ${cap} in flight at ${far} of ${all} x ${outcome}`;
+          const why = `${got}: a lower cap, slots that never come back, or sheds that count themselves, would look the same`;
           return inconclusive(why, EXPECTED, got);
         }
         if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`, EXPECTED);

@@ -59,7 +59,12 @@ export const shedsOnlyOverTheCap: Specimens = {
     {
       name: "elsewhere: the first shed at the cap, and many behind it that slots given back late explain",
       facts: foreignStage(),
-      lines: inOrder(...streams(4), shed("x", 50), ...many(30, (at) => shed(`y${at}`, 230))),
+      lines: inOrder(
+        ...streams(2),
+        ...streams(2, 1, { done_us: 400_000 }),
+        shed("x", 50),
+        ...many(30, (at) => shed(`y${at}`, 230)),
+      ),
     },
     {
       name: "elsewhere: a role that may be of the same organization",
@@ -117,6 +122,13 @@ export const shedsOnlyOverTheCap: Specimens = {
       lines: inOrder(...streams(2), ...many(30, (at) => shed(`x${at}`, 50))),
       verdict: "inconclusive",
       says: /at most 2 of the cap of 4 in flight at any of 30 x 429 b2b_overloaded/,
+    },
+    {
+      name: "elsewhere: slots never come back, and calls come so close together that sheds which count explain it",
+      facts: foreignStage(),
+      lines: inOrder(...streams(4), ...many(60, (at) => shed(`x${at}`, 50 + 10 * at))),
+      verdict: "inconclusive",
+      says: /less than half of the cap of 4 in flight at 44 of 60 x 429 b2b_overloaded/,
     },
     {
       name: "elsewhere: half of an organization's cap",
