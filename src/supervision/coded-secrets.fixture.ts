@@ -14,6 +14,8 @@ export const CODED: Readonly<Record<string, (secret: string) => string>> = {
   "small letters": (secret) => secret.toLowerCase(),
   reversed,
   "HTML entities": (secret) => [...secret].map((c) => `&#${c.charCodeAt(0)};`).join(""),
+  "hex with dashes": (secret) => hex(secret).replace(/..(?!$)/g, "$&-"),
+  "decimal with dots": (secret) => [...Buffer.from(secret)].join("."),
   spaced: (secret) => [...secret].join(" "),
 };
 

@@ -148,6 +148,11 @@ const codedForms = (text: string): string[] => {
     [...text].join(" "),
     octets.map((byte) => hexOf(byte, 2)).join(" "),
     octets.map((byte) => hexOf(byte, 2)).join(":"),
+    // An id may hold these, and the boundary for foreign text shows ids.
+    octets.map((byte) => hexOf(byte, 2)).join("-"),
+    octets.map((byte) => hexOf(byte, 2)).join("_"),
+    octets.join("."),
+    octets.join("-"),
   ];
 };
 
