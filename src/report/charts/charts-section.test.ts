@@ -57,6 +57,15 @@ describe("charts of a stage", () => {
     expect(courseOfFault(courseFrom(never))!.sentence).toContain("the stage ended before calls ended as before");
   });
 
+  test("a call that was due before the fault and met it does not make its refusal a usual one", () => {
+    const series = madeSeries({ withFault: true, calls: 1_000 });
+    const stage = series.stages[0]!;
+    const refusals = stage.by_outcome["429 limiter_unavailable"]!;
+    const asked = stage.events.find(({ name }) => name === "injecting" || name === "injected")!;
+    refusals[Math.floor((asked.at_ms - stage.from_ms) / stage.bin_ms) - 1] = 1;
+    expect(courseOfFault(courseFrom(series))!.outcomes).toEqual(["429 limiter_unavailable"]);
+  });
+
   test("an allowance that is used up beside a fault is neither its effect nor a lack of recovery", () => {
     const series = madeSeries({ withFault: true, calls: 1_000 });
     const stage = series.stages[0]!;

@@ -27,6 +27,9 @@ export type FaultCourse = {
   sentence: string;
 };
 
+/** A call due so long before a fault may still be in flight when it comes: the key service's budget, in seconds. */
+const IN_FLIGHT_S = 1;
+
 const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"] as const).map(outcomeOf);
 
 /** Of the first fault of a stage; `null` where there was none. */
@@ -42,16 +45,19 @@ export const courseOfFault = (course: Course): FaultCourse | null => {
   // What callers saw before anything was touched is the steady state, whatever it is; and so is what only a platform says
   // whose limiter and key service both answer, such as that an allowance is used up meanwhile.
   const firstBin = Math.max(0, Math.floor(askedS / binS));
+  // A call is in the bin in which it was due, so those due just before the fault may have met it.
+  const steadyBins = Math.max(Math.ceil(firstBin / 2), firstBin - Math.ceil(IN_FLIGHT_S / binS));
   const usual = new Set(
     Object.entries(series.by_outcome)
-      .filter(([, counts]) => sumOf(counts.slice(0, firstBin)) > 0)
+      .filter(([, counts]) => sumOf(counts.slice(0, steadyBins)) > 0)
       .map(([outcome]) => outcome),
   );
   const unusual = Object.entries(series.by_outcome).filter(
     ([outcome, counts]) => !usual.has(outcome) && !THROUGH.includes(outcome) && sumOf(counts) > 0,
   );
   const others = series.offered.map((_, i) => unusual.reduce((sum, [, counts]) => sum + (counts[i] ?? 0), 0));
-  const first = others.findIndex((n) => n > 0);
+  const met = others.findIndex((n, i) => n > 0 && i >= firstBin);
+  const first = met === -1 ? others.findIndex((n) => n > 0) : met;
   const last = others.findLastIndex((n) => n > 0);
   const calls = sumOf(others);
   const healedS = healed === undefined ? null : atS(healed);

@@ -50,7 +50,7 @@ code{font:.875em/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mon
 .badge.inconclusive{color:var(--inconclusive);background:var(--inconclusive-soft)}.badge.skipped{color:var(--skipped);background:var(--skipped-soft)}
 
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(118px,1fr));gap:10px}
-.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px;display:flex;flex-direction:column;color:inherit;text-decoration:none}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px;display:flex;flex-direction:column;color:inherit;text-decoration:none}
 .tile .small{color:var(--muted)}
 .big{font-size:1.2rem;font-weight:650;white-space:nowrap;color:inherit;text-decoration:none}a.big:hover{text-decoration:underline}
 nav{margin:16px 2px 0;display:flex;flex-wrap:wrap;gap:4px 18px}

@@ -20,7 +20,7 @@ describe("an answer", () => {
     ["a subcode of key creation", 422, { detail: "unknown_scope" }, "422 unknown_scope", "detail"],
     ["a route failure", 200, { error: "no way" }, "200 error", "flat"],
     ["a balancer's page", 502, "<html>", "edge 502", "other"],
-    ["a name that is no object's own", 403, { detail: "constructor" }, "403 constructor", "detail"],
+    ["a name that every object has", 403, { detail: "constructor" }, "403 other_11_6d12", "detail"],
   ])("%s is named by its status and subcode", (_what, status, body, outcome, envelope) => {
     expect(named(status, body)).toEqual([outcome, envelope]);
   });
