@@ -27,8 +27,8 @@ export type FaultCourse = {
   sentence: string;
 };
 
-/** A call due so long before a fault may still be in flight when it comes: the key service's budget, in seconds. */
-const IN_FLIGHT_S = 1;
+/** A call due so long before a fault, in seconds, may still wait for its head when the fault comes. */
+const IN_FLIGHT_S = 0.5;
 
 const THROUGH = (["rate_limited", "map_load_quota_exceeded", "map_load_hard_stop"] as const).map(outcomeOf);
 
