@@ -60,11 +60,11 @@ describe("mergeClaims", () => {
       claimOf("d/s", { level: "info", verdict: "skipped", reason: "skipped: no 503 came" }),
     ];
     expect(mergeClaims(claims, []).reason).toBe(
-      "1 of 1 required claim holds; 1 that should hold does not; 1 that should hold could not be decided; 1 that is only recorded not judged.",
+      "1 of 1 required claim holds; 1 that should hold does not; 1 that should hold could not be decided; 1 info claim not judged.",
     );
     const lacking = claimOf("e/s", { level: "should", verdict: "skipped", reason: "skipped: no ledger" });
     expect(mergeClaims([claims[0], claims[3], lacking] as typeof claims, []).reason).toBe(
-      "1 of 1 required claim holds; 2 not judged: 1 (no ledger), 1 that is only recorded.",
+      "1 of 1 required claim holds; 2 not judged: 1 (no ledger), 1 info claim.",
     );
   });
 

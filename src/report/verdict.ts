@@ -100,14 +100,13 @@ const notJudgedText = (claims: readonly Claim[]): string => {
         .split(": ")[0] || "no reason was given";
     groups.set(key, (groups.get(key) ?? 0) + 1);
   }
-  if (groups.size === 0)
-    return recorded === 0 ? "" : `; ${recorded} that ${recorded === 1 ? "is" : "are"} only recorded not judged`;
+  if (groups.size === 0) return recorded === 0 ? "" : `; ${many(recorded, "info claim", "info claims")} not judged`;
   const sorted = [...groups].sort((a, b) => b[1] - a[1]);
   const sum = (some: readonly (readonly [string, number])[]): number => some.reduce((n, [, one]) => n + one, 0);
   const shown = sorted.slice(0, REASONS_SHOWN).map(([reason, n]) => `${n} (${clip(reason, REASON_MAX)})`);
   const rest = sum(sorted.slice(REASONS_SHOWN));
   const others = rest === 0 ? [] : [`${rest} for other reasons`];
-  const minor = recorded === 0 ? [] : [`${recorded} that ${recorded === 1 ? "is" : "are"} only recorded`];
+  const minor = recorded === 0 ? [] : [many(recorded, "info claim", "info claims")];
   return `; ${sum(sorted) + recorded} not judged: ${[...shown, ...others, ...minor].join(", ")}`;
 };
 
