@@ -1,11 +1,14 @@
 /** What the READMEs say is held against the code: commands and options, fields of the target file, links, and the README's length. */
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
+import { runCommand } from "../src/cli/command.fixture.ts";
 import { allCommands } from "../src/cli/commands.ts";
+import { withServed } from "../src/run/deployments/served.ts";
 import { TARGET_SCHEMA } from "../src/target/target-schema.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -60,6 +63,68 @@ describe.each(pages)("%s", (page) => {
     }
   });
 });
+
+/** Words that a page leaves to its reader, and what stands for each here. */
+type Stands = (word: string) => string;
+
+/** What is run of a command on a page; `null` where it never ends, has a test of its own, or belongs to those who build Floodgate. */
+const toRun = (line: string, stands: Stands): string[] | null => {
+  if (/^(?:dev (?!picture)|chaos --watchdog|demo$|…)/.test(line)) return null;
+  const [shell = line] = line.split(/ -- | > /);
+  const words = (shell.match(/'[^']*'|\S+/g) ?? []).map((word) => stands(word.replace(/^'|'$/g, "")));
+  // Nobody's host is asked: the reference platform stands in its place, on loopback.
+  const own = words.indexOf("--i-own");
+  if (own !== -1) words.splice(own, 2);
+  const [name] = words;
+  const sends = ["run", "load", "verify", "chaos", "capacity", "gate"].includes(name ?? "");
+  const isDry =
+    !sends || words.some((word) => ["--dry-run", "--list", "--before", "--operator", "--script"].includes(word));
+  return isDry || words.length === 1 ? words : [...words, "--dry-run"];
+};
+
+test("every command on a page runs as it is written, on the reference platform, without what it would send", async () => {
+  const lines = new Set(pages.flatMap(typedOn));
+  const folder = mkdtempSync(join(tmpdir(), "floodgate-readmes-"));
+  try {
+    await withServed(2, async ([first = "", second = ""]) => {
+      const served = JSON.parse(readFileSync(first, "utf8")) as { base_url: string; permits?: object };
+      const { base_url } = served;
+      // As a deployment that can be broken states it; nothing of it is run.
+      const faults = { "limiter.refused": { inject: ["false"], heal: ["true"] } };
+      writeFileSync(first, JSON.stringify({ ...served, faults, permits: { ...served.permits, chaos: true } }));
+      const sample = join(folder, "20261125T000000Z-chaos-0000");
+      cpSync(join(ROOT, "reports/sample"), sample, { recursive: true });
+      const script = join(folder, "mine.ts");
+      writeFileSync(script, "export default () => {};\n");
+      const places: Record<string, string> = {
+        ...{ "staging.json": first, "target.json": first, "base.json": first, "head.json": second, FILE: first },
+        ...{ "https://maps.example": base_url, URL: base_url, CLAIM: "sheds-above-the-cap", COMMAND: "run" },
+        ...{ RUN: sample, "RUN…": sample, A: sample, B: sample, SCENARIO: "smoke", "mine.ts": script },
+        DIR: join(folder, "operator"),
+      };
+      const ran: string[] = [];
+      for (const line of lines) {
+        const words = toRun(line, (word) => places[word] ?? word)?.map((word, at, all) =>
+          all[at - 1] === "--out" ? join(folder, `out-${ran.length}`) : word,
+        );
+        const needsK6 = words?.some((word) => word === "--operator" || word === "--script") === true;
+        if (words === undefined || (needsK6 && !existsSync(join(ROOT, ".tools/k6")))) continue;
+        if (words[0] === "dev") words.push("--out", folder);
+        const { code, err } = await runCommand(words, { cwd: folder });
+        expect(err, line).not.toMatch(/\n\s+at /);
+        // A script that sends nothing, and one run against itself, decide nothing.
+        expect(
+          words.includes("--script") || words.includes("--before") ? [0, 4] : [0],
+          `npx floodgate ${line}\n${err}`,
+        ).toContain(code);
+        ran.push(line);
+      }
+      expect(ran.length).toBeGreaterThan(20);
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}, 180_000);
 
 test("the page of commands has each command with the options of its own", () => {
   const page = read("src/cli/README.md");
