@@ -43,8 +43,8 @@ useOwnTemporaryFolder();
 const WAITING = [
   "src/verify/**/*.test.ts",
   "src/run/capacity/capacity.test.ts",
-  "src/run/stages/verify-stage.test.ts",
-  "src/{chaos,supervision}/watchdog.test.ts",
+  "src/stages/verify-stage.test.ts",
+  "src/{faults,supervision}/watchdog.test.ts",
 ];
 
 export default defineConfig({

@@ -14,7 +14,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
   const facts = ["contract", "workload", "history"];
   const deployment = [...facts, "supervision", "target", "client"];
-  const judges = ["invariants", "gate", "capacity", "simulation", "report"];
+  const judges = ["invariants", "gate", "capacity", "report"];
   return {
     contract: [],
     workload: ["contract"],
@@ -23,7 +23,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     invariants: ["history", "contract"],
     gate: [...facts, "invariants"],
     capacity: facts,
-    simulation: [...facts, "core"],
     report: [...facts, "invariants", "gate", "capacity"],
     platform: ["core", "contract"],
     supervision: ["contract"],
@@ -31,26 +30,27 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     target: [...facts, "supervision"],
     client: [...facts, "target"],
     drivers: [...deployment, "invariants"],
-    chaos: [...deployment, "invariants"],
-    verify: [...deployment, "invariants"],
-    exploration: [...deployment, "invariants", "platform", "drivers", "chaos", "mutants"],
-    diagnosis: [...deployment, "tools", "chaos", "verify"],
+    deployments: [...deployment, "platform", "tools", "faults", "stages", "run"],
+    faults: [...deployment, "invariants", "drivers", "deployments", "simulation", "run"],
+    verify: [...deployment, "invariants", "tools", "faults"],
+    stages: [...deployment, ...judges, "drivers", "deployments", "faults", "verify", "run"],
     mutants: ["platform", "core", "contract"],
-    mutation: [...deployment, ...judges, "core", "platform", "drivers", "chaos", "verify", "mutants"],
-    run: [...deployment, ...judges, "core", "platform", "tools", "drivers", "chaos", "verify", "exploration"],
-    bench: [...deployment, "gate", "core", "platform", "drivers", "tools", "chaos", "run"],
+    simulation: [...deployment, "invariants", "platform", "drivers", "faults", "mutants"],
+    trials: [...deployment, ...judges, "core", "platform", "drivers", "faults", "verify", "mutants"],
+    run: [
+      ...[...deployment, ...judges, "core", "platform", "tools", "drivers", "faults", "verify"],
+      ...["deployments", "stages", "simulation"],
+    ],
+    bench: [...deployment, "gate", "core", "platform", "drivers", "tools", "faults", "deployments", "stages", "run"],
     cli: [
-      ...[...deployment, ...judges, "platform", "tools", "drivers", "chaos", "verify"],
-      ...["diagnosis", "mutants", "mutation", "run", "exploration"],
+      ...[...deployment, ...judges, "platform", "tools", "drivers", "deployments", "faults", "stages", "verify"],
+      ...["mutants", "trials", "run", "simulation"],
     ],
     scenarios: ["contract", "workload"],
   };
 })();
 
-const PURE = new Set([
-  ...["contract", "workload", "core", "history", "invariants"],
-  ...["gate", "capacity", "simulation", "report"],
-]);
+const PURE = new Set([...["contract", "workload", "core", "history", "invariants"], ...["gate", "capacity", "report"]]);
 /** k6 loads these: no packages at all. */
 const NO_PACKAGES = new Set(["contract", "workload"]);
 const IMPURE_WORDS =
@@ -74,7 +74,7 @@ const importsOf = (text: string): string[] =>
 
 /** Files that exist for tests alone: the product would carry a second deployment, or pass on its strength. */
 const isForTests = (path: string): boolean =>
-  /\.fixture\.ts$/.test(path) || path.startsWith(join("src", "verify", "second-api") + sep);
+  /\.fixture\.ts$/.test(path) || path.startsWith(join("properties", "second-api") + sep);
 
 /** Where a command prints: masked and clean (`cli/printing/output.ts`). */
 const PRINTS = join("src", "cli", "printing", "output.ts");
@@ -267,7 +267,7 @@ describe("the house", () => {
     [
       "a product that leans on what is for tests",
       "src/verify/a.ts",
-      `import { x } from "./second-api/start-second-api.ts";`,
+      `import { x } from "../../properties/second-api/start-second-api.ts";`,
       "for tests alone",
     ],
     [

@@ -8,7 +8,7 @@ import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { runCommand } from "../src/cli/command.fixture.ts";
 import { allCommands } from "../src/cli/commands.ts";
-import { withServed } from "../src/run/deployments/served.ts";
+import { withServed } from "../src/deployments/served.ts";
 import { TARGET_SCHEMA } from "../src/target/target-schema.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));

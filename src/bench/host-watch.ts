@@ -1,5 +1,5 @@
 /** What the machine did during a block: time stolen by the hypervisor, and cores used by others than ourselves. */
-import { watchMachineUse } from "../run/stages/machine-use.ts";
+import { watchMachineUse } from "../stages/machine-use.ts";
 import { machineTime } from "../supervision/cpu-time.ts";
 
 const STEAL_MAX = 0.02;

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
-import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
+import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { commitOf, REPOSITORY } from "../run/environment.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { Journal } from "../supervision/journal.ts";

@@ -1,19 +1,19 @@
 /** `floodgate doctor`: which tools are there, what this machine can measure, and what a target file is worth. */
 
 import { Command } from "commander";
-import { calibrationSection } from "../diagnosis/calibration-findings.ts";
-import { diagnoseTarget, type TargetDiagnosis } from "../diagnosis/diagnose-target.ts";
-import { type Finding, finding, type Section, worstOf } from "../diagnosis/finding.ts";
-import { machineHere } from "../diagnosis/machine.ts";
-import { toolsHere } from "../diagnosis/tools-here.ts";
 import { ObjectiveError } from "../history/objectives.ts";
 import type { Calibration } from "../history/run-document.ts";
 import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
 import { REPOSITORY } from "../run/environment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { misspeltRequired } from "../run/required-names.ts";
-import { checkObjectives } from "../run/stages/objectives.ts";
+import { checkObjectives } from "../stages/objectives.ts";
 import type { Target } from "../target/target.ts";
+import { calibrationSection } from "../verify/doctor/calibration-findings.ts";
+import { diagnoseTarget, type TargetDiagnosis } from "../verify/doctor/diagnose-target.ts";
+import { type Finding, finding, type Section, worstOf } from "../verify/doctor/finding.ts";
+import { machineHere } from "../verify/doctor/machine.ts";
+import { toolsHere } from "../verify/doctor/tools-here.ts";
 import { CommandError } from "./command-error.ts";
 import { once } from "./options/once.ts";
 import { I_OWN } from "./options/owned-hosts.ts";

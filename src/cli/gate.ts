@@ -1,8 +1,8 @@
 /** `floodgate gate`: is the head worse than the base? */
 
 import { Command } from "commander";
+import { withServed } from "../deployments/served.ts";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
-import { withServed } from "../run/deployments/served.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { GATE_SCENARIO } from "../run/gate/base-capacity.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";

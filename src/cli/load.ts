@@ -3,15 +3,15 @@
 import { closeSync } from "node:fs";
 import { Command, Option } from "commander";
 import { noSuch } from "../contract/nearest.ts";
+import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
 import { replayedLogText } from "../report/replayed-log-text.ts";
-import { plannedEmbedded } from "../run/deployments/embedded-deployment.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { writeOperator } from "../run/operator/write-operator.ts";
 import { runScript } from "../run/own-script.ts";
 import { runStages } from "../run/run-stages.ts";
-import { closedLoopRefusal } from "../run/stages/closed-loop-stage.ts";
-import type { LoadStage } from "../run/stages/stage-plan.ts";
 import { SCENARIOS, type ScenarioWish, scenarioStage } from "../run/suites/scenario.ts";
+import { closedLoopRefusal } from "../stages/closed-loop-stage.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
 import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { CommandError } from "./command-error.ts";

@@ -1,7 +1,7 @@
 /** `floodgate verify`: black-box conformance of any deployment, rule by rule. */
 
 import { Command } from "commander";
-import { withServed } from "../run/deployments/served.ts";
+import { withServed } from "../deployments/served.ts";
 import { planOfTarget, type VerifyWishes, verifyTarget } from "../run/verify-target.ts";
 import { RULES } from "../verify/catalogue.ts";
 import { AT_A_TIME } from "../verify/context.ts";

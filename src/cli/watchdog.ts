@@ -1,7 +1,7 @@
 /** `chaos --watchdog`: beside a remote proxy; heals what a run has broken there when its heartbeat stops. */
 
-import { startWatchdogServer } from "../chaos/watchdog-server.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
+import { startWatchdogServer } from "../faults/watchdog-server.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { handOverToken, makeToken } from "../supervision/door-token.ts";
 import { createSecrets } from "../target/secrets.ts";

@@ -7,7 +7,7 @@ import type { Parts } from "../platform/parts.ts";
 
 /**
  * Where a mutant is tried first: the cheapest stage on which it has to be caught. All are small stages on deployments in this
- * process (`mutation/stages.ts`); `verify` and `verify-load` are the black-box check on such a one, `gate` a comparison of
+ * process (`trials/stages.ts`); `verify` and `verify-load` are the black-box check on such a one, `gate` a comparison of
  * two of them.
  */
 export type MutantStage =

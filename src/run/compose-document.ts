@@ -1,13 +1,13 @@
 /** Puts a run's stages and claims together to the document that every report is rendered from. */
 import { cleanValue } from "../contract/foreign-text.ts";
 import { OUTCOMES } from "../contract/refusals.ts";
+import type { Deployment } from "../deployments/deployment.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
 import { mergeClaims } from "../report/verdict.ts";
+import type { RecordedStage } from "../stages/stage-outcome.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
-import type { Deployment } from "./deployments/deployment.ts";
 import { worstExit } from "./exit-codes.ts";
-import type { RecordedStage } from "./stages/stage-outcome.ts";
 
 /**
  * As every report, `--json` and the terminal have it: masked and clean. Here, once, since rendered in a notation of its own (`a<b`

@@ -7,11 +7,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { claimOf } from "../history/claim.fixture.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
+import type { StageOutcome } from "../stages/stage-outcome.ts";
 import { EXIT, exitCodeOf, UsageError, worstExit } from "./exit-codes.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 import { recordRun } from "./recorded-run.ts";
 import type { RunContext } from "./run-context.ts";
-import type { StageOutcome } from "./stages/stage-outcome.ts";
 
 let folder: string;
 beforeEach(() => {

@@ -2,10 +2,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
+import type { StagesWish } from "../stages/stages-for.ts";
 import type { Target } from "../target/target.ts";
 import type { RunEvents } from "./run-context.ts";
 import { runStages } from "./run-stages.ts";
-import type { StagesWish } from "./stages/stages-for.ts";
 
 const quiet = (): void => undefined;
 export const QUIET: RunEvents = {

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { intentOf } from "../stages/stages-for.ts";
 import { prepareTarget } from "./prepare-target.ts";
-import { intentOf } from "./stages/stages-for.ts";
 import { scenarioStage } from "./suites/scenario.ts";
 
 vi.mock("node:fs", { spy: true });

@@ -4,6 +4,7 @@
  */
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
+import { checkObjectives } from "../stages/objectives.ts";
 import { keeperOfTarget } from "../target/lease-of-target.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -11,7 +12,6 @@ import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
 import { misspeltRequired } from "./required-names.ts";
-import { checkObjectives } from "./stages/objectives.ts";
 
 /** Refused by the safety guard: every reason, in sentences. */
 export class GuardError extends Error {

@@ -5,8 +5,10 @@
  */
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
-import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
 import { wallUs } from "../client/clock.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { fromTarget } from "../deployments/from-target.ts";
+import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
@@ -19,8 +21,6 @@ import { type Lock, lockTarget } from "../target/lock.ts";
 import { findTool, ToolMissing } from "../tools/find-tool.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import { composeDocument } from "./compose-document.ts";
-import type { Deployment } from "./deployments/deployment.ts";
-import { fromTarget } from "./deployments/from-target.ts";
 import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
 import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";

@@ -11,12 +11,12 @@ import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
+import type { RecordedStage, StageOutcome } from "../stages/stage-outcome.ts";
 import { fileProblem } from "../supervision/file-problem.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
 import type { RunFolder } from "./run-folder.ts";
-import type { RecordedStage, StageOutcome } from "./stages/stage-outcome.ts";
 import type { StageRecord } from "./write-reports.ts";
 
 export type Recording = {

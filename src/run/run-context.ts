@@ -1,14 +1,15 @@
 /** What the body of a recorded run has to work with; recorded-run.ts makes it. */
+
+import type { Deployment } from "../deployments/deployment.ts";
 import type { Line } from "../history/line.ts";
 import type { Calibration, Claim, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
+import type { StageOutcome } from "../stages/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
-import type { Deployment } from "./deployments/deployment.ts";
 import type { Recording, RecordingWish } from "./recorder.ts";
 import type { RunFolder } from "./run-folder.ts";
-import type { StageOutcome } from "./stages/stage-outcome.ts";
 
 export type RunEvents = {
   /** The folder is made; nothing else is started yet. */

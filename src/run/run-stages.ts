@@ -1,14 +1,15 @@
 /** The body of `run`, `load` and `chaos`: stages on the embedded deployment or on the one of a target file. */
+
+import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
+import { openDeployment } from "../deployments/open-deployment.ts";
+import { playStages } from "../stages/play-stages.ts";
+import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
+import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { calibrateRun } from "./calibration/calibrate-run.ts";
 import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration/calibration-plan.ts";
-import type { EmbeddedWish } from "./deployments/embedded-deployment.ts";
-import { openDeployment } from "./deployments/open-deployment.ts";
 import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 import type { RunContext } from "./run-context.ts";
-import { playStages } from "./stages/play-stages.ts";
-import type { LoadStage, StagePlan } from "./stages/stage-plan.ts";
-import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "./stages/stages-for.ts";
 
 type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedWish> & { stages: StagesWish };
 

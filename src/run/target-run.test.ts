@@ -7,17 +7,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import type { Disturbance } from "../faults/beside-load/disturbance.ts";
 import { outcomesOf } from "../history/outcomes-of.fixture.ts";
 import type { RunDocument, StageSummary } from "../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
 import { terminalText } from "../report/terminal.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
 import { readJournal } from "../supervision/journal.ts";
 import type { Target } from "../target/target.ts";
 import { LogReader } from "./access-log/read-log.ts";
-import type { Disturbance } from "./disturbances/disturbance.ts";
 import { judgeAgain } from "./judge-again.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
-import type { LoadStage } from "./stages/stage-plan.ts";
 import { scenarioStage } from "./suites/scenario.ts";
 
 type Rig = {

@@ -1,6 +1,6 @@
 /**
  * Takes a side effect back, without anything of the process that did it. The watchdog was handed what to do by the run, through
- * its pipe; `chaos --heal` works it out from names in the journal and the target file (chaos/undo-by-name.ts).
+ * its pipe; `chaos --heal` works it out from names in the journal and the target file (faults/undo-by-name.ts).
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -11,7 +11,7 @@ import { pause } from "./waiting.ts";
 
 type CallLimits = { signal: AbortSignal; callMs: number };
 
-/** Ways to what is outside, each says what it did; handed in by who knows proxies and control planes (chaos/take-back.ts). */
+/** Ways to what is outside, each says what it did; handed in by who knows proxies and control planes (faults/take-back.ts). */
 export type TakeBack = {
   proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
   change(undo: ChangeUndo, limits: CallLimits): Promise<string>;

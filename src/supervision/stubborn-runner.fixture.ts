@@ -2,9 +2,9 @@
  * For tests: a runner that starts stubborn children and a fault, says what it made in one line of JSON, and then waits
  * to be killed. Run as `node stubborn-runner.fixture.ts JOURNAL [TOXIPROXY_API PROXY]`.
  */
-import { makeFault } from "../chaos/faults/catalogue.ts";
-import { openToxiproxy } from "../chaos/toxiproxy.ts";
-import { WATCHDOG_PROCESS } from "../chaos/watchdog-process.ts";
+import { makeFault } from "../faults/faults/catalogue.ts";
+import { openToxiproxy } from "../faults/toxiproxy.ts";
+import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { Journal } from "./journal.ts";
 import { Supervisor } from "./supervisor.ts";
 

@@ -35,7 +35,7 @@ export type Child = Omit<Started, "group"> & {
 type SupervisorOptions = {
   journal: Journal;
   redactor?: Redactor;
-  /** The watchdog's process (`WATCHDOG_PROCESS` in chaos/); null only for tests of what is below: a run has one. */
+  /** The watchdog's process (`WATCHDOG_PROCESS` in faults/); null only for tests of what is below: a run has one. */
   watchdog: string | null;
   /** How long the body may take to end once it was asked to stop, in milliseconds. */
   stopMs?: number;

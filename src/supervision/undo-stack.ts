@@ -1,7 +1,7 @@
 /** Undo actions of a run, the newest first: each has a deadline, and one that fails stops no other. */
 import { pause } from "./waiting.ts";
 
-/** Long enough for the whole ladder of chaos/healing.ts with its default deadlines. */
+/** Long enough for the whole ladder of faults/healing.ts with its default deadlines. */
 const UNDO_MS = 40_000;
 
 type Undoing = { name: string; undo: () => Promise<void>; deadlineMs: number };

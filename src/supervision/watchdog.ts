@@ -5,7 +5,7 @@
  * carries the links, then whatever carries the run's mark. It executes nothing that it read from a disk; the journal is only
  * added to.
  *
- * Its process is chaos/watchdog-process.ts, started by start-watchdog.ts in a session of its own.
+ * Its process is faults/watchdog-process.ts, started by start-watchdog.ts in a session of its own.
  */
 import { rmSync } from "node:fs";
 import type { TakeBack } from "./carry-out.ts";

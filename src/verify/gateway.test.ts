@@ -2,9 +2,9 @@
 import { createServer, type IncomingMessage, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { type SecondApi, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyResult } from "./run-verify.ts";
-import { type SecondApi, startSecondApi } from "./second-api/start-second-api.ts";
 
 type Page = { status: number; type?: string; body?: string; location?: string };
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Defect } from "./second-api/defects.ts";
-import type { SecondApiOptions } from "./second-api/start-second-api.ts";
+import type { Defect } from "../../properties/second-api/defects.ts";
+import type { SecondApiOptions } from "../../properties/second-api/start-second-api.ts";
 import { verdictOf } from "./verdict.fixture.ts";
 import { verifySecondApi } from "./verify-second-api.fixture.ts";
 

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type SecondApi, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { findSecrets } from "../contract/credentials.ts";
 import type { CallLine } from "../history/line.ts";
 import { mergeClaims } from "../report/verdict.ts";
@@ -14,7 +15,6 @@ import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
-import { type SecondApi, startSecondApi } from "./second-api/start-second-api.ts";
 
 let api: SecondApi;
 beforeAll(async () => {

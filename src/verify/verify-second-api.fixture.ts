@@ -1,7 +1,8 @@
 /** `verify` on a second deployment of its own, by the seed and at the pace of these tests. */
+
+import { type SecondApi, type SecondApiOptions, startSecondApi } from "../../properties/second-api/start-second-api.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "./run-verify.ts";
-import { type SecondApi, type SecondApiOptions, startSecondApi } from "./second-api/start-second-api.ts";
 
 type Wish = Partial<VerifyOptions>;
 type Verified = VerifyResult & {

@@ -1,11 +1,11 @@
 /** `floodgate dev replay FILE`: one recorded failing case again: fixed, failing or unclear. */
 
 import { Command } from "commander";
-import { describeSchedule } from "../../exploration/fault-schedule.ts";
-import { readScheduleCrash, type ScheduleCrash } from "../../exploration/schedule-crash.ts";
 import { EXIT } from "../../run/exit-codes.ts";
 import { replayScheduleCrash } from "../../run/exploration/replay-schedule.ts";
 import { GuardError } from "../../run/prepare-target.ts";
+import { describeSchedule } from "../../simulation/fault-schedule.ts";
+import { readScheduleCrash, type ScheduleCrash } from "../../simulation/schedule-crash.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";

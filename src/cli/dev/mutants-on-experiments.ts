@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunDocument } from "../../history/run-document.ts";
+import { EXIT } from "../../run/exit-codes.ts";
+import { runChaos } from "../../run/experiments/run-chaos.ts";
 import {
   EXPERIMENT_TRIALS,
   type ExperimentJudged,
@@ -12,9 +14,7 @@ import {
   healthyFaults,
   judgeTrial,
   trialsTable,
-} from "../../mutation/experiment-trials.ts";
-import { EXIT } from "../../run/exit-codes.ts";
-import { runChaos } from "../../run/experiments/run-chaos.ts";
+} from "../../trials/experiment-trials.ts";
 import { CommandError } from "../command-error.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printResult } from "../printing/output.ts";

@@ -1,7 +1,7 @@
 /** What `--precise` needs, before anything is started: a driver that can wait awake, and cores that nobody else needs. */
 import { availableParallelism } from "node:os";
 import { EXIT } from "../../run/exit-codes.ts";
-import type { LoadStage } from "../../run/stages/stage-plan.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import { CommandError } from "../command-error.ts";
 
 /** Throws a sentence; `segments`: how many processes would each take a core. */

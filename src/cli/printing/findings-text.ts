@@ -1,5 +1,5 @@
 /** Findings as text for a terminal: 80 columns, the state first, what to do on a line of its own. */
-import type { Finding, FindingState, Section } from "../../diagnosis/finding.ts";
+import type { Finding, FindingState, Section } from "../../verify/doctor/finding.ts";
 
 const COLUMNS = 80;
 const INDENT = 11;

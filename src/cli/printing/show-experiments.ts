@@ -1,5 +1,7 @@
 /** `chaos --list`: what there is to break, and what must hold. Nothing is sent. */
 
+import { plannedEmbedded } from "../../deployments/embedded-deployment.ts";
+import { linkBudgetMs } from "../../faults/beside-load/link-breaker.ts";
 import {
   type Breakage,
   type BrokenPart,
@@ -7,11 +9,9 @@ import {
   HOLDS_ALWAYS,
   type ProcessFaultName,
   type StoreErrorName,
-} from "../../chaos/experiments/experiment-entry.ts";
-import { makeFault } from "../../chaos/faults/catalogue.ts";
+} from "../../faults/experiments/experiment-entry.ts";
+import { makeFault } from "../../faults/faults/catalogue.ts";
 import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
-import { plannedEmbedded } from "../../run/deployments/embedded-deployment.ts";
-import { linkBudgetMs } from "../../run/disturbances/link-breaker.ts";
 import { experimentsFor } from "../../run/experiments/chosen.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";

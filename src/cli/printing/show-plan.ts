@@ -1,6 +1,6 @@
 /** `--dry-run` of a command that plays stages: a table of 80 columns, or JSON. Nothing is sent. */
 
-import { type PlanRequest, planStages } from "../../run/stages/plan-stages.ts";
+import { type PlanRequest, planStages } from "../../stages/plan-stages.ts";
 import { printJson, printResult } from "./output.ts";
 import { wrapped } from "./wrapped.ts";
 

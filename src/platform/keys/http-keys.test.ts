@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type FaultyLink, type LinkFault, startFaultyLink } from "../../mutation/faulty-link.ts";
+import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
 import { KeyServiceUnavailable, type Keys } from "../keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { type KeyService, startKeyService } from "./key-service.ts";

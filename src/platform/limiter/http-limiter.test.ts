@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type FaultyLink, type LinkFault, startFaultyLink } from "../../mutation/faulty-link.ts";
+import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
 import { type Limiter, LimiterUnavailable, type Take } from "../limiter.ts";
 import { startServe } from "../serve-process.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";

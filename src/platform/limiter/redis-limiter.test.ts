@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type LinkFault, startFaultyLink } from "../../mutation/faulty-link.ts";
+import { type LinkFault, startFaultyLink } from "../../trials/faulty-link.ts";
 import { type Limiter, LimiterUnavailable } from "../limiter.ts";
 import { aTake, limiterCases, linesOf, refundOf } from "./limiter.fixture.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Deployment } from "../deployments/deployment.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
+import type { Deployment } from "../../deployments/deployment.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration-plan.ts";
 
 const DEPLOYMENT = {

@@ -1,11 +1,12 @@
 /** Which drivers a run plays with and how fast, so that they are calibrated for that and nothing else. */
+
+import type { Deployment } from "../../deployments/deployment.ts";
+import { breaks } from "../../faults/beside-load/disturbance.ts";
+import { waysOf } from "../../faults/beside-load/ways.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { plannedFor, stageMissing } from "../../stages/load-stage.ts";
+import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
-import type { Deployment } from "../deployments/deployment.ts";
-import { breaks } from "../disturbances/disturbance.ts";
-import { waysOf } from "../disturbances/ways.ts";
-import { plannedFor, stageMissing } from "../stages/load-stage.ts";
-import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 
 /** Not autocannon: it has no schedule and leaves no line of a call, so nothing about time is claimed of what it plays. */
 export type DriverName = Exclude<LoadStage["driver"], "autocannon">;

@@ -5,6 +5,7 @@ import { type Demand, demandOf } from "../../capacity/demand.ts";
 import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.ts";
 import { type ShareObjective, shareObjective } from "../../capacity/share-objective.ts";
 import { parseObjectives } from "../../history/objectives.ts";
+import { type PlannedTarget, plannedTarget } from "../../stages/plan-stages.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
@@ -14,7 +15,6 @@ import { calibrateRun } from "../calibration/calibrate-run.ts";
 import { UsageError } from "../exit-codes.ts";
 import { prepareTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import { type PlannedTarget, plannedTarget } from "../stages/plan-stages.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 import { playCapacity } from "./capacity-search.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
+import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
 import type { Target } from "../../target/target.ts";
 import { chosenExperiments } from "./chosen.ts";
 

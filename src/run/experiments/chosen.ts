@@ -1,8 +1,8 @@
 /** Which experiments a command plays: those that were named, or all that the deployment can have. */
 
-import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import type { Breakage, BrokenPart, ExperimentEntry } from "../../chaos/experiments/experiment-entry.ts";
 import { noSuch } from "../../contract/nearest.ts";
+import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
+import type { Breakage, BrokenPart, ExperimentEntry } from "../../faults/experiments/experiment-entry.ts";
 import type { Target } from "../../target/target.ts";
 import { UsageError } from "../exit-codes.ts";
 

@@ -4,11 +4,11 @@
  * fault of ours is found that no journal knows of, by the name of its toxic.
  */
 import { dirname } from "node:path";
-import { hasOurToxics, heal, isDisabledByUs } from "../../chaos/healing.ts";
-import { isServing } from "../../chaos/serving.ts";
-import { TAKE_BACK } from "../../chaos/take-back.ts";
-import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../chaos/toxiproxy.ts";
-import { type GivenTarget, undoByName } from "../../chaos/undo-by-name.ts";
+import { hasOurToxics, heal, isDisabledByUs } from "../../faults/healing.ts";
+import { isServing } from "../../faults/serving.ts";
+import { TAKE_BACK } from "../../faults/take-back.ts";
+import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../faults/toxiproxy.ts";
+import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import type { Effect } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
 import { notesIn, type TakenBack, takeBackAll } from "../../supervision/take-back.ts";

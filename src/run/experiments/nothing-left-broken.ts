@@ -4,9 +4,9 @@
  * brought about) counts as left until it has been healed.
  */
 import { dirname } from "node:path";
-import { TOXIC_PREFIX } from "../../chaos/fault.ts";
-import { hasOurToxics } from "../../chaos/healing.ts";
-import { openToxiproxy, type ProxyState } from "../../chaos/toxiproxy.ts";
+import { TOXIC_PREFIX } from "../../faults/fault.ts";
+import { hasOurToxics } from "../../faults/healing.ts";
+import { openToxiproxy, type ProxyState } from "../../faults/toxiproxy.ts";
 import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-name.ts";

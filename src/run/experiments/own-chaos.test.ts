@@ -8,8 +8,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { toxiproxyOrSkip } from "../../chaos/toxiproxy.fixture.ts";
 import { runCommand } from "../../cli/command.fixture.ts";
+import { toxiproxyOrSkip } from "../../faults/toxiproxy.fixture.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { openEffects, readJournal } from "../../supervision/journal.ts";
 

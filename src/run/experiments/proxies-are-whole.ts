@@ -3,9 +3,9 @@
  * another one would be judged for both, and healing would have to choose.
  */
 import { dirname } from "node:path";
-import { hasOurToxics } from "../../chaos/healing.ts";
-import { openToxiproxy, type ProxyState } from "../../chaos/toxiproxy.ts";
-import { ToxiproxyError } from "../../chaos/toxiproxy-transport.ts";
+import { hasOurToxics } from "../../faults/healing.ts";
+import { openToxiproxy, type ProxyState } from "../../faults/toxiproxy.ts";
+import { ToxiproxyError } from "../../faults/toxiproxy-transport.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-name.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";

@@ -1,16 +1,17 @@
 /** The body of `chaos`: one experiment after the other, on the embedded deployment or on the one of a target file. */
-import { whyNoWatchdog } from "../../chaos/watchdog-client.ts";
+
+import type { EmbeddedWish } from "../../deployments/embedded-deployment.ts";
+import { remoteProxy } from "../../deployments/from-target.ts";
+import { openDeployment } from "../../deployments/open-deployment.ts";
+import { whyNoWatchdog } from "../../faults/watchdog-client.ts";
+import { playStages } from "../../stages/play-stages.ts";
+import type { StageOutcome } from "../../stages/stage-outcome.ts";
+import type { StagePlan } from "../../stages/stage-plan.ts";
+import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../../stages/stages-for.ts";
 import type { Target } from "../../target/target.ts";
-import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
-import { remoteProxy } from "../deployments/from-target.ts";
-import { openDeployment } from "../deployments/open-deployment.ts";
 import { GuardError, type PreparedTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import { doubt } from "../run-claims.ts";
-import { playStages } from "../stages/play-stages.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
-import type { StagePlan } from "../stages/stage-plan.ts";
-import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { experimentStage } from "../suites/experiment-stage.ts";
 import { chosenExperiments } from "./chosen.ts";
 import { healBeforehand } from "./heal-left-open.ts";

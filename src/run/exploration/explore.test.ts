@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runCommand } from "../../cli/command.fixture.ts";
-import type { ScheduleCrash } from "../../exploration/schedule-crash.ts";
 import type { RunDocument } from "../../history/run-document.ts";
+import type { ScheduleCrash } from "../../simulation/schedule-crash.ts";
 
 let folder: string;
 beforeAll(async () => {

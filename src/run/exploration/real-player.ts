@@ -1,15 +1,16 @@
 /** Trials on real links: the embedded deployment behind toxiproxy, loaded by the open-loop driver's own process. */
-import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../exploration/fault-schedule.ts";
-import type { Trial } from "../../exploration/trial.ts";
-import type { Player } from "../../exploration/virtual-player.ts";
+
+import type { EmbeddedWish } from "../../deployments/embedded-deployment.ts";
+import { openDeployment } from "../../deployments/open-deployment.ts";
 import type { Line } from "../../history/line.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
-import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
-import { openDeployment } from "../deployments/open-deployment.ts";
+import { AFTER_MS, durationS, type FaultSchedule, RECOVERY_MS } from "../../simulation/fault-schedule.ts";
+import type { Trial } from "../../simulation/trial.ts";
+import type { Player } from "../../simulation/virtual-player.ts";
+import { playLoadStage } from "../../stages/load-stage.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import type { RunContext } from "../run-context.ts";
-import { playLoadStage } from "../stages/load-stage.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
 
 /** Beyond what the schedule takes, for a host that is slow. */
 const SPARE_S = 30;

@@ -1,7 +1,7 @@
 /** A recorded schedule of faults again (`dev replay FILE`): fixed, failing or unclear. */
-import type { ScheduleCrash } from "../../exploration/schedule-crash.ts";
-import { isCertain, type PlaySchedule, type Replayed, replaySchedule } from "../../exploration/trial.ts";
-import { startVirtualPlayer } from "../../exploration/virtual-player.ts";
+import type { ScheduleCrash } from "../../simulation/schedule-crash.ts";
+import { isCertain, type PlaySchedule, type Replayed, replaySchedule } from "../../simulation/trial.ts";
+import { startVirtualPlayer } from "../../simulation/virtual-player.ts";
 import { type RunRequest, recordRun } from "../recorded-run.ts";
 import { openRealPlayer } from "./real-player.ts";
 

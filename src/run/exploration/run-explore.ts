@@ -1,14 +1,15 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
-import { describeSchedule } from "../../exploration/fault-schedule.ts";
-import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../exploration/schedule-crash.ts";
-import { type Finding, type Searched, searchSchedules } from "../../exploration/search-schedules.ts";
-import { type Player, startVirtualPlayer } from "../../exploration/virtual-player.ts";
+
+import { faultRecords } from "../../faults/beside-load/fault-beside-load.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
-import { faultRecords } from "../disturbances/fault-beside-load.ts";
+import { describeSchedule } from "../../simulation/fault-schedule.ts";
+import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
+import { type Finding, type Searched, searchSchedules } from "../../simulation/search-schedules.ts";
+import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
+import type { StageOutcome } from "../../stages/stage-outcome.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { RunContext } from "../run-context.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
 import { openRealPlayer } from "./real-player.ts";
 
 export type ExploreWish = {

@@ -2,6 +2,8 @@
  * One block of the gate on one target: the open-loop driver plays it from a process of its own, then the target is drained, its
  * witnesses are read and the invariants that fit are folded over it.
  */
+
+import type { Deployment } from "../../deployments/deployment.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";
@@ -10,15 +12,14 @@ import type { Claim, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { invariantsFor } from "../../invariants/catalogue.ts";
 import { inOrder, judgeStage } from "../../invariants/judge-stage.ts";
+import { statedFacts } from "../../stages/stated-facts.ts";
+import { readTenants, readWitnesses } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import type { Deployment } from "../deployments/deployment.ts";
 import type { RunContext } from "../run-context.ts";
-import { statedFacts } from "../stages/stated-facts.ts";
-import { readTenants, readWitnesses } from "../stages/witnesses.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
 const JUDGES = [

@@ -10,6 +10,8 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
+import { intentOf } from "../../stages/stages-for.ts";
 import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
 import { makeFolders } from "../../supervision/make-folders.ts";
 import type { Target } from "../../target/target.ts";
@@ -19,8 +21,6 @@ import { PLACEHOLDER } from "../../workload/stated-lease.ts";
 import { REPOSITORY } from "../environment.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
 import { prepareTarget } from "../prepare-target.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
-import { intentOf } from "../stages/stages-for.ts";
 import {
   ARCHIVE,
   configMapYaml,

@@ -2,8 +2,8 @@
  * Scenarios whose point is what happens to the service meanwhile: it gets slower, loses a replica, is deployed, starts cold.
  * Each really happens to the embedded deployment; to anybody else's by the commands of its target file.
  */
-import type { ServiceChange } from "../disturbances/disturbance.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
+import type { ServiceChange } from "../../faults/beside-load/disturbance.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import { EVERYWHERE, STREAMS } from "./judges.ts";
 import { loadStage } from "./suite.ts";
 

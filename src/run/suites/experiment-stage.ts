@@ -1,21 +1,22 @@
 /** An experiment of the catalogue as a stage: which load beside it, who judges, what has to be seen. */
-import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
+
+import type { Fault, LinkFault, OneFault } from "../../faults/beside-load/disturbance.ts";
+import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
 import {
   type Breakage,
   type BrokenPart,
   type ExperimentEntry,
   REFUSAL_OF,
-} from "../../chaos/experiments/experiment-entry.ts";
+} from "../../faults/experiments/experiment-entry.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import type { FaultState } from "../../history/states-reached.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
-import type { Fault, LinkFault, OneFault } from "../disturbances/disturbance.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
 import type { SuiteFor } from "./suite.ts";
 
 /** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */

@@ -1,7 +1,7 @@
 /** What CI runs every night: all rules, an ordinary day, five minutes of the soak, every overload, and everything that can be broken. */
-import { EXPERIMENTS } from "../../chaos/experiments/catalogue.ts";
-import type { ExperimentEntry } from "../../chaos/experiments/experiment-entry.ts";
-import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
+import { EXPERIMENTS } from "../../faults/experiments/catalogue.ts";
+import type { ExperimentEntry } from "../../faults/experiments/experiment-entry.ts";
+import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
 import { brownout, coldStart, replicaLost, rollingDeploy } from "./disturbed.ts";
 import { experimentStage } from "./experiment-stage.ts";
 import {

@@ -1,6 +1,7 @@
 /** Stages that several suites have, each as a function of what differs. */
+
+import type { LoadStage, VerifyStage } from "../../stages/stage-plan.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
-import type { LoadStage, VerifyStage } from "../stages/stage-plan.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import { loadStage, type SuiteFor } from "./suite.ts";
 

@@ -1,7 +1,8 @@
 /** One scenario as a suite of its own (`load SCENARIO`): the stage that a suite has of it, or one by what its story does. */
+
+import type { LoadStage } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
 import { DISTURBED } from "./disturbed.ts";
 import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import {

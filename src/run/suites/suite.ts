@@ -1,6 +1,7 @@
 /** A suite: the stages of a run as data, for the embedded deployment and for anybody's. */
+
+import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
 import type { Target } from "../../target/target.ts";
-import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 
 export type SuiteFor = {
   target: Target;

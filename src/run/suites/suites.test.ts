@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { FAULT_NAMES } from "../../chaos/faults/catalogue.ts";
 import { OUTCOMES } from "../../contract/refusals.ts";
+import { plannedEmbedded } from "../../deployments/embedded-deployment.ts";
+import { FAULT_NAMES } from "../../faults/faults/catalogue.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
+import { isIncidental } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
-import { isIncidental } from "../stages/stage-plan.ts";
 import { SUITES } from "./catalogue.ts";
 import { shortened } from "./suite.ts";
 

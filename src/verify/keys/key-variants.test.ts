@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { Variant } from "../../../properties/second-api/variants.ts";
 import type { VerifyResult } from "../run-verify.ts";
-import type { Variant } from "../second-api/variants.ts";
 import { verifySecondApi } from "../verify-second-api.fixture.ts";
 
 const manage = async (

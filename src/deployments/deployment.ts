@@ -1,0 +1,50 @@
+/**
+ * What a run works on, whoever's it is: reached by its base URL, its control planes and its fault proxies alone. What is
+ * known of it beside its target file stands here as facts, so that nothing has to be guessed from what it happens to show.
+ */
+import type { Toxiproxy } from "../faults/toxiproxy.ts";
+import type { RemoteWatch } from "../faults/watchdog-client.ts";
+import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import type { RateFound } from "../workload/callers/target-view.ts";
+import type { LeaseKeeper } from "../workload/lease.ts";
+import type { OwnParts } from "./own-parts.ts";
+
+/** A dependency of a deployment, by the name of its proxy in the target file. */
+export type LinkName = "limiter" | "keys" | "edge";
+
+/** Proxies through which faults are injected. */
+export type FaultProxies = {
+  toxiproxy: Toxiproxy;
+  /** Name of the proxy, and `host:port` of its listener for a probe. */
+  links: Partial<Record<LinkName, { proxy: string; listen: string }>>;
+  /** False on a toxiproxy that others use too. */
+  mayReset: boolean;
+  /** For a server of our own. */
+  restart?: () => Promise<void>;
+};
+
+export type Deployment = {
+  readonly target: Target;
+  readonly secrets: Secrets;
+  /** The target file; absent: there is none. */
+  readonly file?: string;
+  /** Where commands of the target file run. */
+  readonly folder: string;
+  readonly embedded: boolean;
+  /** It is our reference platform, which is held to our readings of what the specification leaves open. */
+  readonly reference: boolean;
+  /** Nobody else calls it during the run. */
+  readonly exclusive: boolean;
+  /** Asked before every call leaves. */
+  readonly lease: LeaseKeeper;
+  /** Rates that ramps of this run found, where the target file states none. */
+  readonly found: { chat?: RateFound; reads?: RateFound };
+  /** `null` where no faults can be injected, with the reason. */
+  readonly faults: FaultProxies | null;
+  readonly faultsMissing: string;
+  /** The watchdog beside what is broken, which heals when this machine is cut off; absent: none is needed. */
+  readonly remoteWatch?: RemoteWatch;
+  /** Its processes and stores, where this run started them; nobody else's are ever touched. */
+  readonly own?: OwnParts;
+};

@@ -1,0 +1,37 @@
+/**
+ * The deployment as one stage needs it: with several replicas, with other tenants, or reached through a proxy that may break
+ * the way to it.
+ */
+import { moveClock } from "../faults/beside-load/deployment-clock.ts";
+import { breaksEdge, movesClock } from "../faults/beside-load/disturbance.ts";
+import type { LoadStage } from "../stages/stage-plan.ts";
+import type { Deployment } from "./deployment.ts";
+import type { OwnParts } from "./own-parts.ts";
+import { type Replicated, reachedAt, withReplicas } from "./replicas.ts";
+import { stageTenants } from "./stage-tenants.ts";
+
+const isOurs = (deployment: Deployment): deployment is Deployment & { own: OwnParts } => deployment.own !== undefined;
+
+const asNeeded = async (plan: LoadStage, deployment: Deployment & { own: OwnParts }): Promise<Replicated> => {
+  const asItIs: Replicated = { deployment, close: async () => undefined };
+  if (plan.replicas !== undefined && plan.replicas > 1) return withReplicas(deployment, plan.replicas);
+  const edge = deployment.faults?.links.edge;
+  if (edge === undefined || !breaksEdge(plan.disturbance)) return asItIs;
+  const { target } = deployment;
+  return {
+    ...asItIs,
+    deployment: { ...deployment, target: { ...target, ...reachedAt(`http://${edge.listen}`, target) } },
+  };
+};
+
+/** What is not ours stays as it is: it has the replicas that it has, and its base URL leads through its own edge. */
+export const deploymentFor = async (plan: LoadStage, deployment: Deployment): Promise<Replicated> => {
+  if (!isOurs(deployment)) return { deployment, close: async () => undefined };
+  const target = await stageTenants(plan.tenants, deployment.target);
+  const opened = await asNeeded(plan, { ...deployment, target });
+  const close = async (): Promise<void> => {
+    await opened.close();
+    if (movesClock(plan.disturbance)) await moveClock(deployment.target, 0);
+  };
+  return { ...opened, close };
+};

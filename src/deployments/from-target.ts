@@ -1,0 +1,92 @@
+/** The deployment that a target file names. */
+import { dirname, resolve } from "node:path";
+import { isLoopbackHost } from "../contract/loopback.ts";
+import { reachableListener } from "../faults/serving.ts";
+import { openToxiproxy } from "../faults/toxiproxy.ts";
+import { openRemoteWatch, type RemoteWatch } from "../faults/watchdog-client.ts";
+import type { PreparedTarget } from "../run/prepare-target.ts";
+import type { RunContext } from "../run/run-context.ts";
+import type { Target } from "../target/target.ts";
+import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
+
+const CALL_MS = 3_000;
+
+/** As a probe is told. */
+const reachable = (listen: string, apiUrl: string): string => {
+  const { host, port } = reachableListener(listen, apiUrl);
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+};
+
+const HOW_TO_WATCH =
+  "has to be healed also when this machine is cut off: run `floodgate chaos --watchdog --target FILE` beside it and name it in the target file as `watchdog`; or run floodgate on that host, with everything on loopback";
+
+/** Why no fault may be injected from here; `null` where one may. Commands are taken to act where the deployment is. */
+export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Target): string | null => {
+  if (watchdog !== undefined) return null;
+  const host = toxiproxy === undefined ? "127.0.0.1" : new URL(toxiproxy.api_url).hostname;
+  if (!isLoopbackHost(host)) return `toxiproxy.api_url is on ${host}: a fault there ${HOW_TO_WATCH}`;
+  const { hostname } = new URL(base_url);
+  const isByCommands = Object.keys(faults).length > 0;
+  return isByCommands && !isLoopbackHost(hostname)
+    ? `the deployment is on ${hostname}: what a command of its faults breaks there ${HOW_TO_WATCH}`
+    : null;
+};
+
+/** Nothing is sent yet: the first fault takes the lease. */
+const openWatch = async (context: RunContext, { target, secrets }: PreparedTarget): Promise<RemoteWatch | null> => {
+  const { watchdog, permits } = target;
+  if (watchdog === undefined || permits?.chaos !== true) return null;
+  const token = watchdog.token === undefined ? null : await secrets.read(watchdog.token, "watchdog.token");
+  const watch = openRemoteWatch({ url: watchdog.url, token, holder: `run ${context.run}` });
+  context.supervisor.registerUndo("end the lease with the watchdog beside the proxy", () => watch.close());
+  return watch;
+};
+
+const openProxies = async (
+  target: Target,
+  signal: AbortSignal,
+): Promise<{ proxies: FaultProxies } | { missing: string }> => {
+  if (target.toxiproxy === undefined) return { missing: "`toxiproxy` is not in the target file" };
+  if (target.permits?.chaos !== true) return { missing: "permits.chaos of the target file is not true" };
+  const { api_url, proxies } = target.toxiproxy;
+  const remote = remoteProxy(target);
+  if (remote !== null) return { missing: remote };
+  const toxiproxy = openToxiproxy(api_url, { signal, callMs: CALL_MS });
+  const links: FaultProxies["links"] = {};
+  try {
+    for (const [link, name] of Object.entries(proxies) as [LinkName, string | undefined][]) {
+      if (name === undefined) continue;
+      const { listen } = await toxiproxy.proxy(name).read();
+      links[link] = { proxy: name, listen: reachable(listen, api_url) };
+    }
+    // A proxy that is not ours is mended by its own name alone; the rest of the server is never reset.
+    return { proxies: { toxiproxy, links, mayReset: false } };
+  } catch (error) {
+    await toxiproxy.close();
+    return { missing: `the toxiproxy of the target file cannot be used: ${(error as Error).message}` };
+  }
+};
+
+export const fromTarget = async (context: RunContext, prepared: PreparedTarget): Promise<Deployment> => {
+  const { file, target, secrets, lease } = prepared;
+  const opened = await openProxies(target, context.signal);
+  const remoteWatch = await openWatch(context, prepared);
+  if ("proxies" in opened) {
+    const { toxiproxy } = opened.proxies;
+    context.supervisor.registerUndo("close the connection to toxiproxy", () => toxiproxy.close());
+  }
+  return {
+    target,
+    secrets,
+    lease,
+    file: resolve(file),
+    folder: dirname(resolve(file)),
+    embedded: false,
+    reference: false,
+    exclusive: target.exclusive === true,
+    found: {},
+    faults: "proxies" in opened ? opened.proxies : null,
+    faultsMissing: "missing" in opened ? opened.missing : "",
+    ...(remoteWatch === null ? {} : { remoteWatch }),
+  };
+};

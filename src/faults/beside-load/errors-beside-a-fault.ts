@@ -1,0 +1,64 @@
+/**
+ * `stop_when` in a stage with a fault. The refusals that the fault brings about are no errors while it is in and until the
+ * deadline of recovery; before and after that they are. The driver's process does not know when that is, so it lets them
+ * pass, and they are counted here, on lines as they come.
+ */
+
+import { isError } from "../../contract/refusals.ts";
+import type { CallLine, FaultLine } from "../../history/line.ts";
+import { createErrorWatch, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
+import { REFUSAL_OF } from "../experiments/experiment-entry.ts";
+import { type Fault, partsOf } from "./disturbance.ts";
+
+const REFUSALS = Object.values(REFUSAL_OF);
+
+/**
+ * What a fault may bring about: refusals, and where the API itself or the way to it is broken no answer at all, or one by a
+ * gateway that does not reach it. Beginnings of outcomes.
+ */
+export const broughtAboutBy = (fault: Fault): readonly string[] =>
+  partsOf(fault).some(({ link }) => link === "api" || link === "edge")
+    ? [...REFUSALS, "indeterminate", "edge "]
+    : REFUSALS;
+
+type ErrorsBesideAFault = {
+  /** For the driver: spends from the same lease. */
+  lease: LeaseKeeper;
+  call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void;
+  fault(line: Pick<FaultLine, "phase" | "at_us">): void;
+  /** Fires when there were too many errors; the lease says so then. */
+  signal: AbortSignal;
+};
+
+export const watchBesideFault = (
+  lease: LeaseKeeper,
+  recoveryMs: number,
+  tolerated: readonly string[] = REFUSALS,
+): ErrorsBesideAFault => {
+  const watch = createErrorWatch(lease.stated.stopErrorRate);
+  const tooMany = new AbortController();
+  let fromUs = Number.POSITIVE_INFINITY;
+  let untilUs = Number.POSITIVE_INFINITY;
+  return {
+    lease: {
+      ...lease,
+      left: () => ({ ...lease.left(), tolerated }),
+      get stopped() {
+        return lease.stopped;
+      },
+    },
+    call: (line) => {
+      const { sent_us: sentUs, done_us: doneUs, outcome } = line;
+      const isDuring = doneUs >= fromUs && sentUs <= untilUs;
+      const reason = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
+      if (reason === null || tooMany.signal.aborted) return;
+      lease.absorb(NOTHING_SPENT, reason);
+      tooMany.abort();
+    },
+    fault: ({ phase, at_us: atUs }) => {
+      if (phase === "injecting") fromUs = Math.min(fromUs, atUs);
+      if (phase === "healed") untilUs = atUs + recoveryMs * 1000;
+    },
+    signal: tooMany.signal,
+  };
+};

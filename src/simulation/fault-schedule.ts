@@ -1,0 +1,109 @@
+/**
+ * A schedule of faults beside a load, as data: which links, which faults, when, how long, overlapping, under which load.
+ * Drawn from a seed, so that number n of a seed is the same schedule wherever it is played.
+ */
+import { FAULT_NAMES } from "../faults/faults/catalogue.ts";
+import { pick, saltOf, uniform, whole } from "../workload/random.ts";
+
+export type ExploredLink = "limiter" | "keys";
+
+export type FaultEvent = {
+  link: ExploredLink;
+  /** A name of faults/faults/catalogue.ts. */
+  fault: string;
+  /** From the first arrival of the load. */
+  atMs: number;
+  forMs: number;
+};
+
+export type FaultSchedule = {
+  /** Of the load: stories and arrivals follow from it. */
+  seed: number;
+  /** A name of workload/catalogue.ts. */
+  story: string;
+  ratePerS: number;
+  /** By their beginning. */
+  events: FaultEvent[];
+};
+
+/** Loads that meet both dependencies in every way: reads and map loads, a mix with streams, exchanges, readers who leave. */
+const LOADS: readonly { story: string; rates: readonly number[] }[] = [
+  { story: "broken-dependency", rates: [15, 30, 60] },
+  { story: "steady-mix", rates: [10, 20, 40] },
+  { story: "session-storm", rates: [20, 60] },
+  { story: "retry-storm", rates: [10, 30] },
+  { story: "leaving-readers", rates: [10, 20] },
+];
+const LINKS: readonly ExploredLink[] = ["limiter", "keys"];
+const EVENTS_MOST = 5;
+const FIRST_MS = 1_000;
+const BEGINS_WITHIN_MS = 4_000;
+/** Shorter than the deadline of recovery: no fault lasts into the time in which the end of an earlier one is judged. */
+const LASTS_MS = { least: 150, most: 2_500 };
+/** After the last heal: the deadline of recovery, and calls that show it. */
+export const RECOVERY_MS = 3_000;
+export const AFTER_MS = 1_500;
+
+/** These switch the proxy off, or do when they are taken away: two of them at once would switch it on for each other. */
+const SWITCHES = new Set(["refused", "flapping", "trickle"]);
+/** Between two events that may not overlap. */
+const APART_MS = 50;
+
+const overlaps = (a: FaultEvent, b: FaultEvent): boolean =>
+  a.atMs < b.atMs + b.forMs + APART_MS && b.atMs < a.atMs + a.forMs + APART_MS;
+
+/** Whether two events can be in force side by side and be taken away one by one. */
+const fits = (a: FaultEvent, b: FaultEvent): boolean =>
+  a.link !== b.link || !overlaps(a, b) || (a.fault !== b.fault && !(SWITCHES.has(a.fault) && SWITCHES.has(b.fault)));
+
+const salt = (name: string): number => saltOf(`fault schedule ${name}`);
+
+type Draw = { least: number; most: number; count: number; links: readonly ExploredLink[] };
+
+/** So many faults, fewer where some would not fit beside the others. */
+const drawEvents = (seed: number, n: number, { least, most, count, links }: Draw): FaultEvent[] => {
+  const events: FaultEvent[] = [];
+  for (let at = 0; at < count; at += 1) {
+    const own = (name: string): number => salt(`${name} ${at}`);
+    // Short ones are as likely as long ones: what goes wrong at an edge goes wrong in either.
+    const share = uniform(seed, n, own("length")) ** 2;
+    const event: FaultEvent = {
+      link: pick(seed, n, own("link"), links),
+      fault: pick(seed, n, own("fault"), FAULT_NAMES),
+      atMs: least + whole(seed, n, own("begin"), most - least),
+      forMs: Math.round(LASTS_MS.least + share * (LASTS_MS.most - LASTS_MS.least)),
+    };
+    if (events.every((other) => fits(event, other))) events.push(event);
+  }
+  return events.sort((a, b) => a.atMs - b.atMs);
+};
+
+/** A time long enough for faults, recovery, and calm after it. */
+const WINDOW_MS = 20_000;
+
+/** One fault or two now and then, for as long as a load is to be disturbed. Number `n` of a seed is always the same. */
+export const drawFaultsFor = (forMs: number, seed: number, n: number, links: readonly ExploredLink[]): FaultEvent[] =>
+  Array.from({ length: Math.max(1, Math.floor(forMs / WINDOW_MS)) }, (_, window) => {
+    const beginsMs = window * WINDOW_MS;
+    const count = 1 + whole(seed, n, salt(`window ${window}`), 2);
+    const draw = { least: beginsMs + FIRST_MS, most: beginsMs + FIRST_MS + BEGINS_WITHIN_MS, count, links };
+    return drawEvents(seed, n * 1_000 + window, draw);
+  }).flat();
+
+export const drawSchedule = (seed: number, n: number): FaultSchedule => {
+  const { story, rates } = pick(seed, n, salt("load"), LOADS);
+  const count = 1 + whole(seed, n, salt("count"), EVENTS_MOST);
+  const draw = { least: FIRST_MS, most: FIRST_MS + BEGINS_WITHIN_MS, count, links: LINKS };
+  const events = drawEvents(seed, n, draw);
+  return { seed: seed + n, story, ratePerS: pick(seed, n, salt("rate"), rates), events };
+};
+
+/** How long the load lasts, in seconds: beyond the deadline of recovery after the last heal. */
+export const durationS = ({ events }: FaultSchedule): number =>
+  (Math.max(FIRST_MS, ...events.map(({ atMs, forMs }) => atMs + forMs)) + RECOVERY_MS + AFTER_MS) / 1000;
+
+/** In one line, for people. */
+export const describeSchedule = ({ story, ratePerS, events }: FaultSchedule): string =>
+  `${story} at ${ratePerS}/s; ${events
+    .map(({ link, fault, atMs, forMs }) => `${link}-${fault} from ${atMs} ms for ${forMs} ms`)
+    .join(", ")}`;

@@ -1,0 +1,105 @@
+/** A schedule that fails, as a file of a run's `crashes/` that `dev replay` plays again. */
+
+import { routeOf } from "../contract/routes.ts";
+import { FAULT_NAMES } from "../faults/faults/catalogue.ts";
+import type { Claim } from "../history/run-document.ts";
+import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import { describeSchedule, type FaultSchedule } from "./fault-schedule.ts";
+import type { Finding } from "./search-schedules.ts";
+import { REPLAYS } from "./trial.ts";
+
+const SCHEDULE_CRASH_SCHEMA = "floodgate/fault-schedule@1";
+
+export type LinksKind = "virtual" | "real";
+
+export type ScheduleCrash = {
+  schema: typeof SCHEDULE_CRASH_SCHEMA;
+  title: string;
+  /** Of the search, and the number of the schedule in it. */
+  seed: number;
+  number: number;
+  links: LinksKind;
+  /** Where counts were kept; in older files absent, which is `sqlite`. */
+  limiter?: "sqlite" | "redis";
+  /** What stood in place of the healthy platform, `null` for itself. */
+  mutant: string | null;
+  schedule: FaultSchedule;
+  drawn: FaultSchedule;
+  /** How often the shortest failed, of how many replays; `flaky` below three of five. */
+  replays: { failed: number; of: number };
+  flaky: boolean;
+  failed: Pick<Claim, "id" | "reason" | "expected" | "got" | "evidence">[];
+  replay: string;
+  /** The call that shows it, to be sent while the faults are in; secrets are variables. */
+  curl: string;
+  variables: Record<string, string>;
+};
+
+export class CrashFileError extends Error {
+  override name = "CrashFileError";
+}
+
+/** Of the first call that proves the finding; of none where it is the sums that are wrong. */
+const curlOf = ({ failed, trial }: Finding): Pick<ScheduleCrash, "curl" | "variables"> => {
+  const ids = new Set(failed.flatMap(({ evidence }) => evidence));
+  const call = trial.lines.find((line) => line.type === "call" && ids.has(line.id) && line.route !== "-");
+  if (call?.type !== "call" || call.route === "-") return { curl: "", variables: {} };
+  const { method, path } = routeOf(call.route);
+  const authorization = '-H "Authorization: Bearer $CREDENTIAL"';
+  return {
+    curl: `curl -sS -i -X ${method} ${authorization} "$BASE_URL${path}"`,
+    variables: {
+      $BASE_URL: "the API, with its version segment",
+      $CREDENTIAL: `a ${call.facts?.credential ?? "server"} credential of ${call.org}`,
+    },
+  };
+};
+
+export const scheduleCrashOf = (
+  finding: Finding,
+  run: { seed: number; links: LinksKind; limiter: "sqlite" | "redis"; mutant: string | null; file: string },
+): ScheduleCrash => ({
+  schema: SCHEDULE_CRASH_SCHEMA,
+  title: `${finding.failed.map(({ id }) => id).join(", ")}: ${describeSchedule(finding.schedule)}`,
+  seed: run.seed,
+  number: finding.number,
+  links: run.links,
+  limiter: run.limiter,
+  mutant: run.mutant,
+  schedule: finding.schedule,
+  drawn: finding.drawn,
+  replays: { failed: finding.replayed.failed, of: finding.replayed.of },
+  flaky: finding.isFlaky,
+  failed: finding.failed.map(({ id, reason, expected, got, evidence }) => ({ id, reason, expected, got, evidence })),
+  replay: `npx floodgate dev replay ${run.file}`,
+  ...curlOf(finding),
+});
+
+/** Of a file of `crashes/`; `null` where it is another kind of crash. Throws a sentence where it is none at all. */
+export const readScheduleCrash = async (file: string): Promise<ScheduleCrash | null> => {
+  let crash: Partial<ScheduleCrash>;
+  try {
+    crash = readUserJson(file, RECORDED_BOUNDS) as Partial<ScheduleCrash>;
+  } catch (error) {
+    throw new CrashFileError(`${file}: expected a crash file in JSON, but ${(error as Error).message}`);
+  }
+  if (crash.schema !== SCHEDULE_CRASH_SCHEMA) return null;
+  const { schedule } = crash;
+  const isWhole =
+    schedule !== undefined &&
+    STORIES.has(schedule.story) &&
+    schedule.ratePerS > 0 &&
+    schedule.events.every(
+      ({ link, fault, atMs, forMs }) =>
+        (link === "limiter" || link === "keys") && FAULT_NAMES.includes(fault) && atMs >= 0 && forMs > 0,
+    );
+  if (!isWhole) {
+    throw new CrashFileError(
+      `${file}: expected a schedule of a story that there is, with faults of \`chaos --list\` on limiter or keys, got ${JSON.stringify(schedule)}`,
+    );
+  }
+  return crash as ScheduleCrash;
+};
+
+export const OFTEN_ENOUGH = `at least ${REPLAYS.least} of ${REPLAYS.of} replays`;

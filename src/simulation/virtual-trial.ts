@@ -1,0 +1,184 @@
+/** One schedule of faults in virtual time: the real platform, client, driver and stories, on links that break as planned. */
+
+import type { buildConnector } from "undici";
+import { openApiClient } from "../client/api-client.ts";
+import type { RunClock } from "../client/clock.ts";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
+import { startPressing } from "../drivers/open-loop/play-schedule.ts";
+import { makeFault } from "../faults/faults/catalogue.ts";
+import type { FaultLine, Line } from "../history/line.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+import { INVARIANTS } from "../invariants/catalogue.ts";
+import { inOrder, judgeStage } from "../invariants/judge-stage.ts";
+import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
+import type { Network } from "../platform/links/network.ts";
+import type { Parts } from "../platform/parts.ts";
+import { createSecrets } from "../target/secrets.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import { constant } from "../workload/load-profiles.ts";
+import { durationS, type FaultEvent, type FaultSchedule, RECOVERY_MS } from "./fault-schedule.ts";
+import type { Trial } from "./trial.ts";
+import { startVirtualPlatform, VIRTUAL_START_MS, type VirtualPlatform } from "./virtual-platform.ts";
+import type { VirtualTime } from "./virtual-time.ts";
+
+export const STAGE = "explore";
+const DRIVER = "virtual";
+const LEAD_US = 100_000;
+const DRAIN_MS = 20_000;
+const POLL_MS = 20;
+/** In virtual time; a schedule with its recovery and drain takes some thirty seconds. */
+const TRIAL_MS = 600_000;
+
+const connectorOf =
+  ({ connect }: Network): buildConnector.connector =>
+  ({ hostname, port }, callback) => {
+    const socket = connect({ host: hostname, port: Number(port) });
+    const failed = (error: Error): void => callback(error, null);
+    socket.once("error", failed).once("connect", () => {
+      socket.off("error", failed);
+      callback(null, socket);
+    });
+  };
+
+/** Puts each fault in at its moment and takes it away again, as lines say. */
+const breakLinks = (
+  time: VirtualTime,
+  { links }: VirtualPlatform,
+  events: readonly FaultEvent[],
+  beginMs: number,
+  onLine: (line: FaultLine) => void,
+): Promise<unknown> =>
+  Promise.all(
+    events.map(async ({ link, fault: name, atMs, forMs }) => {
+      const budgetMs = link === "limiter" ? EMBEDDED_LIMITS.limiter_budget_ms : EMBEDDED_LIMITS.key_service_budget_ms;
+      const fault = makeFault(name, { budgetMs });
+      const say = (phase: FaultLine["phase"], more: Partial<FaultLine> = {}): void =>
+        onLine({
+          type: "fault",
+          stage: STAGE,
+          experiment: `${link}-${name}`,
+          link,
+          fault: name,
+          stream: fault.stream,
+          phase,
+          at_us: Math.round(time.nowMs() * 1000),
+          ...more,
+        });
+      await time.pause(beginMs + atMs - time.nowMs());
+      say("injecting");
+      await fault.put(links[link]);
+      const state = await links[link].read();
+      say("injected", { took_effect: !state.enabled || state.toxics.length > 0 });
+      await time.pause(forMs);
+      say("healing");
+      await fault.take(links[link]);
+      say("healed");
+    }),
+  );
+
+/** Look-ups after the last heal, where there is nothing left that would explain many of them. */
+const lookupsAfter = (
+  lines: readonly Line[],
+  lookupsMs: readonly number[],
+  endMs: number,
+): StageFacts["key_lookups"] => {
+  const healedUs = Math.max(0, ...lines.flatMap((line) => (line.type === "fault" ? [line.at_us] : [])));
+  const count = lookupsMs.filter((ms) => ms * 1000 > healedUs).length;
+  return [{ from_us: healedUs, to_us: Math.round(endMs * 1000), count }];
+};
+
+const play = async (time: VirtualTime, parts: Parts, schedule: FaultSchedule, number: number): Promise<Trial> => {
+  const platform = await startVirtualPlatform(time, parts, schedule.seed);
+  const story = STORIES.get(schedule.story);
+  if (story === undefined) throw new Error(`there is no story "${schedule.story}"`);
+  const clock: RunClock = { nowUs: () => Math.round(time.nowMs() * 1000), errorUs: 0 };
+  const { target } = platform;
+  const view = viewOf(target);
+  const lines: Line[] = [];
+  const onLine = (line: Line): void => void lines.push(line);
+  const idRun = `explore.${number}`;
+  const client = await openApiClient({
+    target,
+    view,
+    clock,
+    stage: STAGE,
+    driver: DRIVER,
+    idPrefix: `${idRun}.c`,
+    onLine,
+    secrets: createSecrets("."),
+    connect: connectorOf(platform.network),
+  });
+  await client.book.prepare([], story.sessions(view));
+  time.waitsForReal = false;
+  const startUs = clock.nowUs() + LEAD_US;
+  const pressing = startPressing(
+    {
+      stage: STAGE,
+      idPrefix: `${idRun}.c`,
+      story: story.name,
+      seed: schedule.seed,
+      target,
+      view,
+      epochUs: 0,
+      profile: constant(schedule.ratePerS, durationS(schedule)),
+      arrivals: "poisson",
+    },
+    ...([story, client, clock, startUs, DRIVER, onLine] as const),
+  );
+  await Promise.all([breakLinks(time, platform, schedule.events, startUs / 1000, onLine), pressing.finished]);
+  const { end, firstUnmade } = await pressing.finished;
+  await client.close();
+  const endMs = time.nowMs();
+  const isDrained = (): boolean => {
+    const gauges = platform.running.gauges();
+    return gauges !== undefined && gauges.unsettled === 0 && (gauges.in_flight === 0 || gauges.sockets === 0);
+  };
+  while (!isDrained() && time.nowMs() < endMs + DRAIN_MS) await time.pause(POLL_MS);
+  const facts: StageFacts = {
+    stage: STAGE,
+    reference: true,
+    exclusive: true,
+    incidental: true,
+    shedding: "fixed",
+    stream_end: REFERENCE_STREAM_ENDS,
+    limits: EMBEDDED_LIMITS,
+    started_at_ms: VIRTUAL_START_MS,
+    tenants: platform.tenants,
+    faults: schedule.events.length > 0,
+    drained: isDrained(),
+    recovery_deadline_ms: RECOVERY_MS,
+    ...platform.witnesses(idRun),
+    texts: [{ name: "the platform's log", text: platform.log() }],
+    key_lookups: lookupsAfter(lines, platform.lookupsMs, endMs) ?? [],
+  };
+  await platform.close();
+  const ordered = inOrder(lines);
+  const claims = judgeStage(INVARIANTS, facts, ordered, "");
+  const byOutcome: Record<string, number> = {};
+  for (const line of ordered) if (line.type === "call") byOutcome[line.outcome] = (byOutcome[line.outcome] ?? 0) + 1;
+  return {
+    failed: claims.filter(({ verdict, level }) => verdict === "fail" && level === "must"),
+    judged: claims.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length,
+    byOutcome,
+    stage: STAGE,
+    lines: ordered,
+    facts,
+    doubt: end.unmade === 0 ? null : `${end.unmade} of ${end.offered} calls could not be made: ${firstUnmade}`,
+  };
+};
+
+/** Plays one schedule after the other in a thread whose clock was installed. */
+export const createVirtualPlayer = (time: VirtualTime, parts: Parts): ((schedule: FaultSchedule) => Promise<Trial>) => {
+  let number = 0;
+  return async (schedule) => {
+    number += 1;
+    // What is loaded in the background is loaded with the first.
+    time.waitsForReal = number === 1;
+    try {
+      return await time.until(play(time, parts, schedule, number), TRIAL_MS);
+    } finally {
+      time.clear();
+    }
+  };
+};

@@ -1,0 +1,66 @@
+/**
+ * Finds the rate that a stage needs where the target file does not state one: a short ramp inside `permits.load_max_rps`,
+ * as a stage of its own. What it found is kept with the deployment; where it met no limit, that is said.
+ */
+import { kneeOfRamp, rateFoundOf } from "../capacity/knee-of-ramp.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import { waysOf } from "../faults/beside-load/ways.ts";
+import type { CallLine, Line } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import { type RunContext, stoppedBy } from "../run/run-context.ts";
+import { EVERYWHERE, STREAMS } from "../run/suites/judges.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import { RAMPS } from "../workload/story.ts";
+import { plannedFor, playLoadStage, stageMissing } from "./load-stage.ts";
+import type { LoadStage } from "./stage-plan.ts";
+
+const isOfRamp = (line: Line): line is CallLine =>
+  line.type === "call" && line.driver === "open-loop" && line.route !== "sdk.sessions";
+
+/** Plays the ramp that the stage waits for, if it waits for one. */
+export const findCapacity = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<void> => {
+  const kind = STORIES.get(plan.story)?.needsCapacity ?? null;
+  if (kind === null || deployment.found[kind] !== undefined || plannedFor(plan, deployment) !== null) return;
+  if (context.signal.aborted || stoppedBy(context) !== null) return;
+  // What will be skipped needs no rate.
+  if (stageMissing(plan, waysOf(deployment)).length > 0) return;
+  const story = RAMPS[kind];
+  const ramp: LoadStage = {
+    kind: "load",
+    driver: "open-loop",
+    name: story,
+    story,
+    arrivals: "uniform",
+    judges: [...EVERYWHERE, ...(kind === "chat" ? STREAMS : [])],
+  };
+  context.events.step(`a ramp for the stages to come, because \`limits\` state no rate: ${story}`);
+  const planned = plannedFor(ramp, deployment);
+  if (planned === null) return;
+  const calls: CallLine[] = [];
+  const outcome = await playLoadStage(context, deployment, ramp, (line) => {
+    if (isOfRamp(line)) calls.push(line);
+  });
+  await context.addStage(outcome);
+  calls.sort((one, other) => one.sent_us - other.sent_us);
+  if (calls.length === 0) return;
+  const knee = kneeOfRamp(calls, planned.profile);
+  const said = knee.found
+    ? `${knee.capacityPerS.toFixed(1)} calls/s (${knee.low.toFixed(1)} to ${knee.high.toFixed(1)}), ended by ${knee.by}`
+    : `no limit was met: ${knee.reason}; at least ${knee.atLeastPerS.toFixed(1)} calls/s`;
+  context.events.result(`  ${said}`);
+  const rate = rateFoundOf(knee);
+  if (rate !== null) deployment.found[kind] = rate;
+  const claim: Claim = {
+    id: `knee/${story}`,
+    stage: story,
+    level: "info",
+    verdict: knee.found ? "pass" : "skipped",
+    reason: said,
+    expected: "a limit inside permits.load_max_rps",
+    got: said,
+    spec: [],
+    evidence: [],
+    replay: context.replay,
+  };
+  context.addClaims([claim]);
+};

@@ -1,0 +1,94 @@
+/**
+ * The `slo` of a target file, judged in the stages in which nobody is meant to be refused. Each objective is about one
+ * kind of call, which its name says.
+ */
+import { nearest } from "../contract/nearest.ts";
+import { ROUTE_NAMES } from "../contract/routes.ts";
+import type { Line } from "../history/line.ts";
+import { ObjectivesTally, sloClaim } from "../history/objective-verdicts.ts";
+import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
+import type { Claim } from "../history/run-document.ts";
+import type { StageHost } from "../history/stage-host.ts";
+import type { Target } from "../target/target.ts";
+
+/** Names of objectives beside those of routes, and which routes they mean. */
+const KINDS: Readonly<Record<string, (route: string) => boolean>> = {
+  all: () => true,
+  catalog: (route) => /^design\.(styles|samples|themes)$/.test(route),
+  chat: (route) => route.startsWith("chat."),
+  design: (route) => route.startsWith("design."),
+  exchange: (route) => route === "sdk.sessions",
+  maps: (route) => route.startsWith("maps."),
+  poi: (route) => route.startsWith("poi."),
+};
+
+const isMeant = (name: string): ((route: string) => boolean) => {
+  const kind = KINDS[name];
+  if (kind !== undefined) return kind;
+  if (!ROUTE_NAMES.some((route) => route === name)) {
+    const names = [...Object.keys(KINDS), ...ROUTE_NAMES];
+    const meant = nearest(name, names);
+    const others = meant === null ? "" : `; did you mean ${meant}?`;
+    throw new ObjectiveError(`slo.${name}: expected the name of one of ${names.join(", ")}${others}`);
+  }
+  return (route) => route === name;
+};
+
+/** Throws `ObjectiveError` for a name or an objective that cannot be read. */
+export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
+  for (const [name, text] of Object.entries(slo)) {
+    isMeant(name);
+    parseObjectives(text);
+  }
+};
+
+type StageObjectives = {
+  /** Lines in any order. */
+  see(line: Line): void;
+  /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
+  claims(replay: string, host?: StageHost): Claim[];
+};
+
+/** Folds are by organization and outcome; an objective about some routes needs a history of whole calls. */
+const notEachSeen = (of: { name: string; stage: string; replay: string }, expected: string, mixed: number): Claim => ({
+  id: `slo/${of.name}/${of.stage}`,
+  stage: of.stage,
+  level: "should",
+  verdict: "skipped",
+  reason: `skipped: every call whole; ${mixed} calls of this kind were folded together with others`,
+  expected,
+  got: "not judged",
+  spec: [],
+  evidence: [],
+  replay: of.replay,
+});
+
+export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string): StageObjectives => {
+  const kinds = Object.entries(slo).map(([name, text]) => ({
+    name,
+    meant: isMeant(name),
+    tally: new ObjectivesTally(parseObjectives(text)),
+    text,
+    /** Calls that are meant and were folded together with others, so that their times are not known. */
+    mixed: 0,
+  }));
+  return {
+    see: (line) => {
+      for (const kind of kinds) {
+        if (line.type === "call" && kind.meant(line.route)) kind.tally.see(line);
+        if (line.type !== "fold") continue;
+        const meant = line.kinds.filter(({ call }) => kind.meant(call.route)).reduce((sum, { n }) => sum + n, 0);
+        if (meant === line.offered) kind.tally.fold(line);
+        else kind.mixed += meant;
+      }
+    },
+    claims: (replay, host) =>
+      kinds
+        .filter(({ tally, mixed }) => tally.calls + mixed > 0)
+        .map(({ name, text, tally, mixed }) =>
+          mixed === 0
+            ? sloClaim({ name, stage, replay }, tally.verdicts(host))
+            : notEachSeen({ name, stage, replay }, `${text}`, mixed),
+        ),
+  };
+};

@@ -1,0 +1,86 @@
+/** The load of a stage on one deployment: the story's own or the user's, inside what the target file permits. */
+import type { Target } from "../target/target.ts";
+import type { Arrivals } from "../workload/arrivals.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import { PROFILES, type Profile, profileDurationS, profilePeakPerS, scaleProfile } from "../workload/load-profiles.ts";
+import type { ProfileWish, Reach, Story } from "../workload/story.ts";
+import { traceProfile } from "../workload/trace.ts";
+import type { LoadStage } from "./stage-plan.ts";
+
+/** Sessions are minted and refusals retried beside the schedule. */
+const SHARE_OF_PERMIT = 0.9;
+/** Random arrivals come in bunches, which a permitted rate that is near would hold back. */
+const SHARE_FOR_POISSON = 0.6;
+
+export type PlannedLoad = {
+  profile: Profile;
+  arrivals: Arrivals;
+  /** What has to be seen, and what cannot be seen here. */
+  reach: Reach;
+  /** Of a replayed log whose busiest second is beyond the permitted rate: which share of its speed is played. */
+  slowedTo?: number;
+};
+
+export const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
+  ...(ratePerS === undefined ? {} : { ratePerS }),
+  ...(durationS === undefined ? {} : { durationS }),
+  ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),
+});
+
+/** What a load that is to fill the in-flight cap lacks on a target, by name. */
+export const capMissing = ({ pastTheCap, ratePerS = 0 }: LoadStage, { limits, permits }: Target): string[] => {
+  if (pastTheCap !== true) return [];
+  if (limits?.global_in_flight === undefined) return ["`limits.global_in_flight` (to load past it)"];
+  const mostPerS = SHARE_OF_PERMIT * (permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
+  return mostPerS >= ratePerS ? [] : [`\`permits.load_max_rps\` of ${Math.ceil(ratePerS / SHARE_OF_PERMIT)} or more`];
+};
+
+/** A suite knows what its stages reach on the deployment that it was made for, and what its disturbances bring about. */
+const reachOf = (plan: LoadStage, story: Story, view: TargetView, wish: ProfileWish, embedded: boolean): Reach =>
+  plan.reaches !== undefined && (embedded || plan.disturbance !== undefined)
+    ? { all: plan.reaches, oneOf: [], beyond: [] }
+    : story.reaches(view, wish);
+
+/** A log has the load that it has: what the story sets out to reach may come, and is not owed. */
+const reachOfReplay = ({ all, oneOf, beyond }: Reach): Reach => {
+  const owed = (outcome: string): boolean => outcome === "200";
+  const reason = "the replayed log sets the load";
+  const free = [...all, ...oneOf].filter((outcome) => !owed(outcome));
+  return { all: all.filter(owed), oneOf: [], beyond: [...beyond, ...free.map((outcome) => ({ outcome, reason }))] };
+};
+
+/** Of a log the rate and the length are its own, unless the user wishes others. */
+const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadStage, own: Profile): Profile => {
+  if (replayOfMs !== undefined) {
+    return traceProfile(replayOfMs, {
+      ...(ratePerS === undefined ? {} : { ratePerS }),
+      ...(durationS === undefined ? {} : { durationS }),
+    });
+  }
+  const shape = loadProfile === undefined ? undefined : PROFILES[loadProfile];
+  return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
+};
+
+/** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
+export const plannedLoad = (
+  plan: LoadStage,
+  story: Story,
+  view: TargetView,
+  given: { maxPerS: number | undefined; embedded: boolean },
+): PlannedLoad | null => {
+  const wish = wishOf(plan, given.maxPerS);
+  const own = story.profile(view, wish);
+  if (own === null) return null;
+  const wanted = wantedProfile(plan, own);
+  const most = wish.maxPerS ?? Number.POSITIVE_INFINITY;
+  const peak = profilePeakPerS(wanted);
+  const profile = peak > most ? scaleProfile(wanted, most / peak) : wanted;
+  const reach = reachOf(plan, story, view, wish, given.embedded);
+  const isNear = given.maxPerS !== undefined && profilePeakPerS(profile) > SHARE_FOR_POISSON * given.maxPerS;
+  return {
+    profile,
+    arrivals: plan.arrivals ?? (isNear ? "uniform" : "poisson"),
+    reach: plan.replayOfMs === undefined ? reach : reachOfReplay(reach),
+    ...(plan.replayOfMs !== undefined && peak > most ? { slowedTo: most / peak } : {}),
+  };
+};

@@ -1,0 +1,113 @@
+/** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
+import type { Deployment } from "../deployments/deployment.ts";
+import { deploymentFor } from "../deployments/for-stage.ts";
+import { createPooledRefusals, type PooledRefusals } from "../run/experiments/pooled-refusals.ts";
+import { type RunContext, stoppedBy } from "../run/run-context.ts";
+import { playClosedLoop } from "./closed-loop-stage.ts";
+import { findCapacity } from "./find-capacity.ts";
+import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
+import { playLoadStage } from "./load-stage.ts";
+import { stageOnBroken } from "./reached-claim.ts";
+import { PLAYED_AGAIN_MAX, stageAgain } from "./stage-again.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
+import { playVerifyStage } from "./verify-stage.ts";
+
+const playOn = async (context: RunContext, deployment: Deployment, plan: LoadStage): Promise<StageOutcome> => {
+  const { deployment: asNeeded, close } = await deploymentFor(plan, deployment);
+  try {
+    return await playLoadStage(context, asNeeded, plan);
+  } finally {
+    await close();
+  }
+};
+
+const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan): Promise<StageOutcome> => {
+  if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
+  if (plan.driver === "autocannon") return playClosedLoop(context, deployment, plan);
+  await findCapacity(context, deployment, plan);
+  return playOn(context, deployment, plan);
+};
+
+const isWatched = (plan: StagePlan): boolean => plan.kind === "load" && plan.growth === true;
+
+export const playStages = async (
+  context: RunContext,
+  deployment: Deployment,
+  plans: readonly StagePlan[],
+  /** Asked after each stage with what is still to come: whether to leave it at that. */
+  isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean = () => false,
+): Promise<void> => {
+  const watch = plans.some(isWatched) ? watchGrowth(deployment) : null;
+  try {
+    await playAll(context, deployment, plans, isEnough, watch);
+  } finally {
+    await watch?.rest();
+    const grown = watch?.judged(context.replay);
+    context.addClaims(grown?.claims ?? []);
+    context.addMeasurements(grown?.measurements ?? []);
+  }
+};
+
+type Beside = { pooled: PooledRefusals; watch: GrowthWatch | null };
+
+const playWatched = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: StagePlan,
+  { pooled, watch }: Beside,
+): Promise<StageOutcome> => {
+  if (isWatched(plan)) watch?.look();
+  const isDisturbed = plan.kind === "load" && plan.disturbance !== undefined;
+  const recording = isDisturbed ? await context.record(plan.name) : null;
+  const outcome = await playStage(context, deployment, plan);
+  if (recording !== null) pooled.see(await recording.lines(), outcome.facts.host);
+  await watch?.rest();
+  return outcome;
+};
+
+const playAll = async (
+  context: RunContext,
+  deployment: Deployment,
+  plans: readonly StagePlan[],
+  isEnough: (outcome: StageOutcome, left: readonly StagePlan[]) => boolean,
+  watch: GrowthWatch | null,
+): Promise<void> => {
+  const pooled = createPooledRefusals();
+  const toPlayAgain: LoadStage[] = [];
+  let isLeftBroken = false;
+  const isOver = (): boolean => context.signal.aborted || stoppedBy(context) !== null;
+  const playOne = async (plan: StagePlan, which: string): Promise<StageOutcome> => {
+    context.events.step(`${which}: ${plan.name} (${driverOf(plan)})`);
+    const outcome = await playWatched(context, deployment, plan, { pooled, watch });
+    await context.addStage(outcome);
+    return outcome;
+  };
+  /** Whoever's suite it is: what is left broken is not broken further, and not judged. */
+  const leaveAlone = async (brokenIn: string, left: readonly StagePlan[]): Promise<void> => {
+    const names = left.map(({ name }) => name).join(", ");
+    context.events.result(
+      `  ${brokenIn} could not be healed: ${names === "" ? "no stage was left" : `not played: ${names}`}`,
+    );
+    for (const plan of left) await context.addStage(stageOnBroken(plan, deployment, brokenIn, context.replay));
+  };
+  for (const [at, plan] of plans.entries()) {
+    if (isOver()) return;
+    const outcome = await playOne(plan, `stage ${at + 1} of ${plans.length}`);
+    if (outcome.isLeftBroken) {
+      isLeftBroken = true;
+      await leaveAlone(plan.name, plans.slice(at + 1));
+      break;
+    }
+    const again = isOver() || toPlayAgain.length === PLAYED_AGAIN_MAX ? null : stageAgain(plan, outcome);
+    if (again !== null) toPlayAgain.push(again);
+    if (isEnough(outcome, [...plans.slice(at + 1), ...toPlayAgain])) return;
+  }
+  // At the end, because what disturbs a machine now is likely to disturb it in a minute as well.
+  for (const [at, plan] of (isLeftBroken ? [] : toPlayAgain).entries()) {
+    if (isOver()) break;
+    const outcome = await playOne(plan, `once more, ${at + 1} of ${toPlayAgain.length}`);
+    if (outcome.isLeftBroken || isEnough(outcome, toPlayAgain.slice(at + 1))) break;
+  }
+  context.addClaims(pooled.claims(deployment.target.limits, context.replay));
+};

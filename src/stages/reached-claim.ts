@@ -1,0 +1,142 @@
+/** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
+
+import type { Deployment } from "../deployments/deployment.ts";
+import type { Problem } from "../drivers/open-loop/job.ts";
+import type { Claim, StageSummary } from "../history/run-document.ts";
+import type { StageHost } from "../history/stage-host.ts";
+import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
+import { standstillDoubts } from "../history/time-doubts.ts";
+import type { Reach } from "../workload/story.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
+import { statedFacts } from "./stated-facts.ts";
+
+const claimOf = (plan: StagePlan, replay: string): Omit<Claim, "verdict" | "reason" | "expected" | "got"> => ({
+  id: `reached/${plan.name}`,
+  stage: plan.name,
+  level: "must",
+  spec: [],
+  evidence: [],
+  replay,
+});
+
+const isSeenIn =
+  ({ by_outcome }: StageSummary) =>
+  (outcome: string): boolean =>
+    (by_outcome[outcome] ?? 0) > 0;
+
+const neverReached = (summary: StageSummary, { all, oneOf }: Reach): string[] => {
+  const isSeen = isSeenIn(summary);
+  const missing = all.filter((outcome) => !isSeen(outcome));
+  const none = oneOf.length > 0 && !oneOf.some(isSeen) ? [`one of ${oneOf.join(", ")}`] : [];
+  return [...missing, ...none];
+};
+
+const neverMet = ({ states = [] }: StageSummary): string[] =>
+  states.filter(({ must, times }) => must && times === 0).map(({ state }) => FAULT_STATE_WORDS[state]);
+
+/** A deadline of recovery that was missed on a machine that stood still decides nothing; that calls stay broken, `recovers` says. */
+export const onThisMachine = (problem: Problem, host: StageHost, budgetMs?: number): Problem => {
+  const doubts = problem.about === "recovery" ? standstillDoubts(host, budgetMs) : [];
+  return doubts.length === 0
+    ? problem
+    : { verdict: "inconclusive", reason: `${problem.reason}, and ${doubts.join("; ")}` };
+};
+
+/** That the stage reached what it is about, and by name what cannot be reached on this target. */
+export const reachedClaims = (
+  plan: LoadStage,
+  parts: { summary: StageSummary; problems: readonly Problem[]; notes: readonly string[]; reach: Reach },
+  replay: string,
+): Claim[] => {
+  const { summary, reach } = parts;
+  const missing = neverReached(summary, reach);
+  const doubts = [...parts.problems];
+  if (missing.length > 0) doubts.push({ verdict: "inconclusive", reason: `never reached: ${missing.join(", ")}` });
+  const unmet = neverMet(summary);
+  if (unmet.length > 0) {
+    doubts.push({ verdict: "inconclusive", reason: `never met by the fault: ${unmet.join(", ")}` });
+  }
+  const isFailed = doubts.some(({ verdict }) => verdict === "fail");
+  const verdict = isFailed ? "fail" : doubts.length > 0 ? "inconclusive" : "pass";
+  const reasons = [...doubts.map(({ reason }) => reason), ...(verdict === "pass" ? [] : parts.notes)];
+  const got = Object.entries(summary.by_outcome)
+    .map(([outcome, n]) => `${n} x ${outcome}`)
+    .join(", ");
+  // What was not to be expected may come all the same: by chance, or from what others send.
+  const isSeen = isSeenIn(summary);
+  const beyond = reach.beyond.filter(({ outcome }) => !isSeen(outcome));
+  const expected = [...reach.all, ...(reach.oneOf.length > 0 ? [`one of ${reach.oneOf.join(", ")}`] : [])].join(", ");
+  return [
+    {
+      ...claimOf(plan, replay),
+      verdict,
+      reason: reasons.length === 0 ? "the stage reached what it is about" : reasons.join("; "),
+      expected: `the driver plays the whole schedule and sees ${expected || "answers"}`,
+      got,
+    },
+    ...beyond.map(
+      ({ outcome, reason }): Claim => ({
+        ...claimOf(plan, replay),
+        id: `beyond/${plan.name}`,
+        level: "info",
+        verdict: "skipped",
+        got,
+        reason: `skipped: ${outcome} is not reached on this target: ${reason}`,
+        expected: outcome,
+      }),
+    ),
+  ];
+};
+
+type Unplayed = Pick<Claim, "verdict" | "reason" | "expected">;
+
+const unplayedStage = (
+  plan: StagePlan,
+  { target }: Pick<Deployment, "target">,
+  why: Unplayed,
+  replay: string,
+): StageOutcome => ({
+  summary: {
+    name: plan.name,
+    driver: driverOf(plan),
+    duration_ms: 0,
+    by_outcome: {},
+    calls: { sent: 0, answered: 0, refused: 0, indeterminate: 0 },
+  },
+  facts: statedFacts(plan.name, { target, exclusive: false }),
+  claims: [{ ...claimOf(plan, replay), ...why, got: "not played" }],
+  measurements: [],
+  faults: [],
+  notes: [],
+});
+
+/** A stage that cannot be played on this deployment: skipped by the name of what is missing, and never counted as passed. */
+export const skippedStage = (
+  plan: StagePlan,
+  deployment: Pick<Deployment, "target" | "embedded">,
+  lacking: readonly string[],
+  replay: string,
+): StageOutcome => {
+  const { embedded } = deployment;
+  const reason = `skipped: ${embedded ? "the embedded deployment" : "the target file"} lacks ${lacking.join("; ")}`;
+  const expected = "everything that the stage needs";
+  // Of the embedded deployment nothing should be missing.
+  return unplayedStage(plan, deployment, { verdict: embedded ? "inconclusive" : "skipped", reason, expected }, replay);
+};
+
+/** After a fault that could not be healed: what would come now would be judged for that fault, or break the deployment further. */
+export const stageOnBroken = (
+  plan: StagePlan,
+  deployment: Pick<Deployment, "target">,
+  brokenIn: string,
+  replay: string,
+): StageOutcome => {
+  const reason = `not played: what was done to the deployment in ${brokenIn} could not be healed, and nothing more is broken`;
+  return unplayedStage(
+    plan,
+    deployment,
+    { verdict: "inconclusive", reason, expected: "a deployment that is whole" },
+    replay,
+  );
+};

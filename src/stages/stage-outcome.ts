@@ -1,0 +1,17 @@
+/** What came of one stage, whoever made its calls. */
+import type { Claim, FaultRecord, Measurement, StageSummary } from "../history/run-document.ts";
+import type { StageFacts } from "../history/stage-facts.ts";
+
+export type StageOutcome = {
+  summary: StageSummary;
+  facts: StageFacts;
+  claims: Claim[];
+  measurements: Measurement[];
+  faults: FaultRecord[];
+  notes: string[];
+  /** What was done to the deployment may still be in: nothing further is to be broken. */
+  isLeftBroken?: true;
+};
+
+/** What a run keeps of a stage: its facts are on disk. */
+export type RecordedStage = Omit<StageOutcome, "facts" | "isLeftBroken">;

@@ -1,0 +1,108 @@
+/** Which stages a command plays on a deployment, and what they would send and spend: worked out without sending anything. */
+
+import { plannedTenants } from "../deployments/stage-tenants.ts";
+import type { Disturbance } from "../faults/beside-load/disturbance.ts";
+import type { SuiteFor } from "../run/suites/suite.ts";
+import { shortened } from "../run/suites/suite.ts";
+import type { Target } from "../target/target.ts";
+import type { Intent } from "../target/target-guard.ts";
+import { chosenRules } from "../verify/catalogue.ts";
+import { planVerify } from "../verify/planning/plan.ts";
+import { viewOf } from "../workload/callers/view-of-target.ts";
+import { STORIES } from "../workload/catalogue.ts";
+import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
+import { plannedClosedLoop } from "./closed-loop-stage.ts";
+import { plannedFor } from "./load-stage.ts";
+import type { StagePlan, VerifyStage } from "./stage-plan.ts";
+
+export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
+
+export type StagesWish = {
+  stages(given: SuiteFor): StagePlan[];
+  short: boolean;
+};
+
+export const stagesFor = (given: SuiteFor, { stages, short }: StagesWish): StagePlan[] =>
+  stages(given).map((plan) => (short ? shortened(plan) : plan));
+
+/** A whole pass of the rules at the most. */
+const VERIFY_CALLS = 1_200;
+/** Bursts of those rules are not paced; how long they take depends on the answers. */
+const BURSTS_S = 30;
+const plannedRules = (plan: VerifyStage, only: readonly string[], target: Target) => {
+  const { would_send, takes_s_at_least } = planVerify(target, chosenRules(only, plan.skip), plan);
+  return { seconds: takes_s_at_least + BURSTS_S, calls: would_send.calls };
+};
+/** Of a stage whose rate a ramp has to find. */
+const RATE_UNKNOWN_S = 20;
+const RATE_UNKNOWN_PER_S = 200;
+const RAMP_S = 24;
+/** A link's experiment ends its load when it is over. */
+const EXPERIMENT_S = 15;
+
+export type PlannedStage = {
+  name: string;
+  driver: string;
+  seconds: number;
+  calls: number;
+  /** Why it would be skipped; empty when it would be played. */
+  lacks: readonly string[];
+};
+
+const breaksLinks = ({ kind }: Disturbance): boolean => kind !== "operator-changes";
+
+export const planOfStage = (
+  plan: StagePlan,
+  { target, embedded }: SuiteFor,
+  lacks: readonly string[],
+): PlannedStage => {
+  if (plan.kind === "verify") {
+    const planned =
+      plan.only === undefined
+        ? { seconds: Math.ceil(VERIFY_CALLS / plan.ratePerS), calls: VERIFY_CALLS }
+        : plannedRules(plan, plan.only, target);
+    return { name: plan.name, driver: "verify", ...planned, lacks };
+  }
+  const { name, driver } = plan;
+  if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
+  if (driver === "autocannon") return { name, driver, ...plannedClosedLoop(plan, target), lacks };
+  const { replicas } = plan;
+  const peopled = embedded ? plannedTenants(plan.tenants, target) : target;
+  const sized = embedded && replicas !== undefined ? { ...peopled, limits: { ...target.limits, replicas } } : peopled;
+  const planned = plannedFor(plan, { target: sized, embedded, found: {} });
+  // A ramp finds the rate first; until then only the permitted one is known.
+  if (planned === null) {
+    const seconds = (plan.durationS ?? RATE_UNKNOWN_S) + RAMP_S;
+    return {
+      name,
+      driver,
+      seconds,
+      calls: Math.ceil(seconds * (target.permits?.load_max_rps ?? RATE_UNKNOWN_PER_S)),
+      lacks,
+    };
+  }
+  const whole = profileDurationS(planned.profile);
+  const isExperiment = plan.disturbance !== undefined && plan.disturbance.kind !== "fault-schedule";
+  const seconds = isExperiment ? Math.min(whole, EXPERIMENT_S) : whole;
+  const calls = Math.ceil((profileCalls(planned.profile) * seconds) / whole);
+  return { name, driver, seconds: Math.ceil(seconds), calls, lacks };
+};
+
+/** What the safety guard is asked: only stages that could be played count. */
+export const intentOf =
+  (wish: StagesWish) =>
+  (target: Target): Intent => {
+    const given = { target, embedded: false };
+    const plans = stagesFor(given, wish);
+    const planned = plans.map((plan) => {
+      const story = plan.kind === "load" ? STORIES.get(plan.story) : undefined;
+      return planOfStage(plan, given, story?.missing(viewOf(target)) ?? []);
+    });
+    return {
+      load: plans.some(({ kind }) => kind === "load"),
+      faults:
+        target.permits?.chaos === true &&
+        plans.some((plan) => plan.kind === "load" && plan.disturbance !== undefined && breaksLinks(plan.disturbance)),
+      requests: planned.reduce((sum, { calls }) => sum + calls, 0),
+    };
+  };

@@ -1,0 +1,93 @@
+/**
+ * What somebody else did to a deployment during a stage: a restart, a replica more or fewer, charges of calls that are not
+ * ours. The stage may show their doing in place of the fault's, so it is in doubt.
+ */
+
+import type { Deployment } from "../deployments/deployment.ts";
+import type { LedgerLine } from "../history/line.ts";
+import type { TenantFacts } from "../history/stage-facts.ts";
+import type { Observed } from "./observers.ts";
+
+const CHANGES = ["restarts", "replicas"];
+
+/** A scrape every minute is the slowest that is usual: a change of ours may show as late as that. */
+const SHOWN_WITHIN_MS = 60_000;
+
+/** Changes that a disturbance of ours may have brought about, and that the observers had not shown by the end of its stage. */
+export type OwedChanges = { names: readonly string[]; untilMs: number };
+
+type ChangesSeen = { taints: string[]; notes: string[]; owed: OwedChanges | undefined };
+
+/**
+ * Whatever we do to a deployment may end processes: a kill and a rolling deploy by itself, a command of the target file in its own
+ * way, a broken link by way of an orchestrator that restarts who fails its probes. So a change since a disturbance began is
+ * ours, and only one before it, or in a stage without one, is somebody else's.
+ */
+export const changesSeen = (
+  /** `atDisturbance`: when a disturbance of ours began; absent where there was none. */
+  { before, atDisturbance, after }: { before: Observed; atDisturbance?: Observed; after: Observed },
+  /** Of the stages before on the same deployment. */
+  owed: OwedChanges | undefined,
+  nowMs: number,
+): ChangesSeen => {
+  const seen: ChangesSeen = { taints: [], notes: [], owed: undefined };
+  const stillOwed = new Set(owed === undefined || nowMs > owed.untilMs ? [] : owed.names);
+  const unchanged: string[] = [];
+  for (const name of CHANGES) {
+    const change = (from: Observed, to: Observed): string | null =>
+      from[name] === undefined || to[name] === undefined || from[name] === to[name]
+        ? null
+        : `${name} of the deployment went from ${from[name]} to ${to[name]} meanwhile`;
+    const foreign = change(before, atDisturbance ?? after);
+    const isLate = foreign !== null && stillOwed.delete(name);
+    if (isLate) seen.notes.push(`${foreign}, which a fault of an earlier stage explains`);
+    else if (foreign !== null) seen.taints.push(`${foreign}, and not by us`);
+    if (atDisturbance === undefined) continue;
+    const own = change(atDisturbance, after);
+    if (own === null) unchanged.push(name);
+    else seen.notes.push(`${own}, which what was done to it explains`);
+  }
+  if (atDisturbance !== undefined) seen.owed = { names: unchanged, untilMs: nowMs + SHOWN_WITHIN_MS };
+  else if (stillOwed.size > 0 && owed !== undefined) seen.owed = { names: [...stillOwed], untilMs: owed.untilMs };
+  return seen;
+};
+
+/** `null`: what was used is not known. */
+const usedMeanwhile = (org: string, before: Record<string, TenantFacts>, after: Record<string, TenantFacts>) => {
+  const [was, is] = [before[org]?.used_at_start, after[org]?.used_at_start];
+  return was === undefined || is === undefined ? null : is - was;
+};
+
+/**
+ * By the meters of each organization, and by lines of a ledger that are not of our calls. Only where nobody else should have
+ * called: elsewhere other people's charges are as they should be.
+ */
+export const foreignCharges = (
+  { exclusive }: Pick<Deployment, "exclusive">,
+  seen: {
+    before: Record<string, TenantFacts>;
+    after: Record<string, TenantFacts>;
+    ledger: readonly LedgerLine[] | undefined;
+    /** Lines of the stage's time that are not of our calls; `null` where the ledger shows ours alone. */
+    others: number | null;
+  },
+): string[] => {
+  if (!exclusive) return [];
+  if (seen.others !== null && seen.others > 0) {
+    return [`the ledger has ${seen.others} entries of calls that are not ours, on a deployment stated to be exclusive`];
+  }
+  if (seen.ledger === undefined) return [];
+  const ours = new Map<string, number>();
+  for (const { org, meter, kind, amount } of seen.ledger) {
+    if (meter === "map_loads") ours.set(org, (ours.get(org) ?? 0) + (kind === "charge" ? amount : -amount));
+  }
+  return Object.keys(seen.before).flatMap((org) => {
+    const used = usedMeanwhile(org, seen.before, seen.after);
+    const own = ours.get(org) ?? 0;
+    return used === null || used <= own
+      ? []
+      : [
+          `${org} was charged ${used} map loads meanwhile, ${own} of them by our calls, on a deployment stated to be exclusive`,
+        ];
+  });
+};

@@ -1,0 +1,149 @@
+/** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
+import { createRunClock } from "../client/clock.ts";
+import { takeProtocols } from "../client/fresh-connection.ts";
+import type { Deployment } from "../deployments/deployment.ts";
+import type { Line } from "../history/line.ts";
+import { StageMeasure } from "../history/measure.ts";
+import { bareFacts } from "../history/stage-facts.ts";
+import { doubt } from "../run/run-claims.ts";
+import type { RunContext } from "../run/run-context.ts";
+import type { Journal } from "../supervision/journal.ts";
+import type { EffectJournal } from "../verify/effects.ts";
+import { VERIFY_COMMAND } from "../verify/judged-rule.ts";
+import { runVerify, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
+import { keepAnswers } from "./kept-answers.ts";
+import type { StageOutcome } from "./stage-outcome.ts";
+import type { VerifyStage } from "./stage-plan.ts";
+
+/** What `verify` makes is taken back by itself; should the run die, only people can, so the journal just names it. */
+const effectJournal = (journal: Journal): EffectJournal => ({
+  about: (effect) => journal.about({ ...effect, undo: { how: "nothing" } }),
+  done: (id, detail) => journal.done(id, detail === undefined ? {} : { detail }),
+  undone: (id, detail) => journal.undone(id, detail),
+});
+
+type VerifyWish = Omit<
+  VerifyOptions,
+  "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "lease"
+>;
+
+/** `verify` on the deployment of a run, from the command that repeats the run: `--target` and `--i-own` alone are options of both. */
+export const verifyCommandOf = (replay: string): string => {
+  const words = replay.split(" ");
+  const options = words.flatMap((word, at) => (/^--(?:target|i-own)$/.test(word) ? [`${word} ${words[at + 1]}`] : []));
+  return ["npx floodgate verify", ...options].join(" ");
+};
+
+/** Throws what `runVerify` does: a rule that is not known, a target that is not there, a secret that cannot be read. */
+export const playRules = async (
+  context: RunContext,
+  deployment: Deployment,
+  { keepsAnswers = false, ...wish }: VerifyWish & { keepsAnswers?: boolean },
+): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
+  const { seed, run, epochUs, journal, folder, signal, replay } = context;
+  const { target, secrets, lease } = deployment;
+  const { stage = "verify" } = wish;
+  const command = verifyCommandOf(replay);
+  const began = performance.now();
+  const measure = new StageMeasure(stage);
+  takeProtocols(target.base_url);
+  const answers = keepsAnswers ? keepAnswers(folder) : null;
+  const result = await runVerify({
+    target,
+    secrets,
+    lease,
+    seed,
+    signal,
+    clock: createRunClock(epochUs),
+    journal: effectJournal(journal),
+    idPrefix: `${run}.${stage}.c`,
+    ...wish,
+    onLine: (line) => {
+      measure.see(line);
+      context.line(line);
+    },
+    ...(answers === null ? {} : { onAnswer: answers.see }),
+  }).finally(() => answers?.close());
+  for (const crash of result.crashes) {
+    await folder.writeJson(`crashes/${stage === "verify" ? "" : `${stage}-`}${crash.rule}.json`, crash);
+  }
+  const durationMs = performance.now() - began;
+  const protocols = takeProtocols(target.base_url);
+  const { summary, measurements } = measure.end({ durationMs });
+  const left = result.leftOver.map((name) =>
+    doubt("run/cleaned-up", `${name} may still be there`, "what was made is gone", replay),
+  );
+  const outcome: StageOutcome = {
+    summary: { ...summary, driver: "verify", ...(protocols.length === 0 ? {} : { protocols }) },
+    facts: bareFacts(stage),
+    claims: [
+      ...left,
+      ...result.claims.map((claim) => ({ ...claim, replay: claim.replay.replace(VERIFY_COMMAND, command) })),
+    ],
+    // A lattice of single calls says nothing about the deployment's speed.
+    measurements: measurements.filter(({ name }) => name === "achieved_rate"),
+    faults: [],
+    notes: [],
+  };
+  return { outcome, result };
+};
+
+const SHED = /^429 (?:b2b|org)_overloaded$/;
+/** As the rule `shedding-ends` has it: less may be others' traffic. */
+const ENOUGH_SHED = 12;
+const PATIENCE_MS = 60_000;
+
+/**
+ * What a rule says that needs a call to be admitted, where none is any more: of fixed caps a call that comes alone is below
+ * each, and all of them shed for so long are slots that do not come back. `null`: this is not what came.
+ */
+const nothingComesBack = (lines: Iterable<Line>, { target }: Deployment, longMs: number): string | null => {
+  if (target.shedding !== "fixed" || target.limits?.global_in_flight === undefined) return null;
+  let shed = 0;
+  let firstUs = 0;
+  let lastUs = 0;
+  for (const line of lines) {
+    if (line.type !== "call") continue;
+    if (line.outcome.startsWith("2")) return null;
+    if (!SHED.test(line.outcome)) continue;
+    if (shed === 0) firstUs = line.sent_us;
+    shed += 1;
+    lastUs = line.done_us;
+  }
+  if (shed < ENOUGH_SHED || lastUs - firstUs < longMs * 1_000) return null;
+  return `no call was admitted for ${Math.round((lastUs - firstUs) / 1e6)} s, ${shed} were shed`;
+};
+
+export const playVerifyStage = async (
+  context: RunContext,
+  deployment: Deployment,
+  plan: VerifyStage,
+): Promise<StageOutcome> => {
+  const { name, only, ratePerS, skip, allowWrites, allowQuotaBurn, allowLoad, patienceMs = PATIENCE_MS } = plan;
+  const recording = name === "verify" ? null : await context.record(name);
+  const { outcome } = await playRules(context, deployment, {
+    stage: name,
+    ...(only === undefined ? {} : { only }),
+    ratePerS,
+    skip,
+    allowWrites,
+    allowQuotaBurn,
+    allowLoad,
+    patienceMs,
+    onProgress: (progress) => {
+      if (progress.at === "rule") context.events.progress(`${name}: rule ${progress.number} of ${progress.of}`);
+    },
+  });
+  if (recording === null) return outcome;
+  // The rule alone would find a deployment that has not carried the load: it takes the whole run to see this again.
+  const lost = nothingComesBack(await recording.lines(), deployment, patienceMs);
+  const claims = outcome.claims.map((claim) => ({
+    ...claim,
+    ...(lost !== null && claim.id === "verify/slots-come-back"
+      ? { verdict: "fail" as const, reason: `${claim.expected}: ${lost}`, got: lost }
+      : {}),
+    id: claim.id.replace(/^verify\/(.*)$/, `$1/${name}`),
+    replay: context.replay,
+  }));
+  return { ...outcome, claims };
+};

@@ -1,0 +1,57 @@
+/** Observers and control planes that take a connection and say nothing, or a byte a second: what a stage waits for them is bounded. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Target } from "../target/target.ts";
+import { observe } from "./observers.ts";
+import { readAllWitnesses, readTenants } from "./witnesses.ts";
+
+let server: Server;
+let url: string;
+const timers: NodeJS.Timeout[] = [];
+beforeAll(async () => {
+  server = createServer((req, res) => {
+    if (!(req.url ?? "").startsWith("/trickle")) return;
+    res.writeHead(200, { "content-type": "application/json" });
+    timers.push(setInterval(() => res.write(" "), 200));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  for (const timer of timers) clearInterval(timer);
+  server.closeAllConnections();
+  server.close();
+});
+
+const MANY = Array.from({ length: 60 }, (_, k) => ({ org: `org_${k}`, tier: "Pro" as const, limit: 5 }));
+
+const targetAt = (place: string): Target => ({
+  schema: "floodgate/target@1",
+  base_url: `${url}/v1`,
+  tenants: MANY,
+  control: { keys: `${url}${place}`, limiter: `${url}/mute`, api: [`${url}${place}`, `${url}${place}/second`] },
+  observers: {
+    prometheus: { url: `${url}${place}`, queries: { cpu: "a", in_flight: "b", replicas: "c", restarts: "d" } },
+  },
+});
+
+/** Above the sum of the deadlines, below one for each of the many that are asked; the runner's own bound on 8 s of load. */
+const BOUND_MS = 60_000;
+
+describe.concurrent.each(["/mute", "/trickle"])("what never answers whole (%s)", (place) => {
+  test("costs a stage a bounded time for all its tenants, queries and witnesses, and is absent then", async () => {
+    const target = targetAt(place);
+    const began = performance.now();
+    const [tenants, observed, witnesses] = await Promise.all([
+      readTenants(target),
+      observe({ target }),
+      readAllWitnesses({ target, folder: ".", exclusive: false }, "run", 0, new AbortController().signal),
+    ]);
+    expect(performance.now() - began).toBeLessThan(BOUND_MS);
+    expect(Object.keys(tenants)).toHaveLength(MANY.length);
+    expect(Object.values(tenants).filter(({ used_at_start }) => used_at_start !== undefined)).toEqual([]);
+    expect([observed.values, observed.troubles.length]).toEqual([{}, 4]);
+    expect(witnesses).toEqual({ others: null, drained: false });
+  });
+});

@@ -1,0 +1,136 @@
+/**
+ * The witnesses of a stage beside the driver's lines: what tenants had used before it, and after it what the platform
+ * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
+ */
+
+import type { Deployment } from "../deployments/deployment.ts";
+import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts";
+import { holdsMore } from "../invariants/nothing-is-left-open.ts";
+import type { RunContext } from "../run/run-context.ts";
+import { pause, waitUntil } from "../supervision/waiting.ts";
+import { readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../target/control-planes.ts";
+import type { Target } from "../target/target.ts";
+import { ROLE_POWERS } from "../workload/callers/target-view.ts";
+import { readLedgerByCommand } from "./observers.ts";
+
+const DRAIN_DEADLINE_MS = 15_000;
+/** Where others call as well, it may never be quiet. */
+const SHARED_DRAIN_MS = 1_000;
+
+/**
+ * Nothing unsettled, and nothing in flight or nobody connected. A slot that is held while nobody is connected is held for
+ * nobody: that is for the judge of leaks, and no reason to wait.
+ */
+const isDrained = ({ in_flight, sockets, unsettled }: Gauges & { unsettled?: number }): boolean =>
+  (in_flight === 0 || sockets === 0) && (unsettled ?? 0) === 0;
+
+/** A pool lets go of what it no longer needs some seconds after it was last used. */
+const LET_GO_MS = 6_000;
+
+/** `null` where the replicas do not show it. */
+export const heldNow = async ({ target }: Pick<Deployment, "target">): Promise<Gauges[] | null> => {
+  const apis = target.control?.api ?? [];
+  return apis.length === 0 ? null : readGauges(apis).catch(() => null);
+};
+
+/** Waits until as much is open as before, which is the rule; where it is not, the judge sees that. */
+const untilLetGo = async (deployment: Pick<Deployment, "target">, before: readonly Gauges[]): Promise<void> => {
+  const isLetGo = async (): Promise<boolean> => !holdsMore(before, (await heldNow(deployment)) ?? []);
+  await waitUntil(isLetGo, { forMs: LET_GO_MS, pollMs: 100 });
+};
+
+/** Counts from now on what the key service looks up; `undefined` where it does not say, or was started anew meanwhile. */
+export const watchLookups = async (
+  { nowUs }: Pick<RunContext, "nowUs">,
+  { control }: Target,
+): Promise<() => Promise<StageFacts["key_lookups"]>> => {
+  const read = async (): Promise<number | null> => (control?.keys ? readLookups(control.keys) : null);
+  const [from_us, before] = [nowUs(), await read()];
+  return async () => {
+    const after = await read();
+    if (before === null || after === null || after < before) return undefined;
+    return [{ from_us, to_us: nowUs(), count: after - before }];
+  };
+};
+
+/** Whether all replicas were drained before the deadline. */
+const drain = async (apis: readonly string[], exclusive: boolean): Promise<boolean> => {
+  const deadline = performance.now() + (exclusive ? DRAIN_DEADLINE_MS : SHARED_DRAIN_MS);
+  for (;;) {
+    const gauges = await readGauges(apis).catch(() => null);
+    if (gauges?.every(isDrained)) return true;
+    if (performance.now() > deadline) return false;
+    await pause(50);
+  }
+};
+
+export const readTenants = async (target: Target): Promise<Record<string, TenantFacts>> => {
+  const known = new Map<string, { tier: TenantFacts["tier"]; allowance: number | undefined }>();
+  for (const { org, tier, limit } of target.tenants ?? []) known.set(org, { tier: tier ?? null, allowance: limit });
+  for (const [role, credential] of Object.entries(target.credentials ?? {})) {
+    if (credential.org === undefined || known.has(credential.org) || !("key" in credential)) continue;
+    if (credential.limit === undefined) continue;
+    const tier = credential.tier ?? ROLE_POWERS[role]?.tier ?? null;
+    known.set(credential.org, { tier, allowance: credential.limit });
+  }
+  const keys = target.control?.keys;
+  const used = keys ? await readUsedOf(keys, [...known.keys()]) : new Map<string, number>();
+  return Object.fromEntries(
+    [...known].map(([org, { tier, allowance }]) => {
+      const usedAtStart = used.get(org);
+      return [
+        org,
+        {
+          tier,
+          ...(allowance === undefined ? {} : { allowance }),
+          ...(usedAtStart === undefined ? {} : { used_at_start: usedAtStart }),
+        },
+      ];
+    }),
+  );
+};
+
+export type Witnesses = Pick<StageFacts, "drained" | "counts" | "gauges" | "ledger"> & {
+  /** Entries of the ledger that are not of our calls; `null` where it shows ours alone. */
+  others: number | null;
+};
+
+/** `idRun`: what the ids of the stage's calls begin with, up to the last dot; `sinceMs`: when it began, since 1970. */
+export const readAllWitnesses = async (
+  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
+  idRun: string,
+  sinceMs: number,
+  signal: AbortSignal,
+  heldBefore: readonly Gauges[] | null = null,
+): Promise<Witnesses> => {
+  const { target } = deployment;
+  const apis = target.control?.api ?? [];
+  const limiter = target.control?.limiter;
+  const drained = apis.length > 0 && (await drain(apis, deployment.exclusive));
+  if (drained && heldBefore !== null && deployment.exclusive) await untilLetGo(deployment, heldBefore);
+  // Beside each other: each has a deadline, and one that does not answer must not cost the sum of them.
+  const [counts, gauges, printed, shown] = await Promise.all([
+    apis.length > 0 ? readCounts(apis, idRun).catch(() => null) : null,
+    apis.length > 0 ? readGauges(apis).catch(() => null) : null,
+    limiter ? null : readLedgerByCommand(deployment, `${idRun}.`, sinceMs, signal).catch(() => null),
+    limiter ? readLedger(limiter, `${idRun}.`).catch(() => null) : null,
+  ]);
+  const ledger = shown ?? printed?.ours ?? null;
+  return {
+    others: printed?.others ?? null,
+    drained,
+    ...(counts === null ? {} : { counts }),
+    ...(gauges === null ? {} : { gauges }),
+    ...(ledger === null ? {} : { ledger }),
+  };
+};
+
+/** The same without what is not of our calls. */
+export const readWitnesses = async (
+  deployment: Pick<Deployment, "target" | "folder" | "exclusive">,
+  idRun: string,
+  signal: AbortSignal,
+): Promise<Omit<Witnesses, "others">> => {
+  const { others: _, ...own } = await readAllWitnesses(deployment, idRun, Number.POSITIVE_INFINITY, signal);
+  return own;
+};

@@ -1,0 +1,109 @@
+/** What the answers say about the way to the deployment: protocol, certificate, clock, latency, echo. */
+
+import { noHandshake, notTrusted } from "../../client/network-errors.ts";
+import { certificateText, lookAtTls } from "../../client/tls-look.ts";
+import { parseHttpUrl } from "../../contract/address.ts";
+import { isLoopbackHost } from "../../contract/loopback.ts";
+import { median } from "../../history/statistics/statistics.ts";
+import type { Secrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { stepOf } from "../../workload/step.ts";
+import { skewOf } from "./clock-skew.ts";
+import { type Finding, finding } from "./finding.ts";
+import { type Answered, headerOf, isAdmitted, type SingleCalls } from "./single-calls.ts";
+
+const LATENCY_CALLS = 10;
+const SKEW_MS_MAX = 1_000;
+const DAYS_LEFT_MIN = 14;
+const DAY_MS = 24 * 3_600_000;
+
+export const protocolFindings = async (target: Target, secrets: Secrets, nowMs: number): Promise<Finding[]> => {
+  const wished = target.transport?.protocol ?? "h1";
+  if (!target.base_url.startsWith("https:")) {
+    const { host } = parseHttpUrl(target.base_url);
+    const plain = isLoopbackHost(host)
+      ? finding("ok", "protocol", "HTTP/1.1 without TLS")
+      : finding(
+          "warn",
+          "protocol",
+          `HTTP/1.1 without TLS: keys travel to ${host} in clear`,
+          "write https:// if it can",
+        );
+    if (wished === "h1") return [plain];
+    const text = "HTTP/1.1 without TLS; transport.protocol says h2, which is agreed upon over TLS only";
+    return [finding("wrong", "protocol", text, 'write "h1", or an https:// address')];
+  }
+  const seen = await lookAtTls(target, secrets);
+  if (seen === null) return [finding("info", "protocol", "not looked at: the way leads through transport.proxy")];
+  if ("error" in seen) {
+    const { text, todo } = noHandshake(seen.error);
+    return [finding("warn", "TLS", text, todo)];
+  }
+  const offers = seen.alpn === "h2" ? "HTTP/2 is offered" : "HTTP/1.1 alone is offered";
+  const used = wished === "h2" ? "HTTP/2" : "HTTP/1.1";
+  const protocol =
+    wished === "h2" && seen.alpn !== "h2"
+      ? finding("wrong", "protocol", `${offers}; transport.protocol says h2`, 'write "h1" there')
+      : finding("ok", "protocol", `${offers}; ${used} is used (transport.protocol)`);
+  const days = seen.endsAtMs === null ? null : Math.floor((seen.endsAtMs - nowMs) / DAY_MS);
+  const until = days === null ? "" : `, ends in ${days} days`;
+  const text = `${certificateText(seen)}${until}`;
+  if (seen.distrust !== null) {
+    const { text: distrusted, todo } = notTrusted(text, seen.distrust);
+    return [protocol, finding("silent", "TLS", distrusted, todo)];
+  }
+  const ends = days !== null && days < DAYS_LEFT_MIN;
+  return [protocol, ends ? finding("warn", "TLS", text, "have the certificate renewed") : finding("ok", "TLS", text)];
+};
+
+export const clockFinding = (answers: readonly Answered[]): Finding => {
+  const skew = skewOf(
+    answers
+      .filter(({ answer }) => answer.status !== null)
+      .map((sent) => ({
+        sentMs: sent.answer.sentUs / 1000,
+        heardMs: sent.answer.doneUs / 1000,
+        date: headerOf(sent, "date"),
+      })),
+  );
+  if (skew.offsetMs === null) {
+    return skew.why === "no date"
+      ? finding("info", "clock", "unknown: no answer has a Date")
+      : finding("warn", "clock", "the Dates of its answers contradict each other: several clocks, or a cache");
+  }
+  const { offsetMs, errorMs } = skew;
+  const text = `${(Math.abs(offsetMs) / 1000).toFixed(2)} s ${offsetMs < 0 ? "behind" : "ahead of"} ours, give or take ${(errorMs / 1000).toFixed(2)} s`;
+  return Math.abs(offsetMs) - errorMs <= SKEW_MS_MAX
+    ? finding("ok", "clock", text)
+    : finding("warn", "clock", text, "set both by NTP: tokens and sessions end by them");
+};
+
+export const echoFinding = (answers: readonly Answered[]): Finding => {
+  const whole = answers.filter(({ answer }) => answer.status !== null);
+  const echoed = whole.filter((sent) => headerOf(sent, "x-request-id") === sent.id).length;
+  if (whole.length > 0 && echoed === whole.length) return finding("ok", "X-Request-Id", "is echoed");
+  const text = echoed === 0 ? "is not echoed" : `is echoed in ${echoed} of ${whole.length} answers`;
+  return finding("info", "X-Request-Id", `${text}: its logs cannot be matched to our calls by it`);
+};
+
+/** Ten times the style catalog, one call after the other: by the server key, or without one where there is none. */
+export const latencyFinding = async (target: Target, calls: SingleCalls, mayUseKey: boolean): Promise<Finding> => {
+  const asServer = mayUseKey && target.credentials?.server !== undefined;
+  const step = stepOf(calls.view, 0, {
+    route: "design.styles",
+    via: "authorization",
+    credential: asServer ? { as: "server", of: "role:server" } : { as: "none" },
+  });
+  const tookMs: number[] = [];
+  const outcomes = new Set<string>();
+  for (let i = 0; i < LATENCY_CALLS && calls.left() > 0; i++) {
+    const sent = await calls.call(step);
+    outcomes.add(sent.line.outcome);
+    if (sent.answer.status !== null) tookMs.push(sent.tookMs);
+  }
+  const typical = median(tookMs);
+  if (typical === null) return finding("skipped", "latency", "no call was left for it, or none was answered");
+  const of = [...outcomes].every(isAdmitted) ? "" : ` (the answers were ${[...outcomes].join(", ")})`;
+  const text = `median ${typical.toFixed(1)} ms, min ${Math.min(...tookMs).toFixed(1)} ms of ${tookMs.length} GETs of the style catalog${of}`;
+  return finding("ok", "latency", text);
+};

@@ -1,0 +1,188 @@
+/**
+ * `doctor --target`: everything that can be found out about a target file and its deployment with a few single calls. The
+ * safety guard and the lock come first, then the references, then one call a role; nothing is loaded, made or charged
+ * beyond what the file permits.
+ */
+import { tlsFiles, wrongTlsFile } from "../../client/tls-look.ts";
+import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
+import { createBudget, type Spending } from "../../target/budget.ts";
+import { lockTarget } from "../../target/lock.ts";
+import { createSecrets, isReference, SecretError, type Secrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { readTargetFile } from "../../target/target-file.ts";
+import { guardTarget } from "../../target/target-guard.ts";
+import { addressFinding } from "./address-findings.ts";
+import { tryAdmins } from "./admin-trials.ts";
+import { clockFinding, echoFinding, latencyFinding, protocolFindings } from "./connection.ts";
+import { lookAtOthers } from "./control-answers.ts";
+import { type Finding, finding, type Section } from "./finding.ts";
+import { tryRoles } from "./role-trials.ts";
+import { scenarioFindings } from "./scenarios-here.ts";
+import { CALLS_MAX, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+import { findStreamEnds } from "./stream-ends.ts";
+import { tryTenants } from "./tenant-trials.ts";
+import { faultFinding, verifyFindings } from "./what-would-run.ts";
+import { writeStreamEnds } from "./write-stream-ends.ts";
+
+export type TargetDiagnosis = {
+  readonly sections: readonly Section[];
+  /** Reasons of the safety guard; empty where it lets the calls through. */
+  readonly refusedByGuard: readonly string[];
+  readonly spent: Spending;
+};
+
+const sectionOf = (title: string, findings: readonly Finding[]): Section[] =>
+  findings.length === 0 ? [] : [{ title, findings }];
+
+/** References that lead nowhere, each named by its role. */
+const unreadable = async ({ credentials = {}, tenants = [] }: Target, secrets: Secrets): Promise<Finding[]> => {
+  const references = [
+    ...Object.entries(credentials).map(([role, credential]) => ({
+      name: role,
+      what: `credentials.${role}`,
+      ref: "token" in credential ? credential.token : credential.key,
+    })),
+    ...tenants.flatMap(({ org, publishable, server }) => [
+      { name: `${org}, publishable`, what: `tenants (${org}).publishable.key`, ref: publishable?.key },
+      { name: `${org}, server`, what: `tenants (${org}).server.key`, ref: server?.key },
+    ]),
+  ];
+  const findings: Finding[] = [];
+  for (const { name, what, ref } of references) {
+    if (ref === undefined || !isReference(ref)) continue;
+    try {
+      await secrets.read(ref, what);
+    } catch (error) {
+      if (!(error instanceof SecretError)) throw error;
+      findings.push(finding("wrong", name, error.message));
+    }
+  }
+  return findings;
+};
+
+type Parts = {
+  target: Target;
+  folder: string;
+  secrets: Secrets;
+  calls: SingleCalls;
+  budget: ReturnType<typeof createBudget>;
+};
+
+/** With the first role alone: enough to see whether the deployment hides from strangers. */
+const onlyOneRole = (target: Target): Target => {
+  const [first] = Object.entries(target.credentials ?? {});
+  return first === undefined ? target : { ...target, credentials: { [first[0]]: first[1] } };
+};
+
+/** Where the file states none, what was found is written into it. */
+const streamFindings = async (
+  file: string,
+  target: Target,
+  calls: SingleCalls,
+  roles: readonly Finding[],
+): Promise<Finding[]> => {
+  const works = new Set(roles.flatMap(({ state, name }) => (state === "ok" || state === "warn" ? [name] : [])));
+  const { findings, found } = await findStreamEnds(target, calls, works);
+  if (target.stream_end !== undefined || Object.keys(found).length === 0) return findings;
+  const field = `"stream_end": ${JSON.stringify(found)}`;
+  const isWritten = await writeStreamEnds(file, found);
+  const written = isWritten
+    ? finding(
+        "info",
+        "stream_end",
+        `written into ${file}: ${field}; a stream without that event is judged as cut from now on`,
+      )
+    : finding("warn", "stream_end", `${file} does not state it, and could not be written`, `add ${field}`);
+  return [...findings, written];
+};
+
+const askDeployment = async (file: string, { target, folder, secrets, calls, budget }: Parts): Promise<Section[]> => {
+  const { found, goOn } = await addressFinding(target, folder, calls);
+  const works = ({ state }: Finding): boolean => state === "ok";
+  const hides = goOn === "one" && (await tryRoles({ target: onlyOneRole(target), calls, budget })).some(works);
+  const protocol = await protocolFindings(target, secrets, Date.now());
+  if (goOn !== "yes" && !hides) {
+    const broken = await unreadable(target, secrets);
+    return [
+      ...sectionOf("Connection", [found, ...protocol.filter((one) => one.name === "TLS" && !works(one))]),
+      ...sectionOf("Roles", [...broken, finding("skipped", "roles", "not tried: the API was not found")]),
+    ];
+  }
+  const roles = await tryRoles({ target, calls, budget });
+  const serverWorks = roles.some((one) => one.name === "server" && works(one));
+  const connection = [
+    hides ? finding("ok", "base_url", `${target.base_url} answers those who have a key`) : found,
+    ...protocol,
+    await latencyFinding(target, calls, serverWorks),
+    clockFinding(calls.answers),
+    echoFinding(calls.answers),
+  ];
+  const admins = await tryAdmins(target, calls);
+  const others = await lookAtOthers(target, calls);
+  const streams = await streamFindings(file, target, calls, roles);
+  // Tenants that are not tried for want of calls are read all the same.
+  const broken = await unreadable({ ...target, credentials: {} }, secrets);
+  const tenants = broken.length === 0 ? await tryTenants(target, calls) : [];
+  return [
+    ...sectionOf("Connection", connection),
+    ...sectionOf("Roles", [...roles, ...admins]),
+    ...sectionOf("Streams", streams),
+    ...sectionOf("Tenants", [...broken, ...tenants]),
+    ...sectionOf("Other addresses of the file", others),
+  ];
+};
+
+const planSections = (target: Target): Section[] => [
+  ...sectionOf("What verify would do", verifyFindings(target)),
+  ...sectionOf("Scenarios", [...scenarioFindings(target), faultFinding(target)]),
+];
+
+/**
+ * Throws `TargetFileError` and `TargetBusyError`; everything else that is wrong is a finding. `judgesOf` returns what only those who judge
+ * a run can find in a target file.
+ */
+export const diagnoseTarget = async (
+  file: string,
+  owned: readonly string[],
+  judgesOf: (target: Target) => readonly Finding[] = () => [],
+): Promise<TargetDiagnosis> => {
+  const { target, folder, warnings } = await readTargetFile(file);
+  const budget = createBudget(target, false);
+  const fileSection = (more: readonly Finding[] = []): Section => ({
+    title: `Target ${target.name ?? target.base_url}`,
+    findings: [
+      finding("ok", "file", `${file} can be read`),
+      ...warnings.map((text) => finding("warn", "file", text)),
+      ...judgesOf(target),
+      ...more,
+    ],
+  });
+  const guard = await guardTarget(target, owned, { load: false, faults: false, requests: CALLS_MAX });
+  if (!guard.ok) return { sections: [fileSection()], refusedByGuard: guard.reasons, spent: budget.spent };
+  const secrets = createSecrets(folder);
+  const lock = lockTarget(target.base_url);
+  const forget = beforeSignalEnds(lock.release);
+  const cannotConnect = (why: string): TargetDiagnosis => ({
+    sections: [fileSection([finding("wrong", "transport", why)]), ...planSections(target)],
+    refusedByGuard: [],
+    spent: budget.spent,
+  });
+  try {
+    const wrong = wrongTlsFile(await tlsFiles(target.transport ?? {}, secrets));
+    if (wrong !== null) return cannotConnect(wrong);
+    const calls = await openSingleCalls({ target, secrets, budget });
+    try {
+      const asked = await askDeployment(file, { target, folder, secrets, calls, budget });
+      return { sections: [fileSection(), ...asked, ...planSections(target)], refusedByGuard: [], spent: budget.spent };
+    } finally {
+      await calls.close();
+    }
+  } catch (error) {
+    // What the file says about connecting leads nowhere: no call can be made.
+    if (!(error instanceof SecretError)) throw error;
+    return cannotConnect(error.message);
+  } finally {
+    forget();
+    lock.release();
+  }
+};

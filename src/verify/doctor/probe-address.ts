@@ -1,0 +1,129 @@
+/** What `init` finds out about an address without a key: where the API is, and what else is there. */
+
+import { networkAdvice } from "../../client/network-errors.ts";
+import { foreignProduct, foreignSentence } from "../../contract/foreign-text.ts";
+import { createBudget } from "../../target/budget.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target, Transport } from "../../target/target.ts";
+import { stepOf } from "../../workload/step.ts";
+import { clockFinding, echoFinding, protocolFindings } from "./connection.ts";
+import { findBaseUrl, type Schemes, type Tried } from "./find-base-url.ts";
+import { type Finding, finding } from "./finding.ts";
+import { type Answered, headerOf, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+import { plainGet, statusInWords } from "./what-answers.ts";
+
+export type Probed = {
+  readonly findings: readonly Finding[];
+  /** Where the API is; `null` where it was not found. */
+  readonly baseUrl: string | null;
+  readonly tileUrl: string | undefined;
+  readonly keyManagement: boolean;
+  /** Nobody answered at all. */
+  readonly silent: boolean;
+};
+
+/** Refused for want of a credential: the route is there. Whoever refuses every path alike shows nothing. */
+const isThere = ({ line }: Answered): boolean => line.outcome === "401";
+
+const triedInWords = ({ url, what }: Tried): string => {
+  if (what.is === "silent") return `${url} does not answer (${what.code})`;
+  if (what.is === "moved") return `${url} leads to ${what.to}`;
+  return `${url} answers ${statusInWords(what.first)}`;
+};
+
+/** There is no file yet to write an authority into. */
+const adviceForInit = (code: string): { todo: string } => {
+  const { todo } = networkAdvice(code);
+  return /"ca"/.test(todo)
+    ? { todo: "name the authority: --ca FILE" }
+    : { todo: todo.replace("in base_url", "after --target") };
+};
+
+const notFound = (tried: readonly Tried[], other: string | null): Probed => {
+  const text = `nothing of the API was found: ${tried.map(triedInWords).join("; ")}`;
+  const silent = tried.every(({ what }) => what.is === "silent");
+  const first = tried[0]?.what;
+  const { todo } =
+    other !== null
+      ? { todo: `the scheme that you typed is kept; does ${other} answer?` }
+      : first?.is === "silent"
+        ? adviceForInit(first.code)
+        : { todo: "is this the API's own address, and not that of its documentation or console?" };
+  return {
+    findings: [finding(silent ? "silent" : "wrong", "base_url", text, todo)],
+    baseUrl: null,
+    tileUrl: undefined,
+    keyManagement: false,
+    silent,
+  };
+};
+
+/** The description of the API is beside the version segment or below it (interface.md section 4). */
+const openApiFinding = async (base: string, calls: SingleCalls): Promise<Finding> => {
+  for (const path of ["/openapi.json", "/../openapi.json"]) {
+    const url = new URL(base + path);
+    const sent = await calls.call({ ...plainGet(calls.view, "/openapi.json"), path });
+    if (sent.answer.status !== 200) continue;
+    try {
+      const { info, paths } = JSON.parse(sent.answer.text) as { info?: { title?: string }; paths?: object };
+      return finding(
+        "ok",
+        "openapi.json",
+        `${url.href}: ${typeof info?.title === "string" ? foreignSentence(info.title) : "no title"}, ${Object.keys(paths ?? {}).length} paths`,
+      );
+    } catch {
+      // Something else is called so there.
+    }
+  }
+  return finding("info", "openapi.json", "there is none; nothing depends on it");
+};
+
+/** About a dozen calls, none of them with a credential. */
+export const probeAddress = async (
+  given: string,
+  transport: Transport,
+  folder: string,
+  schemes: Schemes = "either",
+): Promise<Probed> => {
+  const { found, tried, other } = await findBaseUrl(given, transport, folder, schemes);
+  if (found === null) return notFound(tried, other);
+  const { url, what } = found;
+  const target: Target = { schema: "floodgate/target@1", base_url: url, transport };
+  const secrets = createSecrets(folder);
+  const calls = await openSingleCalls({ target, secrets, budget: createBudget(target, false) });
+  try {
+    const none = { credential: { as: "none" }, via: "authorization" } as const;
+    const shows = what.is === "api";
+    const tile = shows && isThere(await calls.call(stepOf(calls.view, 0, { route: "maps.tiles", ...none })));
+    const { body: _body, ...create } = stepOf(calls.view, 0, { route: "keys.create", ...none });
+    const keys = await calls.call({ ...create, body: "{}" });
+    const text = shows
+      ? `${url} answers as the API does`
+      : `${url} answers ${what.first.line.outcome} to every path: doctor will show whether the keys work there`;
+    const server = headerOf(what.first, "server");
+    // Beside the version segment other habits hold.
+    const echo = echoFinding(calls.answers);
+    const openApi = await openApiFinding(url, calls);
+    return {
+      findings: [
+        finding(shows ? "ok" : "warn", "base_url", text),
+        ...(await protocolFindings(target, secrets, Date.now())),
+        finding("info", "server", server === undefined ? "says nothing of itself" : foreignProduct(server)),
+        clockFinding([what.first, ...calls.answers]),
+        echo,
+        openApi,
+        finding(
+          "info",
+          "tiles",
+          tile ? `${url}/maps/tiles/{z}/{x}/{y}` : "not seen at the reference's path; set tile_url yourself",
+        ),
+      ],
+      baseUrl: url,
+      tileUrl: tile ? `${url}/maps/tiles/{z}/{x}/{y}` : undefined,
+      keyManagement: shows && isThere(keys),
+      silent: false,
+    };
+  } finally {
+    await calls.close();
+  }
+};

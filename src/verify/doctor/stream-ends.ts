@@ -1,0 +1,169 @@
+/**
+ * Which event ends a stream of each kind, found out by two calls a kind: the specification leaves its name open (item 173),
+ * and without it a stream that a gateway cut in order looks whole. Found is what stood last in both and nowhere else in them,
+ * and is none of the events that carry content; those have to be told from it, so one of them has to come twice.
+ */
+
+import { foreignId, foreignName, isWord } from "../../contract/foreign-text.ts";
+import { isError } from "../../contract/refusals.ts";
+import type { RouteName, Stream } from "../../contract/routes.ts";
+import { ROUTE_NAMES, routeOf } from "../../contract/routes.ts";
+import { ERROR_EVENT, NO_LAST_EVENT, STREAMS, type StatedStreamEnds, VOCABULARIES } from "../../contract/streams.ts";
+import { createBudget } from "../../target/budget.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import type { Target } from "../../target/target.ts";
+import { type CredentialRef, stepOf } from "../../workload/step.ts";
+import { type Finding, finding } from "./finding.ts";
+import { isPassing, refusalAdvice } from "./refusal-advice.ts";
+import { type Answered, openSingleCalls, type SingleCalls } from "./single-calls.ts";
+
+const CALLS_PER_KIND = 2;
+
+export type StreamEndsFound = { findings: Finding[]; found: StatedStreamEnds };
+
+const routeOfKind = (kind: Stream): RouteName => ROUTE_NAMES.find((name) => routeOf(name).stream === kind) as RouteName;
+
+/** Whoever may open a stream, of those who work; the server key needs no session. */
+const callerOf = ({ tenants = [] }: Target, works: ReadonlySet<string>): CredentialRef | null => {
+  if (works.has("server")) return { as: "server", of: "role:server" };
+  if (works.has("publishable")) return { as: "session", of: "role:publishable", product: "chat" };
+  const tenant = tenants.find(({ server }) => server !== undefined);
+  return tenant === undefined ? null : { as: "server", of: `tenant:${tenant.org}` };
+};
+
+/** As long as a name in the target file may be. */
+const NAME_MOST = 64;
+
+/** The name of the last event where it stands in no other place, or why there is none. */
+const lastNameOf = (kind: Stream, { answer }: Answered): { name: string } | { why: string } => {
+  const names = (answer.seen?.kept ?? []).map(({ name }) => name);
+  const last = names.at(-1);
+  if (last === undefined) return { why: "a stream ended without one event" };
+  // It is written into the target file: a server may send anything for a name.
+  if (foreignId(last) !== last || last.length > NAME_MOST || !isWord(last))
+    return { why: `streams end by an event whose name is no word (${foreignName(last)})` };
+  if (answer.ended === "error_event" || last === ERROR_EVENT) return { why: "a stream ended by an error event" };
+  const { content, done } = VOCABULARIES[kind];
+  const isOfContent = names.indexOf(last) < names.length - 1 || content.includes(last) || last === "quota";
+  // Of a few events, each with a name of its own, any may be the last by accident.
+  const isRepeated = new Set(names).size < names.length;
+  if (!isOfContent && !isRepeated && last !== done)
+    return { why: "too few events came to tell the last from the others" };
+  return isOfContent ? { why: `streams end in order behind ${last}, which is no event of its own` } : { name: last };
+};
+
+type Tried = {
+  kind: Stream;
+  ended: Answered[];
+  /** Why they say nothing. */
+  why: string | null;
+  /** What to do about a call that the API itself did not answer with one event. */
+  todo?: string;
+};
+
+const EMPTY_ADVICE =
+  "a stream without one event is no answer: does the deployment send none, or does something in between take them away?";
+
+/** Two streams of a kind, one after the other; `why` they say nothing. */
+const tryKind = async (kind: Stream, credential: CredentialRef, calls: SingleCalls): Promise<Tried> => {
+  const ended: Answered[] = [];
+  const origin = credential.as === "session" ? ("listed" as const) : ("none" as const);
+  let via: "authorization" | "x-api-key" = "authorization";
+  try {
+    for (let n = 0; n < CALLS_PER_KIND; n += 1) {
+      const ask = () => calls.call(stepOf(calls.view, n, { route: routeOfKind(kind), credential, origin, via }), true);
+      let sent = await ask();
+      if (sent.line.outcome === "401" && via === "authorization" && credential.as === "server") {
+        via = "x-api-key";
+        sent = await ask();
+      }
+      const { outcome, ended: how, error } = sent.line;
+      if (outcome !== "indeterminate" && isError(outcome, sent.line) && !isPassing(outcome)) {
+        const isEmpty = outcome.startsWith("200");
+        const todo = isEmpty ? EMPTY_ADVICE : refusalAdvice(outcome, "credentials", undefined);
+        return { kind, ended, why: isEmpty ? "200 and no event" : outcome, todo };
+      }
+      if (sent.answer.seen === null || !/^200/.test(outcome)) {
+        const busy = isPassing(outcome) ? ", the deployment is busy" : "";
+        return { kind, ended, why: `${outcome}${busy}` };
+      }
+      const isInOrder = how === "done" || how === "eof" || how === "error_event" || error === NO_LAST_EVENT;
+      if (!isInOrder) return { kind, ended, why: `a stream did not end in order (${error ?? how})` };
+      ended.push(sent);
+    }
+    return { kind, ended, why: null };
+  } catch (error) {
+    // A budget that is spent, a reference that cannot be read, a session that is not to be had: no news about streams.
+    return { kind, ended, why: (error as Error).message };
+  }
+};
+
+const namesIn = ({ answer }: Answered): string => [...(answer.seen?.names ?? [])].join(", ");
+
+const describe = (
+  { kind, ended, why, todo }: Tried,
+  stated: string | undefined,
+): { finding: Finding; name?: string } => {
+  const what = `${kind} streams`;
+  if (todo !== undefined) return { finding: finding("wrong", what, `expected a stream; got ${why}`, todo) };
+  if (why !== null) return { finding: finding("skipped", what, `which event ends them is not known: ${why}`) };
+  const lasts = ended.map((sent) => lastNameOf(kind, sent));
+  const names = new Set(lasts.map((last) => ("name" in last ? last.name : null)));
+  const [name = null] = names.size === 1 ? names : [];
+  if (stated !== undefined) {
+    if (ended.every(({ line }) => line.ended === "done")) return { finding: finding("ok", what, `end by ${stated}`) };
+    const came = `expected ${stated} as their last event (stream_end.${kind}); got ${namesIn(ended.at(-1) as Answered)}`;
+    const advice =
+      name === null
+        ? `does something in between end them early, or is their last event another? Leave stream_end.${kind} out where none is sent`
+        : `write "${name}" at stream_end.${kind}`;
+    return { finding: finding("wrong", what, came, advice) };
+  }
+  if (name !== null) return { finding: finding("ok", what, `end by ${name}`), name };
+  const reason =
+    lasts.flatMap((last) => ("why" in last ? [last.why] : []))[0] ?? "two streams ended by different events";
+  const rest = "so a whole one cannot be told from one that was cut in order";
+  return { finding: finding("warn", what, `no event was found that ends them: ${reason}, ${rest}`) };
+};
+
+/** Each kind at once with the others, since a stream may take its time. `works`: names of roles that were tried and are good. */
+export const findStreamEnds = async (
+  target: Target,
+  calls: SingleCalls,
+  works: ReadonlySet<string>,
+): Promise<StreamEndsFound> => {
+  const credential = callerOf(target, works);
+  if (credential === null) return { findings: [], found: {} };
+  if (credential.as === "session") {
+    try {
+      calls.take(1);
+      await calls.book.fetch(credential);
+    } catch (error) {
+      return { findings: [finding("skipped", "streams", `not tried: ${(error as Error).message}`)], found: {} };
+    }
+  }
+  const tried = await Promise.all(STREAMS.map((kind) => tryKind(kind, credential, calls)));
+  const described = tried.map((one) => ({
+    kind: one.kind,
+    ...describe(one, target.stream_end?.[one.kind] ?? undefined),
+  }));
+  return {
+    findings: described.map((one) => one.finding),
+    found: Object.fromEntries(described.flatMap(({ kind, name }) => (name === undefined ? [] : [[kind, name]]))),
+  };
+};
+
+/** The same for a file that is about to be written. */
+export const askStreamEnds = async (
+  target: Target,
+  folder: string,
+  works: ReadonlySet<string>,
+): Promise<StreamEndsFound> => {
+  const secrets = createSecrets(folder);
+  const calls = await openSingleCalls({ target, secrets, budget: createBudget(target, false) });
+  try {
+    return await findStreamEnds(target, calls, works);
+  } finally {
+    await calls.close();
+  }
+};

@@ -1,0 +1,106 @@
+/** Which tools are there: path and version, or how to get them. Nothing is built and nothing is downloaded. */
+import { execFile } from "node:child_process";
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { seeTool } from "../../tools/find-tool.ts";
+import { GO_MINOR_MIN } from "../../tools/go-compiler.ts";
+import { TOOL_RECIPES, type ToolName, type ToolOptions } from "../../tools/tool-recipe.ts";
+import { type Finding, finding, type Section } from "./finding.ts";
+
+const VERSION_WAIT_MS = 10_000;
+
+/** The first of these names that PATH has as a program. */
+const onPath = (names: readonly string[], env: NodeJS.ProcessEnv): string | null => {
+  for (const name of names) {
+    for (const folder of (env.PATH ?? "").split(delimiter).filter((part) => part !== "")) {
+      const path = join(folder, name);
+      try {
+        accessSync(path, constants.X_OK);
+        if (statSync(path).isFile()) return path;
+      } catch {
+        // The next folder may have it.
+      }
+    }
+  }
+  return null;
+};
+
+/** What a program prints about its version, its first line alone; `null` when it cannot be run. */
+const versionOf = (path: string, args: string[]): Promise<string | null> =>
+  new Promise((resolve) => {
+    execFile(path, args, { timeout: VERSION_WAIT_MS }, (error, stdout) => {
+      const line = stdout.trim().split("\n")[0] ?? "";
+      resolve(error === null && line !== "" ? line.slice(0, 100) : null);
+    });
+  });
+
+const built = async (name: ToolName, options: ToolOptions): Promise<Finding> => {
+  const { tool, problem, go, canBeBuilt } = await seeTool(name, options);
+  const { variable, expected } = TOOL_RECIPES[name];
+  if (tool !== null) return finding("ok", name, `${tool.version} at ${tool.path}`);
+  if (problem !== null) return finding("missing", name, problem);
+  if (canBeBuilt) {
+    return finding(
+      "warn",
+      name,
+      `not built yet, or out of date; ${go ?? "Go, installed by Python's pip,"} can build it on first use (a few minutes)`,
+      "npx floodgate dev tools",
+    );
+  }
+  return finding(
+    "missing",
+    name,
+    `not built yet, and no Go 1.${GO_MINOR_MIN} or newer is there to build it`,
+    `install Go from https://go.dev/dl, or set ${variable} to an existing ${expected}`,
+  );
+};
+
+const goHere = async (env: NodeJS.ProcessEnv, needed: boolean): Promise<Finding> => {
+  const path = onPath(["go"], env);
+  const version = path === null ? null : await versionOf(path, ["env", "GOVERSION"]);
+  const todo = "install it from https://go.dev/dl";
+  // Without anything to build it is of no use.
+  const state = needed ? "missing" : "info";
+  if (path === null || version === null)
+    return finding(state, "go", "not found on PATH; it builds k6 and toxiproxy", todo);
+  const isEnough = Number(/go1\.(\d+)/.exec(version)?.[1] ?? 0) >= GO_MINOR_MIN;
+  return isEnough
+    ? finding("ok", "go", `${version.replace(/^go/, "")} at ${path}`)
+    : finding(state, "go", `expected 1.${GO_MINOR_MIN} or newer, found ${version} at ${path}`, todo);
+};
+
+const OPTIONAL = [
+  {
+    name: "redis-server",
+    names: ["redis-server"],
+    use: "optional: only `serve --limiter redis://...` and a few tests use one",
+  },
+  {
+    name: "chromium",
+    names: ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
+    use: "optional: any browser shows the report",
+  },
+] as const;
+
+const optional = async ({ name, names, use }: (typeof OPTIONAL)[number], env: NodeJS.ProcessEnv): Promise<Finding> => {
+  const path = onPath(names, env);
+  if (path === null) return finding("info", name, `not found on PATH (${use})`);
+  const said = await versionOf(path, ["--version"]);
+  return finding("ok", name, `${/\d+\.\d+\S*/.exec(said ?? "")?.[0] ?? "unknown version"} at ${path} (optional)`);
+};
+
+export const toolsHere = async (options: ToolOptions = {}): Promise<Section> => {
+  const env = options.env ?? process.env;
+  // Which one is too old is said by the launcher, before any of this is loaded.
+  const node = finding("ok", "node", `${process.versions.node} at ${process.execPath}`);
+  const [k6, toxiproxy, ...others] = await Promise.all([
+    built("k6", options),
+    built("toxiproxy", options),
+    ...OPTIONAL.map((one) => optional(one, env)),
+  ]);
+  const go = await goHere(
+    env,
+    [k6, toxiproxy].some(({ state }) => state === "missing"),
+  );
+  return { title: "Tools", findings: [node, go, k6, toxiproxy, ...others] };
+};
