@@ -28,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = (() => {
     supervision: ["contract"],
     tools: ["supervision"],
     target: [...facts, "supervision"],
-    client: [...facts, "target"],
+    client: [...facts, "supervision", "target"],
     drivers: [...deployment, "invariants"],
     deployments: [...deployment, "platform", "tools", "faults", "stages", "run"],
     faults: [...deployment, "invariants", "drivers", "deployments", "simulation", "run"],

@@ -1,9 +1,9 @@
 /** The platform as a benchmark needs it: three processes over real TCP, one organization, keys, no cap in the way. */
 import { randomBytes } from "node:crypto";
+import { controlSend, knowControlToken } from "../client/control-planes.ts";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
 import { makeToken } from "../supervision/door-token.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
-import { controlSend, knowControlToken } from "../target/control-planes.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 
 export const ORIGIN = "https://app.example";

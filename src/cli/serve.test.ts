@@ -5,9 +5,9 @@ import { lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { readGauges } from "../client/control-planes.ts";
 import { ENTRY, OPERATOR, type ServeProcess, startServe } from "../platform/serve-process.fixture.ts";
 import { tokenOfDoor } from "../supervision/door-token.ts";
-import { readGauges } from "../target/control-planes.ts";
 
 let running: ServeProcess[] = [];
 let folder = "";

@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { controlSend } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { startToxiproxy, type ToxiproxyServer } from "../faults/toxiproxy-server.ts";
 import { EMBEDDED_LIMITS as LIMITS } from "../platform/embedded-limits.ts";
@@ -15,7 +16,6 @@ import { planSeed, type SeedTenant } from "../platform/seed.ts";
 import type { RunFolder } from "../run/run-folder.ts";
 import type { Redactor } from "../supervision/redaction.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
-import { controlSend } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import type { OwnParts } from "./own-parts.ts";
 import { type RedisPart, startRedisPart } from "./redis-part.ts";

@@ -2,7 +2,7 @@
  * The embedded deployment for a stage that needs several API replicas: more of them on the same dependencies, and a front
  * that callers reach them by. They are ended with the stage, so that the other stages meet one replica and no front.
  */
-import { controlSend } from "../target/control-planes.ts";
+import { controlSend } from "../client/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import type { Deployment } from "./deployment.ts";
 import type { OwnParts } from "./own-parts.ts";

@@ -1,9 +1,10 @@
 /** Who calls the embedded deployment in one stage, where its tenants at large do not fit. Made anew by its operator each time. */
+
+import { controlSend } from "../client/control-planes.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { planSeed, type Seed, type SeedTenant } from "../platform/seed.ts";
 import type { LoadStage } from "../stages/stage-plan.ts";
 import { redactor } from "../supervision/redaction.ts";
-import { controlSend } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
 
 type Tenants = LoadStage["tenants"];

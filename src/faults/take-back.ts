@@ -1,6 +1,7 @@
 /** Takes back what was done to proxies and control planes; handed to supervision/, which knows neither. */
+
+import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { TakeBack } from "../supervision/carry-out.ts";
-import { controlGet, controlSend } from "../target/control-planes.ts";
 import { heal } from "./healing.ts";
 import { openToxiproxy } from "./toxiproxy.ts";
 

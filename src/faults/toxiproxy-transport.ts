@@ -4,11 +4,12 @@
  * without a deadline may never come back.
  */
 
-import { Agent, request } from "undici";
+import { Agent } from "undici";
+import { CONTROL_CALL_MS, callControl } from "../client/control-call.ts";
 import { foreignSentence } from "../contract/foreign-text.ts";
-import { textWithin } from "../target/text-within.ts";
 
-const CONTROL_CALL_MS = 5_000;
+/** A change that toxiproxy holds back for longer is given up. */
+const LATE_CHANGE_MS = 300_000;
 
 /** A control call that failed. `status` is the server's, or `null` when no answer came. */
 export class ToxiproxyError extends Error {
@@ -43,13 +44,6 @@ const messageIn = (text: string): string => {
   return foreignSentence(text.trim());
 };
 
-const whyNoAnswer = (error: unknown, callMs: number, outer: AbortSignal | undefined): string => {
-  if (outer?.aborted === true) return "given up, because the run was asked to stop";
-  const { name, code, message } = error as { name?: string; code?: string; message?: string };
-  if (name === "TimeoutError" || name === "AbortError") return `no answer within ${callMs} ms; toxiproxy may be wedged`;
-  return code ?? message ?? String(error);
-};
-
 type Transport = {
   /** The parsed answer (text where it is not JSON, `undefined` where it is empty). Throws `ToxiproxyError`. */
   call: (
@@ -74,27 +68,21 @@ export const openTransport = (apiUrl: string, defaults: CallOptions = {}): Trans
   // A wedged server must not hold a later call up behind an earlier one, hence no pipelining and short keep-alive.
   const agent = new Agent({ pipelining: 1, keepAliveTimeout: 1_000 });
   const late = new Set<Promise<void>>();
-  /** A change is not taken back by hanging up, so its answer is waited for behind the deadline. */
-  const keepAsking = (answered: Promise<{ status: number }>): void => {
-    const over: Promise<void> = answered.then(
-      ({ status }) => void (status !== GOES_ON && late.delete(over)),
-      () => void late.delete(over),
-    );
-    late.add(over);
-  };
-  const ask = async (
-    method: "GET" | "POST" | "PATCH" | "DELETE",
-    path: string,
-    body: unknown,
-    signal?: AbortSignal,
-  ) => {
-    const answer = await request(`${base}${path}`, {
-      method,
-      dispatcher: agent,
-      ...(signal === undefined ? {} : { signal }),
-      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+  /** Hanging up does not take a change back, so its answer is waited for behind the deadline. */
+  const inTime = async <T extends { status: number }>(answered: Promise<T>, signal: AbortSignal): Promise<T> => {
+    const over = new AbortController();
+    const tooLate = new Promise<never>((_, reject) => {
+      const fire = (): void => {
+        const done: Promise<void> = answered.then(
+          ({ status }) => void (status !== GOES_ON && late.delete(done)),
+          () => void late.delete(done),
+        );
+        late.add(done);
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", fire, { once: true, signal: over.signal });
     });
-    return { status: answer.statusCode, text: await textWithin(answer.body) };
+    return Promise.race([answered, tooLate]).finally(() => over.abort());
   };
   return {
     underWay: () => late.size,
@@ -112,32 +100,18 @@ export const openTransport = (apiUrl: string, defaults: CallOptions = {}): Trans
       const outer = options.signal ?? defaults.signal;
       const deadline = AbortSignal.timeout(callMs);
       const signal = outer === undefined ? deadline : AbortSignal.any([deadline, outer]);
-      let status: number;
-      let text: string;
-      try {
-        signal.throwIfAborted();
-        if (method === "GET") ({ status, text } = await ask(method, path, body, signal));
-        else {
-          const answered = ask(method, path, body);
-          const over = new AbortController();
-          const inTime = new Promise<never>((_, reject) => {
-            const fire = (): void => {
-              keepAsking(answered);
-              reject(signal.reason);
-            };
-            signal.addEventListener("abort", fire, { once: true, signal: over.signal });
-          });
-          ({ status, text } = await Promise.race([answered, inTime]).finally(() => over.abort()));
-        }
-      } catch (error) {
-        const why = whyNoAnswer(error, callMs, outer);
-        throw new ToxiproxyError(
-          `toxiproxy at ${base}: ${method} ${path}: ${why}`,
-          null,
-          null,
-          (error as { code?: string }).code ?? null,
-        );
-      }
+      const failed = ({ code, message }: NodeJS.ErrnoException): never => {
+        const noAnswer = deadline.aborted
+          ? `no answer within ${callMs} ms; toxiproxy may be wedged`
+          : (code ?? message);
+        const why = outer?.aborted === true ? "given up, because the run was asked to stop" : noAnswer;
+        throw new ToxiproxyError(`toxiproxy at ${base}: ${method} ${path}: ${why}`, null, null, code ?? null);
+      };
+      if (signal.aborted) return failed(signal.reason);
+      const call = { method, body, dispatcher: agent, withinMs: LATE_CHANGE_MS };
+      const isRead = method === "GET";
+      const answered = callControl(`${base}${path}`, isRead ? { ...call, signal } : call);
+      const { status, text } = await (isRead ? answered : inTime(answered, signal)).catch(failed);
       if (status < 200 || status > 299) {
         const said = messageIn(text);
         throw new ToxiproxyError(`toxiproxy at ${base}: ${method} ${path} answered ${status}: ${said}`, status, said);

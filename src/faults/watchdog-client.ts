@@ -4,11 +4,8 @@
  * because what it held was healed meanwhile.
  */
 
-import { request } from "undici";
+import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
-import { tokenOfDoor } from "../supervision/door-token.ts";
-import { redactor } from "../supervision/redaction.ts";
-import { textWithin } from "../target/text-within.ts";
 import { type Held, LEASE_MS } from "./watchdog-lease.ts";
 
 export type RemoteWatch = {
@@ -32,26 +29,21 @@ const errorOf = (text: string): string => {
 
 const HOW = "start it there with `floodgate chaos --watchdog --target FILE`";
 
-/** That of the target file, else what a watchdog on this machine handed over. */
-const bearer = async (url: string, token: string | null): Promise<Record<string, string>> => {
-  const known = token ?? (await tokenOfDoor(url));
-  if (known === null) return {};
-  redactor.register(known, "watchdog.token");
-  return { authorization: `Bearer ${known}` };
+type Lease = { url: string; token: string | null };
+
+const callLease = async ({ url, token }: Lease, call: ControlCall): Promise<{ status: number; text: string }> => {
+  const headers = await bearer(url, token, { field: "watchdog.token" });
+  return callControl(`${url.replace(/\/+$/, "")}/lease`, { ...call, headers });
 };
 
 /** Why the watchdog cannot be relied on, in a sentence; `null` where it answers. Nothing is held yet. */
-export const whyNoWatchdog = async (options: { url: string; token: string | null }): Promise<string | null> => {
-  const { url, token } = options;
+export const whyNoWatchdog = async (lease: Lease): Promise<string | null> => {
+  const { url } = lease;
   try {
-    const answered = await request(`${url.replace(/\/+$/, "")}/lease`, {
-      headers: await bearer(url, token),
-      signal: AbortSignal.timeout(LEASE_MS),
-    });
-    const text = await textWithin(answered.body);
-    if (answered.statusCode === 200) return null;
-    const why = answered.statusCode === 401 ? "watchdog.token is not its token" : errorOf(text);
-    return `the watchdog at ${url} (watchdog.url) answered ${answered.statusCode} instead of 200: ${why}`;
+    const { status, text } = await callLease(lease, { withinMs: LEASE_MS });
+    if (status === 200) return null;
+    const why = status === 401 ? "watchdog.token is not its token" : errorOf(text);
+    return `the watchdog at ${url} (watchdog.url) answered ${status} instead of 200: ${why}`;
   } catch (error) {
     return `the watchdog at ${url} (watchdog.url) does not answer: ${(error as Error).message}; ${HOW}`;
   }
@@ -60,27 +52,18 @@ export const whyNoWatchdog = async (options: { url: string; token: string | null
 const BEAT_MS = 1_000;
 const CALL_MS = 900;
 
-export const openRemoteWatch = (options: { url: string; token: string | null; holder: string }): RemoteWatch => {
-  const { url, token, holder } = options;
+export const openRemoteWatch = (options: Lease & { holder: string }): RemoteWatch => {
+  const { url, holder } = options;
   const holds = new Set<Held>();
   let lost: string | null = null;
   let lastBeatMs = performance.now();
   let timer: NodeJS.Timeout | undefined;
 
-  const send = async (method: "PUT" | "DELETE", callMs: number): Promise<void> => {
-    const answered = await request(`${url.replace(/\/+$/, "")}/lease`, {
-      method,
-      headers: {
-        "content-type": "application/json",
-        ...(await bearer(url, token)),
-      },
-      body: JSON.stringify({ holder, holds: [...holds] }),
-      signal: AbortSignal.timeout(callMs),
-    });
-    const text = await textWithin(answered.body);
-    if (answered.statusCode === 200) return;
-    const refused = `the watchdog at ${url} refused (${answered.statusCode}): ${errorOf(text)}`;
-    if (answered.statusCode === 410) lost = refused;
+  const send = async (method: "PUT" | "DELETE", withinMs: number): Promise<void> => {
+    const { status, text } = await callLease(options, { method, body: { holder, holds: [...holds] }, withinMs });
+    if (status === 200) return;
+    const refused = `the watchdog at ${url} refused (${status}): ${errorOf(text)}`;
+    if (status === 410) lost = refused;
     throw new Error(refused);
   };
   const beat = async (): Promise<void> => {

@@ -3,7 +3,8 @@
  * (`OTEL_EXPORTER_OTLP_ENDPOINT`, as the OpenTelemetry specification says). Whatever goes wrong, with the settings, on the
  * way or at the collector, is a warning and nothing more: whoever watches decides nothing.
  */
-import { request } from "undici";
+import { callControl } from "../client/control-call.ts";
+import { parseJson } from "../contract/envelopes.ts";
 import { clean } from "../contract/foreign-text.ts";
 import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
@@ -12,8 +13,6 @@ import { redact, redactor } from "../supervision/redaction.ts";
 import { otlpSettings } from "./otlp-settings.ts";
 
 const EVERY_MS = 5_000;
-/** More of an answer is not read: it says what was rejected in a sentence. */
-const ANSWER_BYTES_MAX = 64 << 10;
 const MESSAGE_CHARS_MAX = 200;
 
 export type OtlpExport = {
@@ -33,27 +32,10 @@ type OtlpAbout = {
 /** On one line, without what a terminal obeys, and short. */
 const plain = (text: string): string => clean(redact(text)).replace(/\s+/g, " ").trim().slice(0, MESSAGE_CHARS_MAX);
 
-/** The body of an answer, as far as it is read. */
-const textOf = async (body: AsyncIterable<Buffer>): Promise<string> => {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) break;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-};
-
 /** What the collector took only in part (opentelemetry-proto, `ExportMetricsPartialSuccess`); `null` where it took all. */
 const partialOf = (text: string): string | null => {
-  let partial: { rejectedDataPoints?: unknown; errorMessage?: unknown } | undefined;
-  try {
-    partial = (JSON.parse(text) as { partialSuccess?: typeof partial } | null)?.partialSuccess;
-  } catch {
-    // An answer of another form, such as an empty one.
-    return null;
-  }
+  type Answer = { partialSuccess?: { rejectedDataPoints?: unknown; errorMessage?: unknown } };
+  const partial = (parseJson(text) as Answer | null | undefined)?.partialSuccess;
   const rejected = Number(partial?.rejectedDataPoints ?? 0);
   const why = typeof partial?.errorMessage === "string" ? plain(partial.errorMessage) : "";
   if (!(rejected > 0)) return why === "" ? null : `the collector took all metrics, and says: ${why}`;
@@ -73,25 +55,17 @@ export const startOtlpExport = ({ env, resource, startMs, onWarning }: OtlpAbout
   const { endpoint, headers, deadlineMs } = settings;
   const metrics = new OtlpMetrics({ "service.name": env.OTEL_SERVICE_NAME ?? "floodgate", ...resource }, startMs);
   const failed = (error: unknown): void => {
-    const { name, message, code } = error as Error & { code?: string };
-    const why = name === "TimeoutError" ? `no answer within ${deadlineMs} ms` : plain(code ?? message);
+    const { message, code } = error as Error & { code?: string };
+    const why = plain(code ?? message);
     warn(`metrics could not be sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT: ${why}`);
   };
   const send = async (): Promise<void> => {
     try {
-      const { statusCode, body } = await request(endpoint, {
-        method: "POST",
-        headers: { ...headers, "content-type": "application/json" },
-        body: JSON.stringify(redactor.redactValue(metrics.toOtlp(Date.now()))),
-        headersTimeout: deadlineMs,
-        bodyTimeout: deadlineMs,
-        // Of the whole exchange, also where the answer trickles.
-        signal: AbortSignal.timeout(deadlineMs),
-      });
-      const text = await textOf(body);
-      const moved = statusCode >= 300 && statusCode < 400 ? ", a redirect, which is not followed" : "";
-      if (statusCode >= 300) failed(new Error(`status ${statusCode}${moved}`));
-      const partial = statusCode < 300 ? partialOf(text) : null;
+      const body = redactor.redactValue(metrics.toOtlp(Date.now()));
+      const { status, text } = await callControl(endpoint, { method: "POST", headers, body, withinMs: deadlineMs });
+      const moved = status >= 300 && status < 400 ? ", a redirect, which is not followed" : "";
+      if (status >= 300) failed(new Error(`status ${status}${moved}`));
+      const partial = status < 300 ? partialOf(text) : null;
       if (partial !== null) warn(partial);
     } catch (error) {
       failed(error);

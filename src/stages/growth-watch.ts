@@ -3,11 +3,11 @@
  * or, where there is none, by the queries of `observers` of the same names; judged by the slope after the warm-up.
  */
 
+import { readHeld } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Claim, Measurement } from "../history/run-document.ts";
 import type { Gauges } from "../history/stage-facts.ts";
 import { judgeGrowth, type Reading } from "../history/statistics/growth.ts";
-import { readHeld } from "../target/control-planes.ts";
 import { type Observed, observe } from "./observers.ts";
 
 type Watched = {

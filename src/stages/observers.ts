@@ -1,23 +1,18 @@
 /** What else can be read of a deployment (`observers` of the target file): a Prometheus, and a command that prints charges. */
-
-import { request } from "undici";
+import { queryPrometheus } from "../client/control-call.ts";
+import { chargeOf } from "../client/control-planes.ts";
 import { parseJson } from "../contract/envelopes.ts";
 import { shapeOfBody } from "../contract/foreign-text.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { Measurement } from "../history/run-document.ts";
 import { runShellCommand } from "../supervision/shell-command.ts";
-import { chargeOf } from "../target/control-planes.ts";
-import { textWithin } from "../target/text-within.ts";
 
-const DEADLINE_MS = 5_000;
 const LEDGER_MS = 60_000;
 /** What is cut off here ends in half a line, which is no ledger. */
 const LEDGER_MOST_CHARS = 256 << 20;
 
 export type Observed = Readonly<Record<string, number>>;
-
-type PrometheusAnswer = { status?: string; data?: { result?: { value?: [number, string] }[] } };
 
 /** What a parser says of a text that is no JSON would quote it. */
 const jsonOf = <T>(text: string): T => {
@@ -25,19 +20,6 @@ const jsonOf = <T>(text: string): T => {
   if (typeof json !== "object" || json === null)
     throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
   return json as T;
-};
-
-/** Sum over the series of the answer (the HTTP API's instant query); `null` where there is no number. */
-const ask = async (url: string, query: string): Promise<number | null> => {
-  const answer = await request(`${url.replace(/\/+$/, "")}/api/v1/query?query=${encodeURIComponent(query)}`, {
-    headersTimeout: DEADLINE_MS,
-    bodyTimeout: DEADLINE_MS,
-    // An answer that trickles keeps the other two from firing.
-    signal: AbortSignal.timeout(DEADLINE_MS),
-  });
-  const { data } = jsonOf<PrometheusAnswer>(await textWithin(answer.body));
-  const values = (data?.result ?? []).map(({ value }) => Number(value?.[1])).filter(Number.isFinite);
-  return values.length === 0 ? null : values.reduce((sum, one) => sum + one, 0);
 };
 
 type Observing = { values: Observed; troubles: string[] };
@@ -50,9 +32,9 @@ export const observe = async ({ target }: Pick<Deployment, "target">): Promise<O
   if (url === undefined) return { values, troubles };
   const look = async ([name, query]: [string, string]): Promise<void> => {
     try {
-      const value = await ask(url, query);
-      if (value === null) troubles.push(`observers.prometheus.queries.${name} has no value`);
-      else values[name] = value;
+      const found = (await queryPrometheus(url, query)).filter(Number.isFinite);
+      if (found.length === 0) troubles.push(`observers.prometheus.queries.${name} has no value`);
+      else values[name] = found.reduce((sum, one) => sum + one, 0);
     } catch (error) {
       troubles.push(`observers.prometheus.queries.${name} could not be read: ${(error as Error).message}`);
     }

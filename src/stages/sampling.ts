@@ -1,8 +1,9 @@
 /** Reads gauges of the deployment and the CPU of generator and machine while a stage runs, for the charts beside its calls. */
+
+import { readGauges } from "../client/control-planes.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Gauges } from "../history/stage-facts.ts";
 import { cpuTimeMs, type MachineTime, machineTime } from "../supervision/cpu-time.ts";
-import { readGauges } from "../target/control-planes.ts";
 
 const EVERY_MS = 500;
 

@@ -3,12 +3,12 @@
  * counted, what is in flight and what was charged. What a deployment does not show is absent, and the judges say so.
  */
 
+import { readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import { holdsMore } from "../invariants/nothing-is-left-open.ts";
 import type { RunContext } from "../run/run-context.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
-import { readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../target/control-planes.ts";
 import type { Target } from "../target/target.ts";
 import { ROLE_POWERS } from "../workload/callers/target-view.ts";
 import { readLedgerByCommand } from "./observers.ts";

@@ -5,6 +5,7 @@
 
 import { type ApiClient, openApiClient, type Sent } from "../client/api-client.ts";
 import { createRunClock, type RunClock, wallUs } from "../client/clock.ts";
+import { controlSend, readCounts, readGauges, readLedger } from "../client/control-planes.ts";
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import type { Line } from "../history/line.ts";
 import type { Claim } from "../history/run-document.ts";
@@ -12,7 +13,6 @@ import type { Gauges, StageFacts } from "../history/stage-facts.ts";
 import type { Parts } from "../platform/parts.ts";
 import type { Running } from "../platform/start-role.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
-import { controlSend, readCounts, readGauges, readLedger } from "../target/control-planes.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";

@@ -1,10 +1,10 @@
 /** A fault beside a running load: the load's own lines show what is steady and what has recovered. */
 
+import { readGauges } from "../../client/control-planes.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine } from "../../history/line.ts";
 import type { FaultRecord } from "../../history/run-document.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
-import { readGauges } from "../../target/control-planes.ts";
 import { type ExperimentSteps, type Outcome, runExperiment } from "../experiment.ts";
 import type { Breaker } from "./breaker.ts";
 import { breakerFor } from "./breaker-for.ts";

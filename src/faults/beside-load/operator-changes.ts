@@ -3,9 +3,9 @@
  * down, so that it can be put back whatever happens: at the end, when a change fails halfway, and after kill -9.
  */
 
+import { controlGet, controlSend } from "../../client/control-planes.ts";
 import { type ChangeUndo, stateOfPlane, type Undo } from "../../supervision/undo.ts";
 import { pause } from "../../supervision/waiting.ts";
-import { controlGet, controlSend } from "../../target/control-planes.ts";
 import { TAKE_BACK } from "../take-back.ts";
 import type { DisturbanceContext, Disturbed, OperatorChanges } from "./disturbance.ts";
 import { undoTarget } from "./link-breaker.ts";

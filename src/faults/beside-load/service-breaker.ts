@@ -1,8 +1,8 @@
 /** What an operator does to a service that works: makes it slower, or replaces its replicas one after the other. */
 
+import { controlSend } from "../../client/control-planes.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
 import type { OwnParts } from "../../deployments/own-parts.ts";
-import { controlSend } from "../../target/control-planes.ts";
 import type { Breaker } from "./breaker.ts";
 import { moveClock, offsetBeforeMonthMs } from "./deployment-clock.ts";
 import type { DisturbanceContext, ServiceChange } from "./disturbance.ts";

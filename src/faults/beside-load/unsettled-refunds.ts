@@ -1,6 +1,7 @@
 /** Refunds that a replica has begun and the limiter has not confirmed: a moment at which a fault costs somebody money. */
+
+import { readGauges } from "../../client/control-planes.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
-import { readGauges } from "../../target/control-planes.ts";
 
 /** Some calls more than the first that was given up. */
 const ENOUGH = 5;

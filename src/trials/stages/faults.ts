@@ -1,7 +1,8 @@
 /** Plays about broken dependencies: what is answered without them, what is charged, and that it ends with the heal. */
+
+import { readLedger } from "../../client/control-planes.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";
-import { readLedger } from "../../target/control-planes.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { Step } from "../../workload/step.ts";
 import { LIMITER_BUDGET_MS, REVOCATION_BUDGET_MS } from "../deployment.ts";

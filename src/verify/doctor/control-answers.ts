@@ -1,17 +1,13 @@
 /** What the other addresses of the file answer: control planes, toxiproxy, Prometheus. Read only; no fault, no change. */
-
-import { request } from "undici";
-import { parseJson } from "../../contract/envelopes.ts";
+import { queryPrometheus } from "../../client/control-call.ts";
+import { readGauges, readLedger, readUsed } from "../../client/control-planes.ts";
 import { foreignId } from "../../contract/foreign-text.ts";
 import { openToxiproxy } from "../../faults/toxiproxy.ts";
-import { readGauges, readLedger, readUsed } from "../../target/control-planes.ts";
 import type { Target } from "../../target/target.ts";
-import { textWithin } from "../../target/text-within.ts";
 import { type Finding, finding } from "./finding.ts";
 import { failedTrial } from "./key-trial.ts";
 import type { SingleCalls } from "./single-calls.ts";
 
-const WAIT_MS = 5_000;
 const TODO = "mend the address, or leave it out: what needs it is skipped then";
 
 type Look = { readonly name: string; readonly calls: number; look(): Promise<string> };
@@ -86,14 +82,7 @@ const prometheusLooks = ({ observers }: Target): Look[] =>
     name: `prometheus, ${name}`,
     calls: 1,
     look: async () => {
-      const base = observers?.prometheus?.url.replace(/\/+$/, "") ?? "";
-      const answer = await request(`${base}/api/v1/query?query=${encodeURIComponent(query)}`, {
-        signal: AbortSignal.timeout(WAIT_MS),
-      });
-      const text = await textWithin(answer.body);
-      if (answer.statusCode !== 200) throw new Error(`status ${answer.statusCode}`);
-      const { data } = (parseJson(text) ?? {}) as { data?: { result?: unknown } };
-      const series = Array.isArray(data?.result) ? data.result.length : 0;
+      const { length: series } = await queryPrometheus(observers?.prometheus?.url ?? "", query);
       if (series === 0) throw new Error("the query finds no series");
       return `${series} series`;
     },

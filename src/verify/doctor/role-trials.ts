@@ -1,10 +1,10 @@
 /** Every key role of the target file, tried once, and a used-up allowance where trying it spends nothing. */
 
+import { readUsed } from "../../client/control-planes.ts";
 import { credentialKind } from "../../contract/credentials.ts";
 import { foreignId } from "../../contract/foreign-text.ts";
 import { outcomeOf, type RefusalName } from "../../contract/refusals.ts";
 import type { Budget } from "../../target/budget.ts";
-import { readUsed } from "../../target/control-planes.ts";
 import { KEY_ROLES, type KeyRole, type Target } from "../../target/target.ts";
 import type { CallerName } from "../../workload/callers/target-view.ts";
 import { stepOf } from "../../workload/step.ts";

@@ -1,24 +1,16 @@
 /**
- * Reads a deployment's control planes (interface.md section 4): counts, gauges and the ledger, the independent witnesses
- * of a stage. Every request has a deadline; what cannot be read is absent, and the judges say so. Every request
- * carries the control plane's token, where it is known here: from the file in which a plane on loopback hands it over, or from
- * `FLOODGATE_CONTROL_TOKEN`.
+ * Reads a deployment's control planes: counts, gauges and the ledger, the independent observations of a stage. What cannot be read
+ * is absent, and the judges say so. Every request carries the control plane's token, where one is known.
  */
-
-import { request } from "undici";
 import { parseJson } from "../contract/envelopes.ts";
 import { foreignId, foreignName, shapeOf, shapeOfBody } from "../contract/foreign-text.ts";
 import { isListed } from "../contract/refusals.ts";
 import type { LedgerLine } from "../history/line.ts";
 import type { Counts, Gauges } from "../history/stage-facts.ts";
-import { tokenOfDoor } from "../supervision/door-token.ts";
-import { redactor } from "../supervision/redaction.ts";
-import { ANSWER_MOST_BYTES, textWithin } from "./text-within.ts";
+import { bearer, CONTROL_CALL_MS, type ControlCall, callControl } from "./control-call.ts";
 
-const DEADLINE_MS = 5_000;
 /** A ledger has a line for each charge of a stage. */
-const LEDGER_MS = 30_000;
-const LEDGER_MOST_BYTES = 256 << 20;
+const LEDGER: ControlCall = { withinMs: 30_000, silentMs: CONTROL_CALL_MS, mostBytes: 256 << 20 };
 const ALL_ORGS_MS = 20_000;
 /** Organizations that are asked for at once. */
 const ORGS_AT_ONCE = 16;
@@ -30,63 +22,36 @@ class ControlError extends Error {
   }
 }
 
-let masked = "";
 const known = new Map<string, string>();
 
 /** For a control plane of this process, or of a child, whose token never was in a file. */
 export const knowControlToken = (url: string, token: string): void => void known.set(new URL(url).origin, token);
 
-/** What the door itself handed over, else that of the environment. Masked from its first use on, wherever it may be repeated. */
-const bearer = async (url: string): Promise<Record<string, string>> => {
-  const given = known.get(new URL(url).origin) ?? (await tokenOfDoor(url)) ?? process.env.FLOODGATE_CONTROL_TOKEN ?? "";
-  if (given === "") return {};
-  if (given !== masked) redactor.register(given);
-  masked = given;
-  return { authorization: `Bearer ${given}` };
-};
-
-/** `wholeMs`: until all of the answer has come, however it trickles. */
-const call = async (
-  method: "GET" | "POST" | "PATCH" | "PUT",
-  url: string,
-  body?: unknown,
-  wholeMs = DEADLINE_MS,
-): Promise<string> => {
-  try {
-    const answer = await request(url, {
-      method,
-      headersTimeout: DEADLINE_MS,
-      bodyTimeout: DEADLINE_MS,
-      signal: AbortSignal.timeout(Math.ceil(wholeMs)),
-      headers: { ...(await bearer(url)), ...(body === undefined ? {} : { "content-type": "application/json" }) },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await textWithin(answer.body, wholeMs === LEDGER_MS ? LEDGER_MOST_BYTES : ANSWER_MOST_BYTES);
-    if (answer.statusCode === 401) {
-      throw new ControlError(
-        url,
-        "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with; one that it made up can be read by its own user, on its own machine",
-      );
-    }
-    if (answer.statusCode >= 300)
-      throw new ControlError(url, `status ${answer.statusCode} with ${shapeOfBody(text, parseJson(text))}`);
-    return text;
-  } catch (error) {
-    if (error instanceof ControlError) throw error;
-    throw new ControlError(url, error instanceof Error ? error.message : String(error));
+const call = async (url: string, limits: ControlCall = {}): Promise<string> => {
+  const failed = (what: string): ControlError => new ControlError(url, what);
+  const otherwise = process.env.FLOODGATE_CONTROL_TOKEN;
+  const { status, text } = await bearer(url, known.get(new URL(url).origin), { otherwise })
+    .then((headers) => callControl(url, { ...limits, headers }))
+    .catch((error: Error) => Promise.reject(failed(error.message)));
+  if (status === 401) {
+    throw failed(
+      "status 401: set FLOODGATE_CONTROL_TOKEN to the token that its `serve` was started with; one that it made up can be read by its own user, on its own machine",
+    );
   }
+  if (status >= 300) throw failed(`status ${status} with ${shapeOfBody(text, parseJson(text))}`);
+  return text;
 };
 
-/** What was read of a body that is no JSON would quote it. */
+/** The error of a parser would quote the text. */
 const jsonOf = <T>(url: string, text: string): T => {
   const json = parseJson(text);
   if (json === undefined) throw new ControlError(url, shapeOfBody(text, json));
   return json as T;
 };
 
-export const controlGet = async <T>(url: string): Promise<T> => jsonOf(url, await call("GET", url));
+export const controlGet = async <T>(url: string): Promise<T> => jsonOf(url, await call(url));
 export const controlSend = async <T>(method: "POST" | "PATCH" | "PUT", url: string, body: unknown): Promise<T> => {
-  const text = await call(method, url, body);
+  const text = await call(url, { method, body });
   return text === "" ? ({} as T) : jsonOf(url, text);
 };
 
@@ -181,7 +146,7 @@ export const readHeld = (apis: readonly string[]): Promise<Gauges[]> =>
 
 export const readLedger = async (limiter: string, run: string): Promise<LedgerLine[]> => {
   const url = `${limiter}/ledger?run=${encodeURIComponent(run)}`;
-  const text = await call("GET", url, undefined, LEDGER_MS);
+  const text = await call(url, LEDGER);
   return text
     .split("\n")
     .filter((line) => line.trim() !== "")
@@ -189,9 +154,9 @@ export const readLedger = async (limiter: string, run: string): Promise<LedgerLi
 };
 
 /** Map loads that an organization has used, `undefined` where the control plane does not show it. */
-export const readUsed = async (keys: string, org: string, withinMs = DEADLINE_MS): Promise<number | undefined> => {
+export const readUsed = async (keys: string, org: string, withinMs = CONTROL_CALL_MS): Promise<number | undefined> => {
   const url = `${keys}/orgs/${encodeURIComponent(org)}`;
-  const { map_loads_used } = jsonOf<{ map_loads_used?: unknown }>(url, await call("GET", url, undefined, withinMs));
+  const { map_loads_used } = jsonOf<{ map_loads_used?: unknown }>(url, await call(url, { withinMs }));
   return isNumber(map_loads_used) ? map_loads_used : undefined;
 };
 
@@ -203,7 +168,7 @@ export const readUsedOf = async (keys: string, orgs: readonly string[]): Promise
   const left = [...orgs];
   const ask = async (): Promise<void> => {
     for (let org = left.pop(); org !== undefined; org = left.pop()) {
-      const withinMs = Math.min(answeredMs + DEADLINE_MS, endMs) - performance.now();
+      const withinMs = Math.min(answeredMs + CONTROL_CALL_MS, endMs) - performance.now();
       if (withinMs <= 0) return;
       const used = await readUsed(keys, org, withinMs).catch(() => undefined);
       if (used === undefined) continue;

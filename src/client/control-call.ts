@@ -1,0 +1,84 @@
+/**
+ * One call to an API beside the deployment: a control plane, toxiproxy, a watchdog, Prometheus, a collector of metrics. Anybody may
+ * answer there, so each call has a deadline for the whole answer and a limit on its length. Redirects are not followed.
+ */
+import { type Dispatcher, request } from "undici";
+import { parseJson } from "../contract/envelopes.ts";
+import { shapeOfBody } from "../contract/foreign-text.ts";
+import { tokenOfDoor } from "../supervision/door-token.ts";
+import { redactor } from "../supervision/redaction.ts";
+
+export const CONTROL_CALL_MS = 5_000;
+/** As much as a list of thousands of proxies or series needs. */
+const ANSWER_MOST_BYTES = 4 << 20;
+
+export type ControlCall = {
+  method?: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  headers?: Record<string, string>;
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Until the whole answer has come, however it trickles. */
+  withinMs?: number;
+  /** Until the head has come, and between two parts of the body; unbounded where absent. */
+  silentMs?: number;
+  mostBytes?: number;
+  signal?: AbortSignal | undefined;
+  dispatcher?: Dispatcher;
+};
+
+/** The status and the whole text; rejects where none came in time. */
+export const callControl = async (url: string, call: ControlCall = {}): Promise<{ status: number; text: string }> => {
+  const { method = "GET", body, withinMs = CONTROL_CALL_MS, silentMs = 0, mostBytes = ANSWER_MOST_BYTES } = call;
+  const deadline = AbortSignal.timeout(Math.ceil(withinMs));
+  const json = body === undefined ? {} : { "content-type": "application/json" };
+  try {
+    const answer = await request(url, {
+      method,
+      headers: { ...call.headers, ...json },
+      body: body === undefined ? null : JSON.stringify(body),
+      headersTimeout: silentMs,
+      bodyTimeout: silentMs,
+      signal: call.signal === undefined ? deadline : AbortSignal.any([deadline, call.signal]),
+      ...(call.dispatcher && { dispatcher: call.dispatcher }),
+    });
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of answer.body as AsyncIterable<Uint8Array>) {
+      bytes += chunk.length;
+      // Leaving the loop closes the connection.
+      if (bytes > mostBytes) throw new Error(`the answer is longer than ${mostBytes >> 20} MiB`);
+      chunks.push(chunk);
+    }
+    return { status: answer.statusCode, text: Buffer.concat(chunks).toString("utf8") };
+  } catch (error) {
+    throw deadline.aborted ? new Error(`no answer within ${withinMs} ms`) : error;
+  }
+};
+
+/**
+ * The header with the token that was stated or, without one, that the API behind the URL left for users of this machine, or
+ * `otherwise`. The token is masked from then on; `field` names where it was stated.
+ */
+export const bearer = async (
+  url: string,
+  stated: string | null | undefined,
+  { otherwise = "", field }: { otherwise?: string | undefined; field?: string } = {},
+): Promise<Record<string, string>> => {
+  const token = stated ?? (await tokenOfDoor(url)) ?? otherwise;
+  if (token === "") return {};
+  redactor.register(token, field);
+  return { authorization: `Bearer ${token}` };
+};
+
+/** The newest value of each series that the query finds (instant query of the HTTP API); NaN where one is no number. */
+export const queryPrometheus = async (url: string, query: string): Promise<number[]> => {
+  const at = `${url.replace(/\/+$/, "")}/api/v1/query?query=${encodeURIComponent(query)}`;
+  const { status, text } = await callControl(at);
+  if (status !== 200) throw new Error(`status ${status}`);
+  const json = parseJson(text) as { data?: { result?: { value?: unknown[] }[] } } | null | undefined;
+  // An error of the parser would quote the text.
+  if (typeof json !== "object" || json === null)
+    throw new Error(`expected a JSON object; got ${shapeOfBody(text, json)}`);
+  const series = json.data?.result;
+  return Array.isArray(series) ? series.map((one) => Number(one?.value?.[1])) : [];
+};
