@@ -2,16 +2,18 @@
  * P11 for everything that a run leaves behind: wherever a credential stood in what was judged, measured or said by a child,
  * no file of the run folder has it, in none of the notations that a report writes text in.
  */
+
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect } from "vitest";
 import { findSecrets } from "../src/contract/credentials.ts";
+import type { RunFolder } from "../src/deployments/run-context.ts";
 import type { RunDocument } from "../src/history/run-document.ts";
 import { madeRun } from "../src/report/made-run.fixture.ts";
 import { madeSeries } from "../src/report/made-series.fixture.ts";
-import { openRunFolder, type RunFolder } from "../src/run/run-folder.ts";
+import { openRunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/write-reports.ts";
 import { Journal } from "../src/supervision/journal.ts";
 import { Redactor, SECRET_MIN_CHARS } from "../src/supervision/redaction.ts";

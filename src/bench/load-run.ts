@@ -1,8 +1,9 @@
 /** `floodgate load` as users run it: a process of its own, its target in a file, its figures in the run folder. */
+
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RunDocument } from "../history/run-document.ts";
-import { REPOSITORY } from "../run/environment.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import type { BenchRoom } from "./bench.ts";
 import { type ProcessUse, watchProcesses } from "./process-use.ts";
 

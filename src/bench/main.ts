@@ -1,12 +1,14 @@
 /** `npm run bench`: the benchmarks side by side; the table on stderr, the figures as JSON in a file or on stdout. */
+
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
-import { commitOf, REPOSITORY } from "../run/environment.ts";
+import { commitOf } from "../run/environment.ts";
 import { EXIT, EXIT_OF_SIGNAL } from "../run/exit-codes.ts";
 import { Journal } from "../supervision/journal.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import type { BenchRoom, Settings } from "./bench.ts";

@@ -4,8 +4,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { REPOSITORY } from "../run/environment.ts";
 import { isAlive, type ProcessId, signalProcess, startTimeOf } from "../supervision/processes.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 
 const hasNpm = spawnSync("npm", ["--version"], { stdio: "ignore" }).status === 0;

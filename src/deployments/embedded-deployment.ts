@@ -4,7 +4,6 @@ import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
 import { STAND_IN_PROXY } from "../faults/toxiproxy-server.ts";
 import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
 import { planSeed } from "../platform/seed.ts";
-import type { RunContext } from "../run/run-context.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
@@ -13,6 +12,7 @@ import { createLease } from "../workload/lease.ts";
 import type { Deployment } from "./deployment.ts";
 import { startEmbedded } from "./embedded.ts";
 import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
+import type { RunContext } from "./run-context.ts";
 
 const LOAD_TENANTS = 12;
 

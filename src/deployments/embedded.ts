@@ -3,6 +3,7 @@
  * and limiter and between API and key service. It is what a run works on when no target is given, so it is reached only
  * in the ways in which any other deployment is: base URL, control planes, the API of toxiproxy.
  */
+
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,12 +14,12 @@ import { EMBEDDED_LIMITS as LIMITS } from "../platform/embedded-limits.ts";
 import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { planSeed, type SeedTenant } from "../platform/seed.ts";
-import type { RunFolder } from "../run/run-folder.ts";
 import type { Redactor } from "../supervision/redaction.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { Target } from "../target/target.ts";
 import type { OwnParts } from "./own-parts.ts";
 import { type RedisPart, startRedisPart } from "./redis-part.ts";
+import type { RunFolder } from "./run-context.ts";
 import { type RoleStarter, roleStarter } from "./serve-part.ts";
 
 type Embedded = {

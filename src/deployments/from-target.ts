@@ -4,10 +4,10 @@ import { isLoopbackHost } from "../contract/loopback.ts";
 import { reachableListener } from "../faults/serving.ts";
 import { openToxiproxy } from "../faults/toxiproxy.ts";
 import { openRemoteWatch, type RemoteWatch } from "../faults/watchdog-client.ts";
-import type { PreparedTarget } from "../run/prepare-target.ts";
-import type { RunContext } from "../run/run-context.ts";
+import type { PreparedTarget } from "../stages/prepare-target.ts";
 import type { Target } from "../target/target.ts";
 import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
+import type { RunContext } from "./run-context.ts";
 
 const CALL_MS = 3_000;
 

@@ -1,7 +1,8 @@
 /** The one deployment that a body works on: that of the target file, or the embedded one where none was given. */
-import type { RunContext } from "../run/run-context.ts";
+
 import type { Deployment } from "./deployment.ts";
 import { type EmbeddedWish, openEmbedded } from "./embedded-deployment.ts";
+import type { RunContext } from "./run-context.ts";
 
 export const openDeployment = async (
   context: RunContext,

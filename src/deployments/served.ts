@@ -2,13 +2,14 @@
  * The reference platform for commands that need a target file and were given none: `serve` in processes of their own, which end with
  * this one, and whose target files are gone when the work is done.
  */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { REPOSITORY } from "../run/environment.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 
 const ENTRY = join(REPOSITORY, "src/cli/floodgate.mjs");
 /** Those of the README's example: 24 streams of 200 ms. */

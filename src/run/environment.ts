@@ -1,7 +1,6 @@
 /** What a reader has to know about the machine and the tools to believe a figure (interface.md section 3, `environment`). */
 import { execFile } from "node:child_process";
 import { cpus, release, type } from "node:os";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { RunDocument } from "../history/run-document.ts";
 
@@ -9,8 +8,6 @@ const run = promisify(execFile);
 
 /** A repository on a disk that does not answer must not keep a finished run from its report. */
 const GIT = { timeout: 5_000 };
-
-export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The commit under test, with `+` when files differ from it; `null` outside a checkout or without git. */
 export const commitOf = async (folder: string): Promise<string | null> => {

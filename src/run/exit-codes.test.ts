@@ -4,14 +4,14 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { RunContext } from "../deployments/run-context.ts";
 import { claimOf } from "../history/claim.fixture.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { EXIT, exitCodeOf, UsageError, worstExit } from "./exit-codes.ts";
 import { QUIET } from "./play-quietly.fixture.ts";
 import { recordRun } from "./recorded-run.ts";
-import type { RunContext } from "./run-context.ts";
 
 let folder: string;
 beforeEach(() => {

@@ -1,8 +1,8 @@
 /** `fixtures.reset` and `fixtures.provision` of a target file: commands that prepare a deployment, run before a run. */
 import { dirname } from "node:path";
+import type { RunContext } from "../deployments/run-context.ts";
+import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { runShellCommand } from "../supervision/shell-command.ts";
-import type { PreparedTarget } from "./prepare-target.ts";
-import type { RunContext } from "./run-context.ts";
 
 /** A command of `fixtures` did not end well, so nothing is known of the deployment's state. */
 class FixtureError extends Error {

@@ -12,9 +12,9 @@ import {
   tlsFiles,
   wrongTlsFile,
 } from "../client/tls-look.ts";
+import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { TargetUnreachableError } from "../verify/reach.ts";
 import { UsageError } from "./exit-codes.ts";
-import type { PreparedTarget } from "./prepare-target.ts";
 
 type Said = { text: string; todo: string };
 

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Deployment } from "../deployments/deployment.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
+import type { RunContext } from "../deployments/run-context.ts";
 import { runK6Script } from "../drivers/k6/own-script.ts";
 import {
   callsOf,
@@ -20,12 +21,11 @@ import { type K6Summary, measurementsOf, readSummary } from "../drivers/k6/scrip
 import type { Problem } from "../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
+import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import type { DeploymentWish } from "../stages/stages-for.ts";
 import { NOTHING_SPENT } from "../workload/lease.ts";
-import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
-import type { RunContext } from "./run-context.ts";
 
 type ScriptRun = Omit<RunRequest, "targets"> &
   DeploymentWish & {

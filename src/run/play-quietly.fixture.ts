@@ -1,10 +1,10 @@
 /** Stages as a recorded run on a target file, with nobody who listens. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { RunEvents } from "../deployments/run-context.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { StagesWish } from "../stages/stages-for.ts";
 import type { Target } from "../target/target.ts";
-import type { RunEvents } from "./run-context.ts";
 import { runStages } from "./run-stages.ts";
 
 const quiet = (): void => undefined;

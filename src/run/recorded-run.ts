@@ -3,40 +3,40 @@
  * claims about the run itself, the reports, the exit code. What the run does is a body that is handed in. It prints
  * nothing; it reports what happens through `events`.
  */
+
 import { randomBytes } from "node:crypto";
 import { rmSync, writeFileSync } from "node:fs";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { fromTarget } from "../deployments/from-target.ts";
+import { type RunContext, type RunEvents, type RunFolder, stoppedBy } from "../deployments/run-context.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
 import { failedChecks } from "../history/calibration-checks.ts";
+import { doubt } from "../history/claim.ts";
 import { decidedByBoth } from "../history/played-again.ts";
 import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../history/run-document.ts";
+import type { PreparedTarget } from "../stages/prepare-target.ts";
 import { fileProblem } from "../supervision/file-problem.ts";
 import { Journal } from "../supervision/journal.ts";
 import { redactor } from "../supervision/redaction.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { listenForStop, type StopSignals } from "../supervision/stop-signals.ts";
 import { Supervisor } from "../supervision/supervisor.ts";
 import { type Lock, lockTarget } from "../target/lock.ts";
 import { findTool, ToolMissing } from "../tools/find-tool.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
 import { composeDocument } from "./compose-document.ts";
-import { commitOf, describeEnvironment, REPOSITORY } from "./environment.ts";
+import { commitOf, describeEnvironment } from "./environment.ts";
 import { EXIT, EXIT_OF_SIGNAL, exitCodeOf, worstExit } from "./exit-codes.ts";
 import { healBeforehand } from "./experiments/heal-left-open.ts";
 import { requireNothingLeft } from "./experiments/nothing-left-broken.ts";
 import { prepareFixtures } from "./fixtures.ts";
-
 import { lookFirst } from "./look-first.ts";
-
 import { watchMemory } from "./memory-watch.ts";
-
 import { startOtlpExport } from "./otlp-export.ts";
-import type { PreparedTarget } from "./prepare-target.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
-import { doubt, judgeSecrets } from "./run-claims.ts";
-import { type RunContext, type RunEvents, stoppedBy } from "./run-context.ts";
-import { makeRunFolder, type RunFolder } from "./run-folder.ts";
+import { judgeSecrets } from "./run-claims.ts";
+import { makeRunFolder } from "./run-folder.ts";
 import { writeReports, writeWhatCanBe } from "./write-reports.ts";
 
 export type RunRequest = {

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { SeriesFold } from "../history/fold-series.ts";
 import { type Line, lineTimeUs } from "../history/line.ts";
 import { measureStage } from "../history/measure-stage.fixture.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { madeRun } from "../report/made-run.fixture.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
 import { createRecorder } from "./recorder.ts";
 import { makeRunFolder } from "./run-folder.ts";
 

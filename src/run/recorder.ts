@@ -3,33 +3,21 @@
  * the stage has. What is killed leaves all of that, and a `run.json` that says that the run did not end. Once the history
  * has grown large, or where a stage asks for it, admitted calls are folded into seconds (history/call-fold.ts).
  */
+import type { Recording, RecordingWish, RunFolder } from "../deployments/run-context.ts";
 import { CallFold } from "../history/call-fold.ts";
 import { SeriesFold } from "../history/fold-series.ts";
 import type { CallLine, FoldLine, Line } from "../history/line.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Series } from "../history/series.ts";
+import type { RecordedStage, StageOutcome } from "../history/stage-outcome.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
-import type { RecordedStage, StageOutcome } from "../stages/stage-outcome.ts";
 import { fileProblem } from "../supervision/file-problem.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
-import type { RunFolder } from "./run-folder.ts";
 import type { StageRecord } from "./write-reports.ts";
-
-export type Recording = {
-  /** The lines of the stage in time order, read back from disk; held at once is what came out of order. */
-  lines(): Promise<Iterable<Line>>;
-};
-
-export type RecordingWish = {
-  /** Admitted calls are folded from the first one on. */
-  fold?: boolean;
-  /** The deployment is the reference platform, which is held to more. */
-  reference?: boolean;
-};
 
 export type Recorder = {
   /** Makes every file of the run. `draft`: the document of a run that is killed now, written again after each stage. */

@@ -7,19 +7,6 @@ import { INVARIANTS } from "../invariants/catalogue.ts";
 import { judgeStage } from "../invariants/judge-stage.ts";
 import { textBlocks } from "./read-lines.ts";
 
-export const doubt = (id: string, reason: string, expected: string, replay: string): Claim => ({
-  id,
-  stage: "run",
-  level: "must",
-  verdict: "inconclusive",
-  reason,
-  expected,
-  got: reason,
-  spec: [],
-  evidence: [],
-  replay,
-});
-
 /** What a run captured or wrote, by name; the reports are rendered from it and follow. */
 const CAPTURED = ["journal.ndjson", "history.ndjson", "ledger.ndjson", "stages.json"];
 

@@ -20,32 +20,10 @@ import {
 import { open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
+import type { RunFolder } from "../deployments/run-context.ts";
 import { makeFolders } from "../supervision/make-folders.ts";
 import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
 import { atPlace, UsageError } from "./exit-codes.ts";
-
-type LineWriter = {
-  /** One line without its end; resolves when more may be written. */
-  write: (line: string) => Promise<void>;
-  /** Resolves to the size of the file in bytes when every line so far stands in it. */
-  flushed: () => Promise<number>;
-  close: () => Promise<void>;
-};
-
-export type RunFolder = {
-  /** `<UTC time>-<profile>-<4 hex>`. */
-  readonly id: string;
-  readonly path: string;
-  /** The absolute path of a file in it; its folder is made. Throws when the name leads outside. */
-  pathOf: (name: string) => string;
-  /** A value with every text in it masked: for what is written in a notation of its own, where a secret would look different. */
-  masked: <T>(value: T) => T;
-  /** Atomically: in full, or what was there before. */
-  writeText: (name: string, text: string) => Promise<void>;
-  writeJson: (name: string, value: unknown) => Promise<void>;
-  /** For files that grow: history, ledger, output of children. */
-  openLines: (name: string) => LineWriter;
-};
 
 type RunFolderOptions = {
   profile: string;

@@ -2,14 +2,14 @@
 
 import type { EmbeddedWish } from "../deployments/embedded-deployment.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
+import type { RunContext } from "../deployments/run-context.ts";
 import { playStages } from "../stages/play-stages.ts";
+import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import type { LoadStage, StagePlan } from "../stages/stage-plan.ts";
 import { type DeploymentWish, intentOf, type StagesWish, stagesFor } from "../stages/stages-for.ts";
 import { calibrateRun } from "./calibration/calibrate-run.ts";
 import { calibrationPlanOf, ceilingsOf, modesOf } from "./calibration/calibration-plan.ts";
-import { type PreparedTarget, prepareTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
-import type { RunContext } from "./run-context.ts";
 
 type StagesRun = Omit<RunRequest, "targets"> & DeploymentWish & Partial<EmbeddedWish> & { stages: StagesWish };
 

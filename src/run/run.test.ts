@@ -2,6 +2,7 @@
  * A whole run that is ended in the middle, as a user would: by Ctrl-C and by kill -9. What is asked is what is left:
  * nothing, and after a Ctrl-C a report. Real deployment, real faults, real k6.
  */
+
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,8 +12,8 @@ import { ENTRY, type RunningCommand, startCommand } from "../cli/command.fixture
 import type { RunDocument } from "../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../supervision/journal.ts";
 import { isAlive, type ProcessId, parentOf, signalProcess, startTimeOf } from "../supervision/processes.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { waitUntil } from "../supervision/waiting.ts";
-import { REPOSITORY } from "./environment.ts";
 
 const PART = join(import.meta.dirname, "smoke-part.fixture.ts");
 const isBuilt = ["k6", "toxiproxy"].every((name) => existsSync(join(REPOSITORY, ".tools", name)));

@@ -1,11 +1,11 @@
 /** The body of `verify`: the rules alone, on the deployment of a target file. */
 
+import { prepareTarget, readTarget } from "../stages/prepare-target.ts";
 import { playRules } from "../stages/verify-stage.ts";
 import { chosenRules } from "../verify/catalogue.ts";
 import { planVerify, type VerifyPlan } from "../verify/planning/plan.ts";
 import type { VerifyProgress, VerifyResult } from "../verify/run-verify.ts";
 import { RATE_PER_S } from "../verify/sending/throttle.ts";
-import { prepareTarget, readTarget } from "./prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
 /** Calls that a whole pass makes at the most; the budget of the target file bounds it further. */

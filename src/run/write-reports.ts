@@ -1,6 +1,8 @@
 /** Writes what a run leaves behind (interface.md section 3). Every text passes the run folder's redaction. */
+
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import type { RunFolder } from "../deployments/run-context.ts";
 import type { RunDocument } from "../history/run-document.ts";
 import type { Series } from "../history/series.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
@@ -11,7 +13,6 @@ import { htmlReport } from "../report/page/html.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
 import { fileProblem } from "../supervision/file-problem.ts";
 import { readFound } from "./read-found.ts";
-import type { RunFolder } from "./run-folder.ts";
 
 /** `stages.json`: what judging again needs besides history and ledger. */
 export type StageRecord = { facts: Omit<StageFacts, "ledger">; hasLedger: boolean };

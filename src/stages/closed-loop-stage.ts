@@ -4,6 +4,7 @@
  */
 
 import type { Deployment } from "../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import { cannotReach, runAutocannon } from "../drivers/autocannon/autocannon.ts";
 import { notPlain } from "../drivers/autocannon/plain-story.ts";
 import { hostDoubts } from "../drivers/host-doubts.ts";
@@ -11,16 +12,15 @@ import { watchHost } from "../drivers/host-notes.ts";
 import { classOf } from "../history/line.ts";
 import type { Claim, Measurement, StageSummary } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { answered, findingOfAnswered } from "../invariants/answered.ts";
 import { invariantsFor } from "../invariants/catalogue.ts";
 import { ofCutOffStage } from "../invariants/judge-stage.ts";
-import { type RunContext, stoppedBy } from "../run/run-context.ts";
 import type { Target } from "../target/target.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { wishOf } from "./planned-load.ts";
 import { reachedClaims, skippedStage } from "./reached-claim.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
 

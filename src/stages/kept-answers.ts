@@ -3,7 +3,7 @@
  * everything there; but a server may write a secret in a way that nobody looks for, so reports show shapes and this is opt-in.
  */
 
-import type { RunFolder } from "../run/run-folder.ts";
+import type { RunFolder } from "../deployments/run-context.ts";
 import type { Answer } from "../verify/sending/answer.ts";
 
 export const ANSWERS_FILE = "answers.ndjson";

@@ -3,10 +3,12 @@
  * drained, the witnesses are read and the invariants are folded over its lines. Those are measured as they come and read
  * back from disk to be judged, so that a soak needs no more memory than a short stage.
  */
+
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import type { Drive, Driven, Driver } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
@@ -23,13 +25,13 @@ import type { FaultLine, Line, MarkLine } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
 import { type Claim, HTTP_VERSIONS, type Protocol } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { statesReached } from "../history/states-reached.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { invariantsFor } from "../invariants/catalogue.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
-import { REPOSITORY } from "../run/environment.ts";
-import { type RunContext, stoppedBy } from "../run/run-context.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
 import { countArrivals } from "../workload/arrivals.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
 import { type TenantReadings, viewOf } from "../workload/callers/view-of-target.ts";
@@ -43,7 +45,6 @@ import { capMissing, type PlannedLoad, plannedLoad } from "./planned-load.ts";
 import { onThisMachine, reachedClaims, skippedStage } from "./reached-claim.ts";
 import { sampleStage } from "./sampling.ts";
 import { stageHost } from "./stage-host.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import { isIncidental, type LoadStage } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
 import { changesSeen, foreignCharges, type OwedChanges } from "./taints.ts";

@@ -4,9 +4,9 @@ import { type EmbeddedWish, plannedEmbedded } from "../deployments/embedded-depl
 import { remoteProxy } from "../deployments/from-target.ts";
 import { plannedTenants } from "../deployments/stage-tenants.ts";
 import type { Ways } from "../faults/beside-load/ways.ts";
-import { readTarget } from "../run/prepare-target.ts";
 import type { Target } from "../target/target.ts";
 import { stageMissing } from "./load-stage.ts";
+import { readTarget } from "./prepare-target.ts";
 import {
   type DeploymentWish,
   intentOf,

@@ -1,15 +1,15 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "../deployments/deployment.ts";
 import { deploymentFor } from "../deployments/for-stage.ts";
-import { createPooledRefusals, type PooledRefusals } from "../run/experiments/pooled-refusals.ts";
-import { type RunContext, stoppedBy } from "../run/run-context.ts";
+import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { playClosedLoop } from "./closed-loop-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";
+import { createPooledRefusals, type PooledRefusals } from "./pooled-refusals.ts";
 import { stageOnBroken } from "./reached-claim.ts";
 import { PLAYED_AGAIN_MAX, stageAgain } from "./stage-again.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { playVerifyStage } from "./verify-stage.ts";
 

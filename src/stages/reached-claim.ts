@@ -4,10 +4,10 @@ import type { Deployment } from "../deployments/deployment.ts";
 import type { Problem } from "../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { FAULT_STATE_WORDS } from "../history/states-reached.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import type { Reach } from "../workload/story.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import { driverOf, type LoadStage, type StagePlan } from "./stage-plan.ts";
 import { statedFacts } from "./stated-facts.ts";
 

@@ -4,8 +4,8 @@ import { CALM, LATE } from "../history/machines.fixture.ts";
 import type { Claim } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageHost } from "../history/stage-host.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { stageAgain } from "./stage-again.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage } from "./stage-plan.ts";
 
 const fault = { kind: "link-fault", name: "x", link: "limiter", fault: "reset", holdMs: 3_000 } as const;

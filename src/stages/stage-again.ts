@@ -8,8 +8,8 @@ import { isDrawn, movesClock } from "../faults/beside-load/disturbance.ts";
 import { isUndecided, secondOf } from "../history/played-again.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import type { LoadStage, StagePlan } from "./stage-plan.ts";
 
 /** On a machine that disturbs more than these, the same again would say no more. */

@@ -6,6 +6,7 @@
 import { type Disturbance, isDrawn } from "../faults/beside-load/disturbance.ts";
 import type { ReplayedLog } from "../history/run-document.ts";
 import type { FaultState } from "../history/states-reached.ts";
+import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 
 export type LoadStage = {
@@ -79,3 +80,45 @@ export const driverOf = (plan: StagePlan): string => (plan.kind === "verify" ? "
 /** Whether the stage is made for nothing of what its judges are about, so that what does not come about is no doubt. */
 export const isIncidental = ({ reaches, objectives, disturbance }: LoadStage): boolean =>
   reaches === undefined || objectives === true || isDrawn(disturbance);
+
+/** Which invariants judge what kind of stage. A stage is judged only by what it can reach. */
+export const EVERYWHERE = [
+  "first-failing-check-decides",
+  "envelope-fits-subcode",
+  "tells-when-to-retry",
+  "counts-agree",
+];
+export const STREAMS = ["streams-end-once", "streams-cut", "slots-are-given-back"];
+export const METERS = ["refused-is-not-charged", "charged-once", "admits-at-most-the-allowance"];
+
+export type SuiteFor = {
+  target: Target;
+  embedded: boolean;
+  /** Where the embedded deployment keeps its counts (default sqlite). */
+  limiter?: "sqlite" | "redis";
+};
+
+const SHORT_SHARE = 0.2;
+/** Shorter than this, most stages reach nothing. */
+const SHORTEST_S = 4;
+
+/** A fifth of the time; where a stage's length follows from what it has to reach, it stays. */
+export const shortened = (plan: StagePlan): StagePlan => {
+  if (plan.kind === "verify") return plan;
+  const { disturbance, durationS, growth: _, ...rest } = plan;
+  if (disturbance?.kind === "fault-schedule" && "drawn" in disturbance.events) {
+    // Too short to show whether anything grows.
+    const forMs = disturbance.events.forMs * SHORT_SHARE;
+    return { ...rest, disturbance: { ...disturbance, events: { ...disturbance.events, forMs } } };
+  }
+  if (disturbance !== undefined || durationS === undefined) return plan;
+  return { ...plan, durationS: Math.min(durationS, Math.max(SHORTEST_S, durationS * SHORT_SHARE)) };
+};
+
+/** The parts that most load stages have in common. */
+export const loadStage = (parts: Pick<LoadStage, "name" | "judges"> & Partial<LoadStage>): LoadStage => ({
+  kind: "load",
+  driver: "open-loop",
+  story: parts.name,
+  ...parts,
+});

@@ -2,8 +2,6 @@
 
 import { plannedTenants } from "../deployments/stage-tenants.ts";
 import type { Disturbance } from "../faults/beside-load/disturbance.ts";
-import type { SuiteFor } from "../run/suites/suite.ts";
-import { shortened } from "../run/suites/suite.ts";
 import type { Target } from "../target/target.ts";
 import type { Intent } from "../target/target-guard.ts";
 import { chosenRules } from "../verify/catalogue.ts";
@@ -14,6 +12,7 @@ import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
 import { plannedClosedLoop } from "./closed-loop-stage.ts";
 import { plannedFor } from "./load-stage.ts";
 import type { StagePlan, VerifyStage } from "./stage-plan.ts";
+import { type SuiteFor, shortened } from "./stage-plan.ts";
 
 export type DeploymentWish = { targetFile?: string; owned: readonly string[] };
 

@@ -1,18 +1,19 @@
 /** The rules of verify/ as a stage: their calls as lines, their claims, and a crash file for each rule that fails. */
+
 import { createRunClock } from "../client/clock.ts";
 import { takeProtocols } from "../client/fresh-connection.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import type { RunContext } from "../deployments/run-context.ts";
+import { doubt } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
 import { bareFacts } from "../history/stage-facts.ts";
-import { doubt } from "../run/run-claims.ts";
-import type { RunContext } from "../run/run-context.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { EffectJournal } from "../verify/effects.ts";
 import { VERIFY_COMMAND } from "../verify/judged-rule.ts";
 import { runVerify, type VerifyOptions, type VerifyResult } from "../verify/run-verify.ts";
 import { keepAnswers } from "./kept-answers.ts";
-import type { StageOutcome } from "./stage-outcome.ts";
 import type { VerifyStage } from "./stage-plan.ts";
 
 /** What `verify` makes is taken back by itself; should the run die, only people can, so the journal just names it. */

@@ -5,9 +5,9 @@
 
 import { readCounts, readGauges, readLedger, readLookups, readUsedOf } from "../client/control-planes.ts";
 import type { Deployment } from "../deployments/deployment.ts";
+import type { RunContext } from "../deployments/run-context.ts";
 import type { Gauges, StageFacts, TenantFacts } from "../history/stage-facts.ts";
 import { holdsMore } from "../invariants/nothing-is-left-open.ts";
-import type { RunContext } from "../run/run-context.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
 import { ROLE_POWERS } from "../workload/callers/target-view.ts";

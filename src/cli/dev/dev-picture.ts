@@ -1,10 +1,11 @@
 /** `floodgate dev picture`: the picture of the README, from a recorded run. */
+
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import type { Series } from "../../history/series.ts";
 import { pictureOf, THEMES } from "../../report/picture.ts";
-import { REPOSITORY } from "../../run/environment.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../../supervision/user-file.ts";
 import { printResult } from "../printing/output.ts";
 

@@ -3,9 +3,9 @@
 import { Command } from "commander";
 import { EXIT } from "../../run/exit-codes.ts";
 import { replayScheduleCrash } from "../../run/exploration/replay-schedule.ts";
-import { GuardError } from "../../run/prepare-target.ts";
 import { describeSchedule } from "../../simulation/fault-schedule.ts";
 import { readScheduleCrash, type ScheduleCrash } from "../../simulation/schedule-crash.ts";
+import { GuardError } from "../../stages/prepare-target.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { readTargetFile } from "../../target/target-file.ts";
 import { guardTarget } from "../../target/target-guard.ts";

@@ -1,7 +1,8 @@
 /** Options that every command which works on a deployment has (interface.md section 1). */
+
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { REPOSITORY } from "../../run/environment.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
 import { whole } from "./numbers.ts";
 import { once } from "./once.ts";
 import { I_OWN } from "./owned-hosts.ts";

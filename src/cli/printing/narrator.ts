@@ -3,7 +3,7 @@
  * terminal a few lines that are drawn anew in their place, elsewhere a line every 30 s.
  */
 
-import type { RunEvents } from "../../run/run-context.ts";
+import type { RunEvents } from "../../deployments/run-context.ts";
 import { createLiveView } from "./live-view.ts";
 import { drawAgain, isTerminal, printNote } from "./output.ts";
 

@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import { EXIT } from "../../run/exit-codes.ts";
 import { type Healed, type HealedRun, healLeftOpen } from "../../run/experiments/heal-left-open.ts";
-import { type PreparedTarget, prepareTarget } from "../../run/prepare-target.ts";
+import { type PreparedTarget, prepareTarget } from "../../stages/prepare-target.ts";
 import { type Lock, lockTarget } from "../../target/lock.ts";
 import { printJson, printResult } from "./output.ts";
 

@@ -4,10 +4,10 @@
  */
 
 import type { Deployment, LinkName } from "../../deployments/deployment.ts";
+import type { RunContext } from "../../deployments/run-context.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine, MarkLine } from "../../history/line.ts";
 import type { FaultState } from "../../history/states-reached.ts";
-import type { RunContext } from "../../run/run-context.ts";
 import type { ExploredLink, FaultEvent } from "../../simulation/fault-schedule.ts";
 import type { ProcessFaultName, StoreErrorName } from "../experiments/experiment-entry.ts";
 import type { RecentCalls } from "./recent-calls.ts";

@@ -1,7 +1,8 @@
 /** The calibration as the first thing that a run does: its processes are in the run's hands, its checks in the run's document. */
+
+import type { RunContext } from "../../deployments/run-context.ts";
 import { failedChecks } from "../../history/calibration-checks.ts";
 import { calibrationDoubts } from "../../history/time-doubts.ts";
-import type { RunContext } from "../run-context.ts";
 import { type CalibrateOptions, calibrate } from "./calibrate.ts";
 import type { CalibrationPlan } from "./calibration-plan.ts";
 

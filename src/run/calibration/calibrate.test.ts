@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Driver } from "../../drivers/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
-import { REPOSITORY } from "../environment.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
 import { calibrate } from "./calibrate.ts";
 import { calibrateDriver } from "./calibrate-driver.ts";
 import { ratesOf } from "./calibration-plan.ts";

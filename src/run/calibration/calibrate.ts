@@ -2,13 +2,14 @@
  * Calibrates each driver that is about to be used, one after the other: what one of them measures wrongly, or cannot hold on
  * this machine, is known before the run says anything about time.
  */
+
 import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import type { Driver } from "../../drivers/driver.ts";
 import { driveK6 } from "../../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Calibration } from "../../history/run-document.ts";
-import { REPOSITORY } from "../environment.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
 import { calibrateDriver, calibrationVus, STORY } from "./calibrate-driver.ts";
 import type { CalibrationPlan, Ceiling, DriverName } from "./calibration-plan.ts";
 import { heldRate } from "./held-rate.ts";

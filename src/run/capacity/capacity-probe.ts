@@ -4,6 +4,7 @@ import { judgeTallies } from "../../capacity/sequential-test.ts";
 import type { ShareObjective } from "../../capacity/share-objective.ts";
 import { type CallsTallied, tallyCalls, tallyPlainly } from "../../capacity/tally-calls.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
+import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";
 import type { OpenLoopJob } from "../../drivers/open-loop/job.ts";
 import { type OpenLoop, type OpenLoopResult, startOpenLoop } from "../../drivers/open-loop/open-loop.ts";
@@ -11,7 +12,6 @@ import type { CallLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import { NOTHING_SPENT } from "../../workload/lease.ts";
 import { constant } from "../../workload/load-profiles.ts";
-import type { RunContext } from "../run-context.ts";
 
 /** What is the same for all probes of a search. */
 export type ProbeSetting = {

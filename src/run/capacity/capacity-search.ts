@@ -7,6 +7,7 @@ import { generatorDoubt } from "../../capacity/generator-limit.ts";
 import { answerSoFar, nextStep, type SearchPolicy } from "../../capacity/search.ts";
 import type { ShareObjective } from "../../capacity/share-objective.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
+import { type RunContext, stoppedBy } from "../../deployments/run-context.ts";
 import type { Line } from "../../history/line.ts";
 import { StageMeasure } from "../../history/measure.ts";
 import type { Calibration, Claim } from "../../history/run-document.ts";
@@ -17,7 +18,6 @@ import { readWitnesses } from "../../stages/witnesses.ts";
 import { pause } from "../../supervision/waiting.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { type RunContext, stoppedBy } from "../run-context.ts";
 import { type PlayedProbe, type ProbeSetting, playProbe } from "./capacity-probe.ts";
 
 /** Doubled with every further doubt in a row. */

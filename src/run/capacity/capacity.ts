@@ -6,6 +6,7 @@ import { POLICY, type SearchPolicy, SHORT_POLICY } from "../../capacity/search.t
 import { type ShareObjective, shareObjective } from "../../capacity/share-objective.ts";
 import { parseObjectives } from "../../history/objectives.ts";
 import { type PlannedTarget, plannedTarget } from "../../stages/plan-stages.ts";
+import { prepareTarget, readTarget } from "../../stages/prepare-target.ts";
 import { readUserJson } from "../../supervision/user-file.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
@@ -13,7 +14,6 @@ import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { calibrateRun } from "../calibration/calibrate-run.ts";
 import { UsageError } from "../exit-codes.ts";
-import { prepareTarget, readTarget } from "../prepare-target.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
 import type { PlayedProbe } from "./capacity-probe.ts";
 import { playCapacity } from "./capacity-search.ts";

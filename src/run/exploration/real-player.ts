@@ -2,6 +2,7 @@
 
 import type { EmbeddedWish } from "../../deployments/embedded-deployment.ts";
 import { openDeployment } from "../../deployments/open-deployment.ts";
+import type { RunContext } from "../../deployments/run-context.ts";
 import type { Line } from "../../history/line.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
 import { inOrder } from "../../invariants/judge-stage.ts";
@@ -10,7 +11,6 @@ import type { Trial } from "../../simulation/trial.ts";
 import type { Player } from "../../simulation/virtual-player.ts";
 import { playLoadStage } from "../../stages/load-stage.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
-import type { RunContext } from "../run-context.ts";
 
 /** Beyond what the schedule takes, for a host that is slow. */
 const SPARE_S = 30;

@@ -1,15 +1,15 @@
 /** The body of `chaos --explore`: random schedules of faults, on virtual links or on real ones, and what fails made short. */
 
+import type { RunContext } from "../../deployments/run-context.ts";
 import { faultRecords } from "../../faults/beside-load/fault-beside-load.ts";
 import { classOf, type Line, lineTimeUs } from "../../history/line.ts";
 import type { Claim, StageSummary } from "../../history/run-document.ts";
+import type { StageOutcome } from "../../history/stage-outcome.ts";
 import { describeSchedule } from "../../simulation/fault-schedule.ts";
 import { type LinksKind, OFTEN_ENOUGH, scheduleCrashOf } from "../../simulation/schedule-crash.ts";
 import { type Finding, type Searched, searchSchedules } from "../../simulation/search-schedules.ts";
 import { type Player, startVirtualPlayer } from "../../simulation/virtual-player.ts";
-import type { StageOutcome } from "../../stages/stage-outcome.ts";
 import { type RunRequest, type RunResult, recordRun } from "../recorded-run.ts";
-import type { RunContext } from "../run-context.ts";
 import { openRealPlayer } from "./real-player.ts";
 
 export type ExploreWish = {

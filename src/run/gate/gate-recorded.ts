@@ -1,4 +1,5 @@
 /** `gate` on runs that are recorded: reads run folders and baseline files, sends nothing. */
+
 import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BASELINE_SCHEMA, type Baseline, notABaseline } from "../../gate/recorded/baseline.ts";
@@ -10,7 +11,8 @@ import {
 } from "../../gate/recorded/recorded-comparison.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { makeFolders } from "../../supervision/make-folders.ts";
-import { commitOf, REPOSITORY } from "../environment.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
+import { commitOf } from "../environment.ts";
 import { atPlace } from "../exit-codes.ts";
 import { NoRunError, recordedJson } from "../judge-again.ts";
 

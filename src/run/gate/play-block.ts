@@ -4,6 +4,7 @@
  */
 
 import type { Deployment } from "../../deployments/deployment.ts";
+import type { RunContext } from "../../deployments/run-context.ts";
 import { hostDoubts } from "../../drivers/host-doubts.ts";
 import { driveOpenLoop } from "../../drivers/open-loop/driver.ts";
 import type { Side } from "../../gate/block-plan.ts";
@@ -19,7 +20,6 @@ import type { TargetView } from "../../workload/callers/target-view.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import type { RunContext } from "../run-context.ts";
 
 /** Those that a few seconds of overload can break. *Shoulds* about time are the comparison's business. */
 const JUDGES = [

@@ -2,6 +2,7 @@
  * The whole of a comparison of two targets: how much the base carries, a warm-up of both, pairs of blocks, and what follows from
  * them as claims, measurements and a table. How a block is played may be handed in, so that all of it runs in virtual time too.
  */
+
 import type { BlockLoad, Side } from "../../gate/block-plan.ts";
 import {
   callsOfBlock,
@@ -19,12 +20,12 @@ import { gateTable } from "../../gate/gate-table.ts";
 import { MEASUREMENT_FACTS } from "../../gate/measurements.ts";
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import { sinkingOf } from "../../gate/sinking.ts";
+import { doubt } from "../../history/claim.ts";
 import type { Claim, Measurement, Protocol } from "../../history/run-document.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
-import { doubt } from "../run-claims.ts";
 import { GATE_SCENARIO, perS, probeCapacity, statedCapacity } from "./base-capacity.ts";
 import { type GateMeasured, measurePairs, sloFrom } from "./measure-pairs.ts";
 import { type GateRoom, type GateSide, type PlayedBlock, playBlock } from "./play-block.ts";

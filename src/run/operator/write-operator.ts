@@ -2,6 +2,7 @@
  * `load --operator DIR`: writes what the k6-operator needs to run a scenario in several runners of a cluster, and sends
  * nothing. No credential stands in any file: the runners get them from a Secret that the user makes.
  */
+
 import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -10,17 +11,17 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parseHttpUrl } from "../../contract/address.ts";
 import { isLoopbackHost } from "../../contract/loopback.ts";
+import { prepareTarget } from "../../stages/prepare-target.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
 import { intentOf } from "../../stages/stages-for.ts";
 import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
 import { makeFolders } from "../../supervision/make-folders.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { PLACEHOLDER } from "../../workload/stated-lease.ts";
-import { REPOSITORY } from "../environment.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
-import { prepareTarget } from "../prepare-target.ts";
 import {
   ARCHIVE,
   configMapYaml,

@@ -2,10 +2,10 @@
  * Scenarios whose point is what happens to the service meanwhile: it gets slower, loses a replica, is deployed, starts cold.
  * Each really happens to the embedded deployment; to anybody else's by the commands of its target file.
  */
+
 import type { ServiceChange } from "../../faults/beside-load/disturbance.ts";
 import type { LoadStage } from "../../stages/stage-plan.ts";
-import { EVERYWHERE, STREAMS } from "./judges.ts";
-import { loadStage } from "./suite.ts";
+import { EVERYWHERE, loadStage, STREAMS } from "../../stages/stage-plan.ts";
 
 const HOLD_MS = 4_000;
 /** Ends by itself when it has recovered; no stage is this long. */

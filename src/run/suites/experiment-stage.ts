@@ -10,14 +10,13 @@ import {
 } from "../../faults/experiments/experiment-entry.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import type { FaultState } from "../../history/states-reached.ts";
-import type { LoadStage } from "../../stages/stage-plan.ts";
+import type { LoadStage, SuiteFor } from "../../stages/stage-plan.ts";
 import { runtimeCallers } from "../../workload/callers/callers.ts";
 import { inFlightCaps, sharesOf } from "../../workload/callers/rates.ts";
 import { evenly } from "../../workload/callers/tenants.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { profilePeakPerS } from "../../workload/load-profiles.ts";
 import { brokenDependency } from "../../workload/stories/broken-dependency.ts";
-import type { SuiteFor } from "./suite.ts";
 
 /** Of the embedded deployment, below cap / budget: while a dependency is silent each call holds its slot for the budget. */
 const RATE_EMBEDDED_PER_S = { limiter: 40, keys: 12, api: 40, edge: 30 } as const;

@@ -1,9 +1,8 @@
 /** Stages that several suites have, each as a function of what differs. */
 
 import type { LoadStage, VerifyStage } from "../../stages/stage-plan.ts";
+import { EVERYWHERE, loadStage, METERS, STREAMS, type SuiteFor } from "../../stages/stage-plan.ts";
 import { RATE_PER_S } from "../../verify/sending/throttle.ts";
-import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
-import { loadStage, type SuiteFor } from "./suite.ts";
 
 /** Ours, whose keys bear it. */
 const RATE_EMBEDDED_PER_S = 50;

@@ -1,10 +1,10 @@
 /** One scenario as a suite of its own (`load SCENARIO`): the stage that a suite has of it, or one by what its story does. */
 
 import type { LoadStage } from "../../stages/stage-plan.ts";
+import { EVERYWHERE, METERS, STREAMS } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import type { Story } from "../../workload/story.ts";
 import { DISTURBED } from "./disturbed.ts";
-import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import {
   chatPastCapacity,
   noisyNeighbour,

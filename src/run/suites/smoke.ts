@@ -1,9 +1,10 @@
 /** The main job: every rule and every refusal once, both overloads, and each link broken in two ways. At most three minutes. */
+
 import type { StagePlan } from "../../stages/stage-plan.ts";
+import { EVERYWHERE, loadStage, METERS, STREAMS } from "../../stages/stage-plan.ts";
 import { experimentNamed } from "./experiment-stage.ts";
-import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
 import { afterLoad, chatPastCapacity, rateLimitEdge, tileQuotaStampede, verifyStage } from "./parts.ts";
-import { loadStage, type Suite } from "./suite.ts";
+import type { Suite } from "./suite.ts";
 
 const everyRoute = loadStage({
   name: "smoke",

@@ -2,11 +2,12 @@
  * Half an hour of mixed load and random faults, with readers who leave early: what leaks shows, and the ledger is exact at the
  * end of each part.
  */
+
 import { AFTER_MS, RECOVERY_MS } from "../../simulation/fault-schedule.ts";
 import type { LoadStage, StagePlan } from "../../stages/stage-plan.ts";
-import { EVERYWHERE, METERS, STREAMS } from "./judges.ts";
+import { EVERYWHERE, loadStage, METERS, STREAMS, type SuiteFor } from "../../stages/stage-plan.ts";
 import { afterLoad } from "./parts.ts";
-import { loadStage, type Suite, type SuiteFor } from "./suite.ts";
+import type { Suite } from "./suite.ts";
 
 const PARTS = 6;
 const MIX_S = 200;

@@ -3,10 +3,9 @@ import { OUTCOMES } from "../../contract/refusals.ts";
 import { plannedEmbedded } from "../../deployments/embedded-deployment.ts";
 import { FAULT_NAMES } from "../../faults/faults/catalogue.ts";
 import { INVARIANTS } from "../../invariants/catalogue.ts";
-import { isIncidental } from "../../stages/stage-plan.ts";
+import { isIncidental, shortened } from "../../stages/stage-plan.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { SUITES } from "./catalogue.ts";
-import { shortened } from "./suite.ts";
 
 const given = { target: plannedEmbedded(), embedded: true };
 const suites = [...SUITES.values()].map((suite) => [suite.name, suite.stages(given)] as const);

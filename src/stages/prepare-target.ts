@@ -4,13 +4,13 @@
  */
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
-import { checkObjectives } from "../stages/objectives.ts";
 import { keeperOfTarget } from "../target/lease-of-target.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
+import { checkObjectives } from "./objectives.ts";
 import { misspeltRequired } from "./required-names.ts";
 
 /** Refused by the safety guard: every reason, in sentences. */

@@ -1,6 +1,6 @@
 /** What came of one stage, whoever made its calls. */
-import type { Claim, FaultRecord, Measurement, StageSummary } from "../history/run-document.ts";
-import type { StageFacts } from "../history/stage-facts.ts";
+import type { Claim, FaultRecord, Measurement, StageSummary } from "./run-document.ts";
+import type { StageFacts } from "./stage-facts.ts";
 
 export type StageOutcome = {
   summary: StageSummary;

@@ -1,15 +1,48 @@
 /** What the body of a recorded run has to work with; recorded-run.ts makes it. */
 
-import type { Deployment } from "../deployments/deployment.ts";
 import type { Line } from "../history/line.ts";
 import type { Calibration, Claim, Measurement } from "../history/run-document.ts";
 import type { Sample } from "../history/sample.ts";
-import type { StageOutcome } from "../stages/stage-outcome.ts";
+import type { StageOutcome } from "../history/stage-outcome.ts";
 import type { Journal } from "../supervision/journal.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import type { ToolName } from "../tools/tool-recipe.ts";
-import type { Recording, RecordingWish } from "./recorder.ts";
-import type { RunFolder } from "./run-folder.ts";
+import type { Deployment } from "./deployment.ts";
+
+type LineWriter = {
+  /** One line without its end; resolves when more may be written. */
+  write: (line: string) => Promise<void>;
+  /** Resolves to the size of the file in bytes when every line so far stands in it. */
+  flushed: () => Promise<number>;
+  close: () => Promise<void>;
+};
+
+export type RunFolder = {
+  /** `<UTC time>-<profile>-<4 hex>`. */
+  readonly id: string;
+  readonly path: string;
+  /** The absolute path of a file in it; its folder is made. Throws when the name leads outside. */
+  pathOf: (name: string) => string;
+  /** A value with every text in it masked: for what is written in a notation of its own, where a secret would look different. */
+  masked: <T>(value: T) => T;
+  /** Atomically: in full, or what was there before. */
+  writeText: (name: string, text: string) => Promise<void>;
+  writeJson: (name: string, value: unknown) => Promise<void>;
+  /** For files that grow: history, ledger, output of children. */
+  openLines: (name: string) => LineWriter;
+};
+
+export type Recording = {
+  /** The lines of the stage in time order, read back from disk; held at once is what came out of order. */
+  lines(): Promise<Iterable<Line>>;
+};
+
+export type RecordingWish = {
+  /** Admitted calls are folded from the first one on. */
+  fold?: boolean;
+  /** The deployment is the reference platform, which is held to more. */
+  reference?: boolean;
+};
 
 export type RunEvents = {
   /** The folder is made; nothing else is started yet. */

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { intentOf } from "../stages/stages-for.ts";
+import { scenarioStage } from "../run/suites/scenario.ts";
 import { prepareTarget } from "./prepare-target.ts";
-import { scenarioStage } from "./suites/scenario.ts";
+import { intentOf } from "./stages-for.ts";
 
 vi.mock("node:fs", { spy: true });
 

@@ -3,14 +3,14 @@
  * too few calls for a 99th percentile: within the dependency's budget and 50 ms. Time is the machine's as well, so it is a
  * *should*, and what a disturbed machine refused is left out; that nobody hangs is the `must` of `refuses-in-time`.
  */
-import { REFUSAL_OF } from "../../faults/experiments/experiment-entry.ts";
-import type { CallLine, Line } from "../../history/line.ts";
-import type { Claim } from "../../history/run-document.ts";
-import { dependencyBudgetMs, type Limits } from "../../history/stage-facts.ts";
-import type { StageHost } from "../../history/stage-host.ts";
-import { quantile, quantileInterval } from "../../history/statistics/statistics.ts";
-import { timeDoubts } from "../../history/time-doubts.ts";
-import { FaultWindows } from "../../invariants/evidence/fault-windows.ts";
+import { REFUSAL_OF } from "../faults/experiments/experiment-entry.ts";
+import type { CallLine, Line } from "../history/line.ts";
+import type { Claim } from "../history/run-document.ts";
+import { dependencyBudgetMs, type Limits } from "../history/stage-facts.ts";
+import type { StageHost } from "../history/stage-host.ts";
+import { quantile, quantileInterval } from "../history/statistics/statistics.ts";
+import { timeDoubts } from "../history/time-doubts.ts";
+import { FaultWindows } from "../invariants/evidence/fault-windows.ts";
 
 const LINKS = ["limiter", "keys"] as const;
 type Link = (typeof LINKS)[number];

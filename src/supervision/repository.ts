@@ -1,0 +1,4 @@
+/** The folder that `src` and `scenarios` lie in. */
+import { fileURLToPath } from "node:url";
+
+export const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
