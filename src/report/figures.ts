@@ -68,3 +68,15 @@ export const whyNoInterval = (m: Measurement): string | null => {
 /** `2026-11-21 08:00:00 UTC` of the form that `run.json` has; any other text as it is. */
 export const moment = (at: string): string =>
   at.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/, "$1 $2 UTC");
+
+/** `0`, `4.5 s`, `3 min`: of the time of a stage. */
+export const seconds = (s: number): string => (s === 0 ? "0" : s >= 120 ? `${figure(s / 60)} min` : `${figure(s)} s`);
+
+/** Two or three digits, with the unit that needs the fewest: `0.4 ms`, `85 ms`, `1.2 s`. */
+export const milliseconds = (ms: number): string => {
+  const short = (n: number): string =>
+    n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(n % 1 < 0.05 ? 0 : 1) : figure(Number(n.toPrecision(2)));
+  return ms >= 1000 ? `${short(ms / 1000)} s` : `${short(ms)} ms`;
+};
+
+export const perSecond = (n: number): string => `${n >= 100 ? n.toFixed(0) : figure(Number(n.toPrecision(2)))}/s`;

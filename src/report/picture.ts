@@ -4,10 +4,10 @@
  */
 import { scaleLinear } from "d3-scale";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
-import { courseOf } from "./charts/course.ts";
+import { courseOf, stepPath } from "./charts/course.ts";
 import { WIDTH } from "./charts/frame.ts";
-import { type Layer, layersOf } from "./charts/layers.ts";
-import { areaPath, stepPath, timeTicks } from "./charts/time-axis.ts";
+import { type Layer, layerAreas } from "./charts/layers.ts";
+import { timeTicks } from "./charts/over-time.ts";
 import { figure } from "./figures.ts";
 import type { OutcomeKind } from "./outcome-kinds.ts";
 import { html, type Markup } from "./page/markup.ts";
@@ -50,16 +50,10 @@ export const pictureOf = (series: Series, theme: Theme): string => {
   const { binS, bands } = course;
   const offered = course.series.offered.map((n) => n / binS);
   const y = scaleLinear([0, Math.max(...offered)], [HEIGHT, 0]).nice(4);
-  const under = offered.map(() => 0);
-  const layers = layersOf(course.series);
   const colour = ({ kind }: Layer): string => theme.kinds[kind] ?? theme.muted;
-  const areas = layers.map((layer) => {
-    const tops = layer.counts.map((n, i) => {
-      under[i] = (under[i] as number) + n;
-      return n === 0 ? null : (under[i] as number) / binS;
-    });
-    return html`<path fill="${colour(layer)}" d="${areaPath(course, tops, y, HEIGHT)}"/>`;
-  });
+  const areas = layerAreas(course, y, HEIGHT);
+  const shapes = areas.map(({ layer, d }) => html`<path fill="${colour(layer)}" d="${d}"/>`);
+  const layers = areas.map(({ layer }) => layer).reverse();
   const xOf = (s: number): number => (Math.min(Math.max(0, s), course.spanS) / course.spanS) * WIDTH;
   const faults = bands.map(
     ({ fromS, toS, name }) =>
@@ -88,7 +82,7 @@ export const pictureOf = (series: Series, theme: Theme): string => {
   const words = `Calls a second over ${figure(course.spanS)} s: offered, ${layers.map(({ name }) => name).join(", ")}; ${bands.map(({ name }) => name).join(", ")} as a band.`;
   return html`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" role="img" aria-label="${words}" font-family="system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif" font-size="13" fill="${theme.muted}">
 <g transform="translate(${LEFT} 20)">${keys}</g><text x="${LEFT - 8}" y="${TOP - 24}" text-anchor="end">calls/s</text>
-<g transform="translate(${LEFT} ${TOP})">${scale}${areas.reverse()}${faults}<path fill="none" stroke="${theme.text}" stroke-width="1.6" d="${stepPath(course, offered, y)}"/>${times}</g>
+<g transform="translate(${LEFT} ${TOP})">${scale}${shapes}${faults}<path fill="none" stroke="${theme.text}" stroke-width="1.6" d="${stepPath(course, offered, y)}"/>${times}</g>
 </svg>
 `.text;
 };

@@ -1,9 +1,8 @@
 /** What a capacity search saw: the share of calls that broke the objective, by the rate at which they were offered. */
 import { scaleLinear } from "d3-scale";
 import { wilsonInterval } from "../../history/statistics/statistics.ts";
-import { figure, share } from "../figures.ts";
+import { figure, perSecond, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
-import { perSecond } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 
 const HEIGHT = 200;
@@ -76,8 +75,6 @@ export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id:
   return {
     id,
     height: HEIGHT,
-    unit: "",
-    isOverTime: false,
     title: "Rate against what broke the objective.",
     finding: `${found}${doubt}`,
     description: `A dot for each probe: its rate across, the share of its calls that broke ${objective} up, with the 95 % interval (Wilson). Hollow dots are probes in which the generator or its host was disturbed.`,

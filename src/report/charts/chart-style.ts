@@ -22,6 +22,7 @@ export const CHART_STYLE = `
 .keys{list-style:none;margin:0 0 2px;padding:0;display:flex;flex-wrap:wrap;gap:2px 16px;font-size:.8125rem;color:var(--muted)}.keys .swatch{margin:0 3px 0 0}
 .read{font-size:.8125rem;font-variant-numeric:tabular-nums;margin:2px 0 0}.numbers{margin-top:2px}.numbers summary{font-size:.8125rem}
 .scroll{overflow:auto;overflow-wrap:normal}.numbers .scroll{max-height:320px}.figures{font-size:.8125rem;width:auto;min-width:50%}.figures th,.figures td{padding:2px 12px 2px 0}.figures thead th{position:sticky;top:0;background:var(--card)}.figures td,.figures th{overflow-wrap:normal}.figures td+td,.figures th+th{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.all-figures td:first-child{white-space:nowrap}.figures th[colspan]{text-align:left!important}.all-figures thead tr+tr th{top:24px}.all-figures td+td,.all-figures th+th{padding-left:10px}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:0 44px;align-items:start}
 .controls{position:sticky;top:0;z-index:1;background:var(--card);display:flex;flex-wrap:wrap;gap:6px 14px;align-items:center;padding:6px 0;font-size:.875rem;border-bottom:1px solid var(--line)}
 .controls label{flex:1 1 220px;display:flex;gap:10px;align-items:center}.controls input{flex:1;accent-color:var(--link);min-width:80px}.controls output{min-width:4em;font-variant-numeric:tabular-nums}

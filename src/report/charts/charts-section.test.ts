@@ -8,12 +8,11 @@ import { madeClaim, madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
 import { courseOf } from "./course.ts";
-import { courseOfFault } from "./fault-course.ts";
-import { inFlightByCallers } from "./in-flight-chart.ts";
+import { courseOfFault } from "./faults.ts";
 import { layersOf } from "./layers.ts";
-import { loadChart } from "./load-chart.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "./page-script.ts";
 import { quantileOverTime } from "./quantile-line.ts";
+import { inFlightByCallers, loadChart } from "./stage-charts.ts";
 
 const DETAIL = { binsMost: 300, rowsMost: 60, folded: "all" } as const;
 const courseFrom = (series: Series) => courseOf(series.stages[0]!, DETAIL);
@@ -125,19 +124,35 @@ describe("the page with charts", () => {
     expect(pageOf(madeSeries())).not.toMatch(/<(?:link|img|iframe|object|embed|form)\b| on\w+="|@import/i);
   });
 
-  test("every chart is an image with a title, a description, marks and a table", () => {
-    const figures = pageOf(madeSeries({ withFault: true }))
-      .split("<figure")
-      .slice(1);
+  test("every chart is an image with a title, a description, marks and a table, or columns of its stage's table", () => {
+    const page = pageOf(madeSeries({ withFault: true }));
+    const figures = page.split("<figure").slice(1);
     expect(figures.length).toBeGreaterThanOrEqual(9);
+    const [, all = ""] = /<div class="all-figures">(.*?)<\/div>/s.exec(page)!;
+    const shared = all
+      .split("<tr>")
+      .slice(1)
+      .map((row) => row.split(/<t[hd]>/).slice(1));
+    expect(shared.length).toBeGreaterThan(3);
+    expect(shared.length).toBeLessThan(64);
+    let next = 1;
     for (const figure of figures) {
       const [, title, desc] = /role="img" aria-labelledby="(\S+) (\S+)"/.exec(figure)!;
       expect(figure).toMatch(new RegExp(`<title id="${title}">[^<]+</title><desc id="${desc}">[^<]+</desc>`));
       expect(figure).toMatch(/<svg class="plot"[\s\S]*?<path (?!class="grid")/);
       expect(figure).toMatch(/<figcaption>.+<\/figcaption>/);
-      expect(figure.split("<tr>").length).toBeGreaterThan(2);
-      expect(figure.split("<tr>").length).toBeLessThan(63);
+      const columns = /data-columns="(\d+) (\d+)"/.exec(figure)?.slice(1).map(Number);
+      if (columns === undefined) {
+        expect(figure.split("<tr>").length).toBeGreaterThan(2);
+        expect(figure.split("<tr>").length).toBeLessThan(63);
+        continue;
+      }
+      const [from = 0, to = 0] = columns;
+      expect([from, to > from]).toEqual([next, true]);
+      for (const row of shared.slice(1)) expect(row.slice(from, to)).toHaveLength(to - from);
+      next = to;
     }
+    expect(shared[1]).toHaveLength(next);
   });
 
   test("ids are unique and no number is broken", () => {

@@ -2,15 +2,13 @@
 import type { Comparison } from "../../gate/paired-comparison.ts";
 import type { Claim, RunDocument, StageSummary } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
-import { counted } from "../figures.ts";
+import { counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import type { FoundCapacity } from "./capacity-chart.ts";
-import { milliseconds, seconds } from "./chart-figures.ts";
-import { chartsOfStage } from "./charts-of-stage.ts";
-import { type Course, courseOf, type Detail } from "./course.ts";
-import { faultFacts } from "./fault-facts.ts";
-import { chartFigure } from "./frame.ts";
-import { rowTimes } from "./time-axis.ts";
+import { type Course, courseOf, type Detail, rowTimes } from "./course.ts";
+import { faultFacts } from "./faults.ts";
+import { chartFigure, figuresOverTime } from "./frame.ts";
+import { chartsOfStage } from "./stage-charts.ts";
 
 /** A chart of fewer calls shows nothing that its table does not. */
 const CALLS_LEAST = 20;
@@ -54,8 +52,8 @@ const stageBlock = (
   return courseBlock({ ...about, name: whole.stage, calls: sumOf(whole.offered) }, course, {
     finding: overTime[0]?.finding ?? "",
     before: faultFacts(course, run),
-    overTime: html`${overTime.map(chartFigure)}${said.map(({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`)}`,
-    others: others.length === 0 ? null : html`<div class="beside">${others.map(chartFigure)}</div>`,
+    overTime: html`${figuresOverTime(overTime)}${said.map(({ title, finding }) => html`<p class="said-only"><span class="what">${title}</span> ${finding}</p>`)}`,
+    others: others.length === 0 ? null : html`<div class="beside">${others.map((chart) => chartFigure(chart))}</div>`,
   });
 };
 

@@ -1,6 +1,8 @@
 /** One stage as the charts draw it: without what is empty before and after, in few enough bins, with its faults as bands. */
 import { busyPartOf, coarserSeries } from "../../history/coarser-series.ts";
 import { type SeriesEvent, type StageSeries, sumOf } from "../../history/series.ts";
+import { WIDTH } from "./frame.ts";
+import { areasTo, type Step, stepsTo } from "./step-path.ts";
 
 /** A bin should hold about this many calls, so that a line is not all noise; but there should be this many bins. */
 const CALLS_A_BIN = 20;
@@ -9,7 +11,7 @@ const BINS_LEAST = 48;
 export type Detail = {
   /** Columns of a chart, at most. */
   binsMost: number;
-  /** Rows of the table behind a chart, at most. */
+  /** Rows of a table, at most. */
   rowsMost: number;
   /** Charts of a stage that starts folded: all, the main ones, or only what came of the calls and how long it took. */
   folded: "all" | "main" | "least";
@@ -81,3 +83,28 @@ export const courseOf = (whole: StageSeries, { binsMost, rowsMost }: Omit<Detail
     binsInRow: Math.max(1, Math.ceil(bins / rowsMost)),
   };
 };
+
+export const xOf = (course: Course, s: number): number => Number(((s / course.spanS) * WIDTH).toFixed(1));
+
+type Height = (value: number) => number;
+
+const stepsOf = (course: Course, values: readonly (number | null)[], y: Height): Step[] =>
+  values.map((value, i) => ({ x: xOf(course, i * course.binS), y: value === null ? null : y(value) }));
+
+/** A line of steps, one for each bin, to a pixel of height; it is broken where there is no value. */
+export const stepPath = (course: Course, values: readonly (number | null)[], y: Height): string =>
+  stepsTo(
+    stepsOf(course, values, (value) => Math.round(y(value))),
+    xOf(course, values.length * course.binS),
+  );
+
+/** The same filled down to the bottom; finer, because of layers on each other a thin one must not vanish. */
+export const areaPath = (course: Course, values: readonly (number | null)[], y: Height, height: number): string =>
+  areasTo(stepsOf(course, values, y), xOf(course, values.length * course.binS), height);
+
+/** When each row of a table begins, in seconds of the stage. */
+export const rowTimes = ({ bins, binsInRow, binS }: Course): string[] =>
+  Array.from({ length: Math.ceil(bins / binsInRow) }, (_, i) => {
+    const s = i * binsInRow * binS;
+    return `${Number(s.toFixed(s < 10 ? 2 : 1))} s`;
+  });

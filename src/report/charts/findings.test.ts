@@ -5,7 +5,7 @@ import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
 import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
 import { gateChart } from "./gate-chart.ts";
-import { logTicks } from "./log-ticks.ts";
+import { logTicks } from "./over-time.ts";
 
 const compared = (over: Partial<Comparison>): Comparison => ({
   measurement: "latency_ms_p50",

@@ -1,7 +1,7 @@
 /**
- * The frame that every chart stands in: a caption that states the finding, an image with a title and a description, axes,
- * keys, and the same numbers as a table. What is drawn is stretched to any width (a nested svg); what is written is not.
- * Colours stand in attributes too, once for the texts and once for the lines, for pages whose style is not admitted.
+ * The frame of a chart: a caption that states the finding, an image with a title and a description, axes, keys, and the same
+ * numbers as a table; the charts of a stage share one table. A nested svg stretches the drawing to any width, not the texts.
+ * Colours are attributes too, once for texts and once for lines, for pages whose style is not admitted.
  */
 import { html, type Markup } from "../page/markup.ts";
 
@@ -13,11 +13,14 @@ const BELOW = 22;
 
 export type Tick = { /** Share of the axis: 0 is left or above. */ at: number; text: string };
 export type Key = { swatch: Markup; text: string };
-type Table = {
+export type Cell = string | number | null;
+export type Table = {
   head: readonly string[];
-  rows: readonly (readonly (string | number | null)[])[];
+  rows: readonly (readonly Cell[])[];
   /** Seconds that a row stands for, where rows are times. */
   rowS?: number;
+  /** What neighbouring columns have in common, after the first column. */
+  groups?: readonly { name: string; columns: number }[];
 };
 
 export type Chart = {
@@ -27,11 +30,11 @@ export type Chart = {
   title: string;
   /** What is to be seen: a sentence. */
   finding: string;
-  /** For those who do not see it: axes and shapes in words. */
+  /** Axes and shapes in words. */
   description: string;
   /** Pixels of the drawing. */
   height: number;
-  unit: string;
+  unit?: string;
   across: readonly Tick[];
   up: readonly Tick[];
   /** Shapes in a box of WIDTH by `height`. */
@@ -43,7 +46,7 @@ export type Chart = {
   acrossName?: string;
   table: Table;
   /** Cursor and zoom go through charts over time alone. */
-  isOverTime: boolean;
+  isOverTime?: true;
   /** More room at the left, for names. */
   isNamed?: true;
 };
@@ -66,28 +69,51 @@ const acrossTicks = ({ across, height, isOverTime }: Chart): Markup[] =>
   });
 
 /** Cells and rows end where the next begins, as HTML has it: tables are a third of a page with many stages. */
-const tableOf = ({ head, rows, rowS }: Table): Markup => {
-  const heads = head.map((name) => html`<th>${name}`);
+const tableOf = ({ head, rows, rowS, groups }: Table): Markup => {
+  const heads = html`<tr>${head.map((name) => html`<th>${name}`)}`;
+  const above = groups && html`<tr><th>${groups.map(({ name, columns }) => html`<th colspan="${columns}">${name}`)}`;
   const lines = rows.map((cells) => html`<tr>${cells.map((cell) => html`<td>${cell ?? "–"}`)}`);
   const seconds = rowS === undefined ? null : html` data-row="${Number(rowS.toFixed(6))}"`;
-  return html`<div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead><tr>${heads}<tbody>${lines}</table></div>`;
+  return html`<details class="numbers"><summary>${groups === undefined ? "Table" : "Table of these charts"}</summary><div class="scroll" tabindex="0" role="group" aria-label="table"><table class="figures"${seconds}><thead>${above ?? null}${heads}<tbody>${lines}</table></div></details>`;
 };
 
-export const chartFigure = (chart: Chart): Markup => {
+/** `columns`: which of a shared table are those of the chart; without them it has a table of its own. */
+export const chartFigure = (chart: Chart, columns?: readonly [from: number, to: number]): Markup => {
   const { id, title, finding, description, height, unit, drawn, labels, keys = [], acrossName, table } = chart;
   const legend =
     keys.length === 0
       ? null
       : html`<ul class="keys">${keys.map((key) => html`<li>${key.swatch} ${key.text}</li>`)}</ul>`;
   const below = ABOVE + height + BELOW + (acrossName === undefined ? 0 : 16);
-  const name =
-    acrossName === undefined ? null : html`<text x="100%" y="${below - 4}" text-anchor="end">${acrossName}</text>`;
-  const above = unit === "" ? null : html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`;
-  return html`<figure class="chart${chart.isOverTime ? " timed" : ""}${chart.isNamed ? " named" : ""}" id="${id}"><figcaption><span class="what">${title}</span> ${finding}</figcaption>${legend}
+  const name = acrossName && html`<text x="100%" y="${below - 4}" text-anchor="end">${acrossName}</text>`;
+  const above = unit && html`<text class="unit" x="-8" y="11" text-anchor="end">${unit}</text>`;
+  const own = columns && html` data-columns="${columns.join(" ")}"`;
+  return html`<figure class="chart${chart.isOverTime ? " timed" : ""}${chart.isNamed ? " named" : ""}" id="${id}"${own ?? null}><figcaption><span class="what">${title}</span> ${finding}</figcaption>${legend}
 <svg class="frame" role="img" aria-labelledby="${id}-t ${id}-d" width="100%" height="${below}" overflow="visible" fill="currentColor"><title id="${id}-t">${title}</title><desc id="${id}-d">${description}</desc>
-${above}${scale(chart)}<svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor">${grid(chart)}${drawn}</svg>
-${labels ?? null}<g class="ticks" text-anchor="middle">${acrossTicks(chart)}</g>${name}</svg>
-<details class="numbers"><summary>Table</summary>${tableOf(table)}</details></figure>`;
+${above ?? null}${scale(chart)}<svg class="plot" y="${ABOVE}" width="100%" height="${height}" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" fill="none" stroke="currentColor">${grid(chart)}${drawn}</svg>
+${labels ?? null}<g class="ticks" text-anchor="middle">${acrossTicks(chart)}</g>${name ?? null}</svg>
+${columns === undefined ? tableOf(table) : null}</figure>`;
+};
+
+/** Charts of one axis of time with one table of all their columns. */
+export const figuresOverTime = (charts: readonly Chart[]): Markup => {
+  const [first] = charts;
+  if (first === undefined) return html``;
+  let from = 1;
+  const figures = charts.map((chart) => {
+    const to = from + chart.table.head.length - 1;
+    const figure = chartFigure(chart, [from, to]);
+    from = to;
+    return figure;
+  });
+  const others = charts.map(({ table }) => table);
+  const table: Table = {
+    ...first.table,
+    groups: charts.map(({ title, table }) => ({ name: title.replace(/[.,].*$/, ""), columns: table.head.length - 1 })),
+    head: [first.table.head[0] ?? "", ...others.flatMap(({ head }) => head.slice(1))],
+    rows: first.table.rows.map(([time = ""], i) => [time, ...others.flatMap(({ rows }) => rows[i]?.slice(1) ?? [])]),
+  };
+  return html`${figures}<div class="all-figures">${tableOf(table)}</div>`;
 };
 
 /** Where a drawn height is in the frame, in pixels: for labels beside lines. */

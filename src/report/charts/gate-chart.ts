@@ -79,8 +79,6 @@ export const gateChart = (comparisons: readonly Comparison[], id: string): Chart
   return {
     id,
     height,
-    unit: "",
-    isOverTime: false,
     isNamed: true,
     title: "Head beside base.",
     finding: findingOf(rows),

@@ -2,7 +2,6 @@
  * How long calls took, as a map: across is time, up is duration (logarithmic), the stronger the colour the more calls.
  * Quantiles run over it where there are enough calls for them.
  */
-import { scaleLog } from "d3-scale";
 import { mergedOf } from "../../history/coarser-series.ts";
 import {
   bucketFromUs,
@@ -11,16 +10,14 @@ import {
   quantileMs,
   type SparseBuckets,
 } from "../../history/statistics/log-buckets.ts";
-import { count, counted } from "../figures.ts";
+import { count, counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import { milliseconds, seconds } from "./chart-figures.ts";
-import type { Course } from "./course.ts";
-import { type Chart, inFrame, WIDTH } from "./frame.ts";
-import { logTicks } from "./log-ticks.ts";
+import { type Course, stepPath, xOf } from "./course.ts";
+import { type Chart, WIDTH } from "./frame.ts";
+import { logarithmic, overTime } from "./over-time.ts";
+import type { TimeLimit } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
-import { doubtSwatch, type Hue, hueSwatch, lineSwatch } from "./swatches.ts";
-import { bandLabels, bandShapes, rowTimes, stepPath, timeTicks, xOf } from "./time-axis.ts";
-import type { TimeLimit } from "./time-limits.ts";
+import { doubtSwatch, type Hue, hueSwatch } from "./swatches.ts";
 
 /** Steps of the one hue. */
 const SHADES = 6;
@@ -90,19 +87,18 @@ const cellPaths = ({ rows, at, most }: Cells, height: number, hue: string): Mark
 };
 
 export type HeatMap = {
-  id: string;
+  /** Unique in the stage. */
+  name: string;
   title: string;
   /** Of each bin. */
   buckets: readonly SparseBuckets[];
   /** What was counted, in one and in several: `answer`, `answers`. */
   of: readonly [string, string];
   hue: Hue;
-  /** A clause after the figures. */
-  more?: string;
+  /** A sentence after the figures. */
+  more?: string | undefined;
   limits?: readonly TimeLimit[];
   height?: number;
-  /** Bins in which the generator itself was late, drawn grey. */
-  doubted?: readonly boolean[];
 };
 
 const findingOf = ({ of, more, limits = [] }: HeatMap, all: SparseBuckets): string => {
@@ -129,57 +125,43 @@ const grey = (course: Course, doubted: readonly boolean[], height: number): Mark
       : [],
   );
 
-/** `null` where nothing was counted. */
-export const heatMap = (course: Course, map: HeatMap): Chart | null => {
-  const { buckets, id, title, of, hue, limits = [], height = 130, doubted = [] } = map;
+/** `null` where nothing was counted. `doubted`: bins in which the generator itself was late, drawn grey. */
+export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: readonly boolean[]): Chart | null => {
+  const { buckets, name: own, title, of, hue, limits = [], height = 100 } = map;
   const all = mergeSparse(buckets);
   if (all.length === 0) return null;
   const cells = cellsOf(buckets, all);
   const [lowMs, highMs] = [cells.first * cells.size, (cells.first + cells.rows) * cells.size].map(
     (b) => bucketFromUs(b) / 1000,
   ) as [number, number];
-  const y = scaleLog([lowMs, highMs], [height, 0]);
-  const ticks = logTicks(lowMs, highMs);
-  const lines = LINES.map(([name, p, shape]) => ({
-    name,
-    shape,
-    path: stepPath(course, quantileOverTime(buckets, p), y),
-  }));
-  const shown = lines.filter(({ path }) => path !== "");
-  const drawnLimits = limits.filter(({ ms }) => ms >= lowMs && ms <= highMs);
+  const scale = logarithmic(height, lowMs, highMs);
+  const lines = LINES.map(([text, p, shape]) => {
+    const path = stepPath(course, quantileOverTime(buckets, p), scale.y);
+    return { text, shape, path, halo: true as const };
+  });
+  const drawn = lines.filter(({ path }) => path !== "").map(({ text }) => text);
   const rows = mergedOf(buckets, course.binsInRow);
-  const times = rowTimes(course);
-  const finding = findingOf(map, all);
-  const short = (ms: number | null): string | null => (ms === null ? null : milliseconds(ms));
-  return {
-    id,
+  const column = (name: string, of: (row: SparseBuckets) => number | null) =>
+    [name, rows.map(of).map((ms) => ms && milliseconds(ms))] as const;
+  return overTime(course, {
+    id: `${stageId}-${own}`,
     title,
-    finding,
-    height,
-    unit: "",
-    isOverTime: true,
-    description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${shown.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${shown.map(({ name }) => name).join(" and ")} where there are enough.`}`,
-    across: timeTicks(course),
-    up: ticks.map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),
-    drawn: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}${bandShapes(course, height)}${drawnLimits.map(({ ms }) => html`<path class="limit" d="M0 ${y(ms).toFixed(1)}H${WIDTH}"/>`)}${shown.map(({ path, shape, name }) => html`<g class="halo"><path id="${id}-${name}" d="${path}"/></g><use class="${shape}" href="#${id}-${name}"/>`)}`,
-    labels: html`${bandLabels(course)}${drawnLimits.map(({ ms, text }) => html`<text class="limit-name" x="100%" y="${inFrame(y(ms) - 4)}" text-anchor="end">${text}</text>`)}`,
+    finding: findingOf(map, all),
+    description: `A map over ${seconds(course.spanS)}: the stronger the colour of a cell, the more ${of[1]} took that long. The scale of durations is logarithmic, from ${milliseconds(lowMs)} to ${milliseconds(highMs)}. ${drawn.length === 0 ? "There are too few for lines of quantiles." : `Lines show ${drawn.join(" and ")} where there are enough.`}`,
+    scale,
+    under: html`${grey(course, doubted, height)}${cellPaths(cells, height, hue)}`,
+    lines,
+    limits: limits.filter(({ ms }) => ms >= lowMs && ms <= highMs).map(({ ms, text }) => ({ at: ms, text })),
     keys: [
-      {
-        swatch: hueSwatch(hue),
-        text: `1 to ${count(cells.most)} in a cell`,
-      },
-      ...shown.map(({ name, shape }) => ({ swatch: lineSwatch(shape), text: name })),
-      ...(doubted.some((isLate) => isLate) ? [{ swatch: doubtSwatch(), text: "the generator was late" }] : []),
+      { swatch: hueSwatch(hue), text: `1 to ${count(cells.most)} in a cell` },
+      ...(doubted.includes(true) ? [{ swatch: doubtSwatch(), text: "the generator was late" }] : []),
     ],
-    table: {
-      head: ["from", of[1], "p50", "p90", "p99", "longest"],
-      rows: rows.map((row, i) => [
-        times[i] ?? "",
-        countOf(row),
-        ...[0.5, 0.9, 0.99].map((p) => short(quantileIfEnough(row, p))),
-        short(quantileMs(row, 1)),
-      ]),
-      rowS: course.binS * course.binsInRow,
-    },
-  };
+    columns: [
+      [of[1], rows.map(countOf)],
+      column("p50", (row) => quantileIfEnough(row, 0.5)),
+      column("p90", (row) => quantileIfEnough(row, 0.9)),
+      column("p99", (row) => quantileIfEnough(row, 0.99)),
+      column("longest", (row) => quantileMs(row, 1)),
+    ],
+  });
 };

@@ -3,6 +3,7 @@ import { outcomeOf } from "../../contract/refusals.ts";
 import { type StageSeries, sumOf } from "../../history/series.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
+import { areaPath, type Course } from "./course.ts";
 import { fillSwatch, swatchDefs } from "./swatches.ts";
 
 export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; counts: number[] };
@@ -47,12 +48,35 @@ export const layersOf = ({ by_outcome, offered }: StageSeries): Layer[] => {
   return [...layers.values()].sort((a, b) => order(a) - order(b));
 };
 
+/**
+ * Layers and the area of each, the topmost first. Each reaches to the bottom, and those beneath it are drawn over it: half of
+ * the outlines are needed.
+ */
+export const layerAreas = (
+  course: Course,
+  y: (perS: number) => number,
+  height: number,
+): { layer: Layer; d: string }[] => {
+  const under = course.series.offered.map(() => 0);
+  const areas = layersOf(course.series).map((layer) => {
+    const tops = layer.counts.map((n, i) => {
+      under[i] = (under[i] as number) + n;
+      return n === 0 ? null : (under[i] as number) / course.binS;
+    });
+    return { layer, d: areaPath(course, tops, y, height) };
+  });
+  return areas.reverse();
+};
+
 const fillOf = (kind: OutcomeKind, pattern: string | null): Markup =>
   pattern === null ? html`class="kind-${kind}" fill="currentColor"` : html`fill="url(#layer-${pattern})"`;
 
-/** A shape in the colour of a layer, with its pattern. */
-export const layerShapes = ({ kind, pattern, name }: Layer, d: string): Markup =>
-  html`<path ${fillOf(kind, pattern)} stroke="none" d="${d}"><title>${name}</title></path>`;
+/** `layerAreas` in their colours and patterns. */
+export const layerShapes = (...of: Parameters<typeof layerAreas>): Markup[] =>
+  layerAreas(...of).map(
+    ({ layer: { kind, pattern, name }, d }) =>
+      html`<path ${fillOf(kind, pattern)} stroke="none" d="${d}"><title>${name}</title></path>`,
+  );
 
 export const layerSwatch = ({ kind, pattern }: Layer): Markup => fillSwatch(pattern ?? kind);
 

@@ -67,8 +67,6 @@ export const organizationsChart = (course: Course, id: string): Chart | null => 
   return {
     id,
     height,
-    unit: "",
-    isOverTime: false,
     isNamed: true,
     title: "By organization.",
     finding: `${findingOf(rows)}${half}`,

@@ -1,6 +1,6 @@
 /**
  * The one script of the page: a cursor that goes through all charts of a stage at once and reads the numbers out of their
- * tables, and a zoom. The page is whole without it. Its hash stands in the page's policy, so nothing else can run; a test
+ * table, and a zoom. The page is whole without it. Its hash stands in the page's policy, so nothing else can run; a test
  * computes it anew.
  */
 export const PAGE_SCRIPT = `(() => {
@@ -35,10 +35,15 @@ const step = (width, span) => {
 };
 for (const course of document.querySelectorAll(".course")) {
   const span = Number(course.dataset.span);
+  const table = course.querySelector(".all-figures table");
+  if (table === null) continue;
+  const rowS = Number(table.dataset.row);
+  const head = [...table.tHead.rows[1].cells].map((c) => c.textContent);
+  const rows = table.tBodies[0].rows;
   const charts = [...course.querySelectorAll("figure.timed")].map((figure) => {
     const frame = figure.querySelector(".frame");
     const plot = frame.querySelector(".plot");
-    const table = figure.querySelector("table");
+    const [first, last] = figure.dataset.columns.split(" ").map(Number);
     const cursor = document.createElementNS(svgNs, "line");
     const top = Number(plot.getAttribute("y"));
     for (const [key, value] of Object.entries({ class: "cursor", y1: top, y2: top + Number(plot.getAttribute("height")), visibility: "hidden", stroke: "currentColor" })) cursor.setAttribute(key, value);
@@ -52,13 +57,11 @@ for (const course of document.querySelectorAll(".course")) {
       read,
       ticks: frame.querySelector(".ticks"),
       names: [...frame.querySelectorAll("[data-s]")],
-      rowS: Number(table.dataset.row),
-      head: [...table.tHead.rows[0].cells].map((c) => c.textContent),
-      rows: table.tBodies[0].rows,
+      first,
+      last,
     };
   });
-  if (charts.length === 0) continue;
-  const bar = controls(course.querySelector("summary b").textContent, span, charts[0].rowS);
+  const bar = controls(course.querySelector("summary b").textContent, span, rowS);
   const slider = bar.querySelector("input");
   const out = bar.querySelector("output");
   let from = 0, to = span, at = null;
@@ -72,8 +75,8 @@ for (const course of document.querySelectorAll(".course")) {
       c.cursor.setAttribute("x2", x * 100 + "%");
       c.read.hidden = at === null;
       if (at === null) continue;
-      const row = c.rows[Math.min(c.rows.length - 1, Math.floor(at / c.rowS))];
-      c.read.textContent = "At " + [...row.cells].map((cell, i) => i === 0 ? cell.textContent + ": " : c.head[i] + " " + cell.textContent).join(", ").replace(": , ", ": ");
+      const cells = [...rows[Math.min(rows.length - 1, Math.floor(at / rowS))].cells].map((cell) => cell.textContent);
+      c.read.textContent = "At " + cells[0] + ": " + head.map((name, i) => name + " " + cells[i]).slice(c.first, c.last).join(", ");
     }
     if (at === null) { out.textContent = ""; return; }
     out.textContent = words(Number(at.toFixed(2)), 0);
@@ -131,4 +134,4 @@ for (const course of document.querySelectorAll(".course")) {
 })();`;
 
 /** What a policy names it by; the test of this file prints the right one. */
-export const PAGE_SCRIPT_HASH = "sha256-e1KhWp6CnmDgGjvI8uyC799/eSgMukQLSN0EMZuSFf0=";
+export const PAGE_SCRIPT_HASH = "sha256-n0hEw6aAncqAXbcd+pxgOQlCnn8ufBttPDkPGg7ch7E=";

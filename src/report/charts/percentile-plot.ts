@@ -6,14 +6,15 @@
 import { scaleLog } from "d3-scale";
 import { line } from "d3-shape";
 import { bucketMiddleUs, countOf, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
-import { count, counted } from "../figures.ts";
+import { count, counted, milliseconds } from "../figures.ts";
 import { html } from "../page/markup.ts";
-import { milliseconds } from "./chart-figures.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
-import { logTicks } from "./log-ticks.ts";
+import { logarithmic } from "./over-time.ts";
 import { ABOVE_LEAST, isEnough, quantileIfEnough } from "./quantile-line.ts";
 import { lineSwatch } from "./swatches.ts";
-import type { TimeLimit } from "./time-limits.ts";
+
+/** A limit that the target states. */
+export type TimeLimit = { text: string; of: "answer" | "first event"; quantile: number; ms: number };
 
 const HEIGHT = 190;
 const MARKS = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
@@ -67,13 +68,12 @@ export const percentilePlot = (
   const [low, high] = [Math.min(...all.map(({ ms }) => ms)), Math.max(...all.map(({ ms }) => ms))];
   const furthest = Math.max(2, ...all.map(({ stretch }) => stretch));
   const x = scaleLog([1, furthest], [0, WIDTH]);
-  const y = scaleLog([low * 0.9, high * 1.1], [HEIGHT, 0]);
-  const ticks = logTicks(low * 0.9, high * 1.1);
+  const { y, ticks } = logarithmic(HEIGHT, low * 0.9, high * 1.1);
   const path = (points: readonly Point[]): string =>
-    line<Point>()
-      .x(({ stretch }) => x(stretch))
-      .y(({ ms }) => y(ms))
-      .digits(1)(points) ?? "";
+    line<Point>(
+      ({ stretch }) => x(stretch),
+      ({ ms }) => y(ms),
+    ).digits(1)(points) ?? "";
   const marks = MARKS.map((p, i) => ({ p, name: NAMES[i] as string, stretch: 1 / (1 - p) })).filter(
     ({ stretch }) => stretch <= furthest * 1.001,
   );
@@ -88,28 +88,23 @@ export const percentilePlot = (
     title: about.title,
     finding,
     height: HEIGHT,
-    unit: "",
-    isOverTime: false,
     description: `Durations by percentile, both scales logarithmic, up to the percentile that ${count(n)} calls allow. ${drawn.map(({ name, buckets }) => `${name}: p50 ${milliseconds(quantileMs(buckets, 0.5) ?? 0)}`).join(", ")}.`,
     across: marks.map(({ stretch, name }) => ({ at: x(stretch) / WIDTH, text: name })),
     acrossName: "of the calls took no longer",
-    up: ticks.map((ms) => ({ at: y(ms) / HEIGHT, text: milliseconds(ms) })),
+    up: ticks,
     drawn: html`${marks.map(({ stretch }) => html`<path class="grid" stroke="#8884" d="M${x(stretch).toFixed(1)} 0V${HEIGHT}"/>`)}${drawn.map(({ points, shape }) => html`<path class="${shape}" d="${path(points)}"/>`).reverse()}`,
-    labels: html`${shownLimits.map(({ quantile, ms, text }) => html`<g class="limit-point"><circle cx="${percent(x(1 / (1 - quantile)) / WIDTH)}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${percent(x(1 / (1 - quantile)) / WIDTH)}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`)}`,
-    keys: drawn.map(({ name, shape }) => ({
-      swatch: lineSwatch(shape),
-      text: name,
-    })),
+    labels: html`${shownLimits.map(({ quantile, ms, text }) => {
+      const at = percent(x(1 / (1 - quantile)) / WIDTH);
+      return html`<g class="limit-point"><circle cx="${at}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${at}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`;
+    })}`,
+    keys: drawn.map(({ name, shape }) => ({ swatch: lineSwatch(shape), text: name })),
     table: {
       head: ["percentile", ...drawn.map(({ name }) => name)],
       rows: marks
         .filter(({ p }) => p > 0)
         .map(({ p, name }) => [
           name,
-          ...drawn.map(({ buckets }) => {
-            const ms = quantileIfEnough(buckets, p);
-            return ms === null ? null : milliseconds(ms);
-          }),
+          ...drawn.map(({ buckets }) => quantileIfEnough(buckets, p)).map((ms) => ms && milliseconds(ms)),
         ]),
     },
   };

@@ -11,12 +11,14 @@ const SHADES = [0.16, 0.58, 1] as const;
 /** The classes of lines that stand in keys. */
 const LINES = ["line", "line p50", "line p99", "line callers", "line gauges", "line lag"] as const;
 
+export type LineShape = (typeof LINES)[number];
+
 const idOf = (shape: string): string => `key-${shape.replaceAll(" ", "-")}`;
 
 const sample = (width: number, id: string): Markup =>
   html`<svg class="swatch" width="${width}" height="14" aria-hidden="true"><use href="#${id}"/></svg>`;
 
-export const lineSwatch = (shape: (typeof LINES)[number]): Markup => sample(22, idOf(shape));
+export const lineSwatch = (shape: LineShape): Markup => sample(22, idOf(shape));
 export const hueSwatch = (hue: Hue): Markup => sample(42, idOf(hue));
 export const doubtSwatch = (): Markup => sample(14, "key-doubt");
 

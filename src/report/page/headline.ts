@@ -8,12 +8,12 @@ import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { STORIES } from "../../workload/catalogue.ts";
 import { capacityChart } from "../charts/capacity-chart.ts";
 import { type Found, isDrawn } from "../charts/charts-section.ts";
-import { courseOf } from "../charts/course.ts";
+import { courseOf, stepPath } from "../charts/course.ts";
 import { chartFigure, WIDTH } from "../charts/frame.ts";
 import { gateChart } from "../charts/gate-chart.ts";
-import { layerShapes, layersOf } from "../charts/layers.ts";
-import { loadChart } from "../charts/load-chart.ts";
-import { areaPath, bandShapes, stepPath } from "../charts/time-axis.ts";
+import { layerShapes } from "../charts/layers.ts";
+import { bandShapes } from "../charts/over-time.ts";
+import { loadChart } from "../charts/stage-charts.ts";
 import { VERDICTS } from "../claim-order.ts";
 import { count, share } from "../figures.ts";
 import { kindOf } from "../outcome-kinds.ts";
@@ -64,14 +64,6 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
   const course = courseOf(whole, SMALL_DETAIL);
   const { series, binS } = course;
   const y = scaleLinear([0, Math.max(...series.offered) / binS], [SMALL_HEIGHT, 2]);
-  const under = series.offered.map(() => 0);
-  const shapes = layersOf(series).map((layer) => {
-    const tops = layer.counts.map((n, i) => {
-      under[i] = (under[i] as number) + n;
-      return n === 0 ? null : (under[i] as number) / binS;
-    });
-    return layerShapes(layer, areaPath(course, tops, y, SMALL_HEIGHT));
-  });
   const offered = stepPath(
     course,
     series.offered.map((n) => n / binS),
@@ -81,7 +73,7 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
   const calls = sumOf(whole.offered);
   const shed = shedIn(whole);
   const words = `${count(calls)} calls${shed === 0 ? "" : `, ${share(shed, calls)} shed`}`;
-  return html`<li><a href="#c${at}">${verdict === null ? null : sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${shapes.reverse()}${bandShapes(course, SMALL_HEIGHT)}<path class="line" d="${offered}"/></svg><span class="small muted">${words}</span></a></li>`;
+  return html`<li><a href="#c${at}">${verdict === null ? null : sign(verdict, 14)} <span>${whole.stage}</span><svg class="plot" role="img" aria-label="${whole.stage}: ${verdict ?? "not judged"}, ${words}" width="100%" height="${SMALL_HEIGHT}" viewBox="0 0 ${WIDTH} ${SMALL_HEIGHT}" preserveAspectRatio="none" fill="none" stroke="currentColor">${layerShapes(course, y, SMALL_HEIGHT)}${bandShapes(course, SMALL_HEIGHT)}<path class="line" d="${offered}"/></svg><span class="small muted">${words}</span></a></li>`;
 };
 
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>
@@ -93,7 +85,8 @@ export const headline = (run: RunDocument, series: Series, found: Found): Markup
     found.gate === undefined || found.gate.length === 0 ? null : gateChart(found.gate, "gate-ratios"),
     found.capacity === undefined ? null : capacityChart(found.capacity, "capacity-rates"),
   ].filter((chart) => chart !== null);
-  if (charts.length > 0) return html`<section class="card" id="headline">${charts.map(chartFigure)}</section>`;
+  if (charts.length > 0)
+    return html`<section class="card" id="headline">${charts.map((chart) => chartFigure(chart))}</section>`;
   const drawn = series.stages.filter(isDrawn(run.stages));
   if (drawn.length === 0) return null;
   const body = drawn.length > STAGES_MOST ? strip(run, drawn) : oneStage(run, drawn);

@@ -3,7 +3,7 @@ import type { Measurement, RunDocument } from "../../history/run-document.ts";
 import { type Series, sumOf } from "../../history/series.ts";
 import { courseBlock, isDrawn } from "../charts/charts-section.ts";
 import { courseOf, type Detail } from "../charts/course.ts";
-import { chartFigure } from "../charts/frame.ts";
+import { chartFigure, figuresOverTime } from "../charts/frame.ts";
 import { overlayCharts, type Sides, sharedAxis } from "../charts/overlay-charts.ts";
 import { figure, intervalText, moment, valueText } from "../figures.ts";
 import { badge } from "./html-claims.ts";
@@ -51,8 +51,8 @@ const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen:
   return courseBlock({ id, name: stage, calls: sumOf(one.offered) + sumOf(other.offered), isOpen }, sharedAxis(sides), {
     finding: overTime[0]?.finding ?? "",
     before: null,
-    overTime: html`${overTime.map(chartFigure)}`,
-    others: html`${others.map(chartFigure)}${measurements(stage, a.document, b.document)}`,
+    overTime: figuresOverTime(overTime),
+    others: html`${others.map((chart) => chartFigure(chart))}${measurements(stage, a.document, b.document)}`,
   });
 };
 

@@ -1,0 +1,145 @@
+/** What all charts over the time of a stage share: scales, the axis, bands of faults, lines of steps, limits, the table's rows. */
+import { scaleLinear, scaleLog } from "d3-scale";
+import { figure, milliseconds } from "../figures.ts";
+import { html, type Markup } from "../page/markup.ts";
+import { type Course, rowTimes, xOf } from "./course.ts";
+import { type Cell, type Chart, inFrame, type Key, percent, type Tick, WIDTH } from "./frame.ts";
+import { type LineShape, lineSwatch } from "./swatches.ts";
+
+/** A vertical axis: where a value is drawn, and what stands beside it. */
+export type Scale = { y(value: number): number; height: number; ticks: Tick[] };
+
+/** From 0 to `most` or a little more, with about `ticks` values beside it; those that have no `text` are left out. */
+export const linear = (
+  height: number,
+  most: number,
+  ticks: number,
+  text: (value: number) => string | null = figure,
+): Scale => {
+  const y = scaleLinear([0, most], [height, 0]).nice(ticks);
+  return {
+    y,
+    height,
+    ticks: y.ticks(ticks).flatMap((value) => {
+      const shown = text(value);
+      return shown === null ? [] : [{ at: y(value) / height, text: shown }];
+    }),
+  };
+};
+
+/** Durations in milliseconds. */
+export const logarithmic = (height: number, low: number, high: number): Scale => {
+  const y = scaleLog([low, high], [height, 0]);
+  return { y, height, ticks: logTicks(low, high).map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })) };
+};
+
+/** Within a decade, from the fewest to the most. */
+const STEPS = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9]];
+const DECADES = [0.001, 0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000];
+const ENOUGH = 3;
+const TICKS_MOST = 6;
+
+/** Round durations along a logarithmic scale: a few, however far it reaches. */
+export const logTicks = (lowMs: number, highMs: number): number[] => {
+  const between = (steps: readonly number[]): number[] =>
+    DECADES.flatMap((decade) => steps.map((step) => step * decade)).filter((ms) => ms >= lowMs && ms <= highMs);
+  const all = STEPS.map(between).filter((ticks) => ticks.length <= TICKS_MOST);
+  // Over many decades every second one, or third.
+  const sparse = (ticks: readonly number[]): number[] => {
+    const every = Math.ceil(ticks.length / TICKS_MOST);
+    return ticks.filter((_, i) => i % every === 0);
+  };
+  return all.find((ticks) => ticks.length >= ENOUGH) ?? all.at(-1) ?? sparse(between([1]));
+};
+
+const TIME_TICKS = 6;
+/** From here on times are written in minutes. */
+const MINUTES_FROM_S = 120;
+
+export const timeTicks = ({ spanS }: Course): Tick[] => {
+  const [unitS, unit] = spanS >= MINUTES_FROM_S ? [60, "min"] : [1, "s"];
+  return scaleLinear([0, spanS / unitS], [0, 1])
+    .ticks(TIME_TICKS)
+    .filter((value) => value * unitS < spanS * 0.985)
+    .map((value) => ({ at: (value * unitS) / spanS, text: value === 0 ? "0" : `${value} ${unit}` }));
+};
+
+/** Bands of faults behind what is drawn: filled where the fault took effect, an empty dashed frame where it did not. */
+export const bandShapes = (course: Course, height: number): Markup[] => [
+  ...course.bands.map(({ fromS, toS, tookEffect, name }) => {
+    const x = xOf(course, Math.max(0, fromS));
+    const width = Math.max(1, xOf(course, Math.min(course.spanS, toS)) - x).toFixed(1);
+    return html`<rect class="${tookEffect ? "band" : "band empty"}" x="${x}" width="${width}" height="${height}"><title>${name}</title></rect>`;
+  }),
+  ...course.marks.map(
+    ({ atS, name }) => html`<path class="mark" d="M${xOf(course, atS)} 0V${height}"><title>${name}</title></path>`,
+  ),
+];
+
+/** Share of the axis that a name takes, so that two do not lie on each other. */
+const NAME_ROOM = 0.25;
+
+/** Names of bands and marks, above the drawing. */
+const bandLabels = ({ bands, marks, spanS }: Course): Markup[] => {
+  const names = [
+    ...bands.map(({ fromS, name, tookEffect }) => ({ s: fromS, text: `${name}${tookEffect ? "" : ", no effect"}` })),
+    ...marks.map(({ atS, name }) => ({ s: atS, text: name })),
+  ].sort((a, b) => a.s - b.s);
+  let free = -1;
+  return names.flatMap(({ s, text }) => {
+    const at = Math.max(0, s / spanS);
+    if (at < free) return [];
+    free = at + NAME_ROOM;
+    const anchor = at > 1 - NAME_ROOM ? html` text-anchor="end"` : null;
+    return html`<text class="band-name" data-s="${s.toFixed(2)}" x="${percent(at)}" y="${inFrame(-6)}"${anchor}>${text}</text>`;
+  });
+};
+
+/** `halo`: readable over a map. */
+export type Line = { text: string; shape: LineShape; path: string; halo?: true };
+/** The limit's value on the scale. */
+export type Limit = { at: number; text: string };
+
+export type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & {
+  scale: Scale;
+  /** Under the bands of faults. */
+  under?: Markup;
+  /** Those without a path are left out. */
+  lines: readonly Line[];
+  limits?: readonly Limit[];
+  /** Of what is under the lines. */
+  keys?: readonly Key[];
+  /** A cell for each row of the course. */
+  columns: readonly (readonly [name: string, cells: readonly Cell[]])[];
+};
+
+export const overTime = (course: Course, spec: OverTime): Chart => {
+  const { scale, under, limits = [], keys = [], columns, lines: all, ...about } = spec;
+  const { y, height } = scale;
+  const lines = all.filter(({ path }) => path !== "");
+  const paths = lines.map(({ path, shape, halo, text }) =>
+    halo === undefined
+      ? html`<path class="${shape}" d="${path}"/>`
+      : html`<g class="halo"><path id="${about.id}-${text}" d="${path}"/></g><use class="${shape}" href="#${about.id}-${text}"/>`,
+  );
+  const limitLines = limits.map(({ at }) => html`<path class="limit" d="M0 ${y(at).toFixed(1)}H${WIDTH}"/>`);
+  const limitNames = limits.map(
+    ({ at, text }) =>
+      html`<text class="limit-name" x="100%" y="${inFrame(y(at) - 4)}" text-anchor="end">${text}</text>`,
+  );
+  return {
+    ...about,
+    height,
+    isOverTime: true,
+    across: timeTicks(course),
+    up: scale.ticks,
+    drawn: html`${under ?? null}${bandShapes(course, height)}${limitLines}${paths}`,
+    labels: html`${bandLabels(course)}${limitNames}`,
+    keys: [...lines.map(({ shape, text }) => ({ swatch: lineSwatch(shape), text })), ...keys],
+    table: {
+      head: ["from", ...columns.map(([name]) => name)],
+      rows: rowTimes(course).map((time, i) => [time, ...columns.map(([, cells]) => cells[i] ?? null)]),
+      rowS: course.binS * course.binsInRow,
+    },
+  };
+};
