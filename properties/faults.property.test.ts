@@ -6,9 +6,9 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FAULTS as TOXIPROXY_FAULTS } from "../src/faults/faults/catalogue.ts";
-import { startForTests, toxiproxyOrSkip } from "../src/faults/toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "../src/faults/toxiproxy-server.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
+import { startForTests, toxiproxyOrSkip } from "../src/tools/toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "../src/tools/toxiproxy-server.ts";
 import { examine } from "./laws/examine.ts";
 import {
   anyFaultsLeaveAllowedAnswers,

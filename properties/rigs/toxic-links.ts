@@ -1,7 +1,7 @@
 /** The API's two links through a real toxiproxy, broken by the catalogue of the experiments (src/faults/faults/catalogue.ts). */
 import type { Fault } from "../../src/faults/fault.ts";
 import { makeFault } from "../../src/faults/faults/catalogue.ts";
-import type { Toxiproxy } from "../../src/faults/toxiproxy.ts";
+import type { Toxiproxy } from "../../src/tools/toxiproxy.ts";
 import { FAULTS_OPTIONS } from "../laws/faults-law.ts";
 import type { Link, OpenLinks } from "./real-api.ts";
 

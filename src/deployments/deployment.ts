@@ -2,13 +2,14 @@
  * What a run works on, whoever's it is: reached by its base URL, its control planes and its fault proxies alone. What is
  * known of it beside its target file stands here as facts, so that nothing has to be guessed from what it happens to show.
  */
-import type { Toxiproxy } from "../faults/toxiproxy.ts";
-import type { RemoteWatch } from "../faults/watchdog-client.ts";
+
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { Toxiproxy } from "../tools/toxiproxy.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
 import type { LeaseKeeper } from "../workload/lease.ts";
 import type { OwnParts } from "./own-parts.ts";
+import type { RemoteWatch } from "./remote-watch.ts";
 
 /** A dependency of a deployment, by the name of its proxy in the target file. */
 export type LinkName = "limiter" | "keys" | "edge";

@@ -1,13 +1,13 @@
 /** The embedded deployment as a run sees it, with the tenants that the suites are made for. */
 
 import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
-import { STAND_IN_PROXY } from "../faults/toxiproxy-server.ts";
 import { EMBEDDED_LIMITS } from "../platform/embedded-limits.ts";
 import { planSeed } from "../platform/seed.ts";
 import { redactor } from "../supervision/redaction.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { findRedis } from "../tools/find-redis.ts";
+import { STAND_IN_PROXY } from "../tools/toxiproxy-server.ts";
 import { createLease } from "../workload/lease.ts";
 import type { Deployment } from "./deployment.ts";
 import { startEmbedded } from "./embedded.ts";

@@ -1,12 +1,11 @@
 /** The deployment that a target file names. */
 import { dirname, resolve } from "node:path";
 import { isLoopbackHost } from "../contract/loopback.ts";
-import { reachableListener } from "../faults/serving.ts";
-import { openToxiproxy } from "../faults/toxiproxy.ts";
-import { openRemoteWatch, type RemoteWatch } from "../faults/watchdog-client.ts";
-import type { PreparedTarget } from "../stages/prepare-target.ts";
 import type { Target } from "../target/target.ts";
+import { reachableListener } from "../tools/serving.ts";
+import { openToxiproxy } from "../tools/toxiproxy.ts";
 import type { Deployment, FaultProxies, LinkName } from "./deployment.ts";
+import { openRemoteWatch, type RemoteWatch } from "./remote-watch.ts";
 import type { RunContext } from "./run-context.ts";
 
 const CALL_MS = 3_000;
@@ -32,8 +31,11 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
     : null;
 };
 
+/** The target file as it was read. */
+type Prepared = Pick<Deployment, "target" | "secrets" | "lease"> & { file: string };
+
 /** Nothing is sent yet: the first fault takes the lease. */
-const openWatch = async (context: RunContext, { target, secrets }: PreparedTarget): Promise<RemoteWatch | null> => {
+const openWatch = async (context: RunContext, { target, secrets }: Prepared): Promise<RemoteWatch | null> => {
   const { watchdog, permits } = target;
   if (watchdog === undefined || permits?.chaos !== true) return null;
   const token = watchdog.token === undefined ? null : await secrets.read(watchdog.token, "watchdog.token");
@@ -67,7 +69,7 @@ const openProxies = async (
   }
 };
 
-export const fromTarget = async (context: RunContext, prepared: PreparedTarget): Promise<Deployment> => {
+export const fromTarget = async (context: RunContext, prepared: Prepared): Promise<Deployment> => {
   const { file, target, secrets, lease } = prepared;
   const opened = await openProxies(target, context.signal);
   const remoteWatch = await openWatch(context, prepared);

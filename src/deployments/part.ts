@@ -2,9 +2,10 @@
  * A process of a deployment of ours that a disturbance may kill, stop and start again: on the same ports and on the same
  * store, as an orchestrator would, so that whoever calls it finds it where it was.
  */
-import { type LinkProbe, observeLink } from "../faults/link-probe.ts";
+
 import type { Child } from "../supervision/supervisor.ts";
 import { pause, waitUntil } from "../supervision/waiting.ts";
+import { type LinkProbe, observeLink } from "../tools/link-probe.ts";
 
 export type Part = {
   readonly name: string;

@@ -3,9 +3,9 @@
  * before it answers, so that a kill loses nothing that was answered.
  */
 import { mkdirSync } from "node:fs";
-import { redisProbe } from "../faults/link-probe.ts";
 import { freePort } from "../supervision/free-port.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
+import { redisProbe } from "../tools/link-probe.ts";
 import { openPart, type Part } from "./part.ts";
 
 export type RedisPart = {

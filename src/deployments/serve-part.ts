@@ -1,9 +1,9 @@
 /** A role of the reference platform as a process of its own: `floodgate serve`, given its addresses and nothing else. */
 
 import { join } from "node:path";
-import { httpProbe } from "../faults/link-probe.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
+import { httpProbe } from "../tools/link-probe.ts";
 import { openPart, type Part } from "./part.ts";
 
 type RoleUrls = {

@@ -3,11 +3,11 @@
 import { controlSend } from "../client/control-planes.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { planSeed, type Seed, type SeedTenant } from "../platform/seed.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
 import { redactor } from "../supervision/redaction.ts";
 import type { Target } from "../target/target.ts";
 
-type Tenants = LoadStage["tenants"];
+/** Three tenants alone, or organizations with one map load left beside the others; absent: those of the whole run. */
+type Tenants = "few" | "last-units" | undefined;
 
 /** So few that calls of one key meet. */
 const FEW = 3;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { SideEffects } from "../supervision/undo.ts";
+import { httpProbe, observeLink } from "../tools/link-probe.ts";
+import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
+import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
 import { type ExperimentPlan, type ExperimentSteps, runExperiment } from "./experiment.ts";
 import { makeFault } from "./faults/catalogue.ts";
-import { httpProbe, observeLink } from "./link-probe.ts";
 import { linkSteps, undoOf } from "./link-steps.ts";
-import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
-import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
 /** Of an experiment that went as it should. */
 const WHOLE = { steady: true, tookEffect: true, healed: true, recovered: true, stopped: false, notes: [] };

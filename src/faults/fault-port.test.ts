@@ -2,13 +2,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { httpProbe } from "../tools/link-probe.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../tools/toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "../tools/toxiproxy-server.ts";
 import { commandSteps, type FaultCommands } from "./command-steps.ts";
 import { faultPortSuite, type PortUnderTest } from "./fault-port.fixture.ts";
 import { makeFault } from "./faults/catalogue.ts";
-import { httpProbe } from "./link-probe.ts";
 import { linkSteps } from "./link-steps.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "./toxiproxy-server.ts";
 
 const BUDGET_MS = 200;
 const byCommands = (commands: FaultCommands) => commandSteps({ ...commands, cwd: ".", onSpawn: () => () => undefined });

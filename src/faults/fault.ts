@@ -2,11 +2,11 @@
  * A fault as a value: how a proxied link is broken, how it is mended, and what a client on the link then sees. The last
  * is what keeps a green run honest: a fault that does not show has not been tested against.
  */
-import type { LinkSeen } from "./link-probe.ts";
+import type { LinkSeen } from "../tools/link-probe.ts";
+import type { Toxic, ToxicShape, ToxicStream } from "../tools/toxics.ts";
+import type { ProxyControl } from "../tools/toxiproxy.ts";
+import type { CallOptions } from "../tools/toxiproxy-transport.ts";
 import { disablesWhenRemoved, takeToxicAway } from "./take-toxic-away.ts";
-import type { Toxic, ToxicShape, ToxicStream } from "./toxics.ts";
-import type { ProxyControl } from "./toxiproxy.ts";
-import type { CallOptions } from "./toxiproxy-transport.ts";
 
 export type FaultStream = ToxicStream | "both";
 

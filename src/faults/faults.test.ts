@@ -1,11 +1,11 @@
 import { request } from "undici";
 import { describe, expect, test } from "vitest";
 import { waitUntil } from "../supervision/waiting.ts";
+import { httpProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
+import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
+import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
+import { STAND_IN_PROXY } from "../tools/toxiproxy-server.ts";
 import { FAULTS, makeFault } from "./faults/catalogue.ts";
-import { httpProbe, type LinkSeen, observeLink } from "./link-probe.ts";
-import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
-import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
-import { STAND_IN_PROXY } from "./toxiproxy-server.ts";
 
 const path = toxiproxyOrSkip();
 const BUDGET_MS = 150;

@@ -4,12 +4,13 @@
  * disable and enable, a new server where it is ours. What counts is how the proxy is afterwards: enabled, without a toxic of
  * ours, listening, and with no step left that toxiproxy may still carry out.
  */
+
+import { isServing, type Serving } from "../tools/serving.ts";
+import type { ProxyState, Toxiproxy } from "../tools/toxiproxy.ts";
+import { type CallOptions, ToxiproxyError } from "../tools/toxiproxy-transport.ts";
 import { TOXIC_PREFIX } from "./fault.ts";
 import { FAULTS } from "./faults/catalogue.ts";
-import { isServing, type Serving } from "./serving.ts";
 import { takeToxicAway } from "./take-toxic-away.ts";
-import type { ProxyState, Toxiproxy } from "./toxiproxy.ts";
-import { type CallOptions, ToxiproxyError } from "./toxiproxy-transport.ts";
 
 type HealOptions = CallOptions & {
   /**

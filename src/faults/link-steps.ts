@@ -1,12 +1,12 @@
 /** The steps of an experiment on a proxied link: a fault of the catalogue, put on by toxiproxy and looked at by a probe. */
 import type { TargetName, Undo } from "../supervision/undo.ts";
 import { pause } from "../supervision/waiting.ts";
+import { type LinkProbe, observeLink } from "../tools/link-probe.ts";
+import type { Toxiproxy } from "../tools/toxiproxy.ts";
 import type { ExperimentSteps } from "./experiment.ts";
 import { type Fault, TOXIC_PREFIX } from "./fault.ts";
 import type { FaultPort } from "./fault-port.ts";
 import { heal } from "./healing.ts";
-import { type LinkProbe, observeLink } from "./link-probe.ts";
-import type { Toxiproxy } from "./toxiproxy.ts";
 
 type BrokenLink = {
   toxiproxy: Toxiproxy;

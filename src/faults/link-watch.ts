@@ -3,8 +3,9 @@
  * asked for something that they answer in full; of anything else it is compared what comes back on a question that it does
  * not understand. What looks the same before the fault proves nothing, and is not offered as a proof.
  */
+
+import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
 import type { Fault } from "./fault.ts";
-import { httpProbe, type LinkProbe, type LinkSeen, observeLink } from "./link-probe.ts";
 
 type LinkWatch = {
   speaks: "http" | "redis" | "something else";

@@ -1,10 +1,10 @@
 /** Healing on a toxiproxy that others use too: what we did is taken back, what they did stays. */
 import { describe, expect, test } from "vitest";
+import { toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
+import { toxiproxyRig } from "../tools/toxiproxy-rig.fixture.ts";
 import { makeFault } from "./faults/catalogue.ts";
 import { heal } from "./healing.ts";
 import { TAKE_BACK } from "./take-back.ts";
-import { toxiproxyOrSkip } from "./toxiproxy.fixture.ts";
-import { toxiproxyRig } from "./toxiproxy-rig.fixture.ts";
 
 const path = toxiproxyOrSkip();
 

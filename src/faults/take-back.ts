@@ -2,8 +2,8 @@
 
 import { controlGet, controlSend } from "../client/control-planes.ts";
 import type { TakeBack } from "../supervision/carry-out.ts";
+import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { heal } from "./healing.ts";
-import { openToxiproxy } from "./toxiproxy.ts";
 
 /** One proxy, on a server that others may use: what is not ours stays as it is. Throws a sentence unless it serves. */
 const proxy: TakeBack["proxy"] = async (undo, { signal, callMs }) => {

@@ -4,9 +4,9 @@
  * moment never will, and the whole server hangs for good (its issues 558 and 412). So the data goes first, then the toxic.
  */
 import { pause } from "../supervision/waiting.ts";
-import type { ToxicEcho } from "./toxics.ts";
-import type { ProxyControl } from "./toxiproxy.ts";
-import type { CallOptions } from "./toxiproxy-transport.ts";
+import type { ToxicEcho } from "../tools/toxics.ts";
+import type { ProxyControl } from "../tools/toxiproxy.ts";
+import type { CallOptions } from "../tools/toxiproxy-transport.ts";
 
 /** For what was held back to be written, and for connections without a client to end: so often so long. */
 const LOOKS = 3;

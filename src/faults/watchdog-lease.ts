@@ -5,10 +5,8 @@
  *
  * What is healed is named by the watchdog's own target file. Nobody can have a command run here by sending it.
  */
+import { type Held, LEASE_MS } from "../deployments/remote-watch.ts";
 import { pause } from "../supervision/waiting.ts";
-
-/** A proxy, or a fault of the target file's `faults`. `disables`: the proxy has to be enabled again. */
-export type Held = { proxy: string; disables: boolean } | { fault: string };
 
 type LeaseState = {
   holder: string;
@@ -27,8 +25,6 @@ type LeaseKeeping = {
   tries?: { most: number; againMs: number };
 };
 
-/** Heartbeats come every second; three in a row may be lost. */
-export const LEASE_MS = 4_000;
 const TRY_AGAIN_MS = 1_000;
 /** Ten minutes at the least: the network to a proxy may be away for a while, and what never heals needs a person. */
 const TRIES_MOST = 600;

@@ -6,12 +6,13 @@ import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { parseHttpUrl } from "../contract/address.ts";
 import { whyForeign } from "../contract/private-door.ts";
+import type { Held } from "../deployments/remote-watch.ts";
 import { runShellCommand } from "../supervision/shell-command.ts";
 import type { Target } from "../target/target.ts";
 import { targetName } from "../target/target-name.ts";
+import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { TAKE_BACK } from "./take-back.ts";
-import { openToxiproxy } from "./toxiproxy.ts";
-import { createWatchdogLease, type Held, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";
+import { createWatchdogLease, LeaseRefused, type WatchdogLease } from "./watchdog-lease.ts";
 
 const CALL_MS = 1_000;
 const HEAL_MS = 5_000;

@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "../deployments/remote-watch.ts";
 import { waitUntil } from "../supervision/waiting.ts";
 import type { Target } from "../target/target.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../tools/toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "../tools/toxiproxy-server.ts";
 import { makeFault } from "./faults/catalogue.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "./toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "./toxiproxy-server.ts";
-import { openRemoteWatch, type RemoteWatch, whyNoWatchdog } from "./watchdog-client.ts";
 import { createWatchdogLease } from "./watchdog-lease.ts";
 import { startWatchdogServer, type WatchdogServer } from "./watchdog-server.ts";
 

@@ -2,8 +2,8 @@
  * A proxied link in this process, broken in the ways of toxiproxy: the faults of faults/ put the same toxics on it as on a
  * real proxy, and what they do here is what was measured there. One difference: nothing ever hangs in it.
  */
-import { type Toxic, type ToxicEcho, whatIsWrongWith } from "../faults/toxics.ts";
-import type { ProxyControl } from "../faults/toxiproxy.ts";
+import { type Toxic, type ToxicEcho, whatIsWrongWith } from "../tools/toxics.ts";
+import type { ProxyControl } from "../tools/toxiproxy.ts";
 import { type Packet, socketError, type VirtualSocket } from "./virtual-socket.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 

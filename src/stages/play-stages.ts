@@ -1,9 +1,9 @@
 /** Plays the stages of a suite on one deployment, one after the other, until they end or nothing more may be sent. */
 import type { Deployment } from "../deployments/deployment.ts";
-import { deploymentFor } from "../deployments/for-stage.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { playClosedLoop } from "./closed-loop-stage.ts";
+import { deploymentFor } from "./deployment-for-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
 import { playLoadStage } from "./load-stage.ts";

@@ -3,8 +3,8 @@
  * to be killed. Run as `node stubborn-runner.fixture.ts JOURNAL [TOXIPROXY_API PROXY]`.
  */
 import { makeFault } from "../faults/faults/catalogue.ts";
-import { openToxiproxy } from "../faults/toxiproxy.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
+import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { Journal } from "./journal.ts";
 import { Supervisor } from "./supervisor.ts";
 

@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startUpstream, toxiproxyOrSkip } from "../faults/toxiproxy.fixture.ts";
-import { startToxiproxy } from "../faults/toxiproxy-server.ts";
 import { WATCHDOG_PROCESS } from "../faults/watchdog-process.ts";
+import { startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
+import { startToxiproxy } from "../tools/toxiproxy-server.ts";
 import { Journal, openEffects, RUN_ITSELF, readJournal } from "./journal.ts";
 import { startTimeOf } from "./processes.ts";
 import { Redactor } from "./redaction.ts";

@@ -3,9 +3,9 @@
  * for, seen to bite, healed. So `limiter-refused` is the same here as in a suite, though no proxy stands on the link.
  */
 import { makeFault } from "../faults/faults/catalogue.ts";
-import { httpProbe, type LinkSeen, observeLink } from "../faults/link-probe.ts";
 import type { FaultLine } from "../history/line.ts";
 import { waitUntil } from "../supervision/waiting.ts";
+import { httpProbe, type LinkSeen, observeLink } from "../tools/link-probe.ts";
 import { LIMITER_BUDGET_MS } from "./deployment.ts";
 import type { FaultyLink } from "./faulty-link.ts";
 import type { Bench } from "./stage-bench.ts";

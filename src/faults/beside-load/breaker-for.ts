@@ -1,8 +1,7 @@
 /** The way that a deployment has to bring a fault about: its proxies and processes, or the commands of its target file. */
 
 import type { Deployment } from "../../deployments/deployment.ts";
-import type { RemoteWatch } from "../watchdog-client.ts";
-import type { Held } from "../watchdog-lease.ts";
+import type { Held, RemoteWatch } from "../../deployments/remote-watch.ts";
 import { type Breaker, NoWayError } from "./breaker.ts";
 import { breakersAtOnce } from "./breakers-at-once.ts";
 import { commandBreaker, faultKey } from "./command-breaker.ts";

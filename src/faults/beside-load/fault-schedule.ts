@@ -4,16 +4,16 @@
  */
 
 import type { FaultProxies } from "../../deployments/deployment.ts";
+import type { Held } from "../../deployments/remote-watch.ts";
 import type { Problem } from "../../drivers/open-loop/job.ts";
 import type { FaultLine } from "../../history/line.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import { drawFaultsFor, type ExploredLink, type FaultEvent } from "../../simulation/fault-schedule.ts";
 import { pause } from "../../supervision/waiting.ts";
+import { httpProbe } from "../../tools/link-probe.ts";
 import { makeFault } from "../faults/catalogue.ts";
 import { heal } from "../healing.ts";
-import { httpProbe } from "../link-probe.ts";
 import { undoOf } from "../link-steps.ts";
-import type { Held } from "../watchdog-lease.ts";
 import { areDrawn, type DisturbanceContext, type Disturbed, type FaultsBySchedule } from "./disturbance.ts";
 import { undoTarget } from "./link-breaker.ts";
 

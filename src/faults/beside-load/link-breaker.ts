@@ -4,8 +4,8 @@ import type { Deployment, FaultProxies, LinkName } from "../../deployments/deplo
 import { dependencyBudgetMs, type Limits } from "../../history/stage-facts.ts";
 import type { TargetName } from "../../supervision/undo.ts";
 import { targetName } from "../../target/target-name.ts";
+import { httpProbe, observeLink } from "../../tools/link-probe.ts";
 import { makeFault } from "../faults/catalogue.ts";
-import { httpProbe, observeLink } from "../link-probe.ts";
 import { linkSteps, undoOf } from "../link-steps.ts";
 import { watchLink } from "../link-watch.ts";
 import type { Breaker } from "./breaker.ts";

@@ -8,7 +8,7 @@ import { openPart, type Part } from "../../deployments/part.ts";
 import { Journal, openEffects, readJournal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
-import { httpProbe, observeLink } from "../link-probe.ts";
+import { httpProbe, observeLink } from "../../tools/link-probe.ts";
 import type { ProcessFault } from "./disturbance.ts";
 import { processBreaker } from "./process-breaker.ts";
 

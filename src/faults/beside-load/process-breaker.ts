@@ -2,7 +2,7 @@
 
 import type { OwnParts } from "../../deployments/own-parts.ts";
 import type { Part } from "../../deployments/part.ts";
-import { type LinkSeen, observeLink } from "../link-probe.ts";
+import { type LinkSeen, observeLink } from "../../tools/link-probe.ts";
 import { type Breaker, NoWayError, wakeUp } from "./breaker.ts";
 import type { ProcessFault } from "./disturbance.ts";
 import { untilRefundsAreUnderWay } from "./unsettled-refunds.ts";

@@ -2,9 +2,9 @@
 
 import { controlSend } from "../../client/control-planes.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
+import { moveClock, offsetBeforeMonthMs } from "../../deployments/deployment-clock.ts";
 import type { OwnParts } from "../../deployments/own-parts.ts";
 import type { Breaker } from "./breaker.ts";
-import { moveClock, offsetBeforeMonthMs } from "./deployment-clock.ts";
 import type { DisturbanceContext, ServiceChange } from "./disturbance.ts";
 
 type Ours = Pick<Deployment, "target"> & {

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { openPart } from "../../deployments/part.ts";
 import { Journal } from "../../supervision/journal.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
-import { httpProbe } from "../link-probe.ts";
+import { httpProbe } from "../../tools/link-probe.ts";
 import { diskFull, locked } from "./sqlite-errors.ts";
 
 const hasPrlimit = spawnSync("prlimit", ["--version"]).status === 0;

@@ -10,13 +10,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ENTRY, type RunningCommand, startCommand } from "../../cli/command.fixture.ts";
-import { toxiproxyOrSkip } from "../../faults/toxiproxy.fixture.ts";
-import type { ProxyState } from "../../faults/toxiproxy.ts";
 import { eitherOf } from "../../history/played-again.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { type JournalEntry, openEffects, readJournal } from "../../supervision/journal.ts";
 import { parentOf } from "../../supervision/processes.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
+import { toxiproxyOrSkip } from "../../tools/toxiproxy.fixture.ts";
+import type { ProxyState } from "../../tools/toxiproxy.ts";
 import { type ForeignDeployment, startForeign } from "./foreign-deployment.fixture.ts";
 
 const toxiproxyPath = toxiproxyOrSkip();

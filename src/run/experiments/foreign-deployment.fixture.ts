@@ -6,11 +6,11 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startEmbedded } from "../../deployments/embedded.ts";
 import { loadTenants } from "../../deployments/embedded-tenants.ts";
-import type { ProxyState, Toxiproxy } from "../../faults/toxiproxy.ts";
 import { Journal, readJournal } from "../../supervision/journal.ts";
 import { Redactor } from "../../supervision/redaction.ts";
 import { Supervisor } from "../../supervision/supervisor.ts";
 import type { Target } from "../../target/target.ts";
+import type { ProxyState, Toxiproxy } from "../../tools/toxiproxy.ts";
 import { makeRunFolder } from "../run-folder.ts";
 
 export type ForeignDeployment = {

@@ -8,8 +8,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { makeFault } from "../../faults/faults/catalogue.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../faults/toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "../../faults/toxiproxy-server.ts";
 import { Journal } from "../../supervision/journal.ts";
 import { RUN_MARK, startTimeOf } from "../../supervision/processes.ts";
 import { FOLDER_MARK } from "../../supervision/supervisor.ts";
@@ -17,6 +15,8 @@ import type { Undo } from "../../supervision/undo.ts";
 import { waitUntil } from "../../supervision/waiting.ts";
 import type { Target } from "../../target/target.ts";
 import { targetName } from "../../target/target-name.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healLeftOpen } from "./heal-left-open.ts";
 
 const MARK = "0123456789abcdef";

@@ -5,15 +5,15 @@
  */
 import { dirname } from "node:path";
 import { hasOurToxics, heal, isDisabledByUs } from "../../faults/healing.ts";
-import { isServing } from "../../faults/serving.ts";
 import { TAKE_BACK } from "../../faults/take-back.ts";
-import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../faults/toxiproxy.ts";
 import { type GivenTarget, undoByName } from "../../faults/undo-by-name.ts";
 import type { Effect } from "../../supervision/journal.ts";
 import { killMarked } from "../../supervision/processes.ts";
 import { notesIn, type TakenBack, takeBackAll } from "../../supervision/take-back.ts";
 import type { TargetName } from "../../supervision/undo.ts";
 import { isSameTarget } from "../../target/target-name.ts";
+import { isServing } from "../../tools/serving.ts";
+import { openToxiproxy, type ProxyState, type Toxiproxy } from "../../tools/toxiproxy.ts";
 import { journalsIn, type LeftOpen, leftOpenUnder, partsOnTargets, readLeftOpen } from "./left-open.ts";
 
 /** Each journal's whole rescue, each proxy's, and each control call to toxiproxy. */

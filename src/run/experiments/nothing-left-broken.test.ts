@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFault } from "../../faults/faults/catalogue.ts";
-import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../faults/toxiproxy.fixture.ts";
-import type { ToxiproxyServer } from "../../faults/toxiproxy-server.ts";
 import { Journal } from "../../supervision/journal.ts";
 import type { Undo } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { targetName } from "../../target/target-name.ts";
+import { startForTests, startUpstream, toxiproxyOrSkip, type Upstream } from "../../tools/toxiproxy.fixture.ts";
+import type { ToxiproxyServer } from "../../tools/toxiproxy-server.ts";
 import { healBeforehand, healLeftOpen } from "./heal-left-open.ts";
 import { leftBrokenIn } from "./nothing-left-broken.ts";
 

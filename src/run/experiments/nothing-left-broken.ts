@@ -6,11 +6,11 @@
 import { dirname } from "node:path";
 import { TOXIC_PREFIX } from "../../faults/fault.ts";
 import { hasOurToxics } from "../../faults/healing.ts";
-import { openToxiproxy, type ProxyState } from "../../faults/toxiproxy.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
 import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-name.ts";
+import { openToxiproxy, type ProxyState } from "../../tools/toxiproxy.ts";
 import { type LeftOpen, leftOpenUnder, partsOnTargets } from "./left-open.ts";
 
 const CALL_MS = 3_000;

@@ -9,9 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runCommand } from "../../cli/command.fixture.ts";
-import { toxiproxyOrSkip } from "../../faults/toxiproxy.fixture.ts";
 import type { RunDocument } from "../../history/run-document.ts";
 import { openEffects, readJournal } from "../../supervision/journal.ts";
+import { toxiproxyOrSkip } from "../../tools/toxiproxy.fixture.ts";
 
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
 const stores = ["sqlite", ...(hasRedis ? ["redis"] : [])];

@@ -4,11 +4,11 @@
  */
 import { dirname } from "node:path";
 import { hasOurToxics } from "../../faults/healing.ts";
-import { openToxiproxy, type ProxyState } from "../../faults/toxiproxy.ts";
-import { ToxiproxyError } from "../../faults/toxiproxy-transport.ts";
 import { GuardError, type PreparedTarget } from "../../stages/prepare-target.ts";
 import type { Target } from "../../target/target.ts";
 import { isSameTarget } from "../../target/target-name.ts";
+import { openToxiproxy, type ProxyState } from "../../tools/toxiproxy.ts";
+import { ToxiproxyError } from "../../tools/toxiproxy-transport.ts";
 import { TargetUnreachableError } from "../../verify/reach.ts";
 import { UsageError } from "../exit-codes.ts";
 import { leftOpenUnder, partsOnTargets } from "./left-open.ts";

@@ -3,7 +3,7 @@
 import type { EmbeddedWish } from "../../deployments/embedded-deployment.ts";
 import { remoteProxy } from "../../deployments/from-target.ts";
 import { openDeployment } from "../../deployments/open-deployment.ts";
-import { whyNoWatchdog } from "../../faults/watchdog-client.ts";
+import { whyNoWatchdog } from "../../deployments/remote-watch.ts";
 import { doubt } from "../../history/claim.ts";
 import type { StageOutcome } from "../../history/stage-outcome.ts";
 import { playStages } from "../../stages/play-stages.ts";

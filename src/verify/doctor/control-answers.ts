@@ -2,8 +2,8 @@
 import { queryPrometheus } from "../../client/control-call.ts";
 import { readGauges, readLedger, readUsed } from "../../client/control-planes.ts";
 import { foreignId } from "../../contract/foreign-text.ts";
-import { openToxiproxy } from "../../faults/toxiproxy.ts";
 import type { Target } from "../../target/target.ts";
+import { openToxiproxy } from "../../tools/toxiproxy.ts";
 import { type Finding, finding } from "./finding.ts";
 import { failedTrial } from "./key-trial.ts";
 import type { SingleCalls } from "./single-calls.ts";

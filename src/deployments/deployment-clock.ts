@@ -1,6 +1,6 @@
 /** The clock of a deployment, as its operator moves it: all parts, or what is charged and what is allowed would be of two months. */
-import { controlSend } from "../../client/control-planes.ts";
-import type { Target } from "../../target/target.ts";
+import { controlSend } from "../client/control-planes.ts";
+import type { Target } from "../target/target.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -51,7 +51,7 @@ const NAME = /^[A-Za-z0-9_.-]+$/;
 
 const checkedName = (name: string): string => {
   // The npm client puts names into paths as they are.
-  if (!NAME.test(name)) throw new Error(`a proxy's name is letters, digits, "_", "." and "-", not "${name}"`);
+  if (!NAME.test(name)) throw new Error(`a proxy's name is letters, digits, "_", "../faults" and "-", not "${name}"`);
   return name;
 };
 

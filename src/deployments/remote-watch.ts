@@ -6,7 +6,12 @@
 
 import { bearer, type ControlCall, callControl } from "../client/control-call.ts";
 import { parseJson } from "../contract/envelopes.ts";
-import { type Held, LEASE_MS } from "./watchdog-lease.ts";
+
+/** A proxy, or a fault of the target file's `faults`. `disables`: the proxy has to be enabled again. */
+export type Held = { proxy: string; disables: boolean } | { fault: string };
+
+/** Heartbeats come every second; three in a row may be lost. */
+export const LEASE_MS = 4_000;
 
 export type RemoteWatch = {
   /** Resolves when the watchdog holds it; throws a sentence when it does not, and then nothing may be broken. */

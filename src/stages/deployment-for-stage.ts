@@ -2,13 +2,14 @@
  * The deployment as one stage needs it: with several replicas, with other tenants, or reached through a proxy that may break
  * the way to it.
  */
-import { moveClock } from "../faults/beside-load/deployment-clock.ts";
+
+import type { Deployment } from "../deployments/deployment.ts";
+import { moveClock } from "../deployments/deployment-clock.ts";
+import type { OwnParts } from "../deployments/own-parts.ts";
+import { type Replicated, reachedAt, withReplicas } from "../deployments/replicas.ts";
+import { stageTenants } from "../deployments/stage-tenants.ts";
 import { breaksEdge, movesClock } from "../faults/beside-load/disturbance.ts";
-import type { LoadStage } from "../stages/stage-plan.ts";
-import type { Deployment } from "./deployment.ts";
-import type { OwnParts } from "./own-parts.ts";
-import { type Replicated, reachedAt, withReplicas } from "./replicas.ts";
-import { stageTenants } from "./stage-tenants.ts";
+import type { LoadStage } from "./stage-plan.ts";
 
 const isOurs = (deployment: Deployment): deployment is Deployment & { own: OwnParts } => deployment.own !== undefined;
 

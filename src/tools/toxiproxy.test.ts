@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import { describe, expect, test } from "vitest";
-import { heal } from "./healing.ts";
+import { heal } from "../faults/healing.ts";
 import { httpProbe, observeLink } from "./link-probe.ts";
 import type { Toxic } from "./toxics.ts";
 import { startForTests, toxiproxyOrSkip } from "./toxiproxy.fixture.ts";

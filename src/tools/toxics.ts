@@ -53,7 +53,7 @@ export const whatIsWrongWith = (toxic: Toxic): string | null => {
   if (known === undefined)
     return `toxiproxy has no toxic "${toxic.type}"; it has ${Object.keys(ATTRIBUTES).join(", ")}`;
   if (!/^[A-Za-z0-9_.-]+$/.test(toxic.name))
-    return `a toxic's name is letters, digits, "_", "." and "-", not "${toxic.name}"`;
+    return `a toxic's name is letters, digits, "_", "../faults" and "-", not "${toxic.name}"`;
   if (toxic.stream !== "upstream" && toxic.stream !== "downstream")
     return `a toxic's stream is upstream or downstream, not "${String(toxic.stream)}"`;
   const attributes: Record<string, unknown> = toxic.attributes;
