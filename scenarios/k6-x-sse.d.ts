@@ -42,7 +42,7 @@ declare module "k6/x/sse" {
     gapSamples?: boolean;
   }
 
-  /** What the whole process may spend and how fast. Absent: not bounded. The same as `Lease` of src/workload/lease.ts. */
+  /** What the whole process may spend and how fast. Absent: not bounded. The same as `Budget` of src/workload/budget.ts. */
   export interface LeaseTerms {
     requests?: number;
     map_loads?: number;

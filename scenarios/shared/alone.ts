@@ -3,10 +3,10 @@ import { SharedArray } from "k6/data";
 import exec from "k6/execution";
 import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { Story } from "../../src/workload/story.ts";
+import { endInOrder, setBudget, settled, spentSoFar } from "./budget.ts";
 import { performIteration } from "./calls.ts";
 import { createCounting, type Expectations } from "./expectations.ts";
 import type { Scenario } from "./k6-exports.ts";
-import { endInOrder, setLease, settled, spentSoFar } from "./lease.ts";
 import { type Plan, planAlone } from "./plan.ts";
 import { mintSessions, type Sessions, sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
@@ -32,7 +32,7 @@ const planned = (story: Story, expectations: Expectations): Plan => {
 
 export const scenarioAlone = (story: Story, expectations: Expectations): Scenario => {
   const { handed, notes, target, expected } = planned(story, expectations);
-  setLease(handed.lease);
+  setBudget(handed.budget);
   const counting = createCounting(expected);
   const sessions = sessionsOfVu(story, handed);
   const turns = turnsOf(handed);

@@ -22,7 +22,7 @@ export type Answer = Pick<
   | "body"
   | "aborted"
 > & {
-  /** Microseconds that the lease held it back. */
+  /** Microseconds that the budget held it back. */
   heldUs: number;
   ended: Printed["ended"] | "not_sent";
   retryAfter: string | undefined;

@@ -17,8 +17,8 @@ import type { Step } from "../../src/workload/step.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { triesOf } from "../../src/workload/tries.ts";
 import type { Answer, CallMade, Outgoing, RequestKind } from "./answer.ts";
+import { spentSoFar } from "./budget.ts";
 import { beginByExtension, hasAdditions, sendByExtension } from "./extension.ts";
-import { spentSoFar } from "./lease.ts";
 import { sendByStock } from "./stock.ts";
 import { type Turns, waitUntil } from "./turns.ts";
 
@@ -33,7 +33,7 @@ type Calling = {
   onTurn?(i: number): void;
   /** Given each call when it is over. */
   onAnswer(made: CallMade, step: Step, answer: Answer): void;
-  /** The lease did not let a call leave, or ended the load while it waited for its moment. */
+  /** The budget did not let a call leave, or ended the load while it waited for its moment. */
   onUnsent(reason: string): void;
 };
 
@@ -150,7 +150,7 @@ export const performIteration = (story: Story, calling: Calling): void => {
       calling.onUnsent(answer.error);
       return;
     }
-    // A call that the lease held back was not due before it might leave.
+    // A call that the budget held back was not due before it might leave.
     calling.onAnswer({ i, step: at, attempt, intendedUs: dueUs + answer.heldUs }, step, answer);
     // Nothing follows, whatever the answer says: reading it would cost more than the rest.
     if (step.retry === undefined && at === steps.length - 1) return;

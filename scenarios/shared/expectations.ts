@@ -81,7 +81,7 @@ const couldBe = (outcome: string, other: string): boolean =>
   outcome === other || (outcome.endsWith(" unread") && other.startsWith(outcome.slice(0, 4)));
 
 type Bounds = {
-  /** Share of errors that ends the run, where no lease looks after it. */
+  /** Share of errors that ends the run, where no budget looks after it. */
   stopErrorRate: number | undefined;
 };
 

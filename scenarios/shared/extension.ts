@@ -1,6 +1,6 @@
 /**
  * Sends through our own extension, which times everything in microseconds, names the end of every stream, gives the body of
- * a refusal and asks the lease before a call leaves. Other calls than streams go through it as well.
+ * a refusal and asks the budget before a call leaves. Other calls than streams go through it as well.
  */
 import { sleep } from "k6";
 import type { SseKind, SseParams, SseResponse } from "k6/x/sse";

@@ -5,10 +5,10 @@ import { maskSecrets } from "../../src/contract/credentials.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import type { Story } from "../../src/workload/story.ts";
 import { callsEndMs } from "../../src/workload/timeouts.ts";
+import { DRAIN_MS, endInOrder, setBudget, settled, spentSoFar } from "./budget.ts";
 import { performIteration } from "./calls.ts";
 import { hasAdditions } from "./extension.ts";
 import type { Scenario } from "./k6-exports.ts";
-import { DRAIN_MS, endInOrder, setLease, settled, spentSoFar } from "./lease.ts";
 import { printingTo } from "./printing.ts";
 import { sessionsOfVu } from "./sessions.ts";
 import { Refusal } from "./stated-target.ts";
@@ -25,7 +25,7 @@ const FINISH_MS = 1_000;
  * for it.
  */
 export const scenarioForRunner = (story: Story, handed: HandOver): Scenario => {
-  setLease(handed.lease ?? {});
+  setBudget(handed.budget ?? {});
   const { printPath, summaryPath, callsAtOnce } = handed;
   if (printPath === undefined) throw new Error("the runner did not say where to print to");
   const printing = printingTo(printPath);

@@ -1,15 +1,13 @@
 /** What the runner would hand over, made from the target file by the script itself. */
 import { type Arrivals, countArrivals } from "../../src/workload/arrivals.ts";
+import { type Budget, budgetShare, statedBudget } from "../../src/workload/budget.ts";
 import { keysFor, originsOf } from "../../src/workload/callers/story-keys.ts";
 import type { TargetView } from "../../src/workload/callers/target-view.ts";
 import { viewOf } from "../../src/workload/callers/view-of-target.ts";
 import type { HandOver } from "../../src/workload/handover.ts";
 import { callsAtOnceFor, executorFor, holdingOf, tooFewCalls, VUS_MAX_ALONE } from "../../src/workload/k6-executor.ts";
-import type { Lease } from "../../src/workload/lease.ts";
-import { leaseShare } from "../../src/workload/lease-share.ts";
 import { type Profile, profileCalls, profilePeakPerS } from "../../src/workload/load-profiles.ts";
 import { credentialName } from "../../src/workload/request.ts";
-import { leaseOfTarget } from "../../src/workload/stated-lease.ts";
 import type { ProfileWish, Story } from "../../src/workload/story.ts";
 import { TIMEOUTS } from "../../src/workload/timeouts.ts";
 import { type Expectations, type Expected, expectedOn, thresholdsOf } from "./expectations.ts";
@@ -43,7 +41,7 @@ const durationFrom = (name: string): number | undefined => {
 };
 
 /** k6 that keeps no rate itself is given evenly spaced calls: random ones come in bunches beyond the permitted rate. */
-const arrivalsFor = ({ maxPerS }: Lease): Arrivals => {
+const arrivalsFor = ({ maxPerS }: Budget): Arrivals => {
   const text = __ENV.ARRIVALS ?? "";
   if (text !== "" && text !== "uniform" && text !== "poisson") {
     throw new Refusal(`-e ARRIVALS: expected uniform or poisson; got "${text}"`);
@@ -55,10 +53,10 @@ const arrivalsFor = ({ maxPerS }: Lease): Arrivals => {
 };
 
 /** A k6 that cannot count before it sends may begin only what fits the budget whole, retries included. */
-const checkBudget = (story: Story, view: TargetView, profile: Profile, lease: Lease): void => {
+const checkBudget = (story: Story, view: TargetView, profile: Profile, budget: Budget): void => {
   const costs = story.costs(view, Math.ceil(profileCalls(profile)) + 1);
   for (const unit of ["requests", "map_loads", "analyses", "stream_seconds"] as const) {
-    const [most, left] = [costs[unit] ?? 0, lease[unit]];
+    const [most, left] = [costs[unit] ?? 0, budget[unit]];
     if (left === undefined || most <= left) continue;
     throw new Refusal(
       `up to ${Math.ceil(most)} ${unit} would be used and budget.${unit} allows ${left}; this k6 cannot stop in between: ask for less by -e RATE= and -e DURATION=, or use the k6 that npx floodgate dev tools builds`,
@@ -107,18 +105,18 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   if (lacking.length > 0) throw new Refusal(`${story.name} cannot run: the target file lacks ${lacking.join("; ")}`);
   const notes: string[] = [];
   const seed = Math.trunc(numberFrom("SEED") ?? 1);
-  const lease = leaseOfTarget(file);
+  const budget = statedBudget(file);
   const segments = Math.trunc(numberFrom("SEGMENTS") ?? 1);
-  const { profile, wish } = loadFor(story, view, seed, lease.maxPerS ?? Number.POSITIVE_INFINITY, notes);
+  const { profile, wish } = loadFor(story, view, seed, budget.maxPerS ?? Number.POSITIVE_INFINITY, notes);
   const reach = story.reaches(view, wish);
   for (const { outcome, reason } of reach.beyond) notes.push(`${outcome} will not be seen here: ${reason}`);
   const expected = expectedOn(reach, expectations);
   if (!hasAdditions) {
-    checkBudget(story, view, profile, lease);
-    if (lease.stream_seconds !== undefined)
+    checkBudget(story, view, profile, budget);
+    if (budget.stream_seconds !== undefined)
       notes.push("this k6 does not count stream seconds: budget.stream_seconds is not kept");
   }
-  const spaced = arrivalsFor(lease);
+  const spaced = arrivalsFor(budget);
   const arrivals = countArrivals(profile, spaced, seed);
   if (arrivals === 0) throw new Refusal("no call is due in so short a time: ask for more by -e RATE= or -e DURATION=");
   // Each call is waited for, because the thresholds need its answer.
@@ -127,7 +125,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
   if (vus < wanted) notes.push(tooFewCalls(wanted, vus, "no k6 that runs by itself is given more"));
   const keys = keysFor(story, seed, view, file);
   const { cert, key, headers = {} } = file.transport ?? {};
-  const isStopped = !hasAdditions && lease.stopErrorRate !== undefined;
+  const isStopped = !hasAdditions && budget.stopErrorRate !== undefined;
   const { base_url, key_management_url, tile_url, stream_end: streamEnd } = file;
   return {
     target: file.name ?? base_url,
@@ -153,7 +151,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
       timeouts: TIMEOUTS,
       ...(streamEnd === undefined ? {} : { streamEnd }),
       // Which of the parts it has is not known here: the smallest fits all.
-      lease: leaseShare(lease, segments - 1, segments),
+      budget: budgetShare(budget, segments - 1, segments),
       options: {
         systemTags: ["status", "method", "name", "scenario", "check"],
         summaryTrendStats: ["count", "min", "med", "p(90)", "p(99)", "max"],
@@ -166,7 +164,7 @@ export const planAlone = (story: Story, expectations: Expectations): Plan => {
           }),
         },
         thresholds: thresholdsOf(expected, {
-          stopErrorRate: isStopped ? lease.stopErrorRate : undefined,
+          stopErrorRate: isStopped ? budget.stopErrorRate : undefined,
         }),
         ...(cert === undefined || key === undefined
           ? {}

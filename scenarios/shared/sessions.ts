@@ -12,9 +12,9 @@ import { renewAtMs } from "../../src/workload/session-renewal.ts";
 import { exchangeStep, type Step } from "../../src/workload/step.ts";
 import type { SessionWanted, Story } from "../../src/workload/story.ts";
 import type { Answer } from "./answer.ts";
+import { settled } from "./budget.ts";
 import { outcomeOf, sendStep } from "./calls.ts";
 import { hasAdditions } from "./extension.ts";
-import { settled } from "./lease.ts";
 import { Refusal } from "./stated-target.ts";
 
 export type Sessions = Record<string, HeldSession>;

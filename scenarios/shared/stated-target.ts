@@ -5,9 +5,10 @@
 import { AddressError, canonicalHost, parseHttpUrl } from "../../src/contract/address.ts";
 import { isLoopbackHost } from "../../src/contract/loopback.ts";
 import type { StatedStreamEnds } from "../../src/contract/streams.ts";
+import type { StatedBounds } from "../../src/workload/budget.ts";
 import type { StatedKeys } from "../../src/workload/callers/story-keys.ts";
 import type { StatedTarget } from "../../src/workload/callers/view-of-target.ts";
-import { PLACEHOLDER, type StatedBounds } from "../../src/workload/stated-lease.ts";
+import { PLACEHOLDER } from "../../src/workload/handover.ts";
 
 /** What is wrong in what the user gave, as a sentence for him. */
 export class Refusal extends Error {}

@@ -7,8 +7,8 @@ import { lastEventOf } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { BudgetGuard, Charging, Taken } from "../workload/budget.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
-import type { Charging, LeaseKeeper, Taken } from "../workload/lease.ts";
 import { headersOf, nobodysCredential, urlOf } from "../workload/request.ts";
 import type { Step } from "../workload/step.ts";
 import { exchangeStep } from "../workload/step.ts";
@@ -52,7 +52,7 @@ type ApiClientOptions = {
   idPrefix: string;
   timeouts?: Partial<Timeouts>;
   /** Asked before each call leaves; not bounded where absent. */
-  lease?: LeaseKeeper;
+  budget?: BudgetGuard;
   /** How connections are made, in place of TCP. */
   connect?: Parameters<typeof openTransport>[2];
   /** Where lines go that no step asked for: the minting of sessions. */
@@ -104,7 +104,7 @@ const addressBook = (target: Target): ((step: Step) => Address) => {
 };
 
 export const openApiClient = async (options: ApiClientOptions): Promise<ApiClient> => {
-  const { target, secrets, view, clock, lease } = options;
+  const { target, secrets, view, clock, budget } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const transport = await openTransport(target.transport ?? {}, secrets, options.connect);
   const addressOf = addressBook(target);
@@ -138,7 +138,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
 
   /** Waits until nothing in flight reserves what the call would be charged, and for its turn; throws when it must not leave. */
   const leave = async (
-    lease: LeaseKeeper,
+    budget: BudgetGuard,
     charging: Charging,
     askedUs: number,
     asked: Taken | null,
@@ -146,10 +146,10 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     let leavesUs = askedUs;
     let taken = asked;
     while (taken === null) {
-      if (lease.stopped !== null) throw new NotSentError(lease.stopped);
-      await lease.settled();
+      if (budget.stopped !== null) throw new NotSentError(budget.stopped);
+      await budget.settled();
       leavesUs = clock.nowUs();
-      taken = lease.take(leavesUs, charging);
+      taken = budget.take(leavesUs, charging);
     }
     const { waitUs } = taken;
     const heldUs = leavesUs - askedUs + waitUs;
@@ -157,7 +157,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     if (taken.mayLeave()) return { taken, heldUs };
     const nowUs = clock.nowUs();
     taken.settle(nowUs, { outcome: "indeterminate", sent: false, sentUs: nowUs, doneUs: nowUs });
-    throw new NotSentError(lease.stopped ?? "nothing more may be sent");
+    throw new NotSentError(budget.stopped ?? "nothing more may be sent");
   };
 
   const requestOf = (step: Step, id: string, credential: string | null, keepEvents: boolean): OutgoingRequest => {
@@ -181,7 +181,7 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
     sent: (sent: Sent) => void,
     failed: (error: unknown) => void,
   ): void => {
-    // A call that the lease held back was not due before it might leave.
+    // A call that the budget held back was not due before it might leave.
     const due = heldUs === 0 ? context : { ...context, intendedUs: context.intendedUs + heldUs };
     const over = (answer: Received): void => {
       try {
@@ -213,18 +213,18 @@ export const openApiClient = async (options: ApiClientOptions): Promise<ApiClien
   ): void => {
     const withCredential = (credential: string | null): void => {
       const request = requestOf(step, context.id, credential, keepEvents);
-      if (lease === undefined) {
+      if (budget === undefined) {
         exchange(step, context, { request, taken: null, heldUs: 0 }, sent, failed);
         return;
       }
       const charging = chargingOf(step, request.stream !== undefined);
       const askedUs = clock.nowUs();
-      const asked = lease.take(askedUs, charging);
+      const asked = budget.take(askedUs, charging);
       if (asked !== null && asked.waitUs === 0 && asked.mayLeave()) {
         exchange(step, context, { request, taken: asked, heldUs: 0 }, sent, failed);
         return;
       }
-      leave(lease, charging, askedUs, asked)
+      leave(budget, charging, askedUs, asked)
         .then((left) => exchange(step, context, { request, ...left }, sent, failed))
         .catch(failed);
     };

@@ -6,8 +6,8 @@
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import type { Toxiproxy } from "../tools/toxiproxy.ts";
+import type { BudgetGuard } from "../workload/budget.ts";
 import type { RateFound } from "../workload/callers/target-view.ts";
-import type { LeaseKeeper } from "../workload/lease.ts";
 import type { OwnParts } from "./own-parts.ts";
 import type { RemoteWatch } from "./remote-watch.ts";
 
@@ -38,7 +38,7 @@ export type Deployment = {
   /** Nobody else calls it during the run. */
   readonly exclusive: boolean;
   /** Asked before every call leaves. */
-  readonly lease: LeaseKeeper;
+  readonly budget: BudgetGuard;
   /** Rates that ramps of this run found, where the target file states none. */
   readonly found: { chat?: RateFound; reads?: RateFound };
   /** `null` where no faults can be injected, with the reason. */

@@ -8,7 +8,7 @@ import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { findRedis } from "../tools/find-redis.ts";
 import { STAND_IN_PROXY } from "../tools/toxiproxy-server.ts";
-import { createLease } from "../workload/lease.ts";
+import { guardBudget } from "../workload/budget.ts";
 import type { Deployment } from "./deployment.ts";
 import { startEmbedded } from "./embedded.ts";
 import { loadTenants, quotaTenants } from "./embedded-tenants.ts";
@@ -61,7 +61,7 @@ export const openEmbedded = async (context: RunContext, { limiter, serve }: Embe
     target,
     secrets: createSecrets(folder.path),
     folder: folder.path,
-    lease: createLease({}),
+    budget: guardBudget({}),
     embedded: true,
     reference: true,
     exclusive: true,

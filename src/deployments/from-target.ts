@@ -32,7 +32,7 @@ export const remoteProxy = ({ toxiproxy, faults = {}, base_url, watchdog }: Targ
 };
 
 /** The target file as it was read. */
-type Prepared = Pick<Deployment, "target" | "secrets" | "lease"> & { file: string };
+type Prepared = Pick<Deployment, "target" | "secrets" | "budget"> & { file: string };
 
 /** Nothing is sent yet: the first fault takes the lease. */
 const openWatch = async (context: RunContext, { target, secrets }: Prepared): Promise<RemoteWatch | null> => {
@@ -70,7 +70,7 @@ const openProxies = async (
 };
 
 export const fromTarget = async (context: RunContext, prepared: Prepared): Promise<Deployment> => {
-  const { file, target, secrets, lease } = prepared;
+  const { file, target, secrets, budget } = prepared;
   const opened = await openProxies(target, context.signal);
   const remoteWatch = await openWatch(context, prepared);
   if ("proxies" in opened) {
@@ -80,7 +80,7 @@ export const fromTarget = async (context: RunContext, prepared: Prepared): Promi
   return {
     target,
     secrets,
-    lease,
+    budget,
     file: resolve(file),
     folder: dirname(resolve(file)),
     embedded: false,

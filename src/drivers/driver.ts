@@ -4,17 +4,17 @@ import type { CallLine, FoldLine } from "../history/line.ts";
 import type { Protocol } from "../history/run-document.ts";
 import type { HostFacts } from "../history/stage-host.ts";
 import type { Secrets } from "../target/secrets.ts";
-import type { LeaseKeeper } from "../workload/lease.ts";
+import type { BudgetGuard } from "../workload/budget.ts";
 import type { OpenLoopJob, Problem } from "./open-loop/job.ts";
 
 /** What is played, and on whom. */
-type DriveJob = Omit<OpenLoopJob, "lease" | "stated" | "segment" | "fold">;
+type DriveJob = Omit<OpenLoopJob, "budget" | "stated" | "segment" | "fold">;
 
 export type Drive = {
   job: DriveJob;
   secrets: Secrets;
   /** Asked before each call leaves; what the driver's process spends of it is added to it. */
-  lease: LeaseKeeper;
+  budget: BudgetGuard;
   /** How many processes share the schedule (default 1). */
   segments?: number;
   onLine(line: CallLine): void;

@@ -10,8 +10,8 @@ import { wallUs } from "../client/clock.ts";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import type { CallLine } from "../history/line.ts";
 import { createSecrets } from "../target/secrets.ts";
+import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { createLease } from "../workload/lease.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive } from "./driver.ts";
 import { driveK6 } from "./k6/driver.ts";
@@ -55,7 +55,7 @@ const driveOf = (segments: number, seconds = 3_600) => {
       timeouts: { callMs: 5_000 },
     },
     secrets: createSecrets("."),
-    lease: createLease({}),
+    budget: guardBudget({}),
     segments,
     onLine: (line) => lines.push(line),
     onSpawn: ({ pid }) => void (pid !== undefined && pids.push(pid)),

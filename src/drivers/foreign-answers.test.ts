@@ -7,9 +7,9 @@ import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
 import { VOCABULARIES, writeEvent } from "../contract/streams.ts";
 import type { CallLine } from "../history/line.ts";
 import { createSecrets } from "../target/secrets.ts";
+import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { createLease } from "../workload/lease.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { runAutocannon } from "./autocannon/autocannon.ts";
 import { runK6 } from "./k6/k6.ts";
@@ -155,7 +155,7 @@ test("autocannon asks for no coding either, and counts them by the same names", 
       connections: 2,
       durationS: 1,
       epochUs: wallUs(),
-      lease: createLease({ requests: ANSWERS.length }),
+      budget: guardBudget({ requests: ANSWERS.length }),
       signal: new AbortController().signal,
     });
     const expected: Record<string, number> = {};

@@ -12,9 +12,9 @@ import { measureStage } from "../history/measure-stage.fixture.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { arrivalTimesUs } from "../workload/arrivals.ts";
+import { type Became, type BudgetGuard, guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
-import { type Became, createLease, type LeaseKeeper } from "../workload/lease.ts";
 import { constant, type Profile } from "../workload/load-profiles.ts";
 import { runAutocannon } from "./autocannon/autocannon.ts";
 import { notPlain } from "./autocannon/plain-story.ts";
@@ -243,14 +243,14 @@ describe.skipIf(DRIVERS.length < 2)("both drivers", () => {
 
 describe("autocannon, beside them", () => {
   const STORY = STORIES.get("catalog-reads")!;
-  /** Its calls in the order in which they ended, by what it says to the lease: the only place where it speaks of a single call. */
+  /** Its calls in the order in which they ended, by what it says to the budget: the only place where it speaks of a single call. */
   const playClosed = (connections: number, stub: Partial<TimingOptions>) =>
     atStub(stub, async (target) => {
       const epochUs = wallUs();
-      const lease = createLease({});
+      const budget = guardBudget({});
       const ended: Became[] = [];
-      const take: LeaseKeeper["take"] = (nowUs, charging) => {
-        const taken = lease.take(nowUs, charging);
+      const take: BudgetGuard["take"] = (nowUs, charging) => {
+        const taken = budget.take(nowUs, charging);
         if (taken === null) return null;
         const settle: typeof taken.settle = (atUs, became) => {
           ended.push(became);
@@ -261,7 +261,7 @@ describe("autocannon, beside them", () => {
       const result = await runAutocannon({
         ...{ target, view: viewOf(target), secrets: createSecrets("."), story: STORY, seed: SEED, stage: "s" },
         ...{ idPrefix: "r-autocannon", connections, durationS: 2, epochUs, signal: new AbortController().signal },
-        lease: { ...lease, take },
+        budget: { ...budget, take },
       });
       return { result, ended: ended.filter(({ sent }) => sent), epochUs };
     });

@@ -11,8 +11,8 @@ import { wallUs } from "../client/clock.ts";
 import type { CallLine } from "../history/line.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { createLease } from "../workload/lease.ts";
 import { constant } from "../workload/load-profiles.ts";
 import type { Drive, Driver } from "./driver.ts";
 import { driveK6 } from "./k6/driver.ts";
@@ -58,7 +58,7 @@ const wordsOf = async (driver: Driver, base_url: string, ca: boolean): Promise<(
       timeouts: { callMs: 2_000, firstEventMs: 700, idleMs: 700 },
     },
     secrets: createSecrets(folder),
-    lease: createLease({}),
+    budget: guardBudget({}),
     onLine: (line) => lines.push(line),
     signal: new AbortController().signal,
   };

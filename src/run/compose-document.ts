@@ -6,7 +6,7 @@ import type { Calibration, Claim, Measurement, RunDocument, StandIn } from "../h
 import type { RecordedStage } from "../history/stage-outcome.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { redactor } from "../supervision/redaction.ts";
-import { addSpent, NOTHING_SPENT } from "../workload/lease.ts";
+import { addSpent, NOTHING_SPENT } from "../workload/budget.ts";
 import { worstExit } from "./exit-codes.ts";
 
 /**
@@ -41,7 +41,7 @@ type RunFacts = {
   commit: string | null;
   started: Date;
   finished: Date;
-  deployments: readonly Pick<Deployment, "target" | "lease" | "embedded">[];
+  deployments: readonly Pick<Deployment, "target" | "budget" | "embedded">[];
   stages: readonly RecordedStage[];
   claims: Claim[];
   /** Beside those of the stages. */
@@ -58,7 +58,7 @@ type RunFacts = {
 
 /** What all deployments of the run together spent and may spend. */
 const spendingOf = (deployments: RunFacts["deployments"]): Pick<RunDocument, "spent" | "budget"> => {
-  const spent = deployments.reduce((sum, { lease }) => addSpent(sum, lease.spent()), NOTHING_SPENT);
+  const spent = deployments.reduce((sum, { budget }) => addSpent(sum, budget.spent()), NOTHING_SPENT);
   const budget = deployments[0]?.target.budget;
   return {
     spent: { ...spent, stream_seconds: Math.round(spent.stream_seconds * 1000) / 1000 },

@@ -24,7 +24,7 @@ import { bareFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
 import type { DeploymentWish } from "../stages/stages-for.ts";
-import { NOTHING_SPENT } from "../workload/lease.ts";
+import { NOTHING_SPENT } from "../workload/budget.ts";
 import { type RunRequest, type RunResult, recordRun } from "./recorded-run.ts";
 
 type ScriptRun = Omit<RunRequest, "targets"> &
@@ -109,7 +109,7 @@ const outcomeOf = (
 });
 
 const playScript = async (context: RunContext, deployment: Deployment, request: ScriptRun): Promise<void> => {
-  const { target, lease } = deployment;
+  const { target, budget } = deployment;
   const k6 = await context.tool("k6");
   const folder = await mkdtemp(join(tmpdir(), "floodgate-script-"));
   const forget = context.supervisor.ownFolder("the script's summary", folder);
@@ -149,7 +149,7 @@ const playScript = async (context: RunContext, deployment: Deployment, request: 
     const summary = await read(file, readSummary);
     const seen = await read(account, readAccount);
     if (summary !== null) await context.folder.writeJson("k6/script.json", summary.kept);
-    if (seen !== null) lease.absorb({ ...NOTHING_SPENT, requests: callsOf(seen).made }, null);
+    if (seen !== null) budget.absorb({ ...NOTHING_SPENT, requests: callsOf(seen).made }, null);
     const problems = problemsOf(exit, seen, deployment);
     await context.addStage(outcomeOf(summary, seen, problems, performance.now() - began, context.replay));
   } finally {

@@ -16,8 +16,8 @@ import type { CallLine } from "../history/line.ts";
 import type { Protocol } from "../history/run-document.ts";
 import { createSecrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import { createLease } from "../workload/lease.ts";
 import { constant } from "../workload/load-profiles.ts";
 import { playQuietly } from "./play-quietly.fixture.ts";
 import { scenarioStage } from "./suites/scenario.ts";
@@ -104,7 +104,7 @@ describe.skipIf(certificates === null)("a gateway that offers HTTP/2 as well", (
           epochUs: wallUs(),
         },
         secrets: createSecrets(folder),
-        lease: createLease({}),
+        budget: guardBudget({}),
         onLine: (line) => void lines.push(line),
         signal: new AbortController().signal,
       });

@@ -185,7 +185,7 @@ const makeContext = (
   return context;
 };
 
-const namedIn = ({ targets }: RunRequest) => targets.map(({ target, lease }) => ({ target, lease, embedded: false }));
+const namedIn = ({ targets }: RunRequest) => targets.map(({ target, budget }) => ({ target, budget, embedded: false }));
 
 const finish = async (
   request: RunRequest,

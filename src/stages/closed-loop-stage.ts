@@ -114,7 +114,7 @@ export const playClosedLoop = async (
   plan: LoadStage,
 ): Promise<StageOutcome> => {
   const { seed, replay, epochUs, signal } = context;
-  const { target, secrets, lease } = deployment;
+  const { target, secrets, budget } = deployment;
   const story = STORIES.get(plan.story);
   if (story === undefined) throw new Error(`stage ${plan.name}: there is no story "${plan.story}"`);
   const refusal = closedLoopRefusal(plan, target);
@@ -139,7 +139,7 @@ export const playClosedLoop = async (
     connections,
     durationS,
     epochUs,
-    lease,
+    budget,
     signal,
     ...(plan.ratePerS === undefined ? {} : { maxPerS: plan.ratePerS }),
   });

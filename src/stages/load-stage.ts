@@ -89,8 +89,8 @@ const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> 
 /** `seenAtDisturbance`: what the observers showed just before anything was done to the deployment. */
 type Played = { driven: Driven; disturbed: Disturbed; faults: FaultLine[]; seenAtDisturbance?: Observed };
 
-/** Changes of ours that the observers have yet to show; by the lease, which all stages on one deployment share. */
-const owedChanges = new WeakMap<Deployment["lease"], OwedChanges>();
+/** Changes of ours that the observers have yet to show; by the budget, which all stages on one deployment share. */
+const owedChanges = new WeakMap<Deployment["budget"], OwedChanges>();
 
 const play = async (
   context: RunContext,
@@ -115,11 +115,11 @@ const play = async (
   const errors =
     recoveryMs === undefined
       ? undefined
-      : watchBesideFault(deployment.lease, recoveryMs, fault === null ? undefined : broughtAboutBy(fault));
+      : watchBesideFault(deployment.budget, recoveryMs, fault === null ? undefined : broughtAboutBy(fault));
   const drive: Drive = {
     job,
     secrets: deployment.secrets,
-    lease: errors?.lease ?? deployment.lease,
+    budget: errors?.budget ?? deployment.budget,
     ...(plan.segments === undefined ? {} : { segments: plan.segments }),
     onLine: (line) => {
       keep(line);
@@ -315,11 +315,11 @@ export const playLoadStage = async (
       after: after.values,
       ...(seenAtDisturbance === undefined ? {} : { atDisturbance: seenAtDisturbance }),
     },
-    owedChanges.get(deployment.lease),
+    owedChanges.get(deployment.budget),
     wallUs() / 1000,
   );
-  if (changes.owed === undefined) owedChanges.delete(deployment.lease);
-  else owedChanges.set(deployment.lease, changes.owed);
+  if (changes.owed === undefined) owedChanges.delete(deployment.budget);
+  else owedChanges.set(deployment.budget, changes.owed);
   const taints = [
     ...changes.taints,
     ...(deployment.embedded || !facts.drained

@@ -4,12 +4,11 @@
  */
 import { parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
-import { keeperOfTarget } from "../target/lease-of-target.ts";
 import { createSecrets, type Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
 import { readTargetFile, TargetFileError } from "../target/target-file.ts";
 import { guardTarget, type Intent } from "../target/target-guard.ts";
-import type { LeaseKeeper } from "../workload/lease.ts";
+import { type BudgetGuard, guardBudget, statedBudget } from "../workload/budget.ts";
 import { checkObjectives } from "./objectives.ts";
 import { misspeltRequired } from "./required-names.ts";
 
@@ -25,7 +24,7 @@ export type PreparedTarget = {
   file: string;
   target: Target;
   secrets: Secrets;
-  lease: LeaseKeeper;
+  budget: BudgetGuard;
   warnings: readonly string[];
   /** Why the guard would refuse; empty when it does not. */
   refusals: readonly string[];
@@ -62,7 +61,7 @@ export const readTarget = async (
     file,
     target,
     warnings: [...warnings, ...misspeltRequired(target), ...inClear(target)],
-    lease: keeperOfTarget(target),
+    budget: guardBudget(statedBudget(target)),
     secrets: createSecrets(folder),
     refusals: guard.ok ? [] : guard.reasons,
   };

@@ -25,7 +25,7 @@ const effectJournal = (journal: Journal): EffectJournal => ({
 
 type VerifyWish = Omit<
   VerifyOptions,
-  "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "lease"
+  "target" | "secrets" | "seed" | "clock" | "idPrefix" | "signal" | "journal" | "onLine" | "budget"
 >;
 
 /** `verify` on the deployment of a run, from the command that repeats the run: `--target` and `--i-own` alone are options of both. */
@@ -42,7 +42,7 @@ export const playRules = async (
   { keepsAnswers = false, ...wish }: VerifyWish & { keepsAnswers?: boolean },
 ): Promise<{ outcome: StageOutcome; result: VerifyResult }> => {
   const { seed, run, epochUs, journal, folder, signal, replay } = context;
-  const { target, secrets, lease } = deployment;
+  const { target, secrets, budget } = deployment;
   const { stage = "verify" } = wish;
   const command = verifyCommandOf(replay);
   const began = performance.now();
@@ -52,7 +52,7 @@ export const playRules = async (
   const result = await runVerify({
     target,
     secrets,
-    lease,
+    runBudget: budget,
     seed,
     signal,
     clock: createRunClock(epochUs),

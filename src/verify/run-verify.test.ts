@@ -10,7 +10,7 @@ import { findSecrets } from "../contract/credentials.ts";
 import type { CallLine } from "../history/line.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
-import { createLease } from "../workload/lease.ts";
+import { guardBudget } from "../workload/budget.ts";
 import { RULES, selectRules, UnknownRuleError } from "./catalogue.ts";
 import { TargetUnreachableError } from "./reach.ts";
 import { CrashFileError, readCrash, replayCrash } from "./replay.ts";
@@ -105,25 +105,25 @@ describe("a run of verify", () => {
     expect(mergeClaims(short.claims, []).verdict).toBe("inconclusive");
   });
 
-  test("keeps to the lease of a whole run, and is not ended by calls that must be refused", async () => {
+  test("keeps to the runBudget of a whole run, and is not ended by calls that must be refused", async () => {
     const budget = { map_loads: 0, requests: 200 };
-    const lease = createLease(budget);
+    const runBudget = guardBudget(budget);
     const only = ["exchange-order-origin-before-quota", "quota-exceeded", "exchange-mints"];
-    const { claims } = await verify({ target: { ...api.target, budget }, only, lease });
+    const { claims } = await verify({ target: { ...api.target, budget }, only, runBudget });
     expect(claims.map(({ verdict }) => verdict)).toEqual(["pass", "pass", "pass"]);
-    expect(lease.stopped).toBeNull();
-    const one = createLease({ map_loads: 1 });
+    expect(runBudget.stopped).toBeNull();
+    const one = guardBudget({ map_loads: 1 });
     const spent = await verify({
       target: { ...api.target, budget: { map_loads: 5 } },
       only: ["exchange-mints"],
-      lease: one,
+      runBudget: one,
     });
     expect(spent.claims.map(({ verdict }) => verdict)).toEqual(["pass"]);
     expect(one.left().map_loads).toBe(0);
     const more = await verify({
       target: { ...api.target, budget: { map_loads: 5 } },
       only: ["exchange-restricted-key-mints-tile"],
-      lease: one,
+      runBudget: one,
     });
     expect(more.claims.map(({ reason }) => reason).join()).toMatch(
       /budget.map_loads of the target file \(5\) is spent/,

@@ -9,8 +9,8 @@ import type { Claim } from "../history/run-document.ts";
 import { type Budget, createBudget, type Spending } from "../target/budget.ts";
 import type { Secrets } from "../target/secrets.ts";
 import type { Target } from "../target/target.ts";
+import type { BudgetGuard } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
-import type { LeaseKeeper } from "../workload/lease.ts";
 import { chosenRules, withAnswers } from "./catalogue.ts";
 import { type Context, createContext } from "./context.ts";
 import { type Crash, crashOf } from "./crash.ts";
@@ -57,7 +57,7 @@ export type VerifyOptions = Asked & {
   journal?: EffectJournal;
   signal?: AbortSignal;
   /** Of the whole run: asked before each call leaves, beside the budget of the rules. */
-  lease?: LeaseKeeper;
+  runBudget?: BudgetGuard;
   onProgress?(progress: VerifyProgress): void;
   onLine?(line: CallLine): void;
   onAnswer?(answer: Answer): void;
@@ -90,9 +90,9 @@ const spentSince = (before: Spending, now: Spending): Spending => ({
 });
 
 /** Other stages of the run may have spent of the same budget. */
-const withinLease = (budget: Budget, lease: LeaseKeeper | undefined): Budget => ({
+const withinRun = (budget: Budget, runBudget: BudgetGuard | undefined): Budget => ({
   ...budget,
-  left: (what) => Math.min(budget.left(what), lease?.left()[what] ?? Number.POSITIVE_INFINITY),
+  left: (what) => Math.min(budget.left(what), runBudget?.left()[what] ?? Number.POSITIVE_INFINITY),
 });
 
 /** A should that was not tried alone would leave a run a pass that its budget cut short. */
@@ -130,7 +130,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
   const clock = options.clock ?? createRunClock(wallUs());
   const permits = permitsOf(target, options);
   const { allowed } = permits;
-  const budget = withinLease(createBudget(target, allowed.has("quota-burn")), options.lease);
+  const budget = withinRun(createBudget(target, allowed.has("quota-burn")), options.runBudget);
   const transport = await openTransport(target.transport ?? {}, secrets);
   const view = viewOf(target);
   const result: VerifyResult = {
@@ -168,7 +168,7 @@ export const runVerify = async (options: VerifyOptions): Promise<VerifyResult> =
         idPrefix: options.idPrefix ?? `verify-${seed}-${Date.now().toString(36)}`,
         throttle: createThrottle(options.ratePerS ?? RATE_PER_S, signal),
         budget,
-        ...(options.lease === undefined ? {} : { lease: options.lease }),
+        ...(options.runBudget === undefined ? {} : { runBudget: options.runBudget }),
         ...(signal === undefined ? {} : { signal }),
         onLine: options.onLine ?? (() => undefined),
         ...(options.onAnswer === undefined ? {} : { onAnswer: options.onAnswer }),

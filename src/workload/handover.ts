@@ -4,8 +4,8 @@
  */
 import type { StatedStreamEnds, StreamEnd } from "../contract/streams.ts";
 import type { Arrivals } from "./arrivals.ts";
+import type { Budget, Spent } from "./budget.ts";
 import type { TargetView } from "./callers/target-view.ts";
-import type { Lease, Spent } from "./lease.ts";
 import type { Profile } from "./load-profiles.ts";
 import type { Places } from "./request.ts";
 import type { SessionWanted } from "./story.ts";
@@ -40,7 +40,7 @@ export type HandOver = {
   /** k6's own options: executor, rates, VUs. */
   options: Record<string, unknown>;
   /** What k6 may spend and how fast; not bounded where absent. */
-  lease?: Lease;
+  budget?: Budget;
   /** Where the runner looks for k6's own figures, and for what the scenario prints; absent where k6 runs by itself. */
   summaryPath?: string;
   printPath?: string;
@@ -98,7 +98,7 @@ export type PrintedFault = { type: "fault"; i: number; message: string; lacks?: 
 export type PrintedSpent = {
   type: "spent";
   spent: Spent;
-  /** Calls that the lease did not let leave. */
+  /** Calls that the budget did not let leave. */
   unsent: number;
   /** Calls that left and that the end of the test cut off: they have no line. */
   cut: number;
@@ -110,3 +110,6 @@ export type PrintedSpent = {
   /** Why nothing was sent any more, as a sentence. */
   stopped: string | null;
 };
+
+/** In place of a secret where a scenario is only archived and sends nothing. */
+export const PLACEHOLDER = "floodgate-archived-without-secrets";

@@ -8,7 +8,7 @@ export type Timeouts = {
   idleMs: number;
 };
 
-/** Calls that left at the end of a load may wait for the lease as long as for their answer. */
+/** Calls that left at the end of a load may wait for the budget as long as for their answer. */
 export const callsEndMs = ({ callMs }: Timeouts): number => 2 * callMs;
 
 export const TIMEOUTS: Timeouts = { callMs: 60_000, firstEventMs: 15_000, idleMs: 20_000 };

@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { wallUs } from "../../client/clock.ts";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import { createSecrets } from "../../target/secrets.ts";
+import { type Budget, guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { createLease, type Lease } from "../../workload/lease.ts";
 import { type AutocannonOptions, runAutocannon } from "./autocannon.ts";
 import { notPlain } from "./plain-story.ts";
 
@@ -17,9 +17,9 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-const run = async (story: string, stated: Lease = {}, more: Partial<AutocannonOptions> = {}) => {
+const run = async (story: string, stated: Budget = {}, more: Partial<AutocannonOptions> = {}) => {
   const target = more.target ?? stub.target();
-  const lease = createLease(stated);
+  const budget = guardBudget(stated);
   const result = await runAutocannon({
     target,
     view: viewOf(target),
@@ -31,12 +31,12 @@ const run = async (story: string, stated: Lease = {}, more: Partial<AutocannonOp
     connections: 4,
     durationS: 1,
     epochUs: wallUs(),
-    lease,
+    budget,
     signal: new AbortController().signal,
     ...more,
   });
   const calls = Object.values(result.byOutcome).reduce((sum, n) => sum + n, 0);
-  return { ...result, calls, spent: lease.spent(), stopped: lease.stopped };
+  return { ...result, calls, spent: budget.spent(), stopped: budget.stopped };
 };
 
 describe("the autocannon driver", () => {
@@ -74,7 +74,7 @@ describe("the autocannon driver", () => {
     expect(stub.asked.some(({ path }) => path.includes("elsewhere"))).toBe(false);
   });
 
-  test("not one request more leaves than its lease allows", async () => {
+  test("not one request more leaves than its budget allows", async () => {
     const { calls, spent, stopped, problems } = await run("catalog-reads", { requests: 37 }, { durationS: 20 });
     expect(stub.asked).toHaveLength(37);
     expect(calls).toBe(37);
@@ -90,15 +90,15 @@ describe("the autocannon driver", () => {
     expect(spent.requests).toBe(60);
   });
 
-  test("no second holds more calls than the rate and a twentieth, by the lease or by a wish", async () => {
-    for (const [lease, more] of [
+  test("no second holds more calls than the rate and a twentieth, by the budget or by a wish", async () => {
+    for (const [budget, more] of [
       [{ maxPerS: 40 }, {}],
       [{}, { maxPerS: 40 }],
     ] as const) {
       const from = stub.asked.length;
       const stalls = monitorEventLoopDelay({ resolution: 5 });
       stalls.enable();
-      await run("catalog-reads", lease, { durationS: 3, connections: 16, ...more });
+      await run("catalog-reads", budget, { durationS: 3, connections: 16, ...more });
       stalls.disable();
       const at = stub.asked.slice(from).map(({ atMs }) => atMs);
       expect(at.length).toBeGreaterThan(80);

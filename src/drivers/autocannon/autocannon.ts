@@ -1,8 +1,8 @@
 /**
- * Closed loop, as fast as the lease lets it, by autocannon: each connection sends its next call when the last one is
+ * Closed loop, as fast as the budget lets it, by autocannon: each connection sends its next call when the last one is
  * answered. Good for "how fast is it at most"; useless for latency under load, because a stall stops the load that would
  * have met it (field-notes/measured.md section 6). So it gives totals, and no history lines. It runs in the runner's own
- * process: nothing is handed over, and the lease is asked before each call leaves.
+ * process: nothing is handed over, and the budget is asked before each call leaves.
  */
 
 import { openApiClient } from "../../client/api-client.ts";
@@ -13,8 +13,8 @@ import { codingOf, readAnswer } from "../../contract/envelopes.ts";
 import { Histogram } from "../../history/statistics/histogram.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import { type BudgetGuard, guardBudget } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import { createLease, type LeaseKeeper } from "../../workload/lease.ts";
 import { callId, headersOf, mayHaveAnyBody, nobodysCredential, urlOf } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
@@ -34,8 +34,8 @@ export type AutocannonOptions = {
   durationS: number;
   epochUs: number;
   /** Asked before each call leaves. */
-  lease: LeaseKeeper;
-  /** Calls per second at the most, beside what the lease permits. */
+  budget: BudgetGuard;
+  /** Calls per second at the most, beside what the budget permits. */
   maxPerS?: number;
   /** No further calls; what is under way ends. */
   signal: AbortSignal;
@@ -70,17 +70,17 @@ export const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "
   return unable.length === 0 ? null : unable.join(", ");
 };
 
-/** A second, tighter rate in front of the lease. */
-const atMost = (lease: LeaseKeeper, maxPerS: number | undefined): LeaseKeeper => {
-  if (maxPerS === undefined) return lease;
-  const pace = createLease({ maxPerS });
+/** A second, tighter rate in front of the budget. */
+const atMost = (budget: BudgetGuard, maxPerS: number | undefined): BudgetGuard => {
+  if (maxPerS === undefined) return budget;
+  const pace = guardBudget({ maxPerS });
   return {
-    ...lease,
+    ...budget,
     get stopped() {
-      return lease.stopped;
+      return budget.stopped;
     },
     take: (nowUs, charging) => {
-      const taken = lease.take(nowUs, charging);
+      const taken = budget.take(nowUs, charging);
       if (taken === null) return null;
       return { ...taken, waitUs: Math.max(taken.waitUs, pace.take(nowUs)?.waitUs ?? 0) };
     },
@@ -88,7 +88,7 @@ const atMost = (lease: LeaseKeeper, maxPerS: number | undefined): LeaseKeeper =>
 };
 
 export const runAutocannon = async (options: AutocannonOptions): Promise<AutocannonResult> => {
-  const { target, view, secrets, story, seed, stage, idPrefix, lease, signal } = options;
+  const { target, view, secrets, story, seed, stage, idPrefix, budget, signal } = options;
   const unable = cannotReach(target);
   if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
   // Loaded on demand: every command that plays stages knows of this driver, and few use it.
@@ -104,7 +104,7 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
   };
   const clock = createRunClock(options.epochUs);
   const minting = { driver: "autocannon", onLine: ({ outcome }: { outcome: string }) => count(outcome) };
-  const client = await openApiClient({ target, secrets, view, clock, stage, idPrefix, lease, ...minting });
+  const client = await openApiClient({ target, secrets, view, clock, stage, idPrefix, budget, ...minting });
   let isOver = false;
   let refusedInRow = 0;
   const clients: GatedClient[] = [];
@@ -154,7 +154,7 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     };
 
     const gate = {
-      lease: atMost(lease, options.maxPerS),
+      budget: atMost(budget, options.maxPerS),
       nowUs: clock.nowUs,
       isOver: () => isOver,
       next,
@@ -188,8 +188,8 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
     if (signal.aborted) finish();
     let cutting: NodeJS.Timeout | undefined;
     const watching = setInterval(() => {
-      // Clients that ask a lease which lets nothing leave end by themselves.
-      if (lease.stopped === null && !signal.aborted) return;
+      // Clients that ask a budget which lets nothing leave end by themselves.
+      if (budget.stopped === null && !signal.aborted) return;
       cutting ??= setTimeout(() => (running as unknown as { stop(): void }).stop(), STOPPED_DRAIN_MS);
     }, SAMPLE_MS);
     try {
@@ -202,7 +202,7 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
       for (const one of clients) one.giveUp();
     }
     const sendingS = Math.min(options.durationS, (performance.now() - beganMs) / 1000);
-    if (lease.stopped !== null) doubt(`stopped early: ${lease.stopped}`);
+    if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped}`);
     if (latencyUs.n === 0) doubt("autocannon got no answer at all");
     return { byOutcome, sendingS, latencyUs, problems };
   } finally {

@@ -1,21 +1,21 @@
 /**
  * A client of autocannon behind a gate. autocannon sends a client's next request when the last one is answered, and asks
  * nobody; its options bound only sums and whole seconds. So the method by which a client begins its next request is
- * replaced: each call is planned, asks the lease and waits for its turn before autocannon's own method writes it.
+ * replaced: each call is planned, asks the budget and waits for its turn before autocannon's own method writes it.
  */
 import type { Socket } from "node:net";
 import type autocannon from "autocannon";
-import type { Became, LeaseKeeper, Taken } from "../../workload/lease.ts";
+import type { Became, BudgetGuard, Taken } from "../../workload/budget.ts";
 
 /** What a client does next. */
 export type NextCall = {
   request: Pick<autocannon.Request, "method" | "path" | "headers" | "body">;
-  charging: NonNullable<Parameters<LeaseKeeper["take"]>[1]>;
+  charging: NonNullable<Parameters<BudgetGuard["take"]>[1]>;
   outcomeOf(status: number, body: string, contentEncoding: string | undefined): string;
 };
 
 type Gate = {
-  lease: LeaseKeeper;
+  budget: BudgetGuard;
   nowUs(): number;
   isOver(): boolean;
   /** The next call of the story; `null` where none can be made. */
@@ -62,10 +62,10 @@ export const gateClient = (plain: autocannon.Client, gate: Gate): GatedClient =>
 
   /** Waits until the call may leave; `null` where it may not. */
   const leave = async ({ charging }: NextCall): Promise<Taken | null> => {
-    let taken = gate.lease.take(gate.nowUs(), charging);
-    while (taken === null && gate.lease.stopped === null && !gate.isOver()) {
-      await gate.lease.settled();
-      taken = gate.lease.take(gate.nowUs(), charging);
+    let taken = gate.budget.take(gate.nowUs(), charging);
+    while (taken === null && gate.budget.stopped === null && !gate.isOver()) {
+      await gate.budget.settled();
+      taken = gate.budget.take(gate.nowUs(), charging);
     }
     if (taken === null) return null;
     const { waitUs } = taken;

@@ -19,7 +19,7 @@ type K6Setup = {
 export const driveK6 =
   ({ k6Path, scenario, keepIn, vus }: K6Setup): Driver =>
   async (drive, beside) => {
-    const { job, lease, signal, secrets } = drive;
+    const { job, budget, signal, secrets } = drive;
     const story = STORIES.get(job.story);
     if (story === undefined) throw new Error(`there is no story called ${job.story}`);
     const pids: number[] = [];
@@ -36,7 +36,7 @@ export const driveK6 =
         ...(keepIn === undefined ? {} : { keepIn }),
         ...(vus === undefined ? {} : { vus }),
         secrets,
-        lease,
+        budget,
         idPrefix,
         stage,
         seed,

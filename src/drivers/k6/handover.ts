@@ -6,10 +6,10 @@ import type { CallLine } from "../../history/line.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
+import type { BudgetGuard } from "../../workload/budget.ts";
 import { keysFor, originsOf } from "../../workload/callers/story-keys.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
-import type { LeaseKeeper } from "../../workload/lease.ts";
 import { credentialName, type Places } from "../../workload/request.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
@@ -26,7 +26,7 @@ type Gathering = {
   clock: RunClock;
   timeouts: Timeouts;
   /** What minting sessions spends of. */
-  lease: LeaseKeeper;
+  budget: BudgetGuard;
   /** Of the calls that mint sessions. */
   onLine(line: CallLine): void;
   /** A folder that only its owner may read. */
@@ -36,8 +36,8 @@ type Gathering = {
 type Gathered = Pick<HandOver, "credentials" | "origins"> & Required<Pick<HandOver, "sessions">>;
 
 const gather = async (gathering: Gathering): Promise<Gathered> => {
-  const { target, secrets, view, clock, stage, idPrefix, timeouts, onLine, story, seed, lease } = gathering;
-  const minting = { driver: "k6", idPrefix, timeouts, onLine, lease };
+  const { target, secrets, view, clock, stage, idPrefix, timeouts, onLine, story, seed, budget } = gathering;
+  const minting = { driver: "k6", idPrefix, timeouts, onLine, budget };
   const client = await openApiClient({ target, secrets, view, clock, stage, ...minting });
   try {
     const keys = keysFor(story, seed, view, target);
@@ -59,7 +59,7 @@ const gather = async (gathering: Gathering): Promise<Gathered> => {
 };
 
 export type HandedOver = {
-  handOver: Omit<HandOver, "firstCall" | "schedule" | "summaryPath" | "printPath" | "lease">;
+  handOver: Omit<HandOver, "firstCall" | "schedule" | "summaryPath" | "printPath" | "budget">;
   /** For k6's process, beside the path of the file. */
   environment: Record<string, string>;
 };

@@ -6,10 +6,9 @@ import { join } from "node:path";
 import type { CallLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import { writePrivateFile } from "../../supervision/private-file.ts";
+import { type Budget, budgetShare, NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
-import { type Lease, NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
-import { leaseShare } from "../../workload/lease-share.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { followLines } from "./follow-lines.ts";
@@ -27,11 +26,11 @@ export type K6Segment = {
   folder: string;
   /** VUs of all segments, which take their time to be made. */
   vus: number;
-  handOver: Omit<HandOver, "summaryPath" | "printPath" | "lease">;
+  handOver: Omit<HandOver, "summaryPath" | "printPath" | "budget">;
   environment: Record<string, string>;
   /** What all segments together may spend, and what the target file states. */
-  lease: Lease;
-  stated: Lease;
+  budget: Budget;
+  stated: Budget;
   reading: Reading;
   /** Where its summary is kept; not kept without it. */
   keepAs?: string;
@@ -75,7 +74,7 @@ export const runSegment = async (segment: K6Segment): Promise<K6SegmentResult> =
   const path = (name: string): string => join(folder, `${index}-${name}`);
   const handed: HandOver = {
     ...segment.handOver,
-    lease: leaseShare(segment.lease, index, of),
+    budget: budgetShare(segment.budget, index, of),
     summaryPath: path("summary.json"),
     printPath: path("printed.ndjson"),
     // A user who has k6 send its metrics elsewhere wants them all there.

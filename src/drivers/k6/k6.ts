@@ -14,11 +14,10 @@ import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { type Arrivals, countArrivals } from "../../workload/arrivals.ts";
+import { type BudgetGuard, endsAll, guardBudget, NOTHING_SPENT } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
 import type { HandOver } from "../../workload/handover.ts";
 import { executorFor, startTogetherMs } from "../../workload/k6-executor.ts";
-import { createLease, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
-import { endsAll } from "../../workload/lease-share.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { callsEndMs, TIMEOUTS, type Timeouts } from "../../workload/timeouts.ts";
@@ -44,14 +43,14 @@ export type K6Options = {
   /** When the run began, by `wallUs`. */
   epochUs: number;
   firstCall?: number;
-  /** How many processes share the schedule and the lease (default 1). */
+  /** How many processes share the schedule and the budget (default 1). */
   segments?: number;
   /** When the first arrival is due, microseconds since 1970; absent: when k6 is ready, several of them at one moment. */
   startUs?: number;
   vus?: number;
   timeouts?: Partial<Timeouts>;
   /** What may be spent and how fast, of all segments together; what k6 spends of it is added to it. Not bounded where absent. */
-  lease?: LeaseKeeper;
+  budget?: BudgetGuard;
   /** Ends the load in order: nothing more is sent, and what is under way comes to its end. */
   signal?: AbortSignal;
   /** Where k6's summary and what it printed are kept (the run folder's `k6/`); not kept without it. */
@@ -69,9 +68,9 @@ type K6Result = {
   iterations: number | null;
   dropped: number | null;
   lines: number;
-  /** Calls that were not sent, because the lease was spent or its stop condition met; they have no line. */
+  /** Calls that were not sent, because the budget was spent or its stop condition met; they have no line. */
   unsent: number;
-  /** Why the lease let nothing leave any more, as a sentence. */
+  /** Why the budget let nothing leave any more, as a sentence. */
   stopped: string | null;
   protocols: Protocol[];
   warnings: string[];
@@ -95,7 +94,7 @@ const TEARDOWN_MS = 10_000;
 
 type Parts = {
   folder: string;
-  lease: LeaseKeeper;
+  budget: BudgetGuard;
   timeouts: Timeouts;
   onLine(line: CallLine): void;
   /** How many calls the schedule has, and how many processes share it. */
@@ -139,13 +138,13 @@ const handOverFor = async (
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Nothing was played, and why. */
-const unplayed = (reason: string, lease: LeaseKeeper, lines: number): K6Result => ({
+const unplayed = (reason: string, budget: BudgetGuard, lines: number): K6Result => ({
   problems: [{ verdict: "inconclusive", reason }],
   iterations: null,
   dropped: null,
   lines,
   unsent: 0,
-  stopped: lease.stopped,
+  stopped: budget.stopped,
   protocols: [],
   warnings: [],
 });
@@ -173,7 +172,7 @@ const distinct = (problems: readonly Problem[]): Problem[] => [
 ];
 
 export const runK6 = async (options: K6Options): Promise<K6Result> => {
-  const { profile, lease = createLease({}) } = options;
+  const { profile, budget = guardBudget({}) } = options;
   const timeouts: Timeouts = { ...TIMEOUTS, ...options.timeouts };
   const folder = await mkdtemp(join(tmpdir(), "floodgate-k6-"));
   options.onFolder?.(folder);
@@ -185,16 +184,16 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
   };
   try {
     const arrivals = countArrivals(profile, options.arrivals, options.seed);
-    if (arrivals === 0) return unplayed("the schedule had no arrivals", lease, lines);
+    if (arrivals === 0) return unplayed("the schedule had no arrivals", budget, lines);
     // A process without a call of its own would have nothing to run.
     const segments = Math.min(options.segments ?? 1, arrivals);
     const { warnings, ...places } = vusHere(options, segments);
-    const handed = await handOverFor(options, { folder, lease, timeouts, onLine, arrivals, segments, ...places });
-    if (typeof handed === "string") return unplayed(handed, lease, lines);
+    const handed = await handOverFor(options, { folder, budget, timeouts, onLine, arrivals, segments, ...places });
+    if (typeof handed === "string") return unplayed(handed, budget, lines);
     const allOver = new AbortController();
     const signal = options.signal === undefined ? allOver.signal : AbortSignal.any([allOver.signal, options.signal]);
     const { binary, script, keepIn, stage } = options;
-    const left = lease.left();
+    const left = budget.left();
     const results = await Promise.all(
       Array.from({ length: segments }, async (_, index) => {
         const name = segments === 1 ? stage : `${stage}-${index + 1}-of-${segments}`;
@@ -206,8 +205,8 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
           script,
           folder,
           ...handed,
-          lease: left,
-          stated: lease.stated,
+          budget: left,
+          stated: budget.stated,
           signal,
           onLine,
           reading: { ...options, firstCall: options.firstCall ?? 0 },
@@ -220,7 +219,7 @@ export const runK6 = async (options: K6Options): Promise<K6Result> => {
         return result;
       }),
     );
-    for (const { spent, stopped } of results) lease.absorb(spent, stopped);
+    for (const { spent, stopped } of results) budget.absorb(spent, stopped);
     return {
       problems: distinct(results.flatMap(({ problems }) => problems)),
       iterations: sum(results.map(({ iterations }) => iterations)),

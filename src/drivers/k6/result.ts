@@ -5,8 +5,8 @@
 import { readFile } from "node:fs/promises";
 import type { CallLine } from "../../history/line.ts";
 import { unreadSentence } from "../../supervision/lines.ts";
+import { type Budget, isUnit, spentSentence } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
-import { isUnit, type Lease, spentSentence } from "../../workload/lease.ts";
 import type { Problem } from "../open-loop/job.ts";
 import { createLagTable, type LagTable, lagDoubt } from "../schedule-lag.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
@@ -96,15 +96,15 @@ export const createReader = (
 /** What the extension says when it was sent SIGUSR1 (src/native/sse/stop_unix.go): that the load ends is then what was wanted. */
 const ASKED = "the runner asked to stop";
 
-/** Why the lease let nothing leave any more. The process knows its share of a budget; the sentence names the whole. */
-export const stoppedBy = ({ end }: Seen, stated: Lease): string | null => {
+/** Why the budget let nothing leave any more. The process knows its share of a budget; the sentence names the whole. */
+export const stoppedBy = ({ end }: Seen, stated: Budget): string | null => {
   const stopped = end?.stopped ?? null;
   const [, unit] = /^budget\.(\w+) of the target file is spent/.exec(stopped ?? "") ?? [];
   if (isUnit(unit)) return spentSentence(unit, stated);
   return stopped === ASKED ? null : stopped;
 };
 
-type Outcome = { stated: Lease; exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
+type Outcome = { stated: Budget; exit: K6Exit; summary: { iterations: number; dropped: number } | null; seen: Seen };
 
 export const problemsOf = ({ exit, summary, seen, stated }: Outcome): Problem[] => {
   const problems: Problem[] = [];

@@ -6,9 +6,9 @@ import { wallUs } from "../../client/clock.ts";
 import type { StubApi } from "../../client/stub-api.fixture.ts";
 import type { CallLine } from "../../history/line.ts";
 import { createSecrets } from "../../target/secrets.ts";
+import { type Budget, guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { createLease, type Lease } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import { type K6Options, runK6 } from "./k6.ts";
 
@@ -26,11 +26,11 @@ export const playK6 = async (
   stub: StubApi,
   story: string,
   profile: Profile,
-  { lease = {}, ...more }: Partial<Omit<K6Options, "lease">> & { lease?: Lease } = {},
+  { budget = {}, ...more }: Partial<Omit<K6Options, "budget">> & { budget?: Budget } = {},
 ) => {
   const lines: CallLine[] = [];
   const target = stub.target();
-  const keeper = createLease(lease);
+  const keeper = guardBudget(budget);
   const result = await runK6({
     binary: BINARY,
     script: join(ROOT, `scenarios/${story}.ts`),
@@ -45,7 +45,7 @@ export const playK6 = async (
     secrets: createSecrets("."),
     epochUs: wallUs(),
     timeouts: { callMs: 5000 },
-    lease: keeper,
+    budget: keeper,
     onLine: (line) => lines.push(line),
     ...more,
   });

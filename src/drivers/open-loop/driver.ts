@@ -1,6 +1,5 @@
 /** The open-loop driver behind the port of all drivers: one process, or several that share the schedule. */
-import { NOTHING_SPENT } from "../../workload/lease.ts";
-import { endsAll, leaseShare } from "../../workload/lease-share.ts";
+import { budgetShare, endsAll, NOTHING_SPENT } from "../../workload/budget.ts";
 import type { Driver } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
 import { type OpenLoopProgram, startOpenLoop } from "./open-loop.ts";
@@ -25,15 +24,15 @@ const FAILED_GRACE_MS = 5_000;
 export const openLoopBy =
   (program?: OpenLoopProgram): Driver =>
   async (drive, beside) => {
-    const { job, secrets, lease, segments = 1, signal } = drive;
-    const all = lease.left();
+    const { job, secrets, budget, segments = 1, signal } = drive;
+    const all = budget.left();
     const done = Array.from({ length: segments }, () => ({ done: 0, offered: 0 }));
     const loops = done.map((counts, index) =>
       startOpenLoop({
         job: {
           ...job,
-          lease: leaseShare(all, index, segments),
-          stated: lease.stated,
+          budget: budgetShare(all, index, segments),
+          stated: budget.stated,
           ...(drive.onFold === undefined ? {} : { fold: true as const }),
           ...(segments === 1 ? {} : { segment: { index, of: segments } }),
         },
@@ -70,12 +69,12 @@ export const openLoopBy =
       if (!ready) stop(FAILED_GRACE_MS);
       for (const loop of ready ? loops : []) loop.go();
       if (ready && beside !== undefined) {
-        // A load that its lease or a failure ended must not be waited beside.
+        // A load that its budget or a failure ended must not be waited beside.
         await Promise.race([beside(), Promise.all(loops.map((loop) => loop.result))]);
         stop();
       }
       const results = await Promise.all(loops.map((loop) => loop.result));
-      for (const { spent, stopped } of results) lease.absorb(spent ?? NOTHING_SPENT, stopped);
+      for (const { spent, stopped } of results) budget.absorb(spent ?? NOTHING_SPENT, stopped);
       const ends = results.flatMap(({ end }) => (end === null ? [] : [end]));
       const startUs = Math.min(...ends.map((end) => end.startUs));
       const endUs = Math.max(...ends.map((end) => end.endUs));

@@ -6,8 +6,8 @@ import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
 import type { Target } from "../../target/target.ts";
 import type { Arrivals } from "../../workload/arrivals.ts";
+import type { Budget, Spent } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import type { Lease, Spent } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Timeouts } from "../../workload/timeouts.ts";
 import type { HostNotes } from "../host-notes.ts";
@@ -41,9 +41,9 @@ export type OpenLoopJob = {
   drainMs?: number;
   timeouts?: Partial<Timeouts>;
   /** What the process may spend and how fast; not bounded where absent. */
-  lease?: Lease;
-  /** What the target file states, where `lease` is a share or a rest of it. */
-  stated?: Lease;
+  budget?: Budget;
+  /** What the target file states, where `budget` is a share or a rest of it. */
+  stated?: Budget;
 };
 
 export type ToProcess =
@@ -77,7 +77,7 @@ export type OpenLoopEnd = {
   queued: number;
   /** Could not be made, e.g. because no session could be minted. */
   unmade: number;
-  /** Not sent because the lease was spent or its stop condition met. */
+  /** Not sent because the budget was spent or its stop condition met. */
   unsent: number;
   /** Cut off at the end of the drain. */
   cut: number;

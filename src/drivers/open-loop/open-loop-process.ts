@@ -9,8 +9,8 @@ import { maskSecrets } from "../../contract/credentials.ts";
 import { CallFold } from "../../history/call-fold.ts";
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/looks-wrong.ts";
+import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { createLease } from "../../workload/lease.ts";
 import { watchHost } from "../host-notes.ts";
 import { lagDoubt } from "../schedule-lag.ts";
 import type { OpenLoopEnd, Problem } from "./job.ts";
@@ -54,7 +54,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const clock = createRunClock(job.epochUs, offsetUs, errorUs);
   const { stage, idPrefix, target, view, timeouts } = job;
   const ours = job.reference === true;
-  const lease = createLease(job.lease ?? {}, job.stated);
+  const budget = guardBudget(job.budget ?? {}, job.stated);
   const foldTo = (emit: (line: CallLine | FoldLine) => void): CallFold | null =>
     job.fold === true ? new CallFold({ emit, looksWrong: (call) => looksWrong(call, ours) }) : null;
   const cold = foldTo(() => undefined);
@@ -63,7 +63,7 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   const fold = foldTo(tell);
   const onLine = fold === null ? tell : (line: CallLine): void => fold.see(line);
   const client = await openApiClient({
-    lease,
+    budget,
     target,
     secrets,
     view,
@@ -88,12 +88,12 @@ const main = async ({ tell, once, secrets, measureClock }: ProcessPipe): Promise
   if (stopped) stop();
   const progress = setInterval(() => {
     tell({ type: "progress", atUs: clock.nowUs(), ...pressing.now() });
-    tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
+    tell({ type: "spent", spent: budget.spent(), stopped: budget.stopped });
   }, PROGRESS_EVERY_MS);
   const { end, firstUnmade } = await pressing.finished;
   fold?.end();
   clearInterval(progress);
-  tell({ type: "spent", spent: lease.spent(), stopped: lease.stopped });
+  tell({ type: "spent", spent: budget.spent(), stopped: budget.stopped });
   tell({ type: "host", ...told(pressing.spunUs()) });
   for (const problem of problemsOf(end, firstUnmade, client.connections, stopped))
     tell({ type: "problem", ...problem });

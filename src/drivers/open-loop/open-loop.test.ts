@@ -256,8 +256,8 @@ describe("the open-loop driver", () => {
       limits: {},
       tile_url: `${stub.url}/maps/tiles/{z}/{x}/{y}`,
     });
-    const lease = { map_loads: 7 };
-    const { lines, spent, stopped } = await run(jobOf("broken-dependency", constant(100, 5), { lease }, target));
+    const budget = { map_loads: 7 };
+    const { lines, spent, stopped } = await run(jobOf("broken-dependency", constant(100, 5), { budget }, target));
     const charged = lines.filter(({ meter, outcome }) => meter === "map_loads" && outcome === "200");
     expect(charged).toHaveLength(7);
     expect(spent.map_loads).toBe(7);

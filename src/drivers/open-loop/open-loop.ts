@@ -13,7 +13,7 @@ import { messageIn, readLines, unreadSentence } from "../../supervision/lines.ts
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
 import type { Secrets } from "../../target/secrets.ts";
-import { NOTHING_SPENT, type Spent } from "../../workload/lease.ts";
+import { NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
 import type { HostNotes } from "../host-notes.ts";

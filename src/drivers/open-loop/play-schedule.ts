@@ -78,7 +78,7 @@ export const startPressing = (
   const end = { offered: 0, started: 0, dropped: 0, queued: 0, unmade: 0, unsent: 0, cut: 0, startUs };
   let done = 0;
   let firstUnmade = "";
-  /** The lease ended it: calls that are under way are not waited for. */
+  /** The budget ended it: calls that are under way are not waited for. */
   let cutShort = false;
   /** Number of the arrival that `next` gave last, and what is to be sent then: made while there is time, before its moment. */
   let k = -1;

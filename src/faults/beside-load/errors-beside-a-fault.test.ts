@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createLease } from "../../workload/lease.ts";
+import { guardBudget } from "../../workload/budget.ts";
 import { broughtAboutBy, watchBesideFault } from "./errors-beside-a-fault.ts";
 
 const STATED = { requests: 1000, stopErrorRate: 0.2 };
@@ -14,10 +14,10 @@ const calls = (outcome: string, fromMs: number) =>
   });
 
 const watched = (phases: Partial<Record<"injecting" | "healed", number>>) => {
-  const lease = createLease(STATED);
-  const watch = watchBesideFault(lease, RECOVERY_MS);
+  const budget = guardBudget(STATED);
+  const watch = watchBesideFault(budget, RECOVERY_MS);
   for (const [phase, atMs] of Object.entries(phases)) watch.fault({ phase: phase as "healed", at_us: atMs * MS });
-  return { lease, watch };
+  return { budget, watch };
 };
 
 describe("stop_when beside a fault", () => {
@@ -28,11 +28,11 @@ describe("stop_when beside a fault", () => {
     ["until the deadline of recovery", 1_000, { injecting: 500, healed: 950 }, false],
     ["after the deadline of recovery", 1_000, { injecting: 500, healed: 899 }, true],
   ] as const)("503 %s", (_, fromMs, phases, ends) => {
-    const { lease, watch } = watched(phases);
+    const { budget, watch } = watched(phases);
     for (const call of calls("503", fromMs)) watch.call(call);
     expect(watch.signal.aborted).toBe(ends);
-    expect(lease.stopped !== null).toBe(ends);
-    if (ends) expect(lease.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded/);
+    expect(budget.stopped !== null).toBe(ends);
+    if (ends) expect(budget.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded/);
   });
 
   test.each([
@@ -49,7 +49,7 @@ describe("stop_when beside a fault", () => {
       fault: "killed",
       holdMs: 1,
     });
-    const watch = watchBesideFault(createLease(STATED), RECOVERY_MS, tolerated);
+    const watch = watchBesideFault(guardBudget(STATED), RECOVERY_MS, tolerated);
     watch.fault({ phase: "injecting", at_us: 500 * MS });
     for (const call of calls(outcome, 1_000)) watch.call(call);
     expect(watch.signal.aborted).toBe(ends);
@@ -61,27 +61,27 @@ describe("stop_when beside a fault", () => {
     expect(watch.signal.aborted).toBe(true);
   });
 
-  test("the driver lets the refusals of the fault pass, stops for anything else and spends from the lease", () => {
-    const { lease, watch } = watched({});
+  test("the driver lets the refusals of the fault pass, stops for anything else and spends from the budget", () => {
+    const { budget, watch } = watched({});
     const play = (outcome: string): string | null => {
       // As a driver's process has it: from what is left.
-      const own = createLease(watch.lease.left(), watch.lease.stated);
+      const own = guardBudget(watch.budget.left(), watch.budget.stated);
       for (const { sent_us, done_us } of calls(outcome, 0)) {
         own.take(sent_us)?.settle(done_us, { outcome, sent: true, sentUs: sent_us, doneUs: done_us });
       }
-      watch.lease.absorb(own.spent(), null);
+      watch.budget.absorb(own.spent(), null);
       return own.stopped;
     };
     expect(play("503")).toBeNull();
     expect(play("500")).toContain("stop_when");
     expect(play("edge 502")).toContain("stop_when");
-    expect(lease.spent().requests).toBe(20 + 10 + 10);
+    expect(budget.spent().requests).toBe(20 + 10 + 10);
   });
 
   test("without a stop condition nothing ends it", () => {
-    const lease = createLease({});
-    const watch = watchBesideFault(lease, RECOVERY_MS);
+    const budget = guardBudget({});
+    const watch = watchBesideFault(budget, RECOVERY_MS);
     for (const call of calls("503", 0)) watch.call(call);
-    expect(lease.stopped).toBeNull();
+    expect(budget.stopped).toBeNull();
   });
 });

@@ -6,7 +6,7 @@
 
 import { isError } from "../../contract/refusals.ts";
 import type { CallLine, FaultLine } from "../../history/line.ts";
-import { createErrorWatch, type LeaseKeeper, NOTHING_SPENT } from "../../workload/lease.ts";
+import { type BudgetGuard, createErrorWatch, NOTHING_SPENT } from "../../workload/budget.ts";
 import { REFUSAL_OF } from "../experiments/experiment-entry.ts";
 import { type Fault, partsOf } from "./disturbance.ts";
 
@@ -22,29 +22,29 @@ export const broughtAboutBy = (fault: Fault): readonly string[] =>
     : REFUSALS;
 
 type ErrorsBesideAFault = {
-  /** For the driver: spends from the same lease. */
-  lease: LeaseKeeper;
+  /** For the driver: spends from the same budget. */
+  budget: BudgetGuard;
   call(line: Pick<CallLine, "sent_us" | "done_us" | "outcome" | "ended" | "events" | "aborted">): void;
   fault(line: Pick<FaultLine, "phase" | "at_us">): void;
-  /** Fires when there were too many errors; the lease says so then. */
+  /** Fires when there were too many errors; the budget says so then. */
   signal: AbortSignal;
 };
 
 export const watchBesideFault = (
-  lease: LeaseKeeper,
+  budget: BudgetGuard,
   recoveryMs: number,
   tolerated: readonly string[] = REFUSALS,
 ): ErrorsBesideAFault => {
-  const watch = createErrorWatch(lease.stated.stopErrorRate);
+  const watch = createErrorWatch(budget.stated.stopErrorRate);
   const tooMany = new AbortController();
   let fromUs = Number.POSITIVE_INFINITY;
   let untilUs = Number.POSITIVE_INFINITY;
   return {
-    lease: {
-      ...lease,
-      left: () => ({ ...lease.left(), tolerated }),
+    budget: {
+      ...budget,
+      left: () => ({ ...budget.left(), tolerated }),
       get stopped() {
-        return lease.stopped;
+        return budget.stopped;
       },
     },
     call: (line) => {
@@ -52,7 +52,7 @@ export const watchBesideFault = (
       const isDuring = doneUs >= fromUs && sentUs <= untilUs;
       const reason = watch(doneUs, isError(outcome, line, isDuring ? tolerated : []));
       if (reason === null || tooMany.signal.aborted) return;
-      lease.absorb(NOTHING_SPENT, reason);
+      budget.absorb(NOTHING_SPENT, reason);
       tooMany.abort();
     },
     fault: ({ phase, at_us: atUs }) => {

@@ -12,8 +12,8 @@ import type { Calibration } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { createLease } from "../../workload/lease.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import { type DriverName, ratesOf } from "./calibration-plan.ts";
 import type { CalibrationStub } from "./start-stub.ts";
@@ -101,7 +101,7 @@ export const calibrateDriver = async (stub: CalibrationStub, of: DriverCalibrati
       ...(of.precise === true ? { precise: true as const } : {}),
     },
     secrets: createSecrets("."),
-    lease: createLease({}),
+    budget: guardBudget({}),
     onLine: (line) => lines.push(line),
     ...(of.onSpawn === undefined ? {} : { onSpawn: of.onSpawn }),
     ...(of.onFolder === undefined ? {} : { onFolder: of.onFolder }),

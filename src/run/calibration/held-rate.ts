@@ -10,8 +10,8 @@ import type { FoldLine } from "../../history/line.ts";
 import type { Calibration } from "../../history/run-document.ts";
 import { createSecrets } from "../../target/secrets.ts";
 import { arrivalTimesUs } from "../../workload/arrivals.ts";
+import { guardBudget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import { createLease } from "../../workload/lease.ts";
 import { constant } from "../../workload/load-profiles.ts";
 import { targetAt } from "./calibrate-driver.ts";
 import type { Ceiling } from "./calibration-plan.ts";
@@ -55,7 +55,7 @@ export const heldRate = async (
       ...(more.precise === true ? { precise: true as const } : {}),
     },
     secrets: createSecrets("."),
-    lease: createLease({}),
+    budget: guardBudget({}),
     onLine: () => {
       written += 1;
     },

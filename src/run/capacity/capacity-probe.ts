@@ -10,7 +10,7 @@ import type { OpenLoopJob } from "../../drivers/open-loop/job.ts";
 import { type OpenLoop, type OpenLoopResult, startOpenLoop } from "../../drivers/open-loop/open-loop.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
-import { NOTHING_SPENT } from "../../workload/lease.ts";
+import { NOTHING_SPENT } from "../../workload/budget.ts";
 import { constant } from "../../workload/load-profiles.ts";
 
 /** What is the same for all probes of a search. */
@@ -74,7 +74,7 @@ export const playProbe = async (
   number: number,
 ): Promise<PlayedProbe> => {
   const { epochUs, seed, signal, supervisor } = context;
-  const { secrets, lease } = deployment;
+  const { secrets, budget } = deployment;
   const lines: CallLine[] = [];
   const forgets: (() => void)[] = [];
   const loop: OpenLoop = startOpenLoop({
@@ -85,8 +85,8 @@ export const playProbe = async (
       seed: (seed + number * SEED_STEP) % 2 ** 31,
       idPrefix: `${context.run}.${stage}.p${number}.c`,
       profile: constant(plan.ratePerS, plan.warmUpS + plan.playS),
-      lease: lease.left(),
-      stated: lease.stated,
+      budget: budget.left(),
+      stated: budget.stated,
     },
     secrets,
     onLine: (line) => {
@@ -115,7 +115,7 @@ export const playProbe = async (
       looking = lookUntilClear(plan, objectives, lines, { fromUs, nowUs: context.nowUs }, stop);
     }
     const result = await loop.result;
-    lease.absorb(result.spent ?? NOTHING_SPENT, result.stopped);
+    budget.absorb(result.spent ?? NOTHING_SPENT, result.stopped);
     const wholeUs = fromUs + plan.playS * 1e6;
     const toUs = Math.min(wholeUs, stoppedAtUs ?? wholeUs);
     const tallied: CallsTallied = tallyCalls(lines, objectives, { fromUs, toUs });

@@ -84,7 +84,7 @@ const missingOf = ({ story: name }: CapacityWishes, target: Target): string[] =>
   return story.missing(viewOf(target));
 };
 
-/** The lease of the target file bounds what is sent; how much that is depends on what is found. */
+/** The budget of the target file bounds what is sent; how much that is depends on what is found. */
 const INTENT = { load: true, faults: false, requests: 1 };
 
 export type CapacityPlan = {

@@ -84,7 +84,7 @@ export const playBlock = async (
   room: GateRoom,
 ): Promise<PlayedBlock> => {
   const stage = stageOf(side);
-  const { target, secrets, lease } = deployment;
+  const { target, secrets, budget } = deployment;
   const { seed, epochUs } = room;
   const idRun = `${room.run}.${name}`;
   const lines: CallLine[] = [];
@@ -109,7 +109,7 @@ export const playBlock = async (
         epochUs,
       },
       secrets,
-      lease,
+      budget,
       signal: room.signal,
       onLine: (line) => {
         lines.push(line);

@@ -134,7 +134,7 @@ export const runGate = async (
   };
 
   const isOver = (): boolean =>
-    room.signal.aborted || SIDES.some((side) => targets[side].deployment.lease.stopped !== null);
+    room.signal.aborted || SIDES.some((side) => targets[side].deployment.budget.stopped !== null);
   const mostPerS = mostPerSOf(targets);
   const probe = (rate: number, n: number) => play("base", constant(rate, PROBE_S), `probe${n}`);
   const stated = statedCapacity(plan, targets.base.view);

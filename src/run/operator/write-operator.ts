@@ -20,7 +20,7 @@ import { REPOSITORY } from "../../supervision/repository.ts";
 import type { Target } from "../../target/target.ts";
 import { findTool } from "../../tools/find-tool.ts";
 import { STORIES } from "../../workload/catalogue.ts";
-import { PLACEHOLDER } from "../../workload/stated-lease.ts";
+import { PLACEHOLDER } from "../../workload/handover.ts";
 import { atPlace, UsageError } from "../exit-codes.ts";
 import {
   ARCHIVE,

@@ -11,8 +11,8 @@ import { lastEventOf } from "../../contract/streams.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { Budget } from "../../target/budget.ts";
 import type { Target } from "../../target/target.ts";
+import { type BudgetGuard, NOTHING_SPENT, type Taken } from "../../workload/budget.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
-import { type LeaseKeeper, NOTHING_SPENT, type Taken } from "../../workload/lease.ts";
 import type { Timeouts } from "../../workload/timeouts.ts";
 import { CannotJudge } from "../cannot-judge.ts";
 import { OutOfBudget } from "../planning/shortage.ts";
@@ -49,7 +49,7 @@ export type AttemptParts = {
   throttle: Throttle;
   budget: Budget;
   /** Of the whole run: budget, highest rate and stop condition; not bounded where absent. */
-  lease?: LeaseKeeper;
+  runBudget?: BudgetGuard;
   timeouts?: Timeouts;
   signal?: AbortSignal;
   /** `null` for a testCall without a credential. */
@@ -133,20 +133,20 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     return returning;
   };
 
-  /** Waits until the run's lease lets it leave; what takes back what was made is only counted. */
+  /** Waits until the run's runBudget lets it leave; what takes back what was made is only counted. */
   const leave = async (testCall: TestCall): Promise<Taken | null> => {
-    const { lease } = parts;
-    if (lease === undefined) return null;
+    const { runBudget } = parts;
+    if (runBudget === undefined) return null;
     if (testCall.anyway === true) {
-      lease.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
+      runBudget.absorb({ ...NOTHING_SPENT, requests: 1 }, null);
       return null;
     }
     const stream = testCall.route !== "-" && routeOf(testCall.route).stream !== undefined;
     // Most calls to metered routes here must be refused: taken beforehand, a budget of none would end the run with the first.
-    const taken = lease.take(clock.nowUs(), { stream });
+    const taken = runBudget.take(clock.nowUs(), { stream });
     // Nothing is reserved here, so there is nothing to wait for. It let calls leave before: what ends them ends them for every rule that is left.
     if (taken === null)
-      throw new OutOfBudget({ verdict: "inconclusive", reason: lease.stopped ?? "nothing more may be sent" });
+      throw new OutOfBudget({ verdict: "inconclusive", reason: runBudget.stopped ?? "nothing more may be sent" });
     if (taken.waitUs > 0) await wait(taken.waitUs / 1000, signal);
     return taken;
   };
@@ -233,7 +233,7 @@ export const createAttempts = (parts: AttemptParts, onAdmitted: (testCall: TestC
     taken?.settle(clock.nowUs(), { ...received, outcome: answer.outcome, ending: answer.line });
     const charge = chargeOf(testCall);
     const mayBeCharged = isAdmitted(answer) || (answer.status === null && received.sent);
-    if (charge !== null && mayBeCharged) parts.lease?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);
+    if (charge !== null && mayBeCharged) parts.runBudget?.absorb({ ...NOTHING_SPENT, [charge]: 1 }, null);
     return record(answer);
   };
 

@@ -7,7 +7,7 @@ import { isError } from "../contract/refusals.ts";
 import type { StreamEnding } from "../contract/streams.ts";
 
 /** Absent: not bounded. */
-export type Lease = {
+export type Budget = {
   /** Requests that may still leave. */
   readonly requests?: number;
   /** Admitted calls that charge a map load. */
@@ -57,7 +57,7 @@ export type Became = {
   readonly ending?: StreamEnding;
 };
 
-export type LeaseKeeper = {
+export type BudgetGuard = {
   /**
    * `null`: it must not be sent; `stopped` says why. Where `stopped` is `null` as well, all that is left is reserved by calls
    * in flight: ask again when `settled` resolves.
@@ -65,13 +65,13 @@ export type LeaseKeeper = {
   take(nowUs: number, charging?: Charging): Taken | null;
   /** Resolves when it is known of one more call what became of it, or nothing is sent any more. */
   settled(): Promise<void>;
-  /** Adds what another process spent of the same lease. */
+  /** Adds what another process spent of the same budget. */
   absorb(spent: Spent, stopped: string | null): void;
   spent(): Spent;
-  /** What is left of the lease. */
-  left(): Lease;
+  /** What is left of the budget. */
+  left(): Budget;
   /** The whole of what was stated, of which this may be a share or a rest. */
-  readonly stated: Lease;
+  readonly stated: Budget;
   /** Why nothing is sent any more, as a sentence. */
   readonly stopped: string | null;
 };
@@ -120,17 +120,17 @@ type Unit = (typeof UNITS)[number];
 export const isUnit = (name: string | undefined): name is Unit => UNITS.some((unit) => unit === name);
 
 /** The sentence of a budget that is spent: it names what the target file states, whoever had which share of it. */
-export const spentSentence = (unit: Unit, stated: Lease): string =>
+export const spentSentence = (unit: Unit, stated: Budget): string =>
   `budget.${unit} of the target file (${stated[unit]}) is spent`;
 
-/** Whether a lease stopped because a budget is spent, and not because of errors or from outside. */
+/** Whether a budget stopped because a budget is spent, and not because of errors or from outside. */
 export const isOfBudget = (stopped: string): boolean => stopped.startsWith("budget.");
 
 /** `stated`: the whole budget as the target file has it, for the sentence. */
-export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper => {
+export const guardBudget = (budget: Budget, stated: Budget = budget): BudgetGuard => {
   const spent: Spent = { ...NOTHING_SPENT };
-  const spacing = createSpacing(lease.maxPerS);
-  const watch = createErrorWatch(lease.stopErrorRate);
+  const spacing = createSpacing(budget.maxPerS);
+  const watch = createErrorWatch(budget.stopErrorRate);
   /** When each open stream began, and all of them added up, so that seconds that run are counted too. */
   let openStreams = 0;
   let beganSumUs = 0;
@@ -149,9 +149,9 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
 
   /** The unit of which there is not enough for one more. */
   const lacking = (nowUs: number, { charge, stream }: Charging): Unit | null => {
-    if (spent.requests + 1 > (lease.requests ?? Number.POSITIVE_INFINITY)) return "requests";
-    if (charge !== undefined && spent[charge] + 1 > (lease[charge] ?? Number.POSITIVE_INFINITY)) return charge;
-    const seconds = lease.stream_seconds ?? Number.POSITIVE_INFINITY;
+    if (spent.requests + 1 > (budget.requests ?? Number.POSITIVE_INFINITY)) return "requests";
+    if (charge !== undefined && spent[charge] + 1 > (budget[charge] ?? Number.POSITIVE_INFINITY)) return charge;
+    const seconds = budget.stream_seconds ?? Number.POSITIVE_INFINITY;
     if (stream === true && streamSecondsAt(nowUs) >= seconds) return "stream_seconds";
     return null;
   };
@@ -163,7 +163,7 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
       const { charge, stream } = charging;
       if (unit !== null) {
         // Calls in flight may turn out to be charged for nothing.
-        if (unit === charge && spent[charge] - reserved[charge] < (lease[charge] ?? 0)) return null;
+        if (unit === charge && spent[charge] - reserved[charge] < (budget[charge] ?? 0)) return null;
         stopped = spentSentence(unit, stated);
         wake();
         return null;
@@ -196,7 +196,7 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
           const mayBeCharged = sent && (/^(?:edge )?2/.test(outcome) || outcome === "indeterminate");
           if (charge !== undefined) reserved[charge] -= 1;
           if (charge !== undefined && !mayBeCharged) spent[charge] -= 1;
-          stopped ??= watch(atUs, isError(outcome, ending, lease.tolerated));
+          stopped ??= watch(atUs, isError(outcome, ending, budget.tolerated));
           wake();
         },
       };
@@ -210,9 +210,9 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
     stated,
     spent: () => ({ ...spent }),
     left: () => {
-      const left: { -readonly [unit in keyof Lease]: Lease[unit] } = { ...lease };
+      const left: { -readonly [unit in keyof Budget]: Budget[unit] } = { ...budget };
       for (const unit of UNITS) {
-        const all = lease[unit];
+        const all = budget[unit];
         if (all !== undefined) left[unit] = Math.max(0, all - spent[unit]);
       }
       return left;
@@ -222,3 +222,42 @@ export const createLease = (lease: Lease, stated: Lease = lease): LeaseKeeper =>
     },
   };
 };
+
+/** The part of one of several processes that share a schedule; together they never pass the whole. */
+export const budgetShare = (budget: Budget, index: number, of: number): Budget => {
+  if (of === 1) return budget;
+  const share: { -readonly [unit in keyof Budget]: Budget[unit] } = { ...budget };
+  for (const unit of ["requests", "map_loads", "analyses"] as const) {
+    const all = budget[unit];
+    // The first ones take what is left over.
+    if (all !== undefined) share[unit] = Math.floor(all / of) + (index < all % of ? 1 : 0);
+  }
+  if (budget.stream_seconds !== undefined) share.stream_seconds = budget.stream_seconds / of;
+  if (budget.maxPerS !== undefined) share.maxPerS = budget.maxPerS / of;
+  return share;
+};
+
+/** Whether a process that stopped for this reason ends the load of the others: a share that is spent does not. */
+export const endsAll = (stopped: string | null): boolean => stopped !== null && !isOfBudget(stopped);
+
+/** What a target file bounds. */
+export type StatedBounds = {
+  readonly budget?: {
+    readonly requests?: number;
+    readonly map_loads?: number;
+    readonly analyses?: number;
+    readonly stream_seconds?: number;
+  };
+  readonly permits?: { readonly load_max_rps?: number };
+  readonly stop_when?: { readonly error_rate?: number };
+};
+
+/** Only what the file states is bounded. */
+export const statedBudget = ({ budget = {}, permits = {}, stop_when = {} }: StatedBounds): Budget => ({
+  ...(budget.requests === undefined ? {} : { requests: budget.requests }),
+  ...(budget.map_loads === undefined ? {} : { map_loads: budget.map_loads }),
+  ...(budget.analyses === undefined ? {} : { analyses: budget.analyses }),
+  ...(budget.stream_seconds === undefined ? {} : { stream_seconds: budget.stream_seconds }),
+  ...(permits.load_max_rps === undefined ? {} : { maxPerS: permits.load_max_rps }),
+  ...(stop_when.error_rate === undefined ? {} : { stopErrorRate: stop_when.error_rate }),
+});

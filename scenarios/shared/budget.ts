@@ -1,16 +1,16 @@
-/** The lease of the process: set once by all VUs, asked by the extension before each call leaves. */
+/** The budget of the process: set once by all VUs, asked by the extension before each call leaves. */
 import { sleep } from "k6";
 import exec from "k6/execution";
 import sse from "k6/x/sse";
+import type { Budget } from "../../src/workload/budget.ts";
 import type { PrintedSpent } from "../../src/workload/handover.ts";
-import type { Lease } from "../../src/workload/lease.ts";
 import { hasAdditions } from "./extension.ts";
 
-/** Calls that are under way when the lease ends the test may go on for so long. */
+/** Calls that are under way when the budget ends the test may go on for so long. */
 export const DRAIN_MS = 1_000;
 
-export const setLease = (lease: Lease | undefined): void => {
-  if (hasAdditions && lease !== undefined) sse.lease(lease);
+export const setBudget = (budget: Budget | undefined): void => {
+  if (hasAdditions && budget !== undefined) sse.lease(budget);
 };
 
 /** Ends the test as soon as no call is under way that would be lost. To be called from every VU; one of them ends it. */

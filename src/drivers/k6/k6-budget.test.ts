@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../../client/stub-api.fixture.ts";
 import type { CallLine } from "../../history/line.ts";
+import type { Budget } from "../../workload/budget.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
-import type { Lease } from "../../workload/lease.ts";
 import { constant } from "../../workload/load-profiles.ts";
 import type { K6Options } from "./k6.ts";
 import { k6OrSkip, playK6 } from "./run-k6.fixture.ts";
@@ -16,10 +16,10 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-const run = (story: string, ratePerS: number, lease: Lease, more: Partial<K6Options> = {}) =>
-  playK6(stub, story, constant(ratePerS, 2), { ...more, lease });
+const run = (story: string, ratePerS: number, budget: Budget, more: Partial<K6Options> = {}) =>
+  playK6(stub, story, constant(ratePerS, 2), { ...more, budget });
 
-describe.skipIf(k6 === null)("the lease of the k6 driver", () => {
+describe.skipIf(k6 === null)("the budget of the k6 driver", () => {
   test("not one request more leaves than it allows, and the rest is no line", async () => {
     const { spent, stopped, keeperStopped, unsent, lines, problems } = await run("catalog-reads", 100, {
       requests: 37,
@@ -35,7 +35,7 @@ describe.skipIf(k6 === null)("the lease of the k6 driver", () => {
     ]);
   });
 
-  test("without a lease it counts what the target saw", async () => {
+  test("without a budget it counts what the target saw", async () => {
     const { spent, stopped, unsent, lines } = await run("chat-past-capacity", 50, {});
     expect(spent.requests).toBe(stub.asked.length);
     expect(spent.requests).toBe(lines.length);
@@ -73,7 +73,7 @@ describe.skipIf(k6 === null)("the lease of the k6 driver", () => {
 
   test("no second holds more calls than the rate and a twentieth", async () => {
     const { lines } = await run("catalog-reads", 100, { maxPerS: 40 }, { vus: 200 });
-    // The lease lets them go at that rate; connections that a busy machine is slow to make bunch them afterwards.
+    // The budget lets them go at that rate; connections that a busy machine is slow to make bunch them afterwards.
     const sent = lines.map(({ started_us }) => started_us).sort((a, b) => a - b);
     expect(sent.length).toBeGreaterThan(40);
     const most = Math.max(...sent.map((from) => sent.filter((at) => at >= from && at < from + 1e6).length));

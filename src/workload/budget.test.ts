@@ -1,0 +1,161 @@
+import { describe, expect, test } from "vitest";
+import type { StreamEnding } from "../contract/streams.ts";
+import { type Became, guardBudget } from "./budget.ts";
+
+const OK: Omit<Became, "sentUs" | "doneUs"> = { outcome: "200", sent: true };
+const at = (us: number, became: Partial<Became> = {}): [number, Became] => [
+  us,
+  { ...OK, sentUs: us, doneUs: us, ...became },
+];
+
+describe("a budget", () => {
+  test("lets exactly as many requests leave as the budget has, and says what is spent", () => {
+    const budget = guardBudget({ requests: 3 });
+    for (let i = 0; i < 3; i++) expect(budget.take(i)).not.toBeNull();
+    expect(budget.take(4)).toBeNull();
+    expect(budget.stopped).toBe("budget.requests of the target file (3) is spent");
+    expect(budget.spent().requests).toBe(3);
+  });
+
+  test("gives back a request that was never written", () => {
+    const budget = guardBudget({ requests: 1 });
+    budget.take(0)?.settle(...at(1, { outcome: "indeterminate", sent: false }));
+    expect(budget.take(2)).not.toBeNull();
+  });
+
+  test("takes a charge before the call and gives it back only when it was refused", () => {
+    const budget = guardBudget({ map_loads: 2 });
+    const refused = budget.take(0, { charge: "map_loads" });
+    const lost = budget.take(0, { charge: "map_loads" });
+    refused?.settle(...at(1, { outcome: "429 rate_limited" }));
+    lost?.settle(...at(1, { outcome: "indeterminate" }));
+    expect(budget.spent().map_loads).toBe(1);
+    budget.take(2, { charge: "map_loads" })?.settle(...at(3));
+    expect(budget.take(4, { charge: "map_loads" })).toBeNull();
+    expect(budget.stopped).toContain("budget.map_loads");
+  });
+
+  test("what calls in flight reserve stops nothing: it is waited for, and comes back where nothing was charged", async () => {
+    const budget = guardBudget({ map_loads: 2 });
+    const inFlight = [0, 1].map((us) => budget.take(us, { charge: "map_loads" }));
+    expect(budget.take(2, { charge: "map_loads" })).toBeNull();
+    expect(budget.stopped).toBeNull();
+    expect(budget.take(2)).not.toBeNull();
+    const again = budget.settled().then(() => budget.take(4, { charge: "map_loads" }));
+    inFlight[0]?.settle(...at(3, { outcome: "429 map_load_quota_exceeded" }));
+    const third = await again;
+    expect(third).not.toBeNull();
+    inFlight[1]?.settle(...at(5));
+    expect(budget.take(6, { charge: "map_loads" })).toBeNull();
+    expect(budget.stopped).toBeNull();
+    third?.settle(...at(7));
+    expect(budget.spent().map_loads).toBe(2);
+    expect(budget.take(8, { charge: "map_loads" })).toBeNull();
+    expect(budget.stopped).toBe("budget.map_loads of the target file (2) is spent");
+  });
+
+  test("what a budget had room for may leave after it is spent; errors keep back what has not left", () => {
+    const budget = guardBudget({ requests: 2, maxPerS: 1, stopErrorRate: 0.2 });
+    const [first, second] = [budget.take(0), budget.take(0)];
+    expect(second?.waitUs).toBeGreaterThan(0);
+    expect(budget.take(0)).toBeNull();
+    expect([first?.mayLeave(), second?.mayLeave()]).toEqual([true, true]);
+    const failing = guardBudget({ stopErrorRate: 0.2 });
+    const waiting = failing.take(0);
+    for (let i = 0; i < 10; i++) failing.take(0)?.settle(...at(i, { outcome: "500" }));
+    expect(waiting?.mayLeave()).toBe(false);
+  });
+
+  test("a stream without one event is an error, however it ended, unless its caller left it", () => {
+    const stops = (outcome: string, ending: StreamEnding): boolean => {
+      const budget = guardBudget({ stopErrorRate: 0.2 });
+      for (let i = 0; i < 10; i++) budget.take(i)?.settle(...at(i, { outcome, ending }));
+      return budget.stopped !== null;
+    };
+    expect(stops("200 empty", { ended: "eof", events: 0 })).toBe(true);
+    expect(stops("204 empty", { ended: "refused" })).toBe(true);
+    for (const ended of ["truncated", "reset", "timeout"] as const) {
+      expect(stops("200", { ended, events: 0 })).toBe(true);
+      expect(stops("200", { ended, events: 1 })).toBe(false);
+    }
+    expect(stops("200", { ended: "closed_by_client", events: 0, aborted: true })).toBe(false);
+    expect(stops("200 error", { ended: "refused" })).toBe(false);
+    expect(stops("200", {})).toBe(false);
+  });
+
+  test("whoever waits is woken when nothing is sent any more", async () => {
+    const budget = guardBudget({ map_loads: 1, requests: 2 });
+    budget.take(0, { charge: "map_loads" });
+    const woken = budget.settled();
+    budget.take(1);
+    expect(budget.take(2)).toBeNull();
+    await woken;
+    expect(budget.stopped).toContain("budget.requests");
+  });
+
+  test("a share of a budget names the whole when it is spent", () => {
+    const budget = guardBudget({ requests: 0 }, { requests: 200 });
+    expect(budget.take(0)).toBeNull();
+    expect(budget.stopped).toBe("budget.requests of the target file (200) is spent");
+    expect(budget.stated).toEqual({ requests: 200 });
+  });
+
+  test("counts the seconds of streams that are still open", () => {
+    const budget = guardBudget({ stream_seconds: 3 });
+    budget.take(0, { stream: true })?.settle(...at(1e6, { sentUs: 0, doneUs: 1e6 }));
+    expect(budget.spent().stream_seconds).toBe(1);
+    expect(budget.take(1e6, { stream: true })).not.toBeNull();
+    expect(budget.take(2.5e6, { stream: true })).not.toBeNull();
+    expect(budget.take(3e6, { stream: true })).toBeNull();
+    expect(budget.stopped).toContain("budget.stream_seconds");
+  });
+
+  test.each([1, 5, 20, 200, 2_000])(
+    "no second holds more than 1.05 times %i calls, however many come at once",
+    (max) => {
+      const budget = guardBudget({ maxPerS: max });
+      const leaves: number[] = [];
+      for (let i = 0; i < 5 * max; i++) {
+        const nowUs = i < 2 * max ? 0 : (i * 1e6) / (2 * max);
+        leaves.push(nowUs + (budget.take(nowUs)?.waitUs ?? Number.NaN));
+      }
+      leaves.sort((a, b) => a - b);
+      let from = 0;
+      for (const [to, atUs] of leaves.entries()) {
+        while (atUs - (leaves[from] as number) >= 1e6) from += 1;
+        expect(to - from + 1).toBeLessThanOrEqual(Math.max(1, 1.05 * max));
+      }
+      // It does not lose the rate that it permits.
+      const seconds = ((leaves.at(-1) as number) - (leaves[0] as number)) / 1e6;
+      expect(leaves.length / seconds).toBeGreaterThan(0.85 * max);
+    },
+  );
+
+  test("stops when too many of the newest calls are errors, and not for refusals", () => {
+    const budget = guardBudget({ stopErrorRate: 0.2 });
+    for (let i = 0; i < 50; i++) budget.take(i * 1e4)?.settle(...at(i * 1e4, { outcome: "429 b2b_overloaded" }));
+    expect(budget.stopped).toBeNull();
+    for (let i = 50; i < 90; i++) {
+      budget.take(i * 1e4)?.settle(...at(i * 1e4, { outcome: i % 2 === 0 ? "500" : "200" }));
+    }
+    expect(budget.stopped).toMatch(/^stop_when\.error_rate of the target file \(0\.2\) is exceeded: \d+ of the newest/);
+    expect(budget.take(1e6)).toBeNull();
+  });
+
+  test("what a fault brings about on purpose does not stop it", () => {
+    const budget = guardBudget({ stopErrorRate: 0.2, tolerated: ["503"] });
+    for (let i = 0; i < 50; i++) budget.take(i)?.settle(...at(i, { outcome: "503" }));
+    expect(budget.stopped).toBeNull();
+  });
+
+  test("hands out what is left, and takes in what another process spent of it", () => {
+    const budget = guardBudget({ requests: 10, maxPerS: 5 });
+    budget.take(0);
+    expect(budget.left()).toEqual({ requests: 9, maxPerS: 5 });
+    budget.absorb({ requests: 4, map_loads: 1, analyses: 0, stream_seconds: 0.5 }, null);
+    expect(budget.left().requests).toBe(5);
+    expect(budget.spent()).toEqual({ requests: 5, map_loads: 1, analyses: 0, stream_seconds: 0.5 });
+    budget.absorb({ requests: 0, map_loads: 0, analyses: 0, stream_seconds: 0 }, "the reason");
+    expect(budget.stopped).toBe("the reason");
+  });
+});
