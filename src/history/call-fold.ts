@@ -4,16 +4,9 @@
  */
 import { streamResult } from "../contract/streams.ts";
 import { CallKinds, type KnownKind } from "./call-kinds.ts";
-import { FOLD_SPAN_US } from "./fold-line.ts";
-import {
-  type CallKind,
-  type CallLine,
-  FOLDED_DURATIONS,
-  type FoldedDuration,
-  type FoldedMoments,
-  type FoldLine,
-} from "./line.ts";
+import { type CallKind, type CallLine, FOLDED_DURATIONS, type FoldLine } from "./line.ts";
 import { Histogram } from "./statistics/histogram.ts";
+import { durationsOfCall, FOLD_SPAN_US, momentsOf, noMoments, widen } from "./tally.ts";
 
 /** So many calls on either side of one that looks wrong stay whole. */
 export const NEIGHBOURS = 100;
@@ -54,8 +47,8 @@ const secondOf = (us: number): number => Math.floor(us / FOLD_SPAN_US);
 class Second {
   readonly #of: Pick<FoldLine, "stage" | "driver" | "org" | "outcome" | "at_us">;
   readonly #kinds = new Map<KnownKind, { call: CallKind; n: number }>();
-  readonly #durations = new Map<FoldedDuration, Histogram>();
-  #moments: FoldedMoments | null = null;
+  readonly #durations = new Map<string, Histogram>();
+  readonly #moments = noMoments();
   #offered = 0;
   started = 0;
   ended = 0;
@@ -69,33 +62,10 @@ class Second {
     const same = this.#kinds.get(kind);
     if (same === undefined) this.#kinds.set(kind, { call: withoutTimes(call), n: 1 });
     else same.n += 1;
-    const { intended_us: intendedUs, started_us: startedUs, sent_us: sentUs, done_us: doneUs } = call;
-    const { first_event_us: firstEventUs } = call;
-    const moments = this.#moments;
-    if (moments === null) {
-      this.#moments = {
-        first_intended_us: intendedUs,
-        first_started_us: startedUs,
-        last_started_us: startedUs,
-        first_sent_us: sentUs,
-        last_done_us: doneUs,
-      };
-    } else {
-      if (intendedUs < moments.first_intended_us) moments.first_intended_us = intendedUs;
-      if (startedUs < moments.first_started_us) moments.first_started_us = startedUs;
-      if (startedUs > moments.last_started_us) moments.last_started_us = startedUs;
-      if (sentUs < moments.first_sent_us) moments.first_sent_us = sentUs;
-      if (doneUs > moments.last_done_us) moments.last_done_us = doneUs;
-    }
-    this.record("lag", startedUs - intendedUs);
-    this.record("latency", doneUs - intendedUs);
-    this.record("latency_from_sent", doneUs - sentUs);
-    if (firstEventUs === undefined) return;
-    this.record("first_event", firstEventUs - intendedUs);
-    this.record("first_event_from_sent", firstEventUs - sentUs);
+    widen(this.#moments, momentsOf(call));
   }
 
-  record(name: FoldedDuration, us: number): void {
+  record(name: string, us: number): void {
     let histogram = this.#durations.get(name);
     if (histogram === undefined) {
       histogram = new Histogram();
@@ -116,7 +86,7 @@ class Second {
       offered: this.#offered,
       started: this.started,
       ended: this.ended,
-      moments: this.#moments,
+      moments: this.#offered === 0 ? null : this.#moments,
       kinds: [...this.#kinds.values()],
       durations,
     };
@@ -197,12 +167,9 @@ export class CallFold {
     const doneS = secondOf(call.done_us);
     (startedS === dueS ? due : this.#at(call, kind, startedS)).started += 1;
     (doneS === dueS ? due : this.#at(call, kind, doneS)).ended += 1;
-    if (call.first_event_us === undefined) return;
-    let atUs = call.first_event_us;
-    for (const gapUs of call.gaps_us ?? []) {
-      atUs += gapUs;
-      this.#at(call, kind, secondOf(atUs)).record("gaps", gapUs);
-    }
+    durationsOfCall(call, (name, us, atUs) => {
+      (name === "gaps" ? this.#at(call, kind, secondOf(atUs)) : due).record(name, us);
+    });
   }
 
   #at(call: CallLine, { whose }: KnownKind, second: number): Second {

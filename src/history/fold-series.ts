@@ -4,15 +4,12 @@
  * at a second for 20 minutes.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
-import { isWholeAnswer } from "../contract/streams.ts";
-import { durationOf } from "./fold-line.ts";
-import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "./line.ts";
+import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";
 import type { Sample, SampleName } from "./sample.ts";
-import type { OrganizationSeries, Series, SeriesEvent, StageSeries } from "./series.ts";
-import { type DurationName, SeriesBin } from "./series-bin.ts";
+import type { Series, SeriesEvent, StageSeries } from "./series.ts";
 import type { Limits } from "./stage-facts.ts";
-import type { Histogram } from "./statistics/histogram.ts";
 import { LogBuckets } from "./statistics/log-buckets.ts";
+import { byDuration, type DurationName, eachDuration } from "./tally.ts";
 
 const FINEST_US = 125_000;
 /** Bins of a stage while they are shorter than a second, and from then on. */
@@ -23,16 +20,42 @@ const ORGANIZATIONS_MOST = 64;
 const OTHERS = "(others)";
 const EVENTS_MOST = 500;
 
+/** Durations that a bin has. */
+const DRAWN: ReadonlySet<DurationName> = new Set(["latency", "refusal", "first_event", "gaps", "lag"]);
 const SHED_OUTCOMES = new Set(SHEDS.map(outcomeOf));
 
-const recordAll = (into: LogBuckets, line: FoldLine, name: FoldedDuration): void => {
-  const all: Histogram | null = durationOf(line, name);
-  for (const { us, count } of all?.values() ?? []) into.record(us, count);
-};
+/** Calls by what is counted of them: as a whole, by outcome, and three times by organization. */
+const COUNTED = ["calls", "outcome", "offered", "answered", "shed"] as const;
+type Counted = (typeof COUNTED)[number];
+
+/** One bin of time of one stage. */
+class Bin {
+  readonly counts = Object.fromEntries(COUNTED.map((what) => [what, new Map()])) as Record<
+    Counted,
+    Map<string, number>
+  >;
+  readonly durations = byDuration(() => new LogBuckets());
+  readonly samples = new Map<SampleName, number>();
+
+  count(what: Counted, key: string, n: number): void {
+    this.counts[what].set(key, (this.counts[what].get(key) ?? 0) + n);
+  }
+
+  sample(name: SampleName, value: number): void {
+    this.samples.set(name, Math.max(value, this.samples.get(name) ?? Number.NEGATIVE_INFINITY));
+  }
+
+  merge(other: Bin): void {
+    for (const what of COUNTED) for (const [key, n] of other.counts[what]) this.count(what, key, n);
+    for (const [name, all] of Object.entries(other.durations))
+      this.durations[name as DurationName].merge(all.toSparse());
+    for (const [name, value] of other.samples) this.sample(name, value);
+  }
+}
 
 class StageFold {
   readonly #stage: string;
-  readonly #bins = new Map<number, SeriesBin>();
+  readonly #bins = new Map<number, Bin>();
   readonly #organizations = new Set<string>();
   readonly #fromSent = new LogBuckets();
   readonly #events: SeriesEvent[] = [];
@@ -46,56 +69,28 @@ class StageFold {
     this.#stage = stage;
   }
 
-  call(line: CallLine): void {
-    const kind = classOf(line.outcome);
-    const { started_us: startedUs } = line;
-    this.#at(startedUs).started += 1;
-    this.#at(line.done_us).ended += 1;
-    const bin = this.#at(line.intended_us);
-    bin.offered += 1;
-    bin.addOutcome(line.outcome, 1);
-    bin.durations.lag.record(startedUs - line.intended_us);
-    bin.addOrganization(this.#rowOf(line.org), {
-      offered: 1,
-      answered: kind === "answered" ? 1 : 0,
-      shed: SHED_OUTCOMES.has(line.outcome) ? 1 : 0,
+  see(line: CallLine | FoldLine): void {
+    const { outcome } = line;
+    const isCall = line.type === "call";
+    // Calls that were folded are known by the second, so no bin is shorter from then on.
+    while (!isCall && this.#level < SECOND_LEVEL) this.#coarsen();
+    const dueUs = isCall ? line.intended_us : line.at_us;
+    const [offered, started, ended] = isCall ? [1, 1, 1] : [line.offered, line.started, line.ended];
+    this.#at(isCall ? line.started_us : dueUs).count("calls", "started", started);
+    this.#at(isCall ? line.done_us : dueUs).count("calls", "ended", ended);
+    if (offered > 0) {
+      const bin = this.#at(dueUs);
+      const org = this.#rowOf(line.org);
+      bin.count("calls", "offered", offered);
+      bin.count("outcome", outcome, offered);
+      bin.count("offered", org, offered);
+      bin.count("answered", org, classOf(outcome) === "answered" ? offered : 0);
+      bin.count("shed", org, SHED_OUTCOMES.has(outcome) ? offered : 0);
+    }
+    eachDuration(line, (name, us, atUs, n) => {
+      if (name === "latency_from_sent") this.#fromSent.record(us, n);
+      else if (DRAWN.has(name)) this.#at(atUs).durations[name].record(us, n);
     });
-    if (kind === "refused" && !line.outcome.startsWith("edge")) {
-      bin.durations.refusals.record(line.done_us - line.intended_us);
-    }
-    if (kind === "answered") this.#answered(line, bin);
-  }
-
-  /** Calls that were folded are known by the second, so no bin is shorter from then on. */
-  fold(line: FoldLine): void {
-    while (this.#level < SECOND_LEVEL) this.#coarsen();
-    const bin = this.#at(line.at_us);
-    bin.started += line.started;
-    bin.ended += line.ended;
-    for (const name of ["lag", "latency", "first_event", "gaps"] as const) recordAll(bin.durations[name], line, name);
-    recordAll(this.#fromSent, line, "latency_from_sent");
-    const { offered } = line;
-    if (offered === 0) return;
-    bin.offered += offered;
-    bin.addOutcome(line.outcome, offered);
-    const answered = classOf(line.outcome) === "answered" ? offered : 0;
-    bin.addOrganization(this.#rowOf(line.org), { offered, answered, shed: 0 });
-  }
-
-  #answered(line: CallLine, bin: SeriesBin): void {
-    if (isWholeAnswer(line)) {
-      bin.durations.latency.record(line.done_us - line.intended_us);
-      this.#fromSent.record(line.done_us - line.sent_us);
-    }
-    if (line.first_event_us === undefined) return;
-    bin.durations.first_event.record(line.first_event_us - line.intended_us);
-    // A reader that rests between two reads makes the gaps itself.
-    if (line.slow_reader !== undefined) return;
-    let atUs = line.first_event_us;
-    for (const gapUs of line.gaps_us ?? []) {
-      atUs += gapUs;
-      this.#at(atUs).durations.gaps.record(gapUs);
-    }
   }
 
   #rowOf(org: string): string {
@@ -107,7 +102,7 @@ class StageFold {
 
   sample({ at_us, values }: Sample): void {
     const bin = this.#at(at_us);
-    for (const [name, value] of Object.entries(values)) bin.addSample(name as SampleName, value);
+    for (const [name, value] of Object.entries(values)) bin.sample(name as SampleName, value);
   }
 
   event(event: SeriesEvent): void {
@@ -119,7 +114,7 @@ class StageFold {
     return FINEST_US * 2 ** this.#level;
   }
 
-  #at(us: number): SeriesBin {
+  #at(us: number): Bin {
     let index = Math.floor(us / this.#widthUs());
     this.#first = Math.min(this.#first, index);
     this.#last = Math.max(this.#last, index);
@@ -129,7 +124,7 @@ class StageFold {
     }
     let bin = this.#bins.get(index);
     if (bin === undefined) {
-      bin = new SeriesBin();
+      bin = new Bin();
       this.#bins.set(index, bin);
     }
     return bin;
@@ -151,46 +146,40 @@ class StageFold {
 
   end(): StageSeries {
     const length = this.#bins.size === 0 ? 0 : this.#last - this.#first + 1;
-    const bins = Array.from({ length }, (_, i) => this.#bins.get(this.#first + i) ?? new SeriesBin());
-    const names = <T extends string>(of: (bin: SeriesBin) => Iterable<T>): T[] =>
+    const bins = Array.from({ length }, (_, i) => this.#bins.get(this.#first + i) ?? new Bin());
+    const names = (of: (bin: Bin) => Iterable<string>): string[] =>
       [...new Set(bins.flatMap((bin) => [...of(bin)]))].sort();
+    const counts = (what: Counted, key: string): number[] => bins.map((bin) => bin.counts[what].get(key) ?? 0);
+    const each = <T>(what: Counted, of: (key: string) => T): Record<string, T> =>
+      Object.fromEntries(names((bin) => bin.counts[what].keys()).map((key) => [key, of(key)]));
     const durations = (name: DurationName) => bins.map((bin) => bin.durations[name].toSparse());
-    const samples = (wanted: (name: SampleName) => boolean) =>
+    const samples = (isOfGenerator: boolean) =>
       Object.fromEntries(
         names((bin) => bin.samples.keys())
-          .filter(wanted)
-          .map((name) => [name, bins.map((bin) => bin.samples.get(name) ?? null)]),
+          .filter((name) => /^(?:generator|host)_/.test(name) === isOfGenerator)
+          .map((name) => [name, bins.map((bin) => bin.samples.get(name as SampleName) ?? null)]),
       );
-    const isOfGenerator = (name: SampleName): boolean => /^(?:generator|host)_/.test(name);
-    const organization = (org: string): OrganizationSeries => ({
-      offered: bins.map((bin) => bin.organizations.get(org)?.offered ?? 0),
-      answered: bins.map((bin) => bin.organizations.get(org)?.answered ?? 0),
-      shed: bins.map((bin) => bin.organizations.get(org)?.shed ?? 0),
-    });
     return {
       stage: this.#stage,
       from_ms: length === 0 ? 0 : (this.#first * this.#widthUs()) / 1000,
       bin_ms: this.#widthUs() / 1000,
-      offered: bins.map(({ offered }) => offered),
-      started: bins.map(({ started }) => started),
-      ended: bins.map(({ ended }) => ended),
-      by_outcome: Object.fromEntries(
-        names((bin) => bin.outcomes.keys()).map((outcome) => [
-          outcome,
-          bins.map((bin) => bin.outcomes.get(outcome) ?? 0),
-        ]),
-      ),
-      by_organization: Object.fromEntries(
-        names((bin) => bin.organizations.keys()).map((org) => [org, organization(org)]),
-      ),
+      offered: counts("calls", "offered"),
+      started: counts("calls", "started"),
+      ended: counts("calls", "ended"),
+      by_outcome: each("outcome", (outcome) => counts("outcome", outcome)),
+      by_organization: each("offered", (org) => ({
+        offered: counts("offered", org),
+        answered: counts("answered", org),
+        shed: counts("shed", org),
+      })),
       latency: durations("latency"),
-      refusals: durations("refusals"),
+      refusals: durations("refusal"),
       first_event: durations("first_event"),
       gaps: durations("gaps"),
       lag: durations("lag"),
       latency_from_sent: this.#fromSent.toSparse(),
-      gauges: samples((name) => !isOfGenerator(name)),
-      generator: samples(isOfGenerator),
+      gauges: samples(false),
+      generator: samples(true),
       events: [...this.#events].sort((a, b) => a.at_ms - b.at_ms),
       events_left_out: this.#eventsLeftOut,
       in_flight_cap: this.inFlightCap,
@@ -215,8 +204,7 @@ export class SeriesFold {
 
   see(line: Line | Sample): void {
     const stage = this.#of(line.stage);
-    if (line.type === "call") stage.call(line);
-    else if (line.type === "fold") stage.fold(line);
+    if (line.type === "call" || line.type === "fold") stage.see(line);
     else if (line.type === "sample") stage.sample(line);
     else stage.event(eventOf(line));
   }

@@ -6,7 +6,6 @@
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
 import { isWholeAnswer } from "../contract/streams.ts";
-import { durationOf } from "./fold-line.ts";
 import { type CallLine, classOf, type FoldLine } from "./line.ts";
 import type { Objective } from "./objectives.ts";
 import type { Claim } from "./run-document.ts";
@@ -14,6 +13,7 @@ import type { StageHost } from "./stage-host.ts";
 import { callsToShow } from "./statistics/sequential-test.ts";
 import { type Interval, quantileRanks, wilsonInterval } from "./statistics/statistics.ts";
 import { WaitedTimes } from "./statistics/waited-times.ts";
+import { durationOf } from "./tally.ts";
 import { doubtsAgainst, inDoubt, timeDoubts } from "./time-doubts.ts";
 
 /** Of the two sides of a 95 % interval. */

@@ -2,10 +2,11 @@
  * What every invariant is: a statement, and a fold over the time-ordered lines of one stage that ends in one of three
  * verdicts (or "skipped", naming what is missing). State is bounded by what is in flight, so a soak streams through.
  */
-import { callsOfFold } from "../history/fold-line.ts";
+
 import type { Line } from "../history/line.ts";
 import type { ClaimVerdict, Level } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
+import { callsOfFold } from "../history/tally.ts";
 import { type AboutTime, doubtsAgainst, inDoubt, timeDoubts } from "../history/time-doubts.ts";
 
 export type Finding = {

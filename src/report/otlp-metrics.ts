@@ -1,16 +1,14 @@
 /**
  * A run as OpenTelemetry metrics while it goes on, in the JSON form of OTLP: the same names whichever driver makes the
- * calls, since both write the same lines. Cumulative since the run began, so that an export that got lost loses nothing.
+ * calls, since all write the same lines. Cumulative since the run began, so that an export that got lost loses nothing.
  * Units are in the names alone: a store that follows the rules of Prometheus would put a unit behind them once more.
  * Form: opentelemetry-proto, `metrics/v1/metrics.proto`; whole 64-bit numbers are strings there.
  */
-import { isWholeAnswer } from "../contract/streams.ts";
-import { durationOf } from "../history/fold-line.ts";
-import { type CallLine, classOf, type FoldedDuration, type FoldLine, type Line } from "../history/line.ts";
+import type { Line } from "../history/line.ts";
 import type { Sample } from "../history/sample.ts";
+import { type DurationName, eachDuration } from "../history/tally.ts";
 
 type Attributes = Record<string, string>;
-type KeyValue = { key: string; value: { stringValue: string } };
 
 /** Milliseconds. */
 const BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000];
@@ -18,7 +16,7 @@ const BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
 const SERIES_MOST = 1_000;
 const OVERFLOW: Attributes = { "otel.metric.overflow": "true" };
 
-const keyValues = (attributes: Attributes): KeyValue[] =>
+const keyValues = (attributes: Attributes) =>
   Object.entries(attributes).map(([key, stringValue]) => ({ key, value: { stringValue } }));
 
 class Family<T> {
@@ -30,146 +28,111 @@ class Family<T> {
   }
 
   at(attributes: Attributes): { value: T } {
-    const known = this.#points.get(JSON.stringify(attributes));
+    const key = JSON.stringify(attributes);
+    const known = this.#points.get(key);
     if (known !== undefined) return known;
-    const isFull = this.#points.size >= SERIES_MOST && attributes !== OVERFLOW;
-    if (isFull) return this.at(OVERFLOW);
+    if (this.#points.size >= SERIES_MOST && attributes !== OVERFLOW) return this.at(OVERFLOW);
     const point = { attributes, value: this.#start() };
-    this.#points.set(JSON.stringify(attributes), point);
+    this.#points.set(key, point);
     return point;
   }
 
-  *[Symbol.iterator](): IterableIterator<{ attributes: Attributes; value: T }> {
-    yield* this.#points.values();
+  /** As `dataPoints`: the attributes of each, and what `of` makes of its value. */
+  points(of: (value: T) => object): object[] {
+    return [...this.#points.values()].map(({ attributes, value }) => ({
+      attributes: keyValues(attributes),
+      ...of(value),
+    }));
   }
 }
 
 type Buckets = { counts: number[]; count: number; sum: number };
 
-const DURATIONS = {
-  latency_ms: "Whole answers, from the moment at which a call was due.",
-  refusal_ms: "Refusals, from the moment at which a call was due.",
-  ttfe_ms: "First events of streams, from the moment at which a call was due.",
-  event_gap_ms: "Between two events of a stream.",
-  schedule_lag_ms: "How late the generator itself was.",
-} as const;
-type DurationName = keyof typeof DURATIONS;
-
-/** Admitted calls are folded, so there are no refusals among them. */
-const FOLDED: readonly [DurationName, FoldedDuration][] = [
-  ["schedule_lag_ms", "lag"],
-  ["latency_ms", "latency"],
-  ["ttfe_ms", "first_event"],
-  ["event_gap_ms", "gaps"],
-];
+const DURATIONS: Partial<Record<DurationName, readonly [name: string, description: string]>> = {
+  latency: ["latency_ms", "Whole answers, from the moment at which a call was due."],
+  refusal: ["refusal_ms", "Refusals, from the moment at which a call was due."],
+  first_event: ["ttfe_ms", "First events of streams, from the moment at which a call was due."],
+  gaps: ["event_gap_ms", "Between two events of a stream."],
+  lag: ["schedule_lag_ms", "How late the generator itself was."],
+};
 
 export class OtlpMetrics {
-  readonly #resource: KeyValue[];
-  readonly #startNs: string;
+  readonly #resource: Attributes;
+  readonly #startMs: number;
   readonly #calls = new Family<number>(() => 0);
-  readonly #durations: Record<DurationName, Family<Buckets>>;
+  readonly #durations = new Map(
+    Object.entries(DURATIONS).map(([of, [name, description]]) => {
+      const family = new Family((): Buckets => ({ counts: BOUNDS.map(() => 0).concat(0), count: 0, sum: 0 }));
+      return [of, { name, description, family }];
+    }),
+  );
   readonly #gauges = new Map<string, Family<number>>();
 
   /** `startMs`: when the run began, in milliseconds since 1970. */
   constructor(resource: Attributes, startMs: number) {
-    this.#resource = keyValues(resource);
-    this.#startNs = nanoseconds(startMs);
-    const empty = (): Buckets => ({ counts: BOUNDS.map(() => 0).concat(0), count: 0, sum: 0 });
-    this.#durations = Object.fromEntries(
-      Object.keys(DURATIONS).map((name) => [name, new Family(empty)]),
-    ) as unknown as Record<DurationName, Family<Buckets>>;
+    this.#resource = resource;
+    this.#startMs = startMs;
   }
 
   see(line: Line | Sample): void {
-    if (line.type === "call") this.#call(line);
-    else if (line.type === "fold") this.#fold(line);
-    else if (line.type === "sample") {
+    const { stage } = line;
+    if (line.type === "sample") {
       for (const [name, value] of Object.entries(line.values)) {
         const family = this.#gauges.get(name) ?? new Family<number>(() => 0);
         this.#gauges.set(name, family);
-        family.at({ stage: line.stage }).value = value;
+        family.at({ stage }).value = value;
       }
     }
-  }
-
-  #call(line: CallLine): void {
-    const { stage, driver, outcome } = line;
-    this.#calls.at({ stage, driver, outcome }).value += 1;
-    const of = { stage, driver };
-    this.#record("schedule_lag_ms", of, line.started_us - line.intended_us);
-    const kind = classOf(outcome);
-    const tookUs = line.done_us - line.intended_us;
-    if (kind === "refused" && !outcome.startsWith("edge")) this.#record("refusal_ms", of, tookUs);
-    if (kind !== "answered") return;
-    if (isWholeAnswer(line)) this.#record("latency_ms", of, tookUs);
-    if (line.first_event_us !== undefined) this.#record("ttfe_ms", of, line.first_event_us - line.intended_us);
-    // A reader that rests between two reads makes the gaps itself.
-    if (line.slow_reader === undefined) for (const gapUs of line.gaps_us ?? []) this.#record("event_gap_ms", of, gapUs);
-  }
-
-  #fold(line: FoldLine): void {
-    const { stage, driver, outcome } = line;
-    if (line.offered > 0) this.#calls.at({ stage, driver, outcome }).value += line.offered;
-    for (const [name, folded] of FOLDED) {
-      const all = durationOf(line, folded);
-      for (const { us, count } of all?.values() ?? []) this.#record(name, { stage, driver }, us, count);
-    }
-  }
-
-  #record(name: DurationName, attributes: Attributes, us: number, count = 1): void {
-    const ms = Math.max(0, us) / 1000;
-    const { value } = this.#durations[name].at(attributes);
-    const at = BOUNDS.findIndex((bound) => ms <= bound);
-    const bucket = at < 0 ? BOUNDS.length : at;
-    value.counts[bucket] = (value.counts[bucket] ?? 0) + count;
-    value.count += count;
-    value.sum += ms * count;
+    if (line.type !== "call" && line.type !== "fold") return;
+    const { driver, outcome } = line;
+    const n = line.type === "call" ? 1 : line.offered;
+    if (n > 0) this.#calls.at({ stage, driver, outcome }).value += n;
+    eachDuration(line, (name, us, _atUs, count) => {
+      const value = this.#durations.get(name)?.family.at({ stage, driver }).value;
+      if (value === undefined) return;
+      const ms = Math.max(0, us) / 1000;
+      const at = BOUNDS.findIndex((bound) => ms <= bound);
+      value.counts[at < 0 ? BOUNDS.length : at]! += count;
+      value.count += count;
+      value.sum += ms * count;
+    });
   }
 
   /** The body of `POST /v1/metrics`. `nowMs`: milliseconds since 1970. */
   toOtlp(nowMs: number): unknown {
-    const times = { startTimeUnixNano: this.#startNs, timeUnixNano: nanoseconds(nowMs) };
-    const calls = [...this.#calls].map(({ attributes, value }) => ({
-      attributes: keyValues(attributes),
-      ...times,
-      asInt: String(value),
-    }));
-    const durations = Object.entries(this.#durations).map(([name, family]) => ({
+    const now = { timeUnixNano: nanoseconds(nowMs) };
+    const times = { startTimeUnixNano: nanoseconds(this.#startMs), ...now };
+    const calls = this.#calls.points((n) => ({ ...times, asInt: String(n) }));
+    const durations = [...this.#durations.values()].map(({ name, description, family }) => ({
       name: `floodgate_${name}`,
-      description: DURATIONS[name as DurationName],
+      description,
       histogram: {
         aggregationTemporality: 2,
-        dataPoints: [...family].map(({ attributes, value }) => ({
-          attributes: keyValues(attributes),
+        dataPoints: family.points(({ counts, count, sum }) => ({
           ...times,
-          count: String(value.count),
-          sum: value.sum,
-          bucketCounts: value.counts.map(String),
+          count: String(count),
+          sum,
+          bucketCounts: counts.map(String),
           explicitBounds: BOUNDS,
         })),
       },
     }));
     const gauges = [...this.#gauges].map(([name, family]) => ({
       name: `floodgate_${name}`,
-      gauge: {
-        dataPoints: [...family].map(({ attributes, value }) => ({
-          attributes: keyValues(attributes),
-          timeUnixNano: times.timeUnixNano,
-          asDouble: value,
-        })),
-      },
+      gauge: { dataPoints: family.points((value) => ({ ...now, asDouble: value })) },
     }));
+    const counted = {
+      name: "floodgate_calls",
+      description: "Calls by stage, driver and outcome; every call counts once.",
+      sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: calls },
+    };
     const metrics = [
-      {
-        name: "floodgate_calls",
-        description: "Calls by stage, driver and outcome; every call counts once.",
-        sum: { aggregationTemporality: 2, isMonotonic: true, dataPoints: calls },
-      },
+      ...(calls.length === 0 ? [] : [counted]),
       ...durations.filter(({ histogram }) => histogram.dataPoints.length > 0),
       ...gauges,
-    ].filter((metric) => !("sum" in metric) || calls.length > 0);
-    const scope = { scope: { name: "floodgate" }, metrics };
-    return { resourceMetrics: [{ resource: { attributes: this.#resource }, scopeMetrics: [scope] }] };
+    ];
+    const scopeMetrics = [{ scope: { name: "floodgate" }, metrics }];
+    return { resourceMetrics: [{ resource: { attributes: keyValues(this.#resource) }, scopeMetrics }] };
   }
 }
 

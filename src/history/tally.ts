@@ -1,0 +1,126 @@
+/**
+ * What a line of the history adds to a tally, be it one call or many admitted calls of a second in one line. Measurements,
+ * series, OTLP metrics and folds count by this alone, so that they agree on which times a call has.
+ */
+import { isWholeAnswer } from "../contract/streams.ts";
+import {
+  type CallKind,
+  type CallLine,
+  classOf,
+  FOLDED_DURATIONS,
+  type FoldedDuration,
+  type FoldedMoments,
+  type FoldLine,
+} from "./line.ts";
+import { Histogram } from "./statistics/histogram.ts";
+
+/** How long a line of folded calls is. */
+export const FOLD_SPAN_US = 1_000_000;
+
+/** Admitted calls are folded, so a fold has no refusals. */
+export const DURATIONS = [...FOLDED_DURATIONS, "refusal", "refusal_from_sent"] as const;
+export type DurationName = (typeof DURATIONS)[number];
+
+export const byDuration = <T>(make: (name: DurationName) => T): Record<DurationName, T> =>
+  Object.fromEntries(DURATIONS.map((name) => [name, make(name)])) as Record<DurationName, T>;
+
+export const durationOf = ({ durations }: FoldLine, name: FoldedDuration): Histogram | null => {
+  const json = durations[name];
+  return json === undefined ? null : Histogram.fromJSON(json);
+};
+
+/** `atUs` is the moment that a duration belongs to: of a gap that of its second event, of others the intended one. */
+export const durationsOfCall = (
+  call: CallLine,
+  record: (name: DurationName, us: number, atUs: number) => void,
+): void => {
+  const { intended_us: dueUs, started_us: startedUs, sent_us: sentUs, done_us: doneUs, outcome } = call;
+  // A connection that was slow to come is the target's time and the network's; only what lies before it is ours.
+  record("lag", startedUs - dueUs, dueUs);
+  const kind = classOf(outcome);
+  // `edge` answers were written by something before the API and say nothing about it.
+  if (kind === "refused" && !outcome.startsWith("edge")) {
+    record("refusal", doneUs - dueUs, dueUs);
+    record("refusal_from_sent", doneUs - sentUs, dueUs);
+  }
+  if (kind !== "answered") return;
+  if (isWholeAnswer(call)) {
+    record("latency", doneUs - dueUs, dueUs);
+    record("latency_from_sent", doneUs - sentUs, dueUs);
+  }
+  const { first_event_us: firstEventUs } = call;
+  if (firstEventUs === undefined) return;
+  record("first_event", firstEventUs - dueUs, dueUs);
+  record("first_event_from_sent", firstEventUs - sentUs, dueUs);
+  // A reader that rests between two reads makes the gaps itself.
+  if (call.slow_reader !== undefined) return;
+  let atUs = firstEventUs;
+  for (const gapUs of call.gaps_us ?? []) {
+    atUs += gapUs;
+    record("gaps", gapUs, atUs);
+  }
+};
+
+/** The durations of a line, of a fold to the precision of its histograms. */
+export const eachDuration = (
+  line: CallLine | FoldLine,
+  record: (name: DurationName, us: number, atUs: number, n: number) => void,
+): void => {
+  if (line.type === "call") {
+    durationsOfCall(line, (name, us, atUs) => record(name, us, atUs, 1));
+    return;
+  }
+  for (const name of FOLDED_DURATIONS)
+    for (const { us, count } of durationOf(line, name)?.values() ?? []) record(name, us, line.at_us, count);
+};
+
+export const noMoments = (): FoldedMoments => ({
+  first_intended_us: Number.POSITIVE_INFINITY,
+  first_started_us: Number.POSITIVE_INFINITY,
+  last_started_us: Number.NEGATIVE_INFINITY,
+  first_sent_us: Number.POSITIVE_INFINITY,
+  last_done_us: Number.NEGATIVE_INFINITY,
+});
+
+export const momentsOf = (call: CallLine): FoldedMoments => ({
+  first_intended_us: call.intended_us,
+  first_started_us: call.started_us,
+  last_started_us: call.started_us,
+  first_sent_us: call.sent_us,
+  last_done_us: call.done_us,
+});
+
+/** Makes `known` reach as far as `more` as well. */
+export const widen = (known: FoldedMoments, more: FoldedMoments): void => {
+  known.first_intended_us = Math.min(known.first_intended_us, more.first_intended_us);
+  known.first_started_us = Math.min(known.first_started_us, more.first_started_us);
+  known.last_started_us = Math.max(known.last_started_us, more.last_started_us);
+  known.first_sent_us = Math.min(known.first_sent_us, more.first_sent_us);
+  known.last_done_us = Math.max(known.last_done_us, more.last_done_us);
+};
+
+/** The calls of a line by what they have in common, and when they were; `null` where none was due. */
+export const countedIn = (
+  line: CallLine | FoldLine,
+): { n: number; kinds: { call: CallKind; n: number }[]; moments: FoldedMoments } | null => {
+  if (line.type === "call") return { n: 1, kinds: [{ call: line, n: 1 }], moments: momentsOf(line) };
+  const { offered, kinds, moments } = line;
+  return moments === null ? null : { n: offered, kinds, moments };
+};
+
+/** One call for each kind of a fold, as it could have been: everything about the others lies between its times. */
+export function* callsOfFold({ kinds, moments }: FoldLine): Generator<{ call: CallLine; n: number }> {
+  if (moments === null) return;
+  for (const { call, n } of kinds) {
+    const like: CallLine = {
+      ...call,
+      intended_us: moments.first_intended_us,
+      started_us: moments.first_started_us,
+      connect_us: 0,
+      sent_us: moments.first_sent_us,
+      first_us: moments.last_done_us,
+      done_us: moments.last_done_us,
+    };
+    yield { call: like, n };
+  }
+}
