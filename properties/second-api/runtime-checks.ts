@@ -22,7 +22,7 @@ const keyRefusal = ({ is, has, detail }: ApiState, key: Key, origin: string | un
     return detail(has("publishable-as-403") ? 403 : 401, "publishable_requires_session");
   }
   if (origin === undefined || has("server-key-in-any-browser")) return null;
-  const cors = has("cors-for-server-keys") ? { "Access-Control-Allow-Origin": "*" } : {};
+  const cors: Record<string, string> = has("cors-for-server-keys") ? { "Access-Control-Allow-Origin": "*" } : {};
   return detail(403, "server_key_in_browser", cors);
 };
 

@@ -1,6 +1,6 @@
 /**
  * A mutant is a copy of the platform with one behaviour spoilt on purpose. It exists to prove that a judge which passes the
- * healthy platform would have failed this one (design.md section 3). It wraps the parts of a role from outside; the platform
+ * healthy platform would have failed this one. It wraps the parts of a role from outside; the platform
  * knows nothing of it.
  */
 import type { Parts } from "../platform/parts.ts";
@@ -34,7 +34,7 @@ export type MutantStage =
   | "gate";
 
 export type Mutant = {
-  /** What it does, as a verb; the file's name. */
+  /** What it does, as a verb. */
   name: string;
   /** Who is harmed and how, in one sentence for a stranger. */
   harm: string;
@@ -43,6 +43,9 @@ export type Mutant = {
   stage: MutantStage;
   spoil(healthy: Parts): Parts;
 };
+
+/** A mutant as its row has it: `spoil` returns the spoilt parts alone. */
+export type Spoilt = Omit<Mutant, "spoil"> & { spoil(healthy: Parts): Partial<Parts> };
 
 /** Spoils nothing: whatever condemns it is a false positive. */
 export const nobody: Mutant = {

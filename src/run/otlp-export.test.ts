@@ -157,8 +157,11 @@ describe("metrics to a collector", () => {
   });
 
   test("what is switched off sends nothing and says nothing", () => {
-    for (const off of [{ OTEL_SDK_DISABLED: "true" }, { OTEL_METRICS_EXPORTER: "none" }]) {
-      expect(start({ OTEL_EXPORTER_OTLP_ENDPOINT: base(), ...off })).toEqual({ exporter: null, warnings: [] });
+    for (const [name, off] of [
+      ["OTEL_SDK_DISABLED", "true"],
+      ["OTEL_METRICS_EXPORTER", "none"],
+    ] as const) {
+      expect(start({ OTEL_EXPORTER_OTLP_ENDPOINT: base(), [name]: off })).toEqual({ exporter: null, warnings: [] });
     }
   });
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { shedsWithA503 } from "../mutants/sheds-with-a-503.ts";
+import { mutantNamed } from "../mutants/catalogue.ts";
 import { HEALTHY } from "../platform/parts.ts";
 import { mergeClaims } from "../report/verdict.ts";
 import { createSecrets } from "../target/secrets.ts";
@@ -80,7 +80,7 @@ describe.concurrent("the reference platform", () => {
   });
 
   test("is caught by a burst when its global cap is reported as an outage", async () => {
-    const spoilt = await startReference(shedsWithA503.spoil(HEALTHY));
+    const spoilt = await startReference(mutantNamed("sheds-with-a-503").spoil(HEALTHY));
     try {
       const { claims } = await verify({ target: spoilt.target, only: ["overload-is-no-outage"], allowLoad: true });
       expect(claims.map(({ verdict, reason }) => `${verdict} ${reason}`).join()).toMatch(/^fail /);

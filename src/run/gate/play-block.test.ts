@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { wallUs } from "../../client/clock.ts";
 import { measureBlock } from "../../gate/block.ts";
 import { type BlockLoad, partsOfBlock, profileOfBlock } from "../../gate/block-plan.ts";
-import { dropsTheLastEvent } from "../../mutants/drops-the-last-event.ts";
+import { mutantNamed } from "../../mutants/catalogue.ts";
 import { HEALTHY, type Parts } from "../../platform/parts.ts";
 import type { Target } from "../../target/target.ts";
 import { startSmallDeployment } from "../../trials/deployment.ts";
@@ -59,7 +59,7 @@ describe("a block on a deployment", { concurrent: true }, () => {
   });
 
   test("fails the invariant that a spoilt one breaks", async () => {
-    const { block } = await played("gate-spoilt", dropsTheLastEvent.spoil(HEALTHY));
+    const { block } = await played("gate-spoilt", mutantNamed("drops-the-last-event").spoil(HEALTHY));
     const broken = block.claims.filter(({ level, verdict }) => level === "must" && verdict === "fail");
     expect(broken.map(({ id }) => id)).toEqual(["streams-end-once/gate.head", "streams-cut/gate.head"]);
   });
