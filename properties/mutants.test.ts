@@ -2,8 +2,6 @@
  * The proof that a verdict means something: every mutant is condemned on its stage by a judge that was meant to, and the
  * healthy platform is condemned by none and acquitted by those that each stage exists for.
  */
-import { readdirSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { GATE_MEASUREMENTS } from "../src/gate/measurements.ts";
 import { comparePairs, verdictOf } from "../src/gate/paired-comparison.ts";
@@ -32,13 +30,9 @@ const textOf = ({ mutant, stage, verdict, intended, reasons }: Trial): string =>
   `${mutant} on ${stage}: ${verdict}. Meant to judge: ${intended.join(", ")}.\n${reasons.join("\n")}`;
 
 describe("the catalogue of mutants", () => {
-  test("names each mutant once, after its file", () => {
+  test("names each mutant once", () => {
     const names = MUTANTS.map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
-    const folder = fileURLToPath(new URL("../src/mutants", import.meta.url));
-    const others = ["mutant.ts", "catalogue.ts", "order-surgery.ts", "answer-surgery.ts"];
-    const files = readdirSync(folder).filter((file) => !others.includes(file));
-    expect(files.sort()).toEqual(names.map((name) => `${name}.ts`).sort());
   });
 
   test("has a mutant for every invariant, on a stage that a judge of it can see", () => {
