@@ -1,14 +1,52 @@
-/** The port of every driver that writes a history: a story under a load profile in; lines, doubts and spending out. */
+/** The port of every driver: a story under a load profile in; a line a call, problems and what the host did out. */
 import type { ChildProcess } from "node:child_process";
 import type { CallLine, FoldLine } from "../history/line.ts";
 import type { Protocol } from "../history/run-document.ts";
 import type { HostFacts } from "../history/stage-host.ts";
 import type { Secrets } from "../target/secrets.ts";
+import type { Target } from "../target/target.ts";
+import type { Arrivals } from "../workload/arrivals.ts";
 import type { BudgetGuard } from "../workload/budget.ts";
-import type { OpenLoopJob, Problem } from "./open-loop/job.ts";
+import type { TargetView } from "../workload/callers/target-view.ts";
+import type { Profile } from "../workload/load-profiles.ts";
+import type { Timeouts } from "../workload/timeouts.ts";
 
 /** What is played, and on whom. */
-type DriveJob = Omit<OpenLoopJob, "budget" | "stated" | "segment" | "fold">;
+export type DriveJob = {
+  stage: string;
+  /** Run and stage; call ids are `<idPrefix>-<n>`. */
+  idPrefix: string;
+  /** A name of workload/catalogue.ts. */
+  story: string;
+  seed: number;
+  profile: Profile;
+  arrivals: Arrivals;
+  target: Target;
+  view: TargetView;
+  /** When the run began, by `wallUs`. */
+  epochUs: number;
+  /** Number of the first call, so that a second stage of a run does not repeat the first one's. */
+  firstCall?: number;
+  /** More calls at once than this are not sent but counted as dropped (default 4096). */
+  maxOutstanding?: number;
+  /** The open-loop driver spends a whole core on not being late (pacer.ts). */
+  precise?: true;
+  /** The deployment is the reference platform, by which a folding driver says which calls look wrong. */
+  reference?: true;
+  /** How long calls may go on after the last arrival (default: the call time-out). */
+  drainMs?: number;
+  timeouts?: Partial<Timeouts>;
+};
+
+export type Problem = {
+  verdict: "fail" | "inconclusive";
+  reason: string;
+  /**
+   * `time`: it puts in doubt what is about time, and nothing else: every call was sent. `recovery`: it is about a deadline that
+   * a machine which stands still misses as well.
+   */
+  about?: "time" | "recovery";
+};
 
 export type Drive = {
   job: DriveJob;

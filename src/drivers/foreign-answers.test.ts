@@ -11,7 +11,7 @@ import { guardBudget } from "../workload/budget.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { constant } from "../workload/load-profiles.ts";
-import { runAutocannon } from "./autocannon/autocannon.ts";
+import { driveAutocannon } from "./autocannon/autocannon.ts";
 import { runK6 } from "./k6/k6.ts";
 import { k6OrSkip, ROOT } from "./k6/run-k6.fixture.ts";
 import { runOpenLoop } from "./open-loop/run-open-loop.fixture.ts";
@@ -144,18 +144,17 @@ test("autocannon asks for no coding either, and counts them by the same names", 
   const stub = await startForeign();
   const target = stub.target();
   try {
-    const { byOutcome } = await runAutocannon({
-      target,
-      view: viewOf(target),
+    const byOutcome: Record<string, number> = {};
+    await driveAutocannon()({
+      job: {
+        ...{ stage: "s", idPrefix: "r.c", story: "catalog-reads", seed: 3, target, view: viewOf(target) },
+        ...{ profile: constant(2, 1), arrivals: "uniform", epochUs: wallUs() },
+      },
       secrets: createSecrets("."),
-      story: STORIES.get("catalog-reads")!,
-      seed: 3,
-      stage: "s",
-      idPrefix: "r.c",
-      connections: 2,
-      durationS: 1,
-      epochUs: wallUs(),
       budget: guardBudget({ requests: ANSWERS.length }),
+      onLine: ({ outcome }) => {
+        byOutcome[outcome] = (byOutcome[outcome] ?? 0) + 1;
+      },
       signal: new AbortController().signal,
     });
     const expected: Record<string, number> = {};

@@ -67,8 +67,10 @@ export type StageFacts = {
    * states it; it is never guessed from what a deployment shows, since a staging may have a control plane as well.
    */
   reference?: true;
-  /** The driver leaves totals and no line of each call: what has to see each call is not judged. */
+  /** Of an older run: the driver left totals and no line of each call, so what has to see each call is not judged. */
   totals_only?: true;
+  /** The driver was a closed loop: calls were due when they were sent, so nothing that compares times is judged. */
+  closed_loop?: true;
   /**
    * Nobody else calls the deployment while the stage runs (`exclusive` of the target file). Only then is what is seen in
    * flight, or charged, all there is.

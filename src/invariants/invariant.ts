@@ -128,8 +128,15 @@ const notEachSeen = (finding: Finding, unread: number): Finding => {
   return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
 };
 
+/** What a stage of a closed loop lacks for every claim about time. */
+export const NO_SCHEDULE =
+  "moments at which calls were due, which a closed loop has not; use --driver open-loop or --driver k6";
+
 /** The judge of one stage, ready for its lines. One that throws is inconclusive, never a pass. */
 export const openJudge = (invariant: Invariant, facts: StageFacts): Judge => {
+  if (facts.closed_loop === true && invariant.time !== undefined) {
+    return knownBeforehand(skipped(NO_SCHEDULE, invariant.statement));
+  }
   let broken: Finding | null = null;
   const guarded = <T>(act: () => T): T | null => {
     try {

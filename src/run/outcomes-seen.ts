@@ -14,7 +14,7 @@ export const outcomeName = (line: Line): string | null => {
 };
 
 /** Those of a stage of which only totals are known. */
-export const outcomesCounted = ({ by_outcome }: Pick<StageSummary, "by_outcome">): string[] =>
+const outcomesCounted = ({ by_outcome }: Pick<StageSummary, "by_outcome">): string[] =>
   Object.keys(by_outcome).filter((name) => KNOWN.has(name));
 
 /** `counted`: stages that have no lines. */

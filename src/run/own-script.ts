@@ -2,12 +2,14 @@
  * The body of `load --script`: a user's own k6 script against a deployment. Its calls are not ours, so there are no history
  * lines; what k6 counted of them is reported, and crossed thresholds fail the run.
  */
+
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Deployment } from "../deployments/deployment.ts";
 import { openDeployment } from "../deployments/open-deployment.ts";
 import type { RunContext } from "../deployments/run-context.ts";
+import type { Problem } from "../drivers/driver.ts";
 import { runK6Script } from "../drivers/k6/own-script.ts";
 import {
   callsOf,
@@ -18,7 +20,6 @@ import {
   type ScriptAccount,
 } from "../drivers/k6/script-account.ts";
 import { type K6Summary, measurementsOf, readSummary } from "../drivers/k6/script-summary.ts";
-import type { Problem } from "../drivers/open-loop/job.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import { bareFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";

@@ -15,7 +15,7 @@ import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
 import { fileProblem } from "../supervision/file-problem.ts";
 import type { OtlpExport } from "./otlp-export.ts";
-import { outcomeName, outcomesCounted } from "./outcomes-seen.ts";
+import { outcomeName } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";
 import type { StageRecord } from "./write-reports.ts";
 
@@ -138,7 +138,6 @@ export const createRecorder = (
       // What the stage found counts also where the disk takes no more of it.
       if (!isClosed) stages.push({ ...stage, notes: notesOf(stage) });
       return write(async () => {
-        if (facts.totals_only === true) for (const name of outcomesCounted(stage.summary)) seen.add(name);
         const { ledger: charges, ...others } = facts;
         for (const line of charges ?? []) await ledger.write(JSON.stringify({ stage: facts.stage, ...line }));
         series.limits(facts.stage, facts.limits);

@@ -9,10 +9,11 @@ import { setImmediate } from "node:timers/promises";
 import { wallUs } from "../client/clock.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
-import type { Drive, Driven, Driver } from "../drivers/driver.ts";
+import { driveAutocannon } from "../drivers/autocannon/autocannon.ts";
+import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
+import type { Drive, Driven, Driver, Problem } from "../drivers/driver.ts";
 import { driveK6 } from "../drivers/k6/driver.ts";
 import { driveOpenLoop } from "../drivers/open-loop/driver.ts";
-import type { Problem } from "../drivers/open-loop/job.ts";
 import { disturb } from "../faults/beside-load/disturb.ts";
 import { type Disturbed, faultOf } from "../faults/beside-load/disturbance.ts";
 import { broughtAboutBy, watchBesideFault } from "../faults/beside-load/errors-beside-a-fault.ts";
@@ -23,12 +24,13 @@ import { disturbanceMissing, type Ways, waysOf } from "../faults/beside-load/way
 import { FaultStates } from "../history/fault-states.ts";
 import type { FaultLine, Line, MarkLine } from "../history/line.ts";
 import { StageMeasure } from "../history/measure.ts";
-import { type Claim, HTTP_VERSIONS, type Protocol } from "../history/run-document.ts";
+import { type Claim, HTTP_VERSIONS, type Measurement, type Protocol } from "../history/run-document.ts";
 import type { StageFacts } from "../history/stage-facts.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
 import { statesReached } from "../history/states-reached.ts";
 import { hostNotesOf } from "../history/time-doubts.ts";
 import { invariantsFor } from "../invariants/catalogue.ts";
+import { NO_SCHEDULE } from "../invariants/invariant.ts";
 import { ofCutOffStage, openJudges } from "../invariants/judge-stage.ts";
 import { replayedLogText, slowedReplayText } from "../report/replayed-log-text.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
@@ -79,6 +81,8 @@ export const stageMissing = (plan: LoadStage, ways: Ways, view: TargetView = vie
 
 const driverFor = async (context: RunContext, plan: LoadStage): Promise<Driver> => {
   if (plan.driver === "open-loop") return driveOpenLoop;
+  if (plan.driver === "autocannon")
+    return driveAutocannon(plan.ratePerS === undefined ? {} : { maxPerS: plan.ratePerS });
   return driveK6({
     k6Path: await context.tool("k6"),
     scenario: join(REPOSITORY, "scenarios", `${plan.story}.ts`),
@@ -188,7 +192,9 @@ const measured = (
   { driven, job, durationMs }: { driven: Driven; job: Drive["job"]; durationMs: number },
 ) => {
   const { profile, arrivals, seed } = job;
-  const isWhole = driven.scheduledMs > 0 && plan.disturbance === undefined;
+  // A closed loop has no schedule.
+  if (driven.scheduledMs === 0) return measure.end({ durationMs });
+  const isWhole = plan.disturbance === undefined;
   const offered = countArrivals(profile, arrivals, seed);
   const wholeMs = profileDurationS(profile) * 1000;
   // The last arrival may come long before the end of the schedule, and a driver may be done with it then.
@@ -198,6 +204,13 @@ const measured = (
     ...(isWhole ? { offeredRatePerS: offered / profileDurationS(profile), scheduledMs } : {}),
   });
 };
+
+/** Times of a closed loop begin when a call is sent, so they have a name of their own. */
+const closedLoopFigures = (measurements: readonly Measurement[]): Measurement[] =>
+  measurements.flatMap((one) => {
+    if (!one.name.includes("_ms_")) return [one];
+    return one.name.startsWith("latency_ms_") ? [{ ...one, name: `closed_loop_${one.name}` }] : [];
+  });
 
 /** So many lines are judged in one turn: a long history must not keep a stop signal waiting. */
 const TURN_LINES = 10_000;
@@ -247,6 +260,8 @@ export const playLoadStage = async (
     Object.entries(tenants).map(([org, { used_at_start: used }]) => [org, used === undefined ? {} : { used }]),
   );
   const view = viewWith(deployment, readings);
+  const refusal = closedLoopRefusal(plan, target);
+  if (refusal !== null) throw new Error(refusal);
   const lacking = stageMissing(plan, waysOf(deployment), view);
   if (lacking.length > 0) return skippedStage(plan, deployment, lacking, replay);
   for (const org of story.noisy(view)) if (tenants[org] !== undefined) tenants[org].noisy = true;
@@ -277,6 +292,7 @@ export const playLoadStage = async (
   const began = performance.now();
   const recording = await context.record(plan.name, { fold: plan.fold === true, reference: deployment.reference });
   const measure = new StageMeasure(plan.name);
+  const isClosedLoop = plan.driver === "autocannon";
   const objectives = plan.objectives === true ? openObjectives(target, plan.name) : null;
   const machineUse = watchMachineUse(target.base_url);
   const { driven, disturbed, faults, seenAtDisturbance } = await play(context, deployment, plan, job, (line) => {
@@ -286,7 +302,8 @@ export const playLoadStage = async (
   });
   const durationMs = performance.now() - began;
   const used = machineUse();
-  const { summary, measurements } = measured(plan, measure, { driven, job, durationMs });
+  const { summary, ...figures } = measured(plan, measure, { driven, job, durationMs });
+  const measurements = isClosedLoop ? closedLoopFigures(figures.measurements) : figures.measurements;
   const host = stageHost(measure.lag, {
     driven,
     used,
@@ -300,6 +317,7 @@ export const playLoadStage = async (
     ...statedFacts(plan.name, deployment),
     started_at_ms: epochUs / 1000,
     ...(isIncidental(plan) ? { incidental: true as const } : {}),
+    ...(isClosedLoop ? { closed_loop: true as const } : {}),
     tenants,
     host,
     ...faulted,
@@ -347,7 +365,7 @@ export const playLoadStage = async (
   const claims = [
     ...reachedClaims(plan, { problems, notes: disturbed.notes, reach, summary: { ...summary, ...met } }, replay),
     ...judgements,
-    ...(objectives?.claims(replay, host) ?? []),
+    ...(objectives?.claims(replay, host, isClosedLoop ? NO_SCHEDULE : undefined) ?? []),
   ];
   return {
     summary: {

@@ -4,6 +4,7 @@
  */
 import { nearest } from "../contract/nearest.ts";
 import { ROUTE_NAMES } from "../contract/routes.ts";
+import { claimOf } from "../history/claim.ts";
 import type { Line } from "../history/line.ts";
 import { ObjectivesTally, sloClaim } from "../history/objective-verdicts.ts";
 import { ObjectiveError, parseObjectives } from "../history/objectives.ts";
@@ -45,23 +46,13 @@ export const checkObjectives = ({ slo = {} }: Pick<Target, "slo">): void => {
 type StageObjectives = {
   /** Lines in any order. */
   see(line: Line): void;
-  /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. */
-  claims(replay: string, host?: StageHost): Claim[];
+  /** Claims `slo/<name>/<stage>`; none for a kind that the stage did not call. `lacking`: why none of them can be judged. */
+  claims(replay: string, host?: StageHost, lacking?: string): Claim[];
 };
 
 /** Folds are by organization and outcome; an objective about some routes needs a history of whole calls. */
-const notEachSeen = (of: { name: string; stage: string; replay: string }, expected: string, mixed: number): Claim => ({
-  id: `slo/${of.name}/${of.stage}`,
-  stage: of.stage,
-  level: "should",
-  verdict: "skipped",
-  reason: `skipped: every call whole; ${mixed} calls of this kind were folded together with others`,
-  expected,
-  got: "not judged",
-  spec: [],
-  evidence: [],
-  replay: of.replay,
-});
+const notEachSeen = (mixed: number): string =>
+  `every call whole; ${mixed} calls of this kind were folded together with others`;
 
 export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string): StageObjectives => {
   const kinds = Object.entries(slo).map(([name, text]) => ({
@@ -82,13 +73,19 @@ export const openObjectives = ({ slo = {} }: Pick<Target, "slo">, stage: string)
         else kind.mixed += meant;
       }
     },
-    claims: (replay, host) =>
+    claims: (replay, host, lacking) =>
       kinds
         .filter(({ tally, mixed }) => tally.calls + mixed > 0)
-        .map(({ name, text, tally, mixed }) =>
-          mixed === 0
-            ? sloClaim({ name, stage, replay }, tally.verdicts(host))
-            : notEachSeen({ name, stage, replay }, `${text}`, mixed),
-        ),
+        .map(({ name, text, tally, mixed }) => {
+          const missing = lacking ?? (mixed === 0 ? null : notEachSeen(mixed));
+          if (missing === null) return sloClaim({ name, stage, replay }, tally.verdicts(host));
+          const skipped = {
+            verdict: "skipped" as const,
+            reason: `skipped: ${missing}`,
+            expected: text,
+            got: "not judged",
+          };
+          return claimOf({ id: `slo/${name}/${stage}`, stage, level: "should", replay, ...skipped });
+        }),
   };
 };

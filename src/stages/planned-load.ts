@@ -2,7 +2,14 @@
 import type { Target } from "../target/target.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import type { TargetView } from "../workload/callers/target-view.ts";
-import { PROFILES, type Profile, profileDurationS, profilePeakPerS, scaleProfile } from "../workload/load-profiles.ts";
+import {
+  constant,
+  PROFILES,
+  type Profile,
+  profileDurationS,
+  profilePeakPerS,
+  scaleProfile,
+} from "../workload/load-profiles.ts";
 import type { ProfileWish, Reach, Story } from "../workload/story.ts";
 import { traceProfile } from "../workload/trace.ts";
 import type { LoadStage } from "./stage-plan.ts";
@@ -21,7 +28,7 @@ export type PlannedLoad = {
   slowedTo?: number;
 };
 
-export const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
+const wishOf = ({ ratePerS, durationS }: LoadStage, maxPerS: number | undefined): ProfileWish => ({
   ...(ratePerS === undefined ? {} : { ratePerS }),
   ...(durationS === undefined ? {} : { durationS }),
   ...(maxPerS === undefined ? {} : { maxPerS: SHARE_OF_PERMIT * maxPerS }),
@@ -61,6 +68,14 @@ const wantedProfile = ({ loadProfile, replayOfMs, ratePerS, durationS }: LoadSta
   return shape === undefined ? own : shape(ratePerS ?? profilePeakPerS(own), profileDurationS(own));
 };
 
+/** What a closed loop may send at the most where nothing bounds it. */
+const UNBOUNDED_PER_S = 5_000;
+const CLOSED_LOOP_S = 15;
+
+/** A closed loop has no schedule: its profile is the highest rate for so long. */
+const closedLoad = ({ ratePerS, durationS = CLOSED_LOOP_S }: LoadStage, maxPerS = UNBOUNDED_PER_S): Profile =>
+  constant(Math.min(ratePerS ?? UNBOUNDED_PER_S, maxPerS), durationS);
+
 /** `null`: no rate is known, so the ramp of `story.needsCapacity` has to be played first. */
 export const plannedLoad = (
   plan: LoadStage,
@@ -69,6 +84,9 @@ export const plannedLoad = (
   given: { maxPerS: number | undefined; embedded: boolean },
 ): PlannedLoad | null => {
   const wish = wishOf(plan, given.maxPerS);
+  if (plan.driver === "autocannon") {
+    return { profile: closedLoad(plan, given.maxPerS), arrivals: "uniform", reach: story.reaches(view, wish) };
+  }
   const own = story.profile(view, wish);
   if (own === null) return null;
   const wanted = wantedProfile(plan, own);

@@ -2,7 +2,6 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import { type RunContext, stoppedBy } from "../deployments/run-context.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";
-import { playClosedLoop } from "./closed-loop-stage.ts";
 import { deploymentFor } from "./deployment-for-stage.ts";
 import { findCapacity } from "./find-capacity.ts";
 import { type GrowthWatch, watchGrowth } from "./growth-watch.ts";
@@ -24,7 +23,6 @@ const playOn = async (context: RunContext, deployment: Deployment, plan: LoadSta
 
 const playStage = async (context: RunContext, deployment: Deployment, plan: StagePlan): Promise<StageOutcome> => {
   if (plan.kind === "verify") return playVerifyStage(context, deployment, plan);
-  if (plan.driver === "autocannon") return playClosedLoop(context, deployment, plan);
   await findCapacity(context, deployment, plan);
   return playOn(context, deployment, plan);
 };

@@ -1,7 +1,7 @@
 /** Whether a stage saw what it is about, and what it could not see because the driver, the fault or the host failed it. */
 
 import type { Deployment } from "../deployments/deployment.ts";
-import type { Problem } from "../drivers/open-loop/job.ts";
+import type { Problem } from "../drivers/driver.ts";
 import type { Claim, StageSummary } from "../history/run-document.ts";
 import type { StageHost } from "../history/stage-host.ts";
 import type { StageOutcome } from "../history/stage-outcome.ts";

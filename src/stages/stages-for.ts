@@ -9,7 +9,6 @@ import { planVerify } from "../verify/planning/plan.ts";
 import { viewOf } from "../workload/callers/view-of-target.ts";
 import { STORIES } from "../workload/catalogue.ts";
 import { profileCalls, profileDurationS } from "../workload/load-profiles.ts";
-import { plannedClosedLoop } from "./closed-loop-stage.ts";
 import { plannedFor } from "./load-stage.ts";
 import type { StagePlan, VerifyStage } from "./stage-plan.ts";
 import { type SuiteFor, shortened } from "./stage-plan.ts";
@@ -64,7 +63,6 @@ export const planOfStage = (
   }
   const { name, driver } = plan;
   if (lacks.length > 0) return { name, driver, seconds: 0, calls: 0, lacks };
-  if (driver === "autocannon") return { name, driver, ...plannedClosedLoop(plan, target), lacks };
   const { replicas } = plan;
   const peopled = embedded ? plannedTenants(plan.tenants, target) : target;
   const sized = embedded && replicas !== undefined ? { ...peopled, limits: { ...target.limits, replicas } } : peopled;

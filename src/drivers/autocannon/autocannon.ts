@@ -1,65 +1,39 @@
 /**
- * Closed loop, as fast as the budget lets it, by autocannon: each connection sends its next call when the last one is
- * answered. Good for "how fast is it at most"; useless for latency under load, because a stall stops the load that would
- * have met it (field-notes/measured.md section 6). So it gives totals, and no history lines. It runs in the runner's own
- * process: nothing is handed over, and the budget is asked before each call leaves.
+ * autocannon behind the port of all drivers, by its documented options and events: a closed loop, in which each connection
+ * sends its next call when the last one is answered. It shows how fast a deployment is at most, and nothing about latency under
+ * load, because a stall stops the load that would have met it. It runs in the runner's own process, and the budget is asked
+ * before each call leaves.
  */
-
+import type autocannon from "autocannon";
 import { openApiClient } from "../../client/api-client.ts";
-import { countedOutcome } from "../../client/call-line.ts";
+import { lineOf } from "../../client/call-line.ts";
 import { createRunClock } from "../../client/clock.ts";
+import type { Received } from "../../client/send-request.ts";
 import { maskSecrets } from "../../contract/credentials.ts";
-import { codingOf, readAnswer } from "../../contract/envelopes.ts";
-import { Histogram } from "../../history/statistics/histogram.ts";
-import type { Secrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
-import { type BudgetGuard, guardBudget } from "../../workload/budget.ts";
-import type { TargetView } from "../../workload/callers/target-view.ts";
-import { callId, headersOf, mayHaveAnyBody, nobodysCredential, urlOf } from "../../workload/request.ts";
+import type { Taken } from "../../workload/budget.ts";
+import { keysFor } from "../../workload/callers/story-keys.ts";
+import { STORIES } from "../../workload/catalogue.ts";
+import { profileDurationS, profilePeakPerS } from "../../workload/load-profiles.ts";
+import { callId, credentialName, headersOf, nobodysCredential, urlOf } from "../../workload/request.ts";
 import type { Step } from "../../workload/step.ts";
-import type { Story } from "../../workload/story.ts";
-import type { Problem } from "../open-loop/job.ts";
-import { type GatedClient, gateClient, type NextCall } from "./gated-client.ts";
+import type { Driver, Problem } from "../driver.ts";
+import { watchHost } from "../host-notes.ts";
 
-export type AutocannonOptions = {
-  target: Target;
-  view: TargetView;
-  secrets: Secrets;
-  /** A plain one (plain-story.ts). */
-  story: Story;
-  seed: number;
-  stage: string;
-  idPrefix: string;
-  connections: number;
-  durationS: number;
-  epochUs: number;
-  /** Asked before each call leaves. */
-  budget: BudgetGuard;
-  /** Calls per second at the most, beside what the budget permits. */
-  maxPerS?: number;
-  /** No further calls; what is under way ends. */
-  signal: AbortSignal;
-};
-
-type AutocannonResult = {
-  /** By outcome; calls without an answer stand under `indeterminate`. Minting sessions is among them. */
-  byOutcome: Record<string, number>;
-  /** How long calls were begun, in seconds. */
-  sendingS: number;
-  /** From sending, of answered and refused calls; not from an intended moment, since there is none. Microseconds. */
-  latencyUs: Histogram;
-  problems: Problem[];
-};
-
+const DRIVER = "autocannon";
+/** Where the target file does not say: autocannon's own number of connections. */
+const CONNECTIONS = 10;
 const TIMEOUT_S = 30;
 /** A run that its target file stops has ended within two seconds. */
 const STOPPED_DRAIN_MS = 1_000;
 /** autocannon ends at a sample's end. */
 const SAMPLE_MS = 100;
-/** So many connections that could not be made, one after the other: nobody is there. */
+/** So many failed connections in a row mean that nobody listens. */
 const REFUSED_MAX = 200;
+/** autocannon's limiter counts whole seconds: two bursts, one at the end of a second and one at the beginning of the next, may meet. */
+export const RATE_SHARE = 0.5;
 
-/** What autocannon would pass over in silence. */
+/** What autocannon passes over in silence. */
 export const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "transport">): string | null => {
   const unable = [
     ...(transport?.proxy ? ["a proxy"] : []),
@@ -70,65 +44,73 @@ export const cannotReach = ({ base_url, transport }: Pick<Target, "base_url" | "
   return unable.length === 0 ? null : unable.join(", ");
 };
 
-/** A second, tighter rate in front of the budget. */
-const atMost = (budget: BudgetGuard, maxPerS: number | undefined): BudgetGuard => {
-  if (maxPerS === undefined) return budget;
-  const pace = guardBudget({ maxPerS });
-  return {
-    ...budget,
-    get stopped() {
-      return budget.stopped;
-    },
-    take: (nowUs, charging) => {
-      const taken = budget.take(nowUs, charging);
-      if (taken === null) return null;
-      return { ...taken, waitUs: Math.max(taken.waitUs, pace.take(nowUs)?.waitUs ?? 0) };
-    },
-  };
+type Connection = {
+  /** Every client has `destroy`; the typings leave it out. */
+  client: autocannon.Client & { destroy(): void };
+  /** Under way. */
+  call: Call | null;
+  headUs: number | null;
+  /** The target announced that it closes the connection: it never sees a call that is written to it now. */
+  isClosing: boolean;
 };
 
-export const runAutocannon = async (options: AutocannonOptions): Promise<AutocannonResult> => {
-  const { target, view, secrets, story, seed, stage, idPrefix, budget, signal } = options;
-  const unable = cannotReach(target);
-  if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
-  // Loaded on demand: every command that plays stages knows of this driver, and few use it.
-  const { default: autocannon } = await import("autocannon");
-  const byOutcome: Record<string, number> = {};
-  const latencyUs = new Histogram();
-  const problems: Problem[] = [];
-  const doubt = (reason: string): void => {
-    if (!problems.some((one) => one.reason === reason)) problems.push({ verdict: "inconclusive", reason });
-  };
-  const count = (outcome: string): void => {
-    byOutcome[outcome] = (byOutcome[outcome] ?? 0) + 1;
-  };
-  const clock = createRunClock(options.epochUs);
-  const minting = { driver: "autocannon", onLine: ({ outcome }: { outcome: string }) => count(outcome) };
-  const client = await openApiClient({ target, secrets, view, clock, stage, idPrefix, budget, ...minting });
-  let isOver = false;
-  let refusedInRow = 0;
-  const clients: GatedClient[] = [];
-  const finish = (): void => {
-    isOver = true;
-    for (const one of clients) one.endIfIdle();
-  };
-  try {
-    await client.book.prepare([], story.sessions(view));
-    const shared: Record<string, string> = {};
-    for (const [name, ref] of Object.entries(target.transport?.headers ?? {})) {
-      shared[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
-    }
-    const { origin } = new URL(target.base_url);
-    let number = 0;
+const answerIn = (status: number, body: string, headers: object): Pick<Received, "status" | "text" | "headers"> => ({
+  status,
+  text: body,
+  headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value as string])),
+});
 
-    const requestOf = async (step: Step, i: number): Promise<NextCall["request"]> => {
+type Call = {
+  id: string;
+  step: Step;
+  taken: Taken;
+  request: autocannon.Request;
+  sentUs: number;
+  connection: Connection | null;
+};
+
+type Setup = {
+  /** The highest rate that is asked for, beside what the budget permits. */
+  maxPerS?: number;
+};
+
+/** The job's profile gives the duration and the highest rate that is planned for. */
+export const driveAutocannon =
+  ({ maxPerS }: Setup = {}): Driver =>
+  async (drive, beside) => {
+    const { job, secrets, budget, signal } = drive;
+    const { target, view, seed, stage, idPrefix, profile } = job;
+    const story = STORIES.get(job.story);
+    if (story === undefined) throw new Error(`there is no story called ${job.story}`);
+    const unable = cannotReach(target);
+    if (unable !== null) throw new Error(`autocannon is not set up for ${unable} of the target file; use --driver k6`);
+    // Loaded on demand: every command that plays stages knows of this driver, and few use it.
+    const { default: run } = await import("autocannon");
+    const problems: Problem[] = [];
+    const doubt = (reason: string): void => {
+      if (!problems.some((one) => one.reason === reason)) problems.push({ verdict: "inconclusive", reason });
+    };
+    const clock = createRunClock(job.epochUs);
+    const client = await openApiClient({
+      ...{ target, secrets, view, clock, stage, idPrefix, budget, onLine: drive.onLine, driver: DRIVER },
+    });
+    const host = watchHost();
+    const connections: Connection[] = [];
+    const keys = new Map<string, string | null>();
+    const shared: Record<string, string> = {};
+    const { origin } = new URL(target.base_url);
+    let isOver = false;
+    let made = 0;
+    let answered = 0;
+    let refusedInRow = 0;
+
+    const requestOf = (step: Step, id: string): autocannon.Request => {
       const nobodys = nobodysCredential(step);
-      const credential =
-        nobodys !== undefined
-          ? nobodys
-          : (client.book.peek(step.credential) ?? (await client.book.fetch(step.credential)));
+      const name = credentialName(step.credential);
+      const credential = nobodys !== undefined ? nobodys : (client.book.peek(step.credential) ?? keys.get(name));
+      if (credential === undefined) throw new Error(`no credential is at hand for ${name}`);
       const listedOrigin = "of" in step.credential ? client.book.originOf(step.credential.of) : undefined;
-      const headers = headersOf(step, { id: callId(idPrefix, i, 0, 0), credential, listedOrigin, shared });
+      const headers = headersOf(step, { id, credential, listedOrigin, shared });
       if (headers === null) throw new Error(`no origin is known for the caller of ${step.route}`);
       const url = new URL(urlOf(target, step));
       if (url.origin !== origin) throw new Error(`${step.route} is not on ${origin}, and autocannon calls one server`);
@@ -136,76 +118,171 @@ export const runAutocannon = async (options: AutocannonOptions): Promise<Autocan
       return { method, path: url.pathname + url.search, headers, ...(body === undefined ? {} : { body }) };
     };
 
-    const next = async (): Promise<NextCall | null> => {
-      const i = number++;
-      const [step] = story.plan(seed, i, view);
+    /** The next call of the story; `null` where none may leave. */
+    const next = (): Call | null => {
+      const [step] = isOver ? [] : story.plan(seed, made, view);
       if (step === undefined) return null;
-      const charge = step.meter === "design_analyses" ? "analyses" : step.meter;
       try {
-        const request = await requestOf(step, i);
-        const anyBody = mayHaveAnyBody(step);
-        const outcomeOf: NextCall["outcomeOf"] = (status, body, contentEncoding) =>
-          countedOutcome(readAnswer(status, body, { coding: codingOf(contentEncoding), anyBody }).outcome);
-        return { request, charging: charge === undefined ? {} : { charge }, outcomeOf };
+        const id = callId(idPrefix, made, 0, 0);
+        const request = requestOf(step, id);
+        const charge = step.meter === "design_analyses" ? "analyses" : step.meter;
+        const taken = budget.take(clock.nowUs(), charge === undefined ? {} : { charge });
+        if (taken === null) return null;
+        made += 1;
+        return { id, step, taken, request, sentUs: 0, connection: null };
       } catch (error) {
         doubt(`calls could not be made: ${maskSecrets(error instanceof Error ? error.message : String(error))}`);
         return null;
       }
     };
 
-    const gate = {
-      budget: atMost(budget, options.maxPerS),
-      nowUs: clock.nowUs,
-      isOver: () => isOver,
-      next,
-      ended: ({ outcome, sentUs, doneUs }: { outcome: string; sentUs: number; doneUs: number }) => {
-        count(outcome);
-        if (outcome === "indeterminate") return;
+    const end = (connection: Connection, how: Partial<Received>): void => {
+      const { call, isClosing, headUs } = connection;
+      if (call === null) return;
+      connection.call = null;
+      connection.headUs = null;
+      const { id, step, taken, sentUs } = call;
+      const doneUs = clock.nowUs();
+      if (isClosing) {
+        taken.settle(doneUs, { outcome: "indeterminate", sent: false, sentUs, doneUs });
+        return;
+      }
+      const received: Received = {
+        ...{ sent: true, startedUs: sentUs, connectUs: 0, sentUs, firstUs: headUs, doneUs, status: null, headers: {} },
+        ...{ text: "", ended: "eof", seen: null, aborted: false },
+        ...how,
+      };
+      const line = lineOf(step, received, { id, stage, driver: DRIVER, intendedUs: sentUs }, clock.errorUs);
+      taken.settle(doneUs, { outcome: line.outcome, sent: received.sent, sentUs, doneUs });
+      drive.onLine(line);
+    };
+    /** A call whose connection broke, or which took too long: autocannon tells nothing but that it asks for the next one. */
+    const lose = (connection: Connection): void => {
+      if (connection.call === null) return;
+      const isLate = clock.nowUs() - connection.call.sentUs >= TIMEOUT_S * 1e6;
+      end(connection, { error: isLate ? "timeout" : "connection_closed", ended: isLate ? "timeout" : "reset" });
+      connection.isClosing = false;
+    };
+    const finish = (): void => {
+      isOver = true;
+      for (const { client, call } of connections) if (call === null) client.destroy();
+    };
+
+    /** Whose next request is being built; the first of a client is built before anybody knows the client. */
+    let building: Connection | null = null;
+    let first: Call | null = null;
+    const request: autocannon.Request = {
+      setupRequest: (request, context) => {
+        const call = building === null ? next() : building.call;
+        if (building === null) first = call;
+        building = null;
+        // What is built for a client that was destroyed is never written.
+        if (call === null) return request;
+        call.sentUs = clock.nowUs();
+        Object.assign(context, { call });
+        return { ...request, ...call.request };
+      },
+      onResponse: (status, body, context, headers = {}) => {
+        const { call } = context as { call?: Call };
+        const connection = call?.connection ?? null;
+        if (connection === null || connection.call !== call) return;
+        const answer = answerIn(status, body, headers);
+        answered += 1;
         refusedInRow = 0;
-        latencyUs.record(doneUs - sentUs);
+        connection.isClosing = false;
+        end(connection, { ...answer, ended: status >= 300 ? "refused" : "eof" });
+        connection.isClosing = answer.headers.connection === "close";
       },
     };
-    const beganMs = performance.now();
-    const running = autocannon({
-      url: origin,
-      connections: options.connections,
-      timeout: TIMEOUT_S,
-      sampleInt: SAMPLE_MS,
-      // It would cut off the calls under way; the end is ours.
-      duration: Math.ceil(options.durationS + 4 * TIMEOUT_S),
-      setupClient: (one) => {
-        (one as NodeJS.EventEmitter).on("connError", () => {
-          refusedInRow += 1;
-          if (refusedInRow <= REFUSED_MAX || isOver) return;
-          doubt(`${REFUSED_MAX} connections in a row could not be made: nobody answers at ${origin}`);
-          finish();
-        });
-        clients.push(gateClient(one, gate));
-      },
-    });
-    const timer = setTimeout(finish, options.durationS * 1000);
-    signal.addEventListener("abort", finish, { once: true });
-    if (signal.aborted) finish();
-    let cutting: NodeJS.Timeout | undefined;
-    const watching = setInterval(() => {
-      // Clients that ask a budget which lets nothing leave end by themselves.
-      if (budget.stopped === null && !signal.aborted) return;
-      cutting ??= setTimeout(() => (running as unknown as { stop(): void }).stop(), STOPPED_DRAIN_MS);
-    }, SAMPLE_MS);
+    const setupClient = (plain: autocannon.Client): void => {
+      const connection: Connection = {
+        client: plain as Connection["client"],
+        call: first,
+        headUs: null,
+        isClosing: false,
+      };
+      if (first !== null) first.connection = connection;
+      let isNew = true;
+      connections.push(connection);
+      // Not at once: the client is not whole yet.
+      if (first === null) queueMicrotask(() => connection.client.destroy());
+      const events: NodeJS.EventEmitter = plain;
+      events.on("headers", () => {
+        connection.headUs = clock.nowUs();
+      });
+      events.on("request", () => {
+        if (!isNew) {
+          lose(connection);
+          connection.call = next();
+          building = connection;
+          if (connection.call === null) connection.client.destroy();
+          else connection.call.connection = connection;
+        }
+        isNew = false;
+      });
+      events.on("connError", (error: NodeJS.ErrnoException) => {
+        const sent = error.syscall === "read" || error.syscall === "write";
+        end(connection, { sent, error: error.code ?? error.message, ended: "reset" });
+        refusedInRow += 1;
+        if (refusedInRow <= REFUSED_MAX || isOver) return;
+        doubt(`${REFUSED_MAX} connections in a row could not be made: nobody answers at ${origin}`);
+        finish();
+      });
+    };
+
     try {
-      await running;
+      for (const { ref } of keysFor(story, seed, view, target)) {
+        keys.set(credentialName(ref), await client.book.fetch(ref));
+      }
+      await client.book.prepare([], story.sessions(view));
+      for (const [name, ref] of Object.entries(target.transport?.headers ?? {})) {
+        shared[name.toLowerCase()] = await secrets.read(ref, `transport.headers.${name}`);
+      }
+      const durationS = profileDurationS(profile);
+      const mostPerS = Math.min(maxPerS ?? Number.POSITIVE_INFINITY, budget.stated.maxPerS ?? Number.POSITIVE_INFINITY);
+      const atOnce = Math.min(target.transport?.connections ?? CONNECTIONS, profilePeakPerS(profile));
+      const running = run({
+        url: origin,
+        // More connections than calls a second would only wait for each other.
+        connections: Math.max(1, Math.min(Math.ceil(atOnce), budget.left().requests ?? atOnce)),
+        timeout: TIMEOUT_S,
+        sampleInt: SAMPLE_MS,
+        // It would cut off the calls under way; the end is ours.
+        duration: Math.ceil(durationS + 4 * TIMEOUT_S),
+        ...(Number.isFinite(mostPerS) ? { overallRate: Math.max(1, Math.floor(RATE_SHARE * mostPerS)) } : {}),
+        requests: [request],
+        setupClient,
+      });
+      const timer = setTimeout(finish, durationS * 1000);
+      signal.addEventListener("abort", finish, { once: true });
+      if (signal.aborted) finish();
+      let cutting: NodeJS.Timeout | undefined;
+      const watching = setInterval(() => {
+        if (budget.stopped === null && !signal.aborted) return;
+        finish();
+        cutting ??= setTimeout(() => (running as unknown as autocannon.Instance).stop(), STOPPED_DRAIN_MS);
+      }, SAMPLE_MS);
+      try {
+        if (beside !== undefined) await Promise.race([beside(), running]).finally(finish);
+        await running;
+      } finally {
+        clearTimeout(timer);
+        clearTimeout(cutting);
+        clearInterval(watching);
+        signal.removeEventListener("abort", finish);
+        for (const one of connections) lose(one);
+      }
+      if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped}`);
+      if (answered === 0) doubt("autocannon got no answer at all");
+      const halved = `autocannon counts whole seconds and may send twice as many in a second between them, so it was asked for half of the ${mostPerS} calls/s that are permitted`;
+      return {
+        problems,
+        notes: Number.isFinite(mostPerS) ? [`${stage}: ${halved}`] : [],
+        host: host(),
+        scheduledMs: 0,
+        protocols: answered > 0 ? ["h1"] : [],
+      };
     } finally {
-      clearTimeout(timer);
-      clearTimeout(cutting);
-      clearInterval(watching);
-      signal.removeEventListener("abort", finish);
-      for (const one of clients) one.giveUp();
+      await client.close();
     }
-    const sendingS = Math.min(options.durationS, (performance.now() - beganMs) / 1000);
-    if (budget.stopped !== null) doubt(`stopped early: ${budget.stopped}`);
-    if (latencyUs.n === 0) doubt("autocannon got no answer at all");
-    return { byOutcome, sendingS, latencyUs, problems };
-  } finally {
-    await client.close();
-  }
-};
+  };

@@ -1,11 +1,17 @@
-/** Which stories autocannon can play: it knows requests and answers, and nothing of streams, retries or one call after another. */
+/** Which stages autocannon can play: it knows requests and answers, and nothing of streams, retries or one call after another. */
 import { routeOf } from "../../contract/routes.ts";
+import type { Target } from "../../target/target.ts";
 import type { TargetView } from "../../workload/callers/target-view.ts";
+import { viewOf } from "../../workload/callers/view-of-target.ts";
+import { STORIES } from "../../workload/catalogue.ts";
 import type { Step } from "../../workload/step.ts";
 import type { Story } from "../../workload/story.ts";
+import { cannotReach } from "./autocannon.ts";
 
 /** So many calls are looked at; stories repeat themselves sooner. */
 const LOOKED_AT = 300;
+/** autocannon is asked for half of what is permitted, in whole calls a second. */
+const LEAST_PER_S = 2;
 
 const beyond = ({ route, retry, abort, slowReadMs }: Step): string | null => {
   if (route !== "-" && routeOf(route).stream !== undefined) return `reads event streams (${route})`;
@@ -22,4 +28,22 @@ export const notPlain = (story: Story, seed: number, view: TargetView): string |
     if (found !== null) return found;
   }
   return null;
+};
+
+/** Why autocannon cannot play the stage on the target, as a sentence; `null` where it can, or another driver plays it. */
+export const closedLoopRefusal = (
+  { driver, story: name, ratePerS = Number.POSITIVE_INFINITY }: { driver: string; story: string; ratePerS?: number },
+  target: Target,
+): string | null => {
+  const story = STORIES.get(name);
+  if (driver !== "autocannon" || story === undefined) return null;
+  const others = "use --driver open-loop or --driver k6";
+  const more = notPlain(story, 0, viewOf(target));
+  if (more !== null) return `${name} ${more}, and autocannon makes plain requests only; ${others}`;
+  const unable = cannotReach(target);
+  if (unable !== null) return `autocannon is not set up for ${unable} of the target file; ${others}`;
+  const mostPerS = Math.min(ratePerS, target.permits?.load_max_rps ?? Number.POSITIVE_INFINITY);
+  return mostPerS < LEAST_PER_S
+    ? `autocannon sends at least ${LEAST_PER_S} calls/s, and ${mostPerS} are permitted; ${others}`
+    : null;
 };

@@ -1,10 +1,11 @@
 /** Runs the k6 binary in a clean environment and collects what it says; knows what its exit codes mean. */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { type BoundedChild, boundChild } from "../../supervision/bounded-child.ts";
 import { readLines } from "../../supervision/lines.ts";
 import { runMark } from "../../supervision/processes.ts";
 import { redact } from "../../supervision/redaction.ts";
-import type { Problem } from "../open-loop/job.ts";
+import type { Problem } from "../driver.ts";
 import { k6Outputs } from "./k6-outputs.ts";
 
 export type K6Exit = {

@@ -1,4 +1,5 @@
 /** One process of k6: the whole of a schedule or a segment of it, from the file it is handed to the last line that it prints. */
+
 import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
@@ -10,7 +11,7 @@ import { type Budget, budgetShare, NOTHING_SPENT, type Spent } from "../../workl
 import type { HandOver } from "../../workload/handover.ts";
 import { startTogetherMs } from "../../workload/k6-executor.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
-import type { Problem } from "../open-loop/job.ts";
+import type { Problem } from "../driver.ts";
 import { followLines } from "./follow-lines.ts";
 import { k6Outputs } from "./k6-outputs.ts";
 import { exitProblem, startK6 } from "./k6-process.ts";

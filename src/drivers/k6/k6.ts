@@ -3,6 +3,7 @@
  * a file that only its owner may read and that is gone afterwards; calls come back as lines of a file that the extension
  * writes.
  */
+
 import type { ChildProcess } from "node:child_process";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +22,7 @@ import { executorFor, startTogetherMs } from "../../workload/k6-executor.ts";
 import type { Profile } from "../../workload/load-profiles.ts";
 import type { Story } from "../../workload/story.ts";
 import { callsEndMs, TIMEOUTS, type Timeouts } from "../../workload/timeouts.ts";
-import type { Problem } from "../open-loop/job.ts";
+import type { Problem } from "../driver.ts";
 import { collectHandOver, type HandedOver } from "./handover.ts";
 import { FAILED, type K6Segment, type K6SegmentResult, runSegment } from "./k6-segment.ts";
 import { busyWarnings, vusHere } from "./vus.ts";

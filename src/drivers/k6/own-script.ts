@@ -2,10 +2,11 @@
  * Runs a user's own k6 script as it is (`load --script FILE.ts -- <k6 arguments>`). It makes no history lines, since we do
  * not know its calls: what can be reported is k6's verdict on it.
  */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { boundChild } from "../../supervision/bounded-child.ts";
 import { redactor } from "../../supervision/redaction.ts";
-import type { Problem } from "../open-loop/job.ts";
+import type { Problem } from "../driver.ts";
 import { exitProblem } from "./k6-process.ts";
 
 type K6ScriptOptions = {

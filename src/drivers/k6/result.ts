@@ -2,12 +2,13 @@
  * What a k6 run amounts to: the lines that its scenario printed, k6's own counts, and what puts the two in doubt. k6 ends
  * with code 0 for exceptions in iterations, for dropped ones and for none at all, so each is looked for.
  */
+
 import { readFile } from "node:fs/promises";
 import type { CallLine } from "../../history/line.ts";
 import { unreadSentence } from "../../supervision/lines.ts";
 import { type Budget, isUnit, spentSentence } from "../../workload/budget.ts";
 import type { Printed, PrintedFault, PrintedMint, PrintedSpent } from "../../workload/handover.ts";
-import type { Problem } from "../open-loop/job.ts";
+import type { Problem } from "../driver.ts";
 import { createLagTable, type LagTable, lagDoubt } from "../schedule-lag.ts";
 import { ABORTED, exitProblem, type K6Exit } from "./k6-process.ts";
 import { lineFrom, mintLineFrom, type Reading } from "./lines.ts";

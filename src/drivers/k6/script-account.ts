@@ -3,8 +3,9 @@
  * code 0 for iterations that threw, were dropped or were cut off, for a scenario that never began and for a threshold without a
  * sample, so each is looked for: what did not take place cannot pass.
  */
+
 import { maskSecrets } from "../../contract/credentials.ts";
-import type { Problem } from "../open-loop/job.ts";
+import type { Problem } from "../driver.ts";
 
 export type ScriptAccount = {
   scenarios: {

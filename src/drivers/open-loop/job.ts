@@ -4,42 +4,16 @@
  */
 import type { CallLine, FoldLine } from "../../history/line.ts";
 import type { Protocol } from "../../history/run-document.ts";
-import type { Target } from "../../target/target.ts";
-import type { Arrivals } from "../../workload/arrivals.ts";
 import type { Budget, Spent } from "../../workload/budget.ts";
-import type { TargetView } from "../../workload/callers/target-view.ts";
-import type { Profile } from "../../workload/load-profiles.ts";
-import type { Timeouts } from "../../workload/timeouts.ts";
+import type { DriveJob, Problem } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
 
-export type OpenLoopJob = {
-  stage: string;
-  /** Run and stage; call ids are `<idPrefix>-<n>`. */
-  idPrefix: string;
-  /** A name of workload/catalogue.ts. */
-  story: string;
-  seed: number;
-  profile: Profile;
-  arrivals: Arrivals;
-  target: Target;
-  view: TargetView;
-  /** When the run began, by the runner's clock (run-clock.ts `wallUs`). */
-  epochUs: number;
-  /** Number of the first call, so that a second stage of a run does not repeat the first one's. */
-  firstCall?: number;
+/** A job as the process gets it: with its part of the schedule and of the budget. */
+export type OpenLoopJob = DriveJob & {
   /** This generator's part of the schedule: every `of`-th arrival, beginning with `index`. */
   segment?: { index: number; of: number };
-  /** More calls at once than this are not sent but counted as dropped (default 4096). */
-  maxOutstanding?: number;
   /** Admitted calls are folded where they were made. */
   fold?: true;
-  /** A whole core is spent on not being late (pacer.ts). */
-  precise?: true;
-  /** The deployment is the reference platform, by which a folding driver says which calls look wrong. */
-  reference?: true;
-  /** How long calls may go on after the last arrival (default: the call time-out). */
-  drainMs?: number;
-  timeouts?: Partial<Timeouts>;
   /** What the process may spend and how fast; not bounded where absent. */
   budget?: Budget;
   /** What the target file states, where `budget` is a share or a rest of it. */
@@ -55,16 +29,6 @@ export type ToProcess =
   | { type: "go"; startUs?: number }
   /** No further arrivals; what is under way ends. */
   | { type: "stop" };
-
-export type Problem = {
-  verdict: "fail" | "inconclusive";
-  reason: string;
-  /**
-   * `time`: it puts in doubt what is about time, and nothing else: every call was sent. `recovery`: it is about a deadline that
-   * a machine which stands still misses as well.
-   */
-  about?: "time" | "recovery";
-};
 
 export type OpenLoopEnd = {
   /** Arrivals of the schedule that came due. */

@@ -2,6 +2,7 @@
  * The process of the open-loop driver. It is a process of its own so that nothing else the runner does can make a call
  * late, and it ends when its stdin does.
  */
+
 import { openApiClient } from "../../client/api-client.ts";
 import { createRunClock } from "../../client/clock.ts";
 import { takeProtocols } from "../../client/fresh-connection.ts";
@@ -11,9 +12,10 @@ import type { CallLine, FoldLine } from "../../history/line.ts";
 import { looksWrong } from "../../invariants/evidence/looks-wrong.ts";
 import { guardBudget } from "../../workload/budget.ts";
 import { STORIES } from "../../workload/catalogue.ts";
+import type { Problem } from "../driver.ts";
 import { watchHost } from "../host-notes.ts";
 import { lagDoubt } from "../schedule-lag.ts";
-import type { OpenLoopEnd, Problem } from "./job.ts";
+import type { OpenLoopEnd } from "./job.ts";
 import { startPressing } from "./play-schedule.ts";
 import { openProcessPipe, type ProcessPipe } from "./process-pipe.ts";
 import { warmUp } from "./warm-up.ts";

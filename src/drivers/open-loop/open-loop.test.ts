@@ -6,7 +6,8 @@ import { createSecrets } from "../../target/secrets.ts";
 import type { Target } from "../../target/target.ts";
 import { viewOf } from "../../workload/callers/view-of-target.ts";
 import { constant, type Profile } from "../../workload/load-profiles.ts";
-import type { OpenLoopJob, Problem } from "./job.ts";
+import type { Problem } from "../driver.ts";
+import type { OpenLoopJob } from "./job.ts";
 import { startOpenLoop } from "./open-loop.ts";
 import { runOpenLoop } from "./run-open-loop.fixture.ts";
 

@@ -16,8 +16,9 @@ import type { Secrets } from "../../target/secrets.ts";
 import { NOTHING_SPENT, type Spent } from "../../workload/budget.ts";
 import { profileDurationS } from "../../workload/load-profiles.ts";
 import { TIMEOUTS } from "../../workload/timeouts.ts";
+import type { Problem } from "../driver.ts";
 import type { HostNotes } from "../host-notes.ts";
-import type { FromProcess, OpenLoopEnd, OpenLoopJob, Problem, ToProcess } from "./job.ts";
+import type { FromProcess, OpenLoopEnd, OpenLoopJob, ToProcess } from "./job.ts";
 
 export type OpenLoopResult = {
   end: OpenLoopEnd | null;

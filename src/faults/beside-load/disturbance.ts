@@ -5,7 +5,7 @@
 
 import type { Deployment, LinkName } from "../../deployments/deployment.ts";
 import type { RunContext } from "../../deployments/run-context.ts";
-import type { Problem } from "../../drivers/open-loop/job.ts";
+import type { Problem } from "../../drivers/driver.ts";
 import type { FaultLine, MarkLine } from "../../history/line.ts";
 import type { FaultState } from "../../history/states-reached.ts";
 import type { ExploredLink, FaultEvent } from "../../simulation/fault-schedule.ts";

@@ -1,7 +1,7 @@
 /** A fault beside a running load: the load's own lines show what is steady and what has recovered. */
 
 import { readGauges } from "../../client/control-planes.ts";
-import type { Problem } from "../../drivers/open-loop/job.ts";
+import type { Problem } from "../../drivers/driver.ts";
 import type { FaultLine } from "../../history/line.ts";
 import type { FaultRecord } from "../../history/run-document.ts";
 import { pause, waitUntil } from "../../supervision/waiting.ts";

@@ -5,7 +5,7 @@
 
 import type { FaultProxies } from "../../deployments/deployment.ts";
 import type { Held } from "../../deployments/remote-watch.ts";
-import type { Problem } from "../../drivers/open-loop/job.ts";
+import type { Problem } from "../../drivers/driver.ts";
 import type { FaultLine } from "../../history/line.ts";
 import { dependencyBudgetMs } from "../../history/stage-facts.ts";
 import { drawFaultsFor, type ExploredLink, type FaultEvent } from "../../simulation/fault-schedule.ts";
