@@ -1,52 +1,93 @@
-/** `floodgate chaos`: fault experiments, on the embedded deployment or on anybody's. */
+/** `floodgate chaos`: fault experiments and random schedules of faults, and what heals what was left broken. */
+import { dirname } from "node:path";
 import { Command } from "commander";
-import { EXIT } from "../run/exit-codes.ts";
+import { MUTANTS } from "../mutants/catalogue.ts";
+import { EXIT, UsageError } from "../run/exit-codes.ts";
+import { type Healed, type HealedRun, healLeftOpen } from "../run/experiments/heal-left-open.ts";
 import { chaosRefusals, chaosStages, runChaos } from "../run/experiments/run-chaos.ts";
-import { CommandError } from "./command-error.ts";
-import { EXPLORE_MS, explore, requireReal } from "./explore.ts";
-import { seconds } from "./options/durations.ts";
-import { limiterOf, limiterOption, limiterWords } from "./options/limiter-option.ts";
-import { commandLine, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
-import { narrator } from "./printing/narrator.ts";
+import { type ExploreWish, runExplore } from "../run/exploration/run-explore.ts";
+import { type PreparedTarget, prepareTarget } from "../stages/prepare-target.ts";
+import { type Lock, lockTarget } from "../target/lock.ts";
+import {
+  type Judging,
+  type JudgingOptions,
+  judgingCommand,
+  type Limiter,
+  limiterOption,
+  REPORTS,
+  recorded,
+  recordingOptions,
+} from "./judging-command.ts";
+import { EMBEDDED_ALONE, type Exclusion, excluding } from "./options/exclusions.ts";
+import { seconds, whole } from "./options/values.ts";
+import { printShown } from "./printing/output.ts";
 import { listExperiments } from "./printing/show-experiments.ts";
-import { showHealed } from "./printing/show-healed.ts";
-import { showPlan } from "./printing/show-plan.ts";
-import { showRun } from "./printing/show-run.ts";
+import { stagesPlan } from "./printing/show-plan.ts";
 import { WATCHDOG_LISTENS, watchBesideProxy } from "./watchdog.ts";
 
-type ChaosOptions = TargetOptions & {
-  limiter: "sqlite" | "redis";
-  short?: boolean;
-  list?: boolean;
-  watchdog?: boolean;
-  explore?: boolean;
-  for?: number;
-  real?: boolean;
-  listen: string;
+const linesOf = ({ journal, running, taken }: HealedRun): string[] => {
+  const run = dirname(journal);
+  if (running !== null) {
+    const broken =
+      running.length === 0 ? "has nothing broken now" : `has broken ${running.join(", ")} and heals that itself`;
+    return [`${run}: the run is still going and ${broken}`];
+  }
+  const said = taken
+    .filter(({ did }) => did !== "nothing to take back")
+    .map(({ kind, name, did, trouble }) => `  ${kind} ${name}: ${trouble === null ? did : `STILL BROKEN: ${trouble}`}`);
+  return [`${run}:`, ...(said.length === 0 ? ["  nothing was broken"] : said)];
 };
 
-/** `null`: nothing is to be explored. Throws what does not go together. */
-const explored = (
-  { explore: wanted, for: forS, real, target, dryRun, limiter }: ChaosOptions,
-  names: readonly string[],
-) => {
-  if (wanted !== true) {
-    if (forS === undefined && real === undefined) return null;
-    throw new CommandError(EXIT.usage, "--for and --real belong to `chaos --explore`");
+const lineOfProxy = ({ name, did, trouble }: Healed): string =>
+  `proxy ${name}: ${trouble === null ? `${did === "" ? "" : `${did}; `}it serves` : `NOT WHOLE: ${trouble}`}`;
+
+/** Nothing is loaded or broken; the hosts of the file have to be the user's all the same. */
+const NO_LOAD = { load: false, faults: false, requests: 0 };
+
+/** What was taken back, run by run, and how the proxies of the target file are afterwards. Ends with 4 where something is still broken. */
+const heal = async ({ target: file, iOwn: owned = [], out, json }: JudgingOptions, isOutTyped: boolean) => {
+  const given: PreparedTarget[] = file === undefined ? [] : [await prepareTarget(file, owned, NO_LOAD)];
+  const locks: Lock[] = [];
+  try {
+    // The faults of a run that is going on are its own to heal.
+    for (const { target } of given) locks.push(lockTarget(target.base_url));
+    // `FLOODGATE_OUT` is one place more to look; a folder that was typed is all.
+    const healed = await healLeftOpen(REPORTS, { out, onlyOut: isOutTyped, given });
+    process.exitCode = healed.isWhole ? EXIT.pass : EXIT.inconclusive;
+    const isIdle = healed.runs.length === 0 && healed.proxies.every(({ did }) => did === "");
+    const end = !healed.isWhole
+      ? "Something is still broken; see above, and run this again when its cause is gone."
+      : isIdle
+        ? `Nothing to heal: the journals of ${healed.looked} runs have nothing open.`
+        : "Everything that was left open is taken back.";
+    printShown(json, {
+      document: { schema: "floodgate/healed@1", ...healed },
+      lines: [...healed.runs.flatMap(linesOf), ...healed.proxies.map(lineOfProxy), end],
+    });
+  } finally {
+    for (const lock of locks) lock.release();
   }
-  if (names.length > 0) throw new CommandError(EXIT.usage, "--explore draws its own faults: leave out the names");
-  if (target !== undefined) {
-    throw new CommandError(EXIT.usage, "--explore works on the embedded deployment, so it takes no --target");
-  }
-  if (dryRun === true) throw new CommandError(EXIT.usage, "--explore sends nothing to anybody: there is no --dry-run");
-  requireReal(limiter, real === true);
-  return {
-    forMs: forS === undefined ? EXPLORE_MS : forS * 1_000,
-    links: real === true ? ("real" as const) : ("virtual" as const),
-    limiter,
-    mutant: null,
-  };
 };
+
+type ExploreOptions = { for?: number; real?: boolean; limiter: Limiter };
+type ChaosOptions = JudgingOptions &
+  ExploreOptions & { short?: boolean; list?: boolean; watchdog?: boolean; explore?: boolean; listen: string };
+
+const EXPLORE_S = 600;
+
+const exploreWish = ({ for: forS = EXPLORE_S, real = false, limiter }: ExploreOptions): ExploreWish => {
+  // Behind links in this process there is no Redis.
+  if (limiter !== "redis" || real)
+    return { forMs: forS * 1_000, links: real ? "real" : "virtual", limiter, mutant: null };
+  throw new UsageError("--limiter redis needs real links: expected --real beside it");
+};
+
+const EXCLUSIONS: readonly Exclusion[] = [
+  ["for real", "!explore", "--for and --real belong to `chaos --explore`"],
+  ["explore", "target", "--explore works on the embedded deployment, so it takes no --target"],
+  ["explore", "dry-run", "--explore sends nothing to anybody: there is no --dry-run"],
+  EMBEDDED_ALONE,
+];
 
 const HELP = `
 Each experiment: steady state, fault, does it bite, hold, heal, recovery.
@@ -67,52 +108,69 @@ which heals when the heartbeat of the run stops; without one it is refused
 (exit 5). There: chaos --watchdog --target FILE --listen HOST:PORT. Here, in the
 target file: "watchdog": { "url": "http://HOST:PORT", "token": "env:NAME" }.`;
 
+const chaos = async (options: ChaosOptions, command: Command): Promise<Judging | null> => {
+  const [names] = command.processedArgs as [string[]];
+  const { target: targetFile, iOwn: owned = [], short = false, limiter } = options;
+  if (options.explore === true) {
+    if (names.length > 0) throw new UsageError("--explore draws its own faults: leave out the names");
+    const wish = exploreWish(options);
+    return { play: (common) => runExplore({ ...common, ...wish }) };
+  }
+  const done =
+    options.watchdog === true
+      ? watchBesideProxy(targetFile, options.listen)
+      : options.list === true
+        ? listExperiments(targetFile, options.json)
+        : // Alone it is all there is to do; with experiments that are named it goes first.
+          options.heal === true && names.length === 0
+          ? heal(options, command.getOptionValueSource("out") === "cli")
+          : null;
+  if (done !== null) return done.then(() => null);
+  const stages = chaosStages({ names, short, limiter });
+  return {
+    plan: () => stagesPlan({ owned, targetFile, limiter, stages, refusals: chaosRefusals }),
+    play: (common) => runChaos({ ...common, names, short, limiter }),
+  };
+};
+
 export const chaosCommand = (): Command =>
-  withTargetOptions(
-    new Command("chaos")
-      .description("break something under load, see what callers get, heal it, see it recover")
-      .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
-      .option("--list", "every experiment: what it breaks and what must hold")
-      .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
-      .option("--for <time>", "how long to explore (default: 10m)", seconds)
-      .option("--real", "explore on real links: toxiproxy and the embedded deployment")
-      .addOption(limiterOption())
-      .option("--short", "of all, four: each dependency refused, and its replies lost")
-      .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
-      .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
-      .addHelpText("after", HELP),
-  ).action(async (names: string[], options: ChaosOptions, command: Command) => {
-    const json = options.json === true;
-    const wishedSearch = explored(options, names);
-    if (wishedSearch !== null) {
-      const length = `${wishedSearch.forMs / 1_000}s`;
-      const words = ["chaos", "--explore", "--for", length, ...(options.real === true ? ["--real"] : [])];
-      words.push(...limiterWords(wishedSearch.limiter));
-      return explore(words, wishedSearch, options);
+  judgingCommand<ChaosOptions>(
+    excluding(
+      new Command("chaos")
+        .description("break something under load, see what callers get, heal it, see it recover")
+        .argument("[experiment...]", "names as in --list (default: all that the deployment can have)")
+        .option("--list", "every experiment: what it breaks and what must hold")
+        .option("--explore", "random schedules of faults, in virtual time; what fails is made short")
+        .option("--for <time>", "how long to explore (default: 10m)", seconds)
+        .option("--real", "explore on real links: toxiproxy and the embedded deployment")
+        .addOption(limiterOption())
+        .option("--short", "of all, four: each dependency refused, and its replies lost")
+        .option("--watchdog", "run beside a remote proxy; heal when the heartbeat of a run stops")
+        .option("--listen <host:port>", "where the watchdog listens", WATCHDOG_LISTENS)
+        .addHelpText("after", HELP),
+      EXCLUSIONS,
+    ),
+    chaos,
+  );
+
+/** `dev explore`, with what only those who work on Floodgate need: a planted mutant, a number of schedules in place of a time. */
+export const devExploreCommand = (): Command =>
+  recordingOptions(
+    excluding(
+      new Command("explore")
+        .description("the random search of `chaos --explore`, for so many schedules, or with a mutant planted")
+        .option("--mutant <name>", "the spoilt platform in place of the healthy one (virtual links)")
+        .option("--schedules <n>", "end after so many", whole(1))
+        .option("--for <time>", "end after so long (default: 10m)", seconds)
+        .option("--real", "on real links: toxiproxy and the embedded deployment")
+        .addOption(limiterOption()),
+      [["mutant", "real", "a mutant is planted on virtual links only: leave out --real or --mutant"]],
+    ),
+  ).action(async (options: ExploreOptions & { schedules?: number; mutant?: string }, command: Command) => {
+    const { mutant = null, schedules: most } = options;
+    if (mutant !== null && !MUTANTS.some(({ name }) => name === mutant)) {
+      throw new UsageError(`there is no mutant "${mutant}"; \`floodgate dev mutants --help\` says more`);
     }
-    if (options.watchdog === true) return watchBesideProxy(options.target, options.listen);
-    if (options.list === true) return listExperiments(options.target, json);
-    const common = runOptions(options);
-    // Alone it is all there is to do; with experiments that are named it goes first.
-    if (options.heal === true && names.length === 0) {
-      const { reports, owned, out } = common;
-      const target = options.target === undefined ? {} : { targetFile: options.target };
-      // Where runs are made is one place more to look; a folder that was named is all.
-      const isNamed = command.getOptionValueSource("out") === "cli";
-      return showHealed({ reports, owned, json, ...target, ...(out === undefined ? {} : { out, onlyOut: isNamed }) });
-    }
-    const short = options.short === true;
-    const deployment = options.target === undefined ? {} : { targetFile: options.target };
-    const wish = { names, short, limiter: limiterOf(options) };
-    if (options.dryRun === true) {
-      return showPlan(
-        { ...common, ...deployment, limiter: wish.limiter, stages: chaosStages(wish), refusals: chaosRefusals },
-        json,
-      );
-    }
-    const words = ["chaos", ...names, ...(short ? ["--short"] : []), ...limiterWords(wish.limiter)];
-    const say = narrator({ quiet: options.quiet === true, title: words.join(" "), seed: common.seed });
-    const replay = commandLine(words, options, common.seed);
-    const result = await runChaos({ ...common, ...deployment, ...wish, replay, events: say }).finally(say.end);
-    showRun(result, options);
+    const wish = { ...exploreWish(options), mutant, most };
+    await recorded(command, (common) => runExplore({ ...common, ...wish }));
   });

@@ -6,12 +6,11 @@ import { noSuch } from "../contract/nearest.ts";
 import type { Claim } from "../history/run-document.ts";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
+import { wrapped } from "../report/terminal.ts";
 import { commitOf, describeEnvironment } from "../run/environment.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { EXIT, UsageError } from "../run/exit-codes.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
 import { type DemoProgress, PLANTABLE, PLANTED, playDemo } from "../trials/demo.ts";
-import { CommandError } from "./command-error.ts";
-import { wrapped } from "./printing/findings-text.ts";
 import { printJson, printNote, printResult } from "./printing/output.ts";
 
 type DemoOptions = { list?: boolean; page?: string; json?: boolean; quiet?: boolean };
@@ -21,7 +20,7 @@ const chosen = (names: readonly string[]): Mutant[] =>
     const defect = PLANTABLE.find((one) => one.name === name);
     if (defect !== undefined) return defect;
     const known = PLANTABLE.map((one) => one.name);
-    throw new CommandError(EXIT.usage, noSuch("defect", name, known, "--list shows what can be planted"));
+    throw new UsageError(noSuch("defect", name, known, "--list shows what can be planted"));
   });
 
 const paragraph = (head: string, text: string): string => wrapped(text, head.padEnd(9), 9).join("\n");
@@ -47,7 +46,7 @@ const checkPage = async (path: string): Promise<void> => {
     await (await open(path, "a")).close();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new CommandError(EXIT.usage, `--page: ${path} cannot be written (${code}); name another file`);
+    throw new UsageError(`--page: ${path} cannot be written (${code}); name another file`);
   }
 };
 

@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type StubApi, startStubApi } from "../client/stub-api.fixture.ts";
+import { wrapped } from "../report/terminal.ts";
 import { checkTarget } from "../target/target-file.ts";
 import { runCommand } from "./command.fixture.ts";
-import { findingsText, wrapped } from "./printing/findings-text.ts";
+import { findingsText } from "./printing/findings-text.ts";
 
 const SERVER_KEY = "svc_sk_live_0123456789abcdefghij";
 

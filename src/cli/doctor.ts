@@ -3,8 +3,9 @@
 import { Command } from "commander";
 import { ObjectiveError } from "../history/objectives.ts";
 import type { Calibration } from "../history/run-document.ts";
+import { wrapped } from "../report/terminal.ts";
 import { calibrateMachine } from "../run/calibration/calibrate-machine.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { EXIT, UsageError } from "../run/exit-codes.ts";
 import { checkObjectives } from "../stages/objectives.ts";
 import { misspeltRequired } from "../stages/required-names.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
@@ -14,11 +15,9 @@ import { diagnoseTarget, type TargetDiagnosis } from "../verify/doctor/diagnose-
 import { type Finding, finding, type Section, worstOf } from "../verify/doctor/finding.ts";
 import { machineHere } from "../verify/doctor/machine.ts";
 import { toolsHere } from "../verify/doctor/tools-here.ts";
-import { CommandError } from "./command-error.ts";
-import { once } from "./options/once.ts";
-import { I_OWN } from "./options/owned-hosts.ts";
-import { checkPrecise } from "./options/precise-option.ts";
-import { findingsText, wrapped } from "./printing/findings-text.ts";
+import { checkPrecise } from "./load.ts";
+import { I_OWN, once } from "./options/values.ts";
+import { findingsText } from "./printing/findings-text.ts";
 import { printJson, printResult } from "./printing/output.ts";
 
 type DoctorOptions = { target?: string; iOwn?: string[]; json?: boolean; calibrate?: boolean; precise?: boolean };
@@ -67,7 +66,7 @@ const judgedFields = (target: Target): Finding[] => {
 
 const doctor = async (options: DoctorOptions): Promise<void> => {
   if (options.precise === true) {
-    if (options.calibrate !== true) throw new CommandError(EXIT.usage, "--precise is a way to --calibrate; give both");
+    if (options.calibrate !== true) throw new UsageError("--precise is a way to --calibrate; give both");
     checkPrecise("open-loop");
   }
   const diagnosis =

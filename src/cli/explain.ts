@@ -6,10 +6,9 @@ import { noSuch } from "../contract/nearest.ts";
 import { INVARIANTS } from "../invariants/catalogue.ts";
 import { MUTANTS } from "../mutants/catalogue.ts";
 import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { wrapped } from "../report/terminal.ts";
+import { UsageError } from "../run/exit-codes.ts";
 import { RULES } from "../verify/catalogue.ts";
-import { CommandError } from "./command-error.ts";
-import { wrapped } from "./printing/findings-text.ts";
 import { printJson, printResult } from "./printing/output.ts";
 
 const LEVELS = {
@@ -55,10 +54,7 @@ export const explain = (asked: string): Explained => {
     return { id: `verify/${id}`, means: title, judged, breaks: killersOf(`verify/${id}`), spec };
   }
   if (asked === "verify") {
-    throw new CommandError(
-      EXIT.usage,
-      `verify is a group of ${RULES.length} claims; npx floodgate verify --list has them`,
-    );
+    throw new UsageError(`verify is a group of ${RULES.length} claims; npx floodgate verify --list has them`);
   }
   const family = familyOf(asked);
   if (family !== undefined) {
@@ -71,7 +67,7 @@ export const explain = (asked: string): Explained => {
     ...CLAIM_FAMILIES.map(({ pattern }) => headOf(pattern)),
   ];
   const meant = asked.startsWith("verify/") ? asked : headOf(asked);
-  throw new CommandError(EXIT.usage, noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
+  throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 
 const paragraph = (title: string, text: string): string => wrapped(text, `${title.padEnd(13)}`, 13).join("\n");

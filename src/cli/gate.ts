@@ -1,28 +1,50 @@
-/** `floodgate gate`: is the head worse than the base? */
-
+/** `floodgate gate`: is the head worse than the base? Both are loaded in turn, or recorded runs are compared. */
 import { Command } from "commander";
-import { withServed } from "../deployments/served.ts";
 import { PAIRS_DEFAULT, PAIRS_MOST } from "../gate/block-plan.ts";
+import type { RecordedComparison } from "../gate/recorded/recorded-comparison.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import { GATE_SCENARIO } from "../run/gate/base-capacity.ts";
+import { compareRuns, compareWithBaseline, saveBaseline } from "../run/gate/gate-recorded.ts";
 import { type GateWishes, gateTargets, planGate } from "../run/gate/gate-targets.ts";
-import { CommandError } from "./command-error.ts";
-import { gateRecorded, isRecorded, type RecordedOptions } from "./gate-recorded.ts";
-import { positive, whole } from "./options/numbers.ts";
-import { once } from "./options/once.ts";
-import { commandLine, ON_SERVED, runOptions, type TargetOptions, withTargetOptions } from "./options/target-options.ts";
-import { narrator } from "./printing/narrator.ts";
-import { printJson, printNote, printResult } from "./printing/output.ts";
-import { showRun } from "./printing/show-run.ts";
+import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
+import { type Exclusion, excluding } from "./options/exclusions.ts";
+import { once, positive, whole } from "./options/values.ts";
+import { printJson, printNote, type Shown } from "./printing/output.ts";
+import { guardLines } from "./printing/show-plan.ts";
 
-type GateOptions = TargetOptions &
-  RecordedOptions & {
-    base?: string;
-    head?: string;
-    scenario: string;
-    rate?: number;
-    pairs?: number;
-  };
+type GateOptions = JudgingOptions & {
+  base?: string;
+  head?: string;
+  scenario: string;
+  rate?: number;
+  pairs?: number;
+  before?: string[];
+  after?: string[];
+  baseline?: string;
+  run?: string[];
+  saveBaseline?: string;
+  reason?: string;
+};
+
+const TWO_FILES = "gate needs --base FILE and --head FILE, the target files of two deployments";
+const TWO_SETS = "--before RUN… and --after RUN… belong together";
+const SAVES = "--save-baseline FILE needs --run DIR… and --reason TEXT: what is compared with has to be explained";
+const BASELINE = "--baseline FILE and --run DIR… belong together";
+const EXCLUSIONS: readonly Exclusion[] = [
+  [
+    "before after baseline run save-baseline",
+    "base head",
+    "gate compares either --base and --head, or recorded runs, not both",
+  ],
+  ["target", "target", "gate compares two deployments: --base FILE and --head FILE, not --target"],
+  ["base head", "!base !head", TWO_FILES],
+  ["save-baseline", "!run !reason", SAVES],
+  ["baseline", "!run", BASELINE],
+  ["run", "!baseline|save-baseline", BASELINE],
+  ["before after", "!before !after", TWO_SETS],
+];
+
+const SAME_SIDES = `${ON_SERVED.replace("no --target", "no --base and --head")}. Both sides are the same here, so nothing is worse`;
 
 const EXPLAINED = `
 Three ways to ask: --base and --head (both are loaded in turn, in pairs of short
@@ -32,12 +54,8 @@ and --run. The last two compare recorded runs and send nothing.
 Exit codes: 0 no worse than allowed; 1 worse, or an invariant breaks on the head
 alone; 4 too few or too noisy pairs to say.`;
 
-const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
+const planned = async (wishes: GateWishes): Promise<Shown> => {
   const plan = await planGate(wishes);
-  if (json) {
-    printJson(plan);
-    return;
-  }
   const { load, capacity_per_s: capacity } = plan;
   const minutes = (s: number | null): string => ((s ?? 0) / 60).toFixed(1);
   const lines = [
@@ -50,79 +68,89 @@ const showPlan = async (wishes: GateWishes, json: boolean): Promise<void> => {
           `up to ${plan.pairs_at_most} pairs where that decides nothing: ${plan.calls_each_at_most} calls in ${minutes(plan.seconds_at_most)} minutes.`,
         ]),
     ...plan.lacks.map((lack) => `It could not be played: ${lack}`),
-    ...plan.refused_by_guard.map((reason) => `A run would be refused by the safety guard: ${reason}`),
+    ...guardLines(plan.refused_by_guard),
   ];
-  printResult(lines.join("\n"));
+  return { document: plan, lines };
 };
 
-const compareFiles = async (base: string, head: string, options: GateOptions): Promise<void> => {
-  const { scenario, rate, pairs } = options;
-  const wishes: GateWishes = {
-    baseFile: base,
-    headFile: head,
-    owned: options.iOwn ?? [],
-    scenario,
-    ...(rate === undefined ? {} : { ratePerS: rate }),
-    ...(pairs === undefined ? {} : { pairs }),
-  };
-  if (options.dryRun === true) return showPlan(wishes, options.json === true);
-  const common = runOptions(options);
-  const files = options.base === undefined ? [] : ["--base", base, "--head", head];
-  const words = ["gate", ...files, "--scenario", scenario];
-  if (rate !== undefined) words.push("--rate", `${rate}`);
-  if (pairs !== undefined) words.push("--pairs", `${pairs}`);
-  const say = narrator({ quiet: options.quiet === true, title: "gate", seed: common.seed });
-  const result = await gateTargets({
-    ...common,
-    ...wishes,
-    events: say,
-    replay: commandLine(words, options, common.seed),
-  }).finally(say.end);
-  if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);
-  showRun(result, options);
+/** Of a recorded comparison: the word of a row, the word of the whole, the exit code. */
+const SAID: Readonly<Record<RecordedComparison["verdict"], readonly [row: string, whole: string, exit: number]>> = {
+  regression: ["WORSE", "FAIL", EXIT.fail],
+  "no-regression": ["ok", "PASS", EXIT.pass],
+  inconclusive: ["open", "INCONCLUSIVE", EXIT.inconclusive],
 };
 
-const compareTargets = async (options: GateOptions): Promise<void> => {
-  const { base, head } = options;
-  if (isRecorded(options)) {
-    if (base === undefined && head === undefined) return gateRecorded(options);
-    throw new CommandError(EXIT.usage, "gate compares either --base and --head, or recorded runs, not both");
-  }
-  if (options.target !== undefined) {
-    throw new CommandError(EXIT.usage, "gate compares two deployments: --base FILE and --head FILE, not --target");
-  }
-  if (base === undefined && head === undefined) {
-    printNote(
-      `${ON_SERVED.replace("no --target", "no --base and --head")}. Both sides are the same here, so nothing is worse`,
-    );
-    return withServed(2, ([first = "", second = ""]) => compareFiles(first, second, options));
-  }
-  if (base === undefined || head === undefined) {
-    throw new CommandError(EXIT.usage, "gate needs --base FILE and --head FILE, the target files of two deployments");
-  }
-  return compareFiles(base, head, options);
+const figure = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3));
+
+const row = (name: string, before: string, after: string, ratio: string, margin: string, word: string): string =>
+  [name.slice(0, 40).padEnd(40), before.padStart(8), after.padStart(8), ratio.padStart(7), margin.padStart(7), word]
+    .join(" ")
+    .trimEnd();
+
+const showRecorded = (found: RecordedComparison, { json }: GateOptions): void => {
+  const rows = found.rows.map(({ measurement, before, after, worseBy, margin, verdict }) =>
+    row(measurement, figure(before), figure(after), worseBy.toFixed(3), margin.toFixed(2), SAID[verdict][0]),
+  );
+  const header = row("measurement", "before", "after", "ratio", "allowed", "");
+  const [, word, exit] = SAID[found.verdict];
+  printNote([...(rows.length === 0 ? [] : [header, ...rows]), ...found.reasons].join("\n"));
+  printNote(`${word}\n`);
+  if (json === true) printJson(found);
+  process.exitCode = exit;
+};
+
+/** Whether recorded runs were named; what was asked of them is done then. */
+const isRecorded = async (options: GateOptions): Promise<boolean> => {
+  const { before, after, baseline, run = [], saveBaseline: save, reason = "" } = options;
+  if (save !== undefined) {
+    const { runs } = await saveBaseline(save, run, reason);
+    printNote(`baseline of ${runs.length} run${runs.length === 1 ? "" : "s"} written to ${save}\n`);
+  } else if (baseline !== undefined) showRecorded(compareWithBaseline(baseline, run), options);
+  else if (before !== undefined && after !== undefined) showRecorded(compareRuns(before, after), options);
+  else return false;
+  return true;
 };
 
 export const gateCommand = (): Command => {
-  const command = new Command("gate")
-    .description("compare two deployments: is the head worse than the base?")
-    .option("--base <file>", "target file of the deployment that is known", once)
-    .option("--head <file>", "target file of the deployment that may be worse", once)
-    .option("--scenario <name>", "what is played", GATE_SCENARIO)
-    .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
-    .option(
-      "--pairs <n>",
-      `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
-      whole(1, PAIRS_MOST),
-    )
-    .option("--before <run...>", "run folders of what is known")
-    .option("--after <run...>", "run folders of what may be worse")
-    .option("--baseline <file>", "a saved baseline, compared with --run")
-    .option("--run <dir...>", "run folders, for --baseline or --save-baseline")
-    .option("--save-baseline <file>", "write the figures of --run as a baseline")
-    .option("--reason <text>", "why this is the baseline; kept in the file");
-  withTargetOptions(command);
-  // Known, so that who gives it reads a sentence; not offered.
+  const command = judgingCommand<GateOptions>(
+    excluding(
+      new Command("gate")
+        .description("compare two deployments: is the head worse than the base?")
+        .option("--base <file>", "target file of the deployment that is known", once)
+        .option("--head <file>", "target file of the deployment that may be worse", once)
+        .option("--scenario <name>", "what is played", GATE_SCENARIO)
+        .option("--rate <n>", "the base's capacity in calls/s, where its `limits` do not state it", positive)
+        .option(
+          "--pairs <n>",
+          `pairs of blocks before the first look (default ${PAIRS_DEFAULT}); up to ${PAIRS_MOST} where that leaves something open`,
+          whole(1, PAIRS_MOST),
+        )
+        .option("--before <run...>", "run folders of what is known")
+        .option("--after <run...>", "run folders of what may be worse")
+        .option("--baseline <file>", "a saved baseline, compared with --run")
+        .option("--run <dir...>", "run folders, for --baseline or --save-baseline")
+        .option("--save-baseline <file>", "write the figures of --run as a baseline")
+        .option("--reason <text>", "why this is the baseline; kept in the file")
+        .addHelpText("after", EXPLAINED),
+      EXCLUSIONS,
+    ),
+    async (options) => {
+      if (await isRecorded(options)) return null;
+      const { base, head, iOwn: owned = [], scenario, rate: ratePerS, pairs } = options;
+      const wishes = { owned, scenario, ratePerS, pairs };
+      return {
+        plan: (baseFile, headFile) => planned({ ...wishes, baseFile, headFile }),
+        play: async (common, baseFile, headFile) => {
+          const result = await gateTargets({ ...common, ...wishes, baseFile, headFile });
+          if (result.table.length > 0) printNote(`\n${result.table.join("\n")}\n\n`);
+          return result;
+        },
+        files: base === undefined || head === undefined ? [] : [base, head],
+        served: { count: 2, said: SAME_SIDES },
+      };
+    },
+  );
+  // Known, so that whoever gives it reads a sentence; not offered.
   command.options.find(({ long }) => long === "--target")?.hideHelp();
-  return command.addHelpText("after", EXPLAINED).action(compareTargets);
+  return command;
 };

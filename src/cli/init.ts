@@ -7,16 +7,16 @@ import { Command } from "commander";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
 import { isLoopbackHost } from "../contract/loopback.ts";
 import type { StatedStreamEnds } from "../contract/streams.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { wrapped } from "../report/terminal.ts";
+import { UsageError } from "../run/exit-codes.ts";
 import { writePrivateFile } from "../supervision/private-file.ts";
 import { checkTarget, ORIGIN_TO_REPLACE } from "../target/target-file.ts";
 import { type Probed, probeAddress } from "../verify/doctor/probe-address.ts";
 import { askStreamEnds } from "../verify/doctor/stream-ends.ts";
 import { KEY_VARIABLES, proposeTarget } from "../verify/doctor/target-proposal.ts";
-import { CommandError } from "./command-error.ts";
-import { once } from "./options/once.ts";
-import { I_OWN } from "./options/owned-hosts.ts";
-import { findingsText, wrapped } from "./printing/findings-text.ts";
+import { TargetUnreachableError } from "../verify/reach.ts";
+import { I_OWN, once } from "./options/values.ts";
+import { findingsText } from "./printing/findings-text.ts";
 import { printResult } from "./printing/output.ts";
 
 type InitOptions = {
@@ -38,7 +38,7 @@ const read = (text: string): HttpAddress => {
 };
 
 const addressOf = (text: string, option: string): HttpAddress => {
-  const refused = (expected: string): CommandError => new CommandError(EXIT.usage, `${option}: ${expected}`);
+  const refused = (expected: string): UsageError => new UsageError(`${option}: ${expected}`);
   try {
     const address = read(text);
     if (address.user + address.query === "") return address;
@@ -52,8 +52,7 @@ const addressOf = (text: string, option: string): HttpAddress => {
 /** Keys are about to be sent there: a slip of the pen must not send them in clear. */
 const refuseClearText = ({ scheme, host }: HttpAddress, { plainHttp }: InitOptions): void => {
   if (scheme === "https" || isLoopbackHost(host) || plainHttp === true) return;
-  throw new CommandError(
-    EXIT.usage,
+  throw new UsageError(
     `--target: keys would travel to ${host} in clear; write https://${host}, or say --plain-http if the network between is yours`,
   );
 };
@@ -64,11 +63,8 @@ const isThere = (path: string): Promise<boolean> =>
     () => false,
   );
 
-const neverOver = (path: string): CommandError =>
-  new CommandError(
-    EXIT.usage,
-    `${path} is there already and is not overwritten: name another file with --out, or move it`,
-  );
+const neverOver = (path: string): UsageError =>
+  new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
 
 const write = async (path: string, content: object): Promise<void> => {
   try {
@@ -77,7 +73,7 @@ const write = async (path: string, content: object): Promise<void> => {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EEXIST") throw neverOver(path);
-    throw new CommandError(EXIT.usage, `--out ${path}: expected a file that can be written (${code})`);
+    throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
   }
 };
 
@@ -151,7 +147,7 @@ const init = async (options: InitOptions): Promise<void> => {
     printResult(`${findingsText([{ title: given, findings: probed.findings }])}\n\n`);
     if (probed.baseUrl === null) {
       const sentence = "no target file was written, because the API was not found at that address";
-      throw new CommandError(probed.silent ? EXIT.unreachable : EXIT.usage, sentence);
+      throw new (probed.silent ? TargetUnreachableError : UsageError)(sentence);
     }
   }
   const has = keysHere();

@@ -4,9 +4,8 @@ import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import type { Parts } from "../platform/parts.ts";
 import { type Running, startRole } from "../platform/start-role.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { UsageError } from "../run/exit-codes.ts";
 import { handOverToken } from "../supervision/door-token.ts";
-import { CommandError } from "./command-error.ts";
 import { addServeOptions, roleOptionsOf, type ServeOptions } from "./options/serve-options.ts";
 import { printNote, printResult } from "./printing/output.ts";
 import { seedAndWriteTarget } from "./write-target.ts";
@@ -25,20 +24,16 @@ const untilStopped = (): Promise<void> =>
   });
 
 /** An address that cannot be listened on is a mistake of whoever named it. */
-const cannotListen = (error: unknown): CommandError | null => {
+const cannotListen = (error: unknown): UsageError | null => {
   const { syscall, code, message } = error as NodeJS.ErrnoException;
   if (syscall !== "listen" && syscall !== "getaddrinfo") return null;
   if (code === "EADDRINUSE") {
     const { address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
-    return new CommandError(
-      EXIT.usage,
+    return new UsageError(
       `port ${port} of ${address} is used by another program: name another port, or 0 to have one chosen`,
     );
   }
-  return new CommandError(
-    EXIT.usage,
-    `expected an address that can be listened on, got ${message}: name another --host or --port`,
-  );
+  return new UsageError(`expected an address that can be listened on, got ${message}: name another --host or --port`);
 };
 
 /** To the same user on this machine, by a file; whoever else is to have it needs one that the user gave. */
@@ -54,20 +49,17 @@ const handOver = async ({ urls, controlToken, close }: Running, isGiven: boolean
   } catch (error) {
     if (isGiven) return async () => {};
     await close();
-    throw new CommandError(EXIT.usage, `the control plane's token: ${(error as Error).message}`);
+    throw new UsageError(`the control plane's token: ${(error as Error).message}`);
   }
 };
 
 export const serve = async (options: ServeOptions, parts?: Parts): Promise<void> => {
   const { tenants = DEFAULT_TENANTS, writeTarget: path } = options;
   if (options.tenants !== undefined && path === undefined) {
-    throw new CommandError(
-      EXIT.usage,
-      "--tenants needs --write-target FILE: without it nobody knows the tenants' keys",
-    );
+    throw new UsageError("--tenants needs --write-target FILE: without it nobody knows the tenants' keys");
   }
   if (options.targetFrom !== undefined && path === undefined) {
-    throw new CommandError(EXIT.usage, "--target-from needs --write-target FILE: it is the rest of that file");
+    throw new UsageError("--target-from needs --write-target FILE: it is the rest of that file");
   }
   const role = roleOptionsOf(options);
   // Made here rather than in the role, because the admin tokens of the target file are signed with it.

@@ -2,11 +2,10 @@
 
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { startWatchdogServer } from "../faults/watchdog-server.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { UsageError } from "../run/exit-codes.ts";
 import { handOverToken, makeToken } from "../supervision/door-token.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
-import { CommandError } from "./command-error.ts";
 import { printNote, printResult } from "./printing/output.ts";
 
 export const WATCHDOG_LISTENS = "127.0.0.1:8475";
@@ -15,7 +14,7 @@ const TOKEN_LEAST = 16;
 const addressOf = (text: string): { host: string; port: number } => {
   const [, host = "", port = ""] = /^(\[[0-9a-f:]+\]|[^:]+):(\d{1,5})$/i.exec(text) ?? [];
   if (host === "" || Number(port) > 65_535) {
-    throw new CommandError(EXIT.usage, `--listen: expected HOST:PORT such as ${WATCHDOG_LISTENS}, got "${text}"`);
+    throw new UsageError(`--listen: expected HOST:PORT such as ${WATCHDOG_LISTENS}, got "${text}"`);
   }
   return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
 };
@@ -28,21 +27,19 @@ const untilStopped = (): Promise<void> =>
 /** Until a signal; what is held then is healed first. */
 export const watchBesideProxy = async (targetFile: string | undefined, listen: string): Promise<void> => {
   if (targetFile === undefined) {
-    throw new CommandError(
-      EXIT.usage,
+    throw new UsageError(
       "chaos --watchdog needs --target FILE: the proxies and heal commands that it may use stand there",
     );
   }
   const { target, folder } = await readTargetFile(targetFile);
   if (target.toxiproxy === undefined && target.faults === undefined) {
-    throw new CommandError(EXIT.usage, "the target file has neither `toxiproxy` nor `faults`: nothing could be healed");
+    throw new UsageError("the target file has neither `toxiproxy` nor `faults`: nothing could be healed");
   }
   const ref = target.watchdog?.token;
   const given = ref === undefined ? null : await createSecrets(folder).read(ref, "watchdog.token");
   const { host, port } = addressOf(listen);
   if (!isLoopbackHost(host) && (given ?? "").length < TOKEN_LEAST) {
-    throw new CommandError(
-      EXIT.usage,
+    throw new UsageError(
       `--listen ${listen} is not loopback: expected watchdog.token in the target file, of ${TOKEN_LEAST} characters or more, e.g. "env:FLOODGATE_WATCHDOG_TOKEN"`,
     );
   }

@@ -5,11 +5,10 @@ import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
 import { makeSecret } from "../platform/keys/secret.ts";
 import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
 import type { RoleOptions, Running } from "../platform/start-role.ts";
-import { EXIT } from "../run/exit-codes.ts";
+import { UsageError } from "../run/exit-codes.ts";
 import { writePrivateFile } from "../supervision/private-file.ts";
 import { readUserJson, UserFileError } from "../supervision/user-file.ts";
 import { checkTarget } from "../target/target-file.ts";
-import { CommandError } from "./command-error.ts";
 
 const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
@@ -30,13 +29,13 @@ const readFrom = (file: string): Record<string, unknown> => {
     found = readUserJson(file);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    throw new CommandError(EXIT.usage, `${expected}, but ${error.message}`);
+    throw new UsageError(`${expected}, but ${error.message}`);
   }
   if (typeof found !== "object" || found === null || Array.isArray(found)) {
-    throw new CommandError(EXIT.usage, `${expected}, but it is no JSON object`);
+    throw new UsageError(`${expected}, but it is no JSON object`);
   }
   const own = ["tenants", "credentials"].find((field) => field in found);
-  if (own !== undefined) throw new CommandError(EXIT.usage, `${expected}, but it has ${own}: take them out`);
+  if (own !== undefined) throw new UsageError(`${expected}, but it has ${own}: take them out`);
   return found as Record<string, unknown>;
 };
 
@@ -80,14 +79,12 @@ const ofThisProcess = ({ urls }: Running, options: WriteTargetOptions): Record<s
 export const seedAndWriteTarget = async (running: Running, options: WriteTargetOptions): Promise<void> => {
   const { administration, urls } = running;
   if (administration === undefined) {
-    throw new CommandError(
-      EXIT.usage,
+    throw new UsageError(
       "--write-target needs a process that has the keys and knows the limiter: use --role all, or --role keys with --limiter",
     );
   }
   if (urls.api === undefined && options.targetFrom === undefined) {
-    throw new CommandError(
-      EXIT.usage,
+    throw new UsageError(
       "--write-target with --role keys needs --target-from FILE: where the API is, and its limits, are not known here",
     );
   }
@@ -104,6 +101,6 @@ export const seedAndWriteTarget = async (running: Running, options: WriteTargetO
   // It holds credentials: for its owner only.
   await writePrivateFile(options.path, `${JSON.stringify(target, null, 2)}\n`).catch((error: unknown) => {
     const why = (error as NodeJS.ErrnoException).code ?? "failed";
-    throw new CommandError(EXIT.usage, `--write-target ${options.path}: expected a file that can be written (${why})`);
+    throw new UsageError(`--write-target ${options.path}: expected a file that can be written (${why})`);
   });
 };

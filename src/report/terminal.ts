@@ -64,25 +64,33 @@ const fitted = (text: string, columns: number): string => {
   return `${kept.trimEnd()}…`;
 };
 
-/** Breaks at spaces; a word longer than a line is cut into pieces. */
-const wrap = (text: string, columns = COLUMNS): string[] => {
+/**
+ * Lines of a text broken at spaces, the first behind `first`, the others indented. A word that is longer than a line stays whole,
+ * because it is an address to be copied, unless `cuts` is set.
+ */
+export const wrapped = (text: string, first = "", indent = 0, { columns = COLUMNS, cuts = false } = {}): string[] => {
   const lines: string[] = [];
-  let line = "";
+  let line = first;
+  let isFresh = true;
   for (const word of oneLine(text).split(/ +/)) {
     let rest = word;
-    if (line !== "" && widthOf(line) + 1 + widthOf(rest) > columns) {
+    if (!isFresh && widthOf(line) + 1 + widthOf(rest) > columns) {
       lines.push(line);
-      line = "";
+      line = " ".repeat(indent);
+      isFresh = true;
     }
-    while (widthOf(rest) > columns) {
+    while (cuts && widthOf(rest) > columns) {
       const piece = fitted(rest, columns).slice(0, -1);
       lines.push(piece);
       rest = rest.slice(piece.length);
     }
-    line = line === "" ? rest : `${line} ${rest}`;
+    line += isFresh ? rest : ` ${rest}`;
+    isFresh = false;
   }
-  return line === "" ? lines : [...lines, line];
+  return [...lines, line.trimEnd()];
 };
+
+const wrap = (text: string, columns = COLUMNS): string[] => wrapped(text, "", 0, { columns, cuts: true });
 
 /** A command that may be pasted: broken lines end in a backslash. Inside quotes that would change it: then no command. */
 const command = (text: string): string[] | null => {

@@ -143,7 +143,7 @@ describe("exit code 1 comes from a claim and from nothing else", () => {
   });
 
   test("no error has code 1, whatever it says of itself", () => {
-    const pretends = Object.assign(new Error("x"), { name: "CommandError", exitCode: 1 });
+    const pretends = Object.assign(new Error("x"), { name: "UsageErrorOfOthers", exitCode: 1 });
     const thrown = [pretends, new Error("x"), "a text", null, Object.assign(new Error("x"), { exitCode: 1, code: 1 })];
     expect(thrown.map(exitCodeOf)).toEqual(thrown.map(() => EXIT.inconclusive));
   });

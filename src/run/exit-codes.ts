@@ -43,10 +43,7 @@ export class UsageError extends Error {
 /** What could not be finished, for want of room or by an error of ours, is inconclusive. */
 export const exitCodeOf = (error: unknown): number => {
   if (!(error instanceof Error)) return EXIT.inconclusive;
-  // Thrown by a command itself (cli/command-error.ts), also inside of a run.
-  const own = error.name === "CommandError" ? (error as Error & { exitCode?: number }).exitCode : undefined;
-  const code = own ?? EXIT_OF_ERROR[error.name] ?? EXIT.inconclusive;
-  return code === EXIT.fail ? EXIT.inconclusive : code;
+  return EXIT_OF_ERROR[error.name] ?? EXIT.inconclusive;
 };
 
 const ORDER: readonly number[] = [EXIT.guarded, EXIT.usage, EXIT.unreachable, EXIT.fail, EXIT.inconclusive, EXIT.pass];

@@ -30,8 +30,7 @@ type VerifyWish = Omit<
 
 /** `verify` on the deployment of a run, from the command that repeats the run: `--target` and `--i-own` alone are options of both. */
 export const verifyCommandOf = (replay: string): string => {
-  const words = replay.split(" ");
-  const options = words.flatMap((word, at) => (/^--(?:target|i-own)$/.test(word) ? [`${word} ${words[at + 1]}`] : []));
+  const options = replay.match(/--(?:target|i-own) (?:'[^']*'|\S+)/g) ?? [];
   return ["npx floodgate verify", ...options].join(" ");
 };
 

@@ -7,7 +7,7 @@ import { Command } from "commander";
 import { noSuch } from "../../contract/nearest.ts";
 import { MUTANTS } from "../../mutants/catalogue.ts";
 import { type Mutant, nobody } from "../../mutants/mutant.ts";
-import { EXIT, EXIT_OF_SIGNAL } from "../../run/exit-codes.ts";
+import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../../run/exit-codes.ts";
 import { listenForStop } from "../../supervision/stop-signals.ts";
 import { COLUMNS, type Column } from "../../trials/columns.ts";
 import { tryLaws } from "../../trials/laws.ts";
@@ -16,8 +16,7 @@ import { planTrials, tryAll } from "../../trials/plan.ts";
 import { MINI_STAGE_NAMES } from "../../trials/stages.ts";
 import { mutantsTable } from "../../trials/table.ts";
 import { isRight, isWrong, type Trial } from "../../trials/trials.ts";
-import { CommandError } from "../command-error.ts";
-import { limiterOption } from "../options/limiter-option.ts";
+import { limiterOption } from "../judging-command.ts";
 import { drawAgain, isTerminal, printJson, printNote, printResult } from "../printing/output.ts";
 import { tryOnExperiments } from "./mutants-on-experiments.ts";
 
@@ -39,13 +38,10 @@ const chosen = (names: readonly string[], stages: readonly string[] | undefined)
   const noStage = (stages ?? []).filter((stage) => !(MINI_STAGE_NAMES as string[]).includes(stage));
   if (unknown[0] !== undefined) {
     const names = MUTANTS.map(({ name }) => name);
-    throw new CommandError(EXIT.usage, noSuch("mutant", unknown[0], names, "--list shows them all"));
+    throw new UsageError(noSuch("mutant", unknown[0], names, "--list shows them all"));
   }
   if (noStage.length > 0) {
-    throw new CommandError(
-      EXIT.usage,
-      `no stage is called ${noStage.join(", ")}; expected one of ${MINI_STAGE_NAMES.join(", ")}`,
-    );
+    throw new UsageError(`no stage is called ${noStage.join(", ")}; expected one of ${MINI_STAGE_NAMES.join(", ")}`);
   }
   return MUTANTS.filter(
     ({ name, stage }) =>
@@ -56,10 +52,7 @@ const chosen = (names: readonly string[], stages: readonly string[] | undefined)
 const columnsOf = (wanted: readonly string[] = COLUMNS): Column[] => {
   const unknown = wanted.filter((name) => !(COLUMNS as readonly string[]).includes(name));
   if (unknown.length === 0) return COLUMNS.filter((column) => wanted.includes(column));
-  throw new CommandError(
-    EXIT.usage,
-    `no column is called ${unknown.join(", ")}; expected some of ${COLUMNS.join(", ")}`,
-  );
+  throw new UsageError(`no column is called ${unknown.join(", ")}; expected some of ${COLUMNS.join(", ")}`);
 };
 
 type Narration = { onTrial(trial: Trial): void; end(): void };

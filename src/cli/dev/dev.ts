@@ -1,27 +1,114 @@
 /** `floodgate dev …`: for those who work on Floodgate. */
-
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
+import type { Series } from "../../history/series.ts";
+import { MUTANTS } from "../../mutants/catalogue.ts";
+import { HEALTHY } from "../../platform/parts.ts";
+import { pictureOf, THEMES } from "../../report/picture.ts";
+import { EXIT, UsageError } from "../../run/exit-codes.ts";
+import { replayScheduleCrash } from "../../run/exploration/replay-schedule.ts";
+import { describeSchedule } from "../../simulation/fault-schedule.ts";
+import { readScheduleCrash, type ScheduleCrash } from "../../simulation/schedule-crash.ts";
+import { GuardError } from "../../stages/prepare-target.ts";
+import { REPOSITORY } from "../../supervision/repository.ts";
+import { RECORDED_BOUNDS, readUserJson } from "../../supervision/user-file.ts";
+import { createSecrets } from "../../target/secrets.ts";
+import { readTargetFile } from "../../target/target-file.ts";
+import { guardTarget } from "../../target/target-guard.ts";
 import { buildTools } from "../../tools/find-tool.ts";
-import { devExploreCommand } from "../explore.ts";
-import { printNote, printResult } from "../printing/output.ts";
+import { readCrash, replayCrash } from "../../verify/replay.ts";
+import { devExploreCommand } from "../chaos.ts";
+import { REPORTS } from "../judging-command.ts";
+import { addServeOptions, type ServeOptions } from "../options/serve-options.ts";
+import { I_OWN } from "../options/values.ts";
+import { narrator } from "../printing/narrator.ts";
+import { printJson, printNote, printResult } from "../printing/output.ts";
+import { serve } from "../serve.ts";
 import { mutantsCommand } from "./dev-mutants.ts";
-import { pictureCommand } from "./dev-picture.ts";
-import { replayCommand } from "./dev-replay.ts";
-import { devServeCommand } from "./dev-serve.ts";
 
-export const devCommand = (): Command => {
-  const dev = new Command("dev").description("for those who work on Floodgate");
-  dev
-    .command("tools")
+const toolsCommand = (): Command =>
+  new Command("tools")
     .description("build k6 (with k6/x/sse) and toxiproxy into .tools/; nothing happens when nothing changed")
     .action(async () => {
       const { k6, toxiproxy } = await buildTools((line) => void printNote(line));
       printResult(`k6 ${k6.version} ${k6.path}\ntoxiproxy ${toxiproxy.version} ${toxiproxy.path}`);
     });
-  dev.addCommand(mutantsCommand());
-  dev.addCommand(devServeCommand());
-  dev.addCommand(replayCommand());
-  dev.addCommand(pictureCommand());
-  dev.addCommand(devExploreCommand());
+
+/** For judges that meet a mutant only as processes. */
+const serveCommand = (): Command =>
+  addServeOptions(
+    new Command("serve")
+      .description("`serve` with a mutant planted")
+      .requiredOption("--mutant <name>", "the behaviour that is spoilt"),
+  ).action((options: ServeOptions & { mutant: string }) => {
+    const mutant = MUTANTS.find(({ name }) => name === options.mutant);
+    if (mutant === undefined) throw new UsageError(`there is no mutant "${options.mutant}"`);
+    return serve(options, mutant.spoil(HEALTHY));
+  });
+
+const EXIT_OF = { fixed: EXIT.pass, failing: EXIT.fail, unclear: EXIT.inconclusive } as const;
+/** A rule makes some dozen calls at the most. */
+const CALLS_AT_MOST = 200;
+
+type ReplayOptions = { target?: string; iOwn?: string[]; json?: boolean };
+
+/** A schedule of faults again, on the platform here, so that no target is needed. */
+const replaySchedule = (crash: ScheduleCrash, file: string) => {
+  const { seed } = crash.schedule;
+  const say = narrator({ quiet: true, title: `dev replay ${file}`, seed });
+  const replay = `npx floodgate dev replay ${file}`;
+  return replayScheduleCrash(crash, { seed, reports: REPORTS, replay, events: say }).finally(say.end);
+};
+
+const replayRule = async (file: string, { target: targetFile, iOwn: owned = [] }: ReplayOptions) => {
+  if (targetFile === undefined) {
+    throw new UsageError("dev replay needs --target FILE, the target file of the deployment on which the case failed");
+  }
+  const crash = await readCrash(file);
+  const { target, folder } = await readTargetFile(targetFile);
+  const intent = { load: crash.allowed.includes("load"), faults: false, requests: CALLS_AT_MOST };
+  const guard = await guardTarget(target, owned, intent);
+  if (!guard.ok) throw new GuardError(guard.reasons);
+  return { what: crash.rule, replayed: await replayCrash(crash, target, createSecrets(folder)) };
+};
+
+const replayCommand = (): Command =>
+  new Command("replay")
+    .description("one recorded failing case again: fixed, failing or unclear")
+    .argument("<file>", "a file of a run's crashes/")
+    .option("--target <file>", "target file of the deployment")
+    .option(...I_OWN)
+    .option("--json", "print the result as JSON on stdout")
+    .action(async (file: string, options: ReplayOptions) => {
+      const crash = await readScheduleCrash(file);
+      const { what, replayed } =
+        crash === null
+          ? await replayRule(file, options)
+          : { what: describeSchedule(crash.schedule), replayed: await replaySchedule(crash, file) };
+      const { verdict, reason, expected, got } = replayed;
+      if (options.json === true) printJson(replayed);
+      printNote(`${verdict}: ${what}: ${reason}\n  expected: ${expected}\n  got: ${got}`);
+      process.exitCode = EXIT_OF[verdict];
+    });
+
+const pictureCommand = (): Command =>
+  new Command("picture")
+    .description("write the pictures of the README, light and dark, from a run folder")
+    .argument("[run]", "a run folder", join(REPOSITORY, "reports/sample"))
+    .option("--out <folder>", "where they go", join(REPOSITORY, ".github"))
+    .action((run: string, { out }: { out: string }) => {
+      const series = readUserJson(join(run, "series.json"), RECORDED_BOUNDS) as Series;
+      for (const theme of ["light", "dark"] as const) {
+        const file = join(out, `overload-${theme}.svg`);
+        writeFileSync(file, pictureOf(series, THEMES[theme]));
+        printResult(file);
+      }
+    });
+
+export const devCommand = (): Command => {
+  const dev = new Command("dev").description("for those who work on Floodgate");
+  const make = [toolsCommand, mutantsCommand, serveCommand, replayCommand, pictureCommand, devExploreCommand];
+  for (const command of make) dev.addCommand(command());
   return dev;
 };

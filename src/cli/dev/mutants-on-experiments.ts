@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunDocument } from "../../history/run-document.ts";
-import { EXIT } from "../../run/exit-codes.ts";
+import { EXIT, UsageError } from "../../run/exit-codes.ts";
 import { runChaos } from "../../run/experiments/run-chaos.ts";
 import {
   EXPERIMENT_TRIALS,
@@ -15,7 +15,6 @@ import {
   judgeTrial,
   trialsTable,
 } from "../../trials/experiment-trials.ts";
-import { CommandError } from "../command-error.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printResult } from "../printing/output.ts";
 
@@ -58,10 +57,7 @@ export const tryOnExperiments = async (names: readonly string[], options: Option
   const unknown = names.filter((name) => !EXPERIMENT_TRIALS.some(({ mutant }) => mutant === name));
   if (unknown.length > 0) {
     const there = EXPERIMENT_TRIALS.map(({ mutant }) => mutant).join(", ");
-    throw new CommandError(
-      EXIT.usage,
-      `no experiment is made to kill ${unknown.join(", ")}; expected some of ${there}`,
-    );
+    throw new UsageError(`no experiment is made to kill ${unknown.join(", ")}; expected some of ${there}`);
   }
   const trials = EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
   const reports = mkdtempSync(join(tmpdir(), "floodgate-mutants-"));

@@ -2,10 +2,9 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { definedFields } from "../../platform/defined-fields.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
-import { EXIT } from "../../run/exit-codes.ts";
+import { UsageError } from "../../run/exit-codes.ts";
 import { readUserFile, UserFileError } from "../../supervision/user-file.ts";
-import { CommandError } from "../command-error.ts";
-import { positive, whole } from "./numbers.ts";
+import { notNegative, positive, upTo, whole } from "./values.ts";
 
 type RateLimit = { perS: number; burst: number };
 type CapacityChange = NonNullable<NonNullable<RoleOptions["inference"]>["changes"]>[number];
@@ -67,17 +66,6 @@ const capacityChange = (text: string, before: CapacityChange[] | undefined): Cap
   const change = match[2] === "slots" ? { slots: value } : { serviceFactor: value };
   return [...(before ?? []), { atMs: Number(match[1]) * 1000, ...change }];
 };
-
-const notNegative = (text: string): number => (text === "0" ? 0 : positive(text));
-
-/** A timer that is set for longer than it can count fires at once. */
-const upTo =
-  (read: (text: string) => number, most: number) =>
-  (text: string): number => {
-    const value = read(text);
-    if (value > most) throw new InvalidArgumentError(`expected at most ${most}, got "${text}".`);
-    return value;
-  };
 
 const SERVICE_MS_MAX = 600_000;
 const TOKENS_MAX = 100_000;
@@ -158,14 +146,14 @@ const pem = (file: string, option: string): string => {
     return readUserFile(file, PEM_BYTES_MAX);
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
-    throw new CommandError(EXIT.usage, `${option} ${file}: expected a readable PEM file, ${error.message}`);
+    throw new UsageError(`${option} ${file}: expected a readable PEM file, ${error.message}`);
   }
 };
 
 const tlsOf = ({ tlsCert, tlsKey }: ServeOptions): Pick<RoleOptions, "tls"> => {
   if (tlsCert === undefined && tlsKey === undefined) return {};
   if (tlsCert === undefined || tlsKey === undefined) {
-    throw new CommandError(EXIT.usage, "--tls-cert and --tls-key belong together: give both or neither");
+    throw new UsageError("--tls-cert and --tls-key belong together: give both or neither");
   }
   return { tls: { cert: pem(tlsCert, "--tls-cert"), key: pem(tlsKey, "--tls-key") } };
 };

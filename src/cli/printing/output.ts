@@ -29,6 +29,12 @@ export const printResult = (text: string): void => void process.stdout.write(lin
 
 export const printJson = (value: unknown): void => void process.stdout.write(line(printableJson(value)));
 
+/** What a command answers: for programs with `--json`, or for people. */
+export type Shown = { document: unknown; lines: readonly string[] };
+
+export const printShown = (isJson: boolean | undefined, { document, lines }: Shown): void =>
+  isJson === true ? printJson(document) : printResult(lines.join("\n"));
+
 /** For people, on stderr. */
 export const printNote = (text: string): void => void process.stderr.write(line(printable(text)));
 

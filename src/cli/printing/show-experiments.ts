@@ -5,21 +5,17 @@ import { linkBudgetMs } from "../../faults/beside-load/link-breaker.ts";
 import {
   type Breakage,
   type BrokenPart,
-  type ExperimentEntry,
   HOLDS_ALWAYS,
   type ProcessFaultName,
   type StoreErrorName,
 } from "../../faults/experiments/experiment-entry.ts";
 import { makeFault } from "../../faults/faults/catalogue.ts";
 import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
+import { wrapped } from "../../report/terminal.ts";
 import { experimentsFor } from "../../run/experiments/chosen.ts";
 import type { Target } from "../../target/target.ts";
 import { readTargetFile } from "../../target/target-file.ts";
-import { printJson, printResult } from "./output.ts";
-
-const BY_COMMAND = "what the commands of the target file do";
-
-const NEW_MONTH = "the clock of all parts is moved to just before the next month, which then comes";
+import { printShown } from "./output.ts";
 
 const PROCESS: Readonly<Record<ProcessFaultName, string>> = {
   killed: "its process is killed (SIGKILL), and started again on the same port and store",
@@ -38,22 +34,15 @@ const STORE: Readonly<Record<StoreErrorName, string>> = {
 };
 
 const breaksBy = (breakage: Breakage, target: Target | null): { fault: string; stream: string } => {
-  switch (breakage.by) {
-    case "process":
-      return { fault: PROCESS[breakage.fault], stream: "both" };
-    case "store":
-      return { fault: STORE[breakage.fault], stream: "both" };
-    case "command":
-      return { fault: BY_COMMAND, stream: "both" };
-    case "clock":
-      return { fault: NEW_MONTH, stream: "both" };
-    case "link": {
-      const { what, stream } = makeFault(breakage.fault, {
-        budgetMs: linkBudgetMs(breakage.link, (target ?? plannedEmbedded()).limits),
-      });
-      return { fault: what, stream };
-    }
-  }
+  const both = (fault: string): { fault: string; stream: string } => ({ fault, stream: "both" });
+  if (breakage.by === "process") return both(PROCESS[breakage.fault]);
+  if (breakage.by === "store") return both(STORE[breakage.fault]);
+  if (breakage.by === "command") return both("what the commands of the target file do");
+  if (breakage.by === "clock")
+    return both("the clock of all parts is moved to just before the next month, which then comes");
+  const budgetMs = linkBudgetMs(breakage.link, (target ?? plannedEmbedded()).limits);
+  const { what, stream } = makeFault(breakage.fault, { budgetMs });
+  return { fault: what, stream };
 };
 
 const PART: Readonly<Record<BrokenPart, string>> = {
@@ -71,56 +60,37 @@ const FROM: Readonly<Record<Breakage["by"], string>> = {
   command: "",
 };
 
-const onWhat = ({ breaks }: ExperimentEntry): string =>
-  breaks.map(({ by, link }) => `${FROM[by]}${PART[link]}`).join(" and ");
-
-const WIDTH = 80;
-const INDENT = " ".repeat(11);
-
 /** `  breaks   …`, its further lines under the first. */
-const wrapped = (label: string, text: string): string => {
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const last = lines.at(-1);
-    if (last === undefined || INDENT.length + last.length + 1 + word.length > WIDTH) lines.push(word);
-    else lines[lines.length - 1] = `${last} ${word}`;
-  }
-  return `  ${label.padEnd(INDENT.length - 2)}${lines.join(`\n${INDENT}`)}`;
-};
+const entry = (label: string, text: string): string[] => wrapped(text, `  ${label.padEnd(9)}`, 11);
 
-const meetsOf = ({ meets = [] }: ExperimentEntry): string[] =>
-  meets.length === 0 ? [] : [wrapped("meets", meets.map((state) => FAULT_STATE_WORDS[state]).join("; "))];
-
-export const listExperiments = async (targetFile: string | undefined, json: boolean): Promise<void> => {
+export const listExperiments = async (targetFile: string | undefined, isJson: boolean | undefined): Promise<void> => {
   const target = targetFile === undefined ? null : (await readTargetFile(targetFile)).target;
   const all = [...experimentsFor(target).values()];
-  if (json) {
-    const listed = all.map((experiment) => {
-      const { name, breaks, holds, store } = experiment;
-      const [{ link, fault }] = breaks;
-      const what = breaks.map((breakage) => breaksBy(breakage, target));
-      return {
-        name,
-        link,
-        fault,
-        stream: what[0]?.stream,
-        breaks: what.map((one) => one.fault).join("; "),
-        ...(breaks.length === 1 ? {} : { at_once: breaks.map((one) => `${one.link}.${one.fault}`) }),
-        ...(store === undefined ? {} : { needs_limiter: store }),
-        must_hold: [holds, ...HOLDS_ALWAYS],
-        ...(experiment.meets === undefined ? {} : { must_meet: experiment.meets }),
-      };
-    });
-    printJson({ schema: "floodgate/experiments@1", experiments: listed });
-    return;
-  }
-  const lines = all.flatMap((experiment) => [
-    experiment.name,
-    wrapped("on", onWhat(experiment)),
-    wrapped("breaks", [...new Set(experiment.breaks.map((one) => breaksBy(one, target).fault))].join("; ")),
-    ...(experiment.store === "redis" ? [wrapped("needs", "--limiter redis")] : []),
-    wrapped("must", experiment.holds),
-    ...meetsOf(experiment),
+  const listed = all.map(({ name, breaks, holds, store, meets }) => {
+    const [{ link, fault }] = breaks;
+    const what = breaks.map((breakage) => breaksBy(breakage, target));
+    return {
+      name,
+      link,
+      fault,
+      stream: what[0]?.stream,
+      breaks: what.map((one) => one.fault).join("; "),
+      at_once: breaks.length === 1 ? undefined : breaks.map((one) => `${one.link}.${one.fault}`),
+      needs_limiter: store,
+      must_hold: [holds, ...HOLDS_ALWAYS],
+      must_meet: meets,
+    };
+  });
+  const lines = all.flatMap(({ name, breaks, holds, store, meets = [] }) => [
+    name,
+    ...entry("on", breaks.map(({ by, link }) => `${FROM[by]}${PART[link]}`).join(" and ")),
+    ...entry("breaks", [...new Set(breaks.map((one) => breaksBy(one, target).fault))].join("; ")),
+    ...(store === "redis" ? entry("needs", "--limiter redis") : []),
+    ...entry("must", holds),
+    ...(meets.length === 0 ? [] : entry("meets", meets.map((state) => FAULT_STATE_WORDS[state]).join("; "))),
   ]);
-  printResult(`${lines.join("\n")}\n\nIn every experiment:\n${HOLDS_ALWAYS.map((text) => `  - ${text}\n`).join("")}`);
+  printShown(isJson, {
+    document: { schema: "floodgate/experiments@1", experiments: listed },
+    lines: [...lines, "", "In every experiment:", ...HOLDS_ALWAYS.map((text) => `  - ${text}`)],
+  });
 };

@@ -4,9 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
-import { EXIT } from "../../run/exit-codes.ts";
-import { CommandError } from "../command-error.ts";
-import { type ProfileOptions, profileOf } from "./profile-option.ts";
+import { EXIT, exitCodeOf } from "../../run/exit-codes.ts";
+import { type ProfileOptions, profileOf } from "./access-log.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-log-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -27,9 +26,8 @@ const refusal = async (options: ProfileOptions): Promise<string> => {
   try {
     await profileOf(options);
   } catch (error) {
-    expect(error).toBeInstanceOf(CommandError);
-    expect((error as CommandError).exitCode).toBe(EXIT.usage);
-    return (error as CommandError).message;
+    expect(exitCodeOf(error)).toBe(EXIT.usage);
+    return (error as Error).message;
   }
   throw new Error("it was not refused");
 };

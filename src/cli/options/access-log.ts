@@ -1,5 +1,4 @@
-/** `--profile`: how the rate of a load runs over time. */
-
+/** `load --profile`: how the rate of a load runs over time, by the name of a profile or as an access log has it. */
 import { clip, oneLine } from "../../report/escape.ts";
 import { count, counted, duration, share } from "../../report/figures.ts";
 import { LogFileError, lineText, readLogLines } from "../../run/access-log/log-file.ts";
@@ -11,11 +10,10 @@ import {
   type ReadLog,
   UNREADABLE_SHARE_MAX,
 } from "../../run/access-log/read-log.ts";
-import { EXIT } from "../../run/exit-codes.ts";
+import { UsageError } from "../../run/exit-codes.ts";
 import type { ScenarioWish } from "../../run/suites/scenario.ts";
 import { redact } from "../../supervision/redaction.ts";
 import { PROFILES } from "../../workload/load-profiles.ts";
-import { CommandError } from "../command-error.ts";
 
 export const PROFILE_NAMES = Object.keys(PROFILES).join(", ");
 
@@ -23,7 +21,7 @@ export type ProfileOptions = {
   profile?: string;
   logFormat?: string;
   timeField?: string;
-  skipUnreadable?: boolean;
+  skipUnreadable?: true;
   rate?: number;
   duration?: number;
 };
@@ -32,7 +30,7 @@ export type ProfileOptions = {
 const PLAYED_MAX_S = 7 * 86_400;
 const SHOWN_CHARS = 160;
 
-/** A line for the terminal: without secrets, addresses and long tokens, which are nobody's affair; cut. */
+/** A line for the terminal, cut, without what may be a secret or tells of a person: addresses, queries, long tokens. */
 const shown = (line: string): string => {
   const text = redact(lineText(line.slice(0, 20 * SHOWN_CHARS)))
     .replace(/\b(?:\d{1,3}\.){3}\d{1,3}\b/g, "[address]")
@@ -47,27 +45,25 @@ const shown = (line: string): string => {
 const OVERRIDE =
   "Name the format with --log-format, or with --time-field the field that holds the start of a call: a member of a JSON line, a key, or the number of a column";
 
-const formatList = (): string =>
-  LOG_FORMAT_NAMES.map((name) => `  ${name.padEnd(15)}${LOG_FORMATS.find((one) => one.name === name)?.of}`).join("\n");
-
-/** A line is a part of one JSON document. */
-const isDocument = (line: string): boolean => /^\[\s*(?:\{.*)?$/.test(line) || line === "{";
-
 const unknownText = (
   { line, text, lines }: Extract<LogRefusal, { code: "format-unknown" }>,
   wanted: LogOptions,
 ): string => {
+  const { timeField, format } = wanted;
   const what =
-    wanted.timeField !== undefined
-      ? `no line has a moment in the field ${oneLine(wanted.timeField)}`
-      : wanted.format !== undefined
-        ? `no line can be read as ${wanted.format}`
+    timeField !== undefined
+      ? `no line has a moment in the field ${oneLine(timeField)}`
+      : format !== undefined
+        ? `no line can be read as ${format}`
         : "its format is not known";
   const of = `among the first ${counted(lines, "line")}; line ${line} is: ${shown(text)}`;
-  if (isDocument(text)) {
+  if (/^\[\s*(?:\{.*)?$/.test(text) || text === "{") {
     return `${what}, ${of}\nExpected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]'`;
   }
-  return `${what}, ${of}\nLooked for, one of them in at least half of the lines:\n${formatList()}\n${OVERRIDE}.`;
+  const formats = LOG_FORMAT_NAMES.map(
+    (name) => `  ${name.padEnd(15)}${LOG_FORMATS.find((one) => one.name === name)?.of}`,
+  );
+  return `${what}, ${of}\nLooked for, one of them in at least half of the lines:\n${formats.join("\n")}\n${OVERRIDE}.`;
 };
 
 const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
@@ -126,19 +122,12 @@ const checkLength = (
   }
 };
 
-const replayOf = async (
-  path: string,
-  options: ProfileOptions,
-): Promise<Pick<ScenarioWish, "replayOfMs" | "replayed">> => {
+const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
   const fail = (text: string): never => {
-    throw new CommandError(EXIT.usage, `--profile ${oneLine(path)}: ${text}`);
+    throw new UsageError(`--profile ${oneLine(path)}: ${text}`);
   };
   const { logFormat: format, timeField, skipUnreadable } = options;
-  const wanted: LogOptions = {
-    ...(format === undefined ? {} : { format }),
-    ...(timeField === undefined ? {} : { timeField }),
-    ...(skipUnreadable === true ? { skipUnreadable } : {}),
-  };
+  const wanted: LogOptions = { format, timeField, skipUnreadable };
   const reader = new LogReader(wanted);
   try {
     await readLogLines(path, (line) => {
@@ -146,9 +135,8 @@ const replayOf = async (
       return reader.refusal === null;
     });
   } catch (error) {
-    if (error instanceof LogFileError)
-      fail(`the file ${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
-    throw error;
+    if (!(error instanceof LogFileError)) throw error;
+    fail(`the file ${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
   }
   const log = reader.end();
   if ("code" in log) return fail(refusalText(log, wanted));
@@ -156,25 +144,15 @@ const replayOf = async (
   return { replayOfMs: log.atMs, replayed: log.facts };
 };
 
-/** A load profile by its name, or an access log to be replayed: of it nothing is kept but when calls came. */
-export const profileOf = async (
-  options: ProfileOptions,
-): Promise<Pick<ScenarioWish, "loadProfile" | "replayOfMs" | "replayed">> => {
+/** A load profile by its name, or an access log to be replayed; of a log, only the moments of its calls are kept. */
+export const profileOf = async (options: ProfileOptions): Promise<ScenarioWish> => {
   const { profile, logFormat, timeField, skipUnreadable } = options;
   const isName = profile !== undefined && Object.hasOwn(PROFILES, profile);
-  if (profile === undefined || isName) {
-    const given = Object.entries({
-      "log-format": logFormat,
-      "time-field": timeField,
-      "skip-unreadable": skipUnreadable,
-    });
-    const [first] = given.find(([, value]) => value !== undefined) ?? [];
-    if (first !== undefined) {
-      throw new CommandError(EXIT.usage, `--${first} is about an access log; give its path with --profile`);
-    }
-    return isName ? { loadProfile: profile } : {};
-  }
-  return replayOf(profile, options);
+  if (profile !== undefined && !isName) return replayOf(profile, options);
+  const ofLog = { "log-format": logFormat, "time-field": timeField, "skip-unreadable": skipUnreadable };
+  const [first] = Object.entries(ofLog).find(([, value]) => value !== undefined) ?? [];
+  if (first !== undefined) throw new UsageError(`--${first} is about an access log; give its path with --profile`);
+  return isName ? { loadProfile: profile } : {};
 };
 
 export { LOG_FORMAT_NAMES };

@@ -1,0 +1,43 @@
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { judgingCommand } from "./judging-command.ts";
+
+/** The command that would repeat a run, of a command that ends as soon as it is known. */
+const replayOf = async (...words: string[]): Promise<string> => {
+  const command = judgingCommand(
+    new Command("load")
+      .argument("[scenario]", "", "smoke")
+      .argument("[rest...]")
+      .option("--rate <n>", "", Number)
+      .option("--only <id...>")
+      .option("--slo <text>")
+      .option("--arrivals <how>", "", "poisson")
+      .option("--short"),
+    () => ({ play: (common) => Promise.reject(new Error(common.replay)) }),
+  );
+  const root = new Command("floodgate").addCommand(command);
+  return root.parseAsync(words, { from: "user" }).then(
+    () => "",
+    (error: Error) => error.message,
+  );
+};
+
+test.each([
+  [["load", "--seed", "5"], "load smoke --seed 5"],
+  [["load", "reads", "--short", "--rate", "5", "--seed", "5"], "load reads --rate 5 --short --seed 5"],
+  [["load", "--only", "a", "b", "--seed", "5"], "load smoke --only a --only b --seed 5"],
+  [["load", "--slo", "p99<=1s", "--seed", "5"], "load smoke --slo 'p99<=1s' --seed 5"],
+  [["load", "it's", "--seed", "5"], String.raw`load 'it'\''s' --seed 5`],
+  [
+    ["load", "--target", "t.json", "--i-own", "a.example", "b.example", "--seed", "5"],
+    "load smoke --target t.json --i-own a.example --i-own b.example --seed 5",
+  ],
+  [["load", "--json", "--quiet", "--heal", "--out", "x", "--seed", "5"], "load smoke --seed 5"],
+  [["load", "--short", "--seed", "5", "--", "--vus", "5"], "load --short --seed 5 -- --vus 5"],
+])("%j is repeated by what was typed, without what only says where and how it is reported", async (typed, replay) => {
+  expect(await replayOf(...typed)).toBe(`npx floodgate ${replay}`);
+});
+
+test("without --seed the one that was drawn is named", async () => {
+  expect(await replayOf("load")).toMatch(/^npx floodgate load smoke --seed \d+$/);
+});

@@ -1,0 +1,141 @@
+/**
+ * What the commands that judge a deployment share: their options, the command that repeats a run, a run or its plan, and the end:
+ * the verdict on stderr, with `--json` the document on stdout, the exit code.
+ */
+import { join } from "node:path";
+import { type Command, Option } from "commander";
+import { withServed } from "../deployments/served.ts";
+import { terminalText } from "../report/terminal.ts";
+import { EXIT } from "../run/exit-codes.ts";
+import type { RunRequest, RunResult } from "../run/recorded-run.ts";
+import { REPOSITORY } from "../supervision/repository.ts";
+import { I_OWN, once, whole } from "./options/values.ts";
+import { narrator } from "./printing/narrator.ts";
+import { isTerminal, printJson, printNote, printPainted, printShown, type Shown } from "./printing/output.ts";
+
+export type JudgingOptions = {
+  target?: string;
+  seed?: number;
+  out?: string;
+  json?: boolean;
+  quiet?: boolean;
+  dryRun?: boolean;
+  iOwn?: string[];
+  heal?: boolean;
+};
+
+/** What every recorded run is given. */
+export type Common = Pick<RunRequest, "seed" | "reports" | "out" | "healFirst" | "replay" | "events"> & {
+  targetFile: string | undefined;
+  owned: readonly string[];
+};
+
+/** What a command does with the options that were typed. */
+export type Judging = {
+  /** Without it `--dry-run` has nothing to show. */
+  plan?(targetFile: string, otherFile: string): Promise<Shown>;
+  play(common: Common, targetFile: string, otherFile: string): Promise<RunResult>;
+  /** Target files in place of `--target`. */
+  files?: readonly string[];
+  /** How many reference platforms are started where no target file was given, and what is said of it. */
+  served?: { count: number; said: string };
+};
+
+export const REPORTS = join(REPOSITORY, "reports");
+
+export type Limiter = "sqlite" | "redis";
+
+export const limiterOption = (): Option =>
+  new Option("--limiter <store>", "of the embedded deployment; redis needs redis-server on PATH")
+    .choices(["sqlite", "redis"] satisfies Limiter[])
+    .default("sqlite");
+
+/** Of every command that records a run. */
+export const recordingOptions = (command: Command): Command =>
+  command
+    .option("--seed <n>", "repeats the schedule and choices of the run with this seed", whole(0))
+    .addOption(
+      new Option("--out <dir>", "where the run folder is made (default: under reports/runs)").env("FLOODGATE_OUT"),
+    )
+    .option("--json", "print run.json on stdout")
+    .option("--quiet", "no progress; the verdict is still printed");
+
+/** As it may be pasted into a shell. */
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** Options that change what is said of a run, or where, and not the run. */
+const NOT_REPEATED: ReadonlySet<string> = new Set(["seed", "out", "json", "quiet", "dryRun", "heal"]);
+
+const pathOf = (command: Command): string[] => (command.parent ? [...pathOf(command.parent), command.name()] : []);
+
+/** The words of a command as they were typed, `without` some of its options. */
+const typedWords = (command: Command, without: readonly string[] = []): { words: string[]; passedOn: string[] } => {
+  const operands = command.processedArgs.flat().filter((word) => word !== undefined);
+  const options = command.options.flatMap((option) => {
+    const name = option.attributeName();
+    if (command.getOptionValueSource(name) !== "cli" || NOT_REPEATED.has(name) || without.includes(name)) return [];
+    const values: unknown[] = [command.getOptionValue(name)].flat();
+    return values.flatMap((value) => [option.long as string, ...(value === true ? [] : [quoted(`${value}`)])]);
+  });
+  // What begins with a dash is meant for k6, not for us.
+  const isPassedOn = operands.some((word) => word.startsWith("-"));
+  const names = operands.map((word) => quoted(word));
+  return {
+    words: [...pathOf(command), ...(isPassedOn ? [] : names), ...options],
+    passedOn: isPassedOn ? ["--", ...names] : [],
+  };
+};
+
+/** The command that repeats a run. */
+const replayOf = (command: Command, seed: number): string => {
+  const { words, passedOn } = typedWords(command);
+  return ["npx floodgate", ...words, "--seed", seed, ...passedOn].join(" ");
+};
+
+/** Plays a run with progress on stderr, and ends as it ends. */
+export const recorded = async (command: Command, play: (common: Common) => Promise<RunResult>): Promise<void> => {
+  const options = command.opts<JudgingOptions>();
+  const { seed = Math.floor(Math.random() * 2 ** 31), out, target: targetFile, iOwn: owned = [] } = options;
+  const title = typedWords(command, ["target", "iOwn", "base", "head"]).words.join(" ");
+  const say = narrator({ quiet: options.quiet === true, title, seed });
+  const common = { seed, reports: REPORTS, out, healFirst: options.heal === true, targetFile, owned };
+  const { document, folder } = await play({ ...common, replay: replayOf(command, seed), events: say }).finally(say.end);
+  printPainted(`${terminalText(document, { folder: folder.path, colour: isTerminal() })}\n`);
+  if (options.json === true) printJson(document);
+  const unmet = document.claims.find(({ id }) => id === "run/completed");
+  const isMistake = document.exit_code === EXIT.unreachable || document.exit_code === EXIT.usage;
+  if (isMistake && unmet !== undefined) printNote(`floodgate: ${unmet.reason}`);
+  process.exitCode = document.exit_code;
+};
+
+/** Said where a command that needs a target file was given none. */
+export const ON_SERVED =
+  "no --target: played on the reference platform, started here (24 slots of 200 ms, 12 tenants); `npx floodgate init --target URL` writes a file for your deployment";
+
+/**
+ * A command that judges a deployment. `command` has its own options and arguments. `choose` is given what was typed and throws
+ * what does not go together; it returns `null` where it has done already what was asked for, such as a list.
+ */
+export const judgingCommand = <O extends JudgingOptions>(
+  command: Command,
+  choose: (options: O, command: Command) => Promise<Judging | null> | Judging | null,
+): Command => {
+  command
+    .option("--target <file>", "target file of the deployment", once)
+    .option(...I_OWN)
+    .option("--dry-run", "send nothing; show what would be sent and spent")
+    .option("--heal", "first take back what earlier runs left broken (reports/runs)");
+  return recordingOptions(command).action(async () => {
+    const options = command.opts<O>();
+    const judging = await choose(options, command);
+    if (judging === null) return;
+    const { plan, play, served, files = options.target === undefined ? [] : [options.target] } = judging;
+    const judge = async ([file = "", other = ""]: readonly string[]): Promise<void> => {
+      if (options.dryRun !== true) return recorded(command, (common) => play(common, file, other));
+      if (plan !== undefined) printShown(options.json, await plan(file, other));
+    };
+    if (files.length > 0 || served === undefined) return judge(files);
+    printNote(served.said);
+    return withServed(served.count, judge);
+  });
+};
