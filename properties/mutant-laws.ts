@@ -11,7 +11,7 @@
 import { parseArgs } from "node:util";
 import { MUTANTS } from "../src/mutants/catalogue.ts";
 import { type Mutant, nobody } from "../src/mutants/mutant.ts";
-import { lawOfSeed, readBudget } from "./laws/seed.ts";
+import { readBudget } from "./laws/seed.ts";
 import type { LawTrial, TrialOptions } from "./rigs/mutant-trial.ts";
 
 /** Deployments at once: they mostly wait for a lost answer. */
@@ -53,25 +53,18 @@ const main = async (): Promise<void> => {
   };
   const { law: name, path } = values;
   const seed = integer("seed");
-  if (path !== undefined && seed === null) {
-    throw new UsageError("--path leads to one case of one seed, so it needs --seed.");
+  if (path !== undefined && (seed === null || name === undefined)) {
+    throw new UsageError("--path leads to one case of one law, so it needs --seed and --law.");
   }
   const mutants = chosenMutants(positionals);
   // A whole platform, loaded for those who asked for something that there is.
   const { PART_LAWS } = await import("./laws/part-laws.ts");
   const { lawsFor, tryLaw } = await import("./rigs/mutant-trial.ts");
-  const laws = PART_LAWS.filter(
-    (law) =>
-      (name === undefined || law.name === name) && (path === undefined || law.number === lawOfSeed(seed as number)),
-  );
+  const laws = PART_LAWS.filter((law) => name === undefined || law.name === name);
   if (laws.length === 0) {
-    throw new UsageError(`No law fits; there are ${PART_LAWS.map((law) => `${law.name} (${law.number})`).join(", ")}.`);
+    throw new UsageError(`No law fits; there are ${PART_LAWS.map((law) => law.name).join(", ")}.`);
   }
-  const options: TrialOptions = {
-    baseSeed: seed ?? readBudget({}).seed,
-    runs: integer("runs"),
-    replay: path === undefined ? undefined : { seed: seed as number, path },
-  };
+  const options: TrialOptions = { seed: seed ?? readBudget({}).seed, runs: integer("runs"), path };
   const say = (line: LawTrial): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
   const trials = mutants.flatMap((mutant) => lawsFor(mutant, laws).map((law) => ({ mutant, law })));
   // Those that count come first and alone: they would hold up the timers of those that wait.

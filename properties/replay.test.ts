@@ -33,11 +33,16 @@ describe("a law that fails", { concurrent: true }, () => {
   });
 
   test.each([
-    ["alone", "every number is small", /^npm run properties -- --seed 41998 --path \d+(:\d+)*$/, /^\[1000,""\]$/],
+    [
+      "alone",
+      "every number is small",
+      /^npm run properties -- --seed 41 --only 'planted: every number is small' --path \d+(:\d+)* properties\/laws\/planted\.test\.ts$/,
+      /^\[1000,""\]$/,
+    ],
     [
       "over a model",
       "a counter never reaches three",
-      /^npm run properties -- --seed 41999 --path \d+(:\d+)* --commands \S+$/,
+      /^npm run properties -- --seed 41 --only 'planted: a counter never reaches three' --path \d+(:\d+)* --commands \S+ properties\/laws\/planted\.test\.ts$/,
       /^\[up,up,up\]$/,
     ],
   ])(
@@ -60,16 +65,23 @@ describe("a law that fails", { concurrent: true }, () => {
 });
 
 describe("a wrong replay is refused in one sentence:", { concurrent: true }, () => {
+  const FILE = "properties/order.property.test.ts";
+  const LAW = `--only "P1 the first failing check decides"`;
   test.each([
-    ["a path without a seed", "--path 0:1", "needs --seed"],
-    ["a seed that no law has", "--seed 20261997 --path 0", "is the seed of no law"],
-    ["a seed that is too long", "--seed 20262026200001 --path 0", "is the seed of no law"],
+    ["a path without a seed", `${LAW} --path 0:1 ${FILE}`, "needs --seed, --only and a file"],
+    ["a path without a law", `--seed 20261 --path 0 ${FILE}`, "needs --seed, --only and a file"],
+    ["a path without a file", `--seed 20261 ${LAW} --path 0`, "needs --seed, --only and a file"],
+    ["a law that is not there", `--seed 20261 --only "P0" --path 0 ${FILE}`, `has no law called "P0"`],
+    ["a file that is not there", `--seed 20261 ${LAW} --path 0 properties/none.test.ts`, "has no law called"],
     ["a seed that is no number", "--seed x", "should be an integer"],
-    ["a path that is no path", "--seed 20261001 --path 0:x", "should be numbers with colons between them"],
-    ["a path beyond all cases", "--seed 20261001 --path 99999999999", "leads nowhere"],
-    ["commands without a path", "--seed 20261039 --commands AA:B", "belongs to a --path"],
-    ["a path and a file", "--seed 20261001 --path 0 properties/order.property.test.ts", "leave out --only and files"],
-    ["a path that the law never takes", "--seed 41998 --path 0:77777", "leads to no case of"],
+    ["a path that is no path", `--seed 20261 ${LAW} --path 0:x ${FILE}`, "should be numbers with colons between them"],
+    ["a path beyond all cases", `--seed 20261 ${LAW} --path 99999999999 ${FILE}`, "leads nowhere"],
+    ["commands without a path", "--seed 20261 --commands AA:B", "belongs to a --path"],
+    [
+      "a path that the law never takes",
+      `--seed 41 --only "planted: every number is small" --path 0:77777 properties/laws/planted.test.ts`,
+      "leads to no case of",
+    ],
   ])("%s", async (_, options, sentence) => {
     const { code, out, err } = await inShell(`"${process.execPath}" properties/replay.ts ${options}`);
     expect([code, out]).toEqual([2, ""]);
@@ -79,7 +91,9 @@ describe("a wrong replay is refused in one sentence:", { concurrent: true }, () 
 });
 
 test("a case that holds by now is said to hold", async () => {
-  const { code, out } = await inShell(`"${process.execPath}" properties/replay.ts --seed 20261025 --path 3`);
+  const { code, out } = await inShell(
+    `"${process.execPath}" properties/replay.ts --seed 20261 --only "P9 what stands behind the first given source has no say" --path 3 properties/style-precedence.property.test.ts`,
+  );
   expect(code).toBe(0);
   expect(out).toContain('The case at 3 holds now: "P9 what stands behind the first given source has no say".');
   expect(testsIn(out)).toMatch(/^1 passed \| 2 skipped/);

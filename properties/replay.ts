@@ -11,11 +11,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Verdict } from "./laws/law.ts";
-import { type Law, lawNumbered } from "./laws/law-numbers.ts";
-import { isSeedOfLaw, lawOfSeed } from "./laws/seed.ts";
 
 const USAGE = `npm run properties -- [--seed N] [--profile quick|nightly] [--runs N] [--only NAME] [FILE…]
-npm run properties -- --seed N --path P [--commands C]     replays one case, as its failure printed it`;
+npm run properties -- --seed N --only LAW --path P [--commands C] FILE     replays one case, as its failure printed it`;
 const COPY = "copy the whole line that the failure printed";
 
 /** Beyond any budget; drawing up to it takes seconds. */
@@ -56,12 +54,13 @@ const checkValues = ({ values: { seed, runs, profile, path, commands } }: Read):
   }
 };
 
-/** The law whose case is asked for. */
-const lawToReplay = ({ values: { seed, path, only }, positionals }: Read): Law => {
-  if (seed === undefined)
-    throw new UsageError(`--path leads to one case of one seed, so it needs --seed as well: ${COPY}.`);
-  if (only !== undefined || positionals.length > 0) {
-    throw new UsageError("--path replays one case of the law that its seed names: leave out --only and files.");
+/** The law whose case is asked for, and its file. */
+const lawToReplay = ({ values: { seed, path, only }, positionals }: Read): { name: string; file: string } => {
+  const [file] = positionals;
+  if (seed === undefined || only === undefined || file === undefined || positionals.length > 1) {
+    throw new UsageError(
+      `--path leads to one case of one law, so it needs --seed, --only and a file as well: ${COPY}.`,
+    );
   }
   if (!/^\d+(:\d+)*$/.test(path as string)) {
     throw new UsageError(`--path should be numbers with colons between them, like 12:0:3, but is "${path}": ${COPY}.`);
@@ -69,11 +68,16 @@ const lawToReplay = ({ values: { seed, path, only }, positionals }: Read): Law =
   if (Number.parseInt(path as string, 10) > CASES_MAX) {
     throw new UsageError(`--path ${path} leads nowhere: no law draws that many cases; ${COPY}.`);
   }
-  const found = isSeedOfLaw(Number(seed)) ? lawNumbered(lawOfSeed(Number(seed))) : undefined;
-  if (found === undefined) {
-    throw new UsageError(`--seed ${seed} is the seed of no law (its last three digits name the law): ${COPY}.`);
+  let text = "";
+  try {
+    text = readFileSync(join(root, file), "utf8");
+  } catch {
+    // Said below: a file that cannot be read has no law.
   }
-  return found;
+  if (!text.includes(`law(`) || !text.includes(JSON.stringify(only))) {
+    throw new UsageError(`${file} has no law called "${only}": ${COPY}.`);
+  }
+  return { name: only, file };
 };
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -107,7 +111,7 @@ const replayCase = async (read: Read, env: NodeJS.ProcessEnv): Promise<number> =
   try {
     const title = escaped(`${name} [seed ${Number(seed)}]`);
     const { code, said } = await runVitest(
-      ["--testNamePattern", `${title}$`, `properties/${file}`],
+      ["--testNamePattern", `${title}$`, file],
       { ...env, FLOODGATE_PROPERTY_VERDICT: verdictTo },
       true,
     );

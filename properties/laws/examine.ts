@@ -11,10 +11,10 @@ export type Finding = {
   seed: number;
   path: string;
   /** Of a model-based property: which of its commands were run. */
-  commands?: string;
+  commands: string | undefined;
   /** The predicate's own words. */
   why: string;
-  /** fast-check's report, `why` and the line that replays the case. */
+  /** fast-check's report and `why`. */
   message: string;
 };
 
@@ -32,12 +32,6 @@ export type Draw = {
 export class NoSuchCase extends Error {
   override name = "NoSuchCase";
 }
-
-/** For a POSIX shell. */
-const quoted = (text: string): string => (/^[\w:+/=.,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
-const replayLine = ({ seed, path, commands }: Pick<Finding, "seed" | "path" | "commands">): string =>
-  `npm run properties -- --seed ${seed} --path ${path}${commands === undefined ? "" : ` --commands ${quoted(commands)}`}`;
 
 /** Model-based runs print the path through their commands. */
 const commandsIn = (report: string): string | undefined => /replayPath="([^"]*)"/.exec(report)?.[1];
@@ -93,10 +87,6 @@ export const examine = async (property: Property, draw: Draw): Promise<Finding |
   const report = (await fc.asyncDefaultReportMessage(details)) ?? "no report";
   const why = details.errorInstance instanceof Error ? details.errorInstance.message : "the predicate said false";
   const commands = draw.path === undefined ? commandsIn(report) : draw.commands;
-  const where = {
-    seed: draw.seed,
-    path: details.counterexamplePath ?? draw.path ?? "0",
-    ...(commands === undefined ? {} : { commands }),
-  };
-  return { ...where, why, message: `${report}\n\nWhy: ${why}\n\nReplay: ${replayLine(where)}` };
+  const path = details.counterexamplePath ?? draw.path ?? "0";
+  return { seed: draw.seed, path, commands, why, message: `${report}\n\nWhy: ${why}` };
 };

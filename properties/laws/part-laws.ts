@@ -33,8 +33,6 @@ export type PartLaw = {
   waits?: true;
   /** Short, for a table. */
   name: string;
-  /** Its number among the laws (law-numbers.ts); its seed ends in it. */
-  number: number;
   /** A mutant that spoils none of these is not tried. */
   looksAt: readonly (keyof Parts)[];
   /** Cases, enough for a mutant that it can see. */
@@ -80,7 +78,6 @@ export const PART_LAWS: readonly PartLaw[] = [
   {
     waits: true,
     name: "real-server",
-    number: 39,
     looksAt: EVERY_PART_BEHIND_SOCKETS,
     runs: 60,
     open: async (parts) => {
@@ -90,119 +87,102 @@ export const PART_LAWS: readonly PartLaw[] = [
   },
   {
     name: "order",
-    number: 1,
     looksAt: ["orders"],
     runs: 10_000,
     open: pure(({ orders }) => firstFailingCheckDecides(orders)),
   },
   {
     name: "repair",
-    number: 5,
     looksAt: ["orders"],
     runs: 5_000,
     open: pure(({ orders }) => repairNeverLeadsBack(orders)),
   },
   {
     name: "asks-no-further",
-    number: 2,
     looksAt: ["orders"],
     runs: 5_000,
     open: pure(({ orders }) => nothingIsAskedBeyond(orders)),
   },
   {
     name: "slots",
-    number: 3,
     looksAt: ["orders", "shedder", "slots"],
     runs: 5_000,
     open: pure(({ orders, shedder, slots }) => slotsComeBack(orders, shedder, slots)),
   },
   {
     name: "charges",
-    number: 94,
     looksAt: ["orders"],
     runs: 5_000,
     open: pure(({ orders }) => chargesTheMeterOfItsRoute(orders)),
   },
   {
     name: "admission",
-    number: 99,
     looksAt: ["orders"],
     runs: 1_000,
     open: pure(({ orders }) => mintsStoredAndTier(orders)),
   },
   {
     name: "origin-named",
-    number: 97,
     looksAt: ["cors"],
     runs: 2_000,
     open: pure(({ orders, cors }) => originIsToldOnlyWhenListed(orders, cors)),
   },
   {
     name: "envelopes",
-    number: 95,
     looksAt: ["writeRefusal"],
     runs: 2_000,
     open: pure(({ writeRefusal }) => writesTheEnvelopeOfItsSubcode(writeRefusal)),
   },
   {
     name: "quota",
-    number: 22,
     looksAt: ["limiterDecisions", "limiterStore", "settlement", "chargeId"],
     runs: 1_500,
     open: pure((parts) => meterIsExact(() => parts.limiterStore(memoryLimiterStore(parts.limiterDecisions)), parts)),
   },
   {
     name: "rate-window",
-    number: 54,
     looksAt: ["limiterDecisions"],
     runs: 400,
     open: pure(({ limiterDecisions }) => noWindowHoldsMore(limiterDecisions.takeRate)),
   },
   {
     name: "rate-bucket",
-    number: 55,
     looksAt: ["limiterDecisions"],
     runs: 400,
     open: pure(({ limiterDecisions }) => admitsAsALeakyBucket(limiterDecisions.takeRate)),
   },
   {
     name: "shedding",
-    number: 72,
     looksAt: ["shedder"],
     runs: 500,
     open: pure(({ shedder }) => admitsExactlyWhoFits(shedder)),
   },
   {
     name: "key-creation",
-    number: 40,
     looksAt: ["keyDecisions"],
     runs: 3_000,
     open: pure(({ keyDecisions }) => creationIsDecidedByB5(keyDecisions)),
   },
   {
     name: "key-change",
-    number: 41,
     looksAt: ["keyDecisions"],
     runs: 3_000,
     open: pure(({ keyDecisions }) => changeIsDecidedByB5(keyDecisions)),
   },
   {
     name: "foreign-key",
-    number: 46,
     looksAt: ["keyDecisions"],
     runs: 300,
     open: pure(({ keyDecisions }) => foreignKeyIsNotFound(keyDecisions)),
   },
   {
     name: "request-log",
-    number: 98,
     looksAt: ["requestLog"],
     runs: 500,
     open: pure(({ requestLog }) => lineHoldsNoCredential(requestLog)),
   },
   {
     name: "voice",
-    number: 96,
     looksAt: ["voice"],
     runs: 300,
     open: pure(({ voice }) => everyStreamSpeaksItsOwnVocabulary(voice)),
@@ -210,7 +190,6 @@ export const PART_LAWS: readonly PartLaw[] = [
   {
     waits: true,
     name: "exchange",
-    number: 23,
     looksAt: ["sessionClaims", "writeAnswer", "keyStore"],
     runs: 40,
     open: async (parts) => {
@@ -221,7 +200,6 @@ export const PART_LAWS: readonly PartLaw[] = [
   {
     waits: true,
     name: "faults",
-    number: 38,
     looksAt: ["keyLink", "limiterLink", "limiterStore", "keyCache", "settlement"],
     runs: 6,
     open: async (parts) => {

@@ -6,9 +6,8 @@
  *   FLOODGATE_PROPERTY_PROFILE   quick (default) or nightly
  *   FLOODGATE_PROPERTY_RUNS      cases of every property, whatever the profile says
  *   FLOODGATE_PROPERTY_PATH, FLOODGATE_PROPERTY_COMMANDS, FLOODGATE_PROPERTY_VERDICT
- *                                set by `npm run properties` to replay one case: then the seed is the law's own
+ *                                set by `npm run properties` to replay one case
  */
-import { LAWS_MAX } from "./law-numbers.ts";
 
 export type Replay = {
   path: string;
@@ -23,18 +22,12 @@ type Budget = { seed: number; profile: "quick" | "nightly"; runs: number | null;
 export type Runs = { quick: number; nightly: number };
 
 const DEFAULT_SEED = 20_261;
-/** fast-check's seeds have 32 bits, of which the law's number takes the last three decimal digits. */
-const BASES = 2_000_000;
-
-/** The seed of a law in a run of them all: `20261` and law 7 make `20261007`. Bases that differ by two million draw alike. */
-export const seedOfLaw = (base: number, number: number): number =>
-  (((base % BASES) + BASES) % BASES) * LAWS_MAX + number;
-
-/** The number of the law that a seed belongs to. */
-export const lawOfSeed = (seed: number): number => seed % LAWS_MAX;
-
-export const isSeedOfLaw = (seed: number): boolean =>
-  Number.isSafeInteger(seed) && seed >= 0 && seed < BASES * LAWS_MAX;
+/** The seed of one law in a run of them all, so that no two laws draw the same numbers: FNV-1a of its name, from the base. */
+export const seedOfLaw = (base: number, name: string): number => {
+  let hash = base | 0;
+  for (const char of name) hash = Math.imul(hash ^ (char.codePointAt(0) as number), 16_777_619);
+  return hash;
+};
 
 const integer = (name: string, text: string | undefined): number | null => {
   if (text === undefined || text === "") return null;

@@ -51,11 +51,7 @@ const examineWith = async (law: PartLaw, parts: Parts, draw: Draw): Promise<Find
 };
 
 /** `path`: only the case that a line reported, from the seed that stands in it. */
-export type TrialOptions = {
-  baseSeed: number;
-  runs: number | null;
-  replay?: { seed: number; path: string } | undefined;
-};
+export type TrialOptions = { seed: number; runs: number | null; path?: string | undefined };
 
 type Again = { killed: string } | { doubt: string };
 
@@ -82,9 +78,9 @@ const breaksAgain = async (
 };
 
 export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions): Promise<LawTrial> => {
-  const { replay } = options;
-  const seed = replay?.seed ?? seedOfLaw(options.baseSeed, law.number);
-  const runs = replay === undefined ? (options.runs ?? law.runs) : 1;
+  const { seed } = options;
+  const drawn = seedOfLaw(seed, law.name);
+  const runs = options.path === undefined ? (options.runs ?? law.runs) : 1;
   const about = { mutant: mutant.name, law: law.name };
   const undecided = (why: string, path: string | null): LawTrial => {
     return { ...about, verdict: "undecided", reason: oneLine(why), seed, path };
@@ -94,10 +90,10 @@ export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions
   try {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
       const found = await examineWith(law, mutant.spoil(HEALTHY_PARTS), {
-        seed,
+        seed: drawn,
         runs,
         shrinks: false,
-        path: replay?.path,
+        path: options.path,
       });
       if (found === null) {
         const held = runs === 1 ? "held in this case" : `held in all of ${runs} cases`;
@@ -105,7 +101,7 @@ export const tryLaw = async (law: PartLaw, mutant: Mutant, options: TrialOptions
         return { ...about, verdict: "survived", reason: oneLine(reason), seed, path: null };
       }
       path = found.path;
-      const again = await breaksAgain(law, mutant, found, replay !== undefined).catch((error: unknown): Again => {
+      const again = await breaksAgain(law, mutant, found, options.path !== undefined).catch((error: unknown): Again => {
         if (error instanceof NotJudged) return { doubt: `${found.why}; but ${error.message}` };
         throw error;
       });
