@@ -20,6 +20,18 @@ export const claimsInOrder = (claims: readonly Claim[]): Claim[] =>
       (a.id < b.id ? -1 : a.id > b.id ? 1 : 0),
   );
 
+/** In the order in which the first of each comes. */
+export const groupedBy = <T>(all: Iterable<T>, keyOf: (one: T) => string): Map<string, T[]> => {
+  const groups = new Map<string, T[]>();
+  for (const one of all) {
+    const key = keyOf(one);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [one]);
+    else group.push(one);
+  }
+  return groups;
+};
+
 export const countByVerdict = (claims: readonly Claim[]): Record<ClaimVerdict, number> => {
   const counts = { fail: 0, inconclusive: 0, skipped: 0, pass: 0 };
   for (const claim of claims) counts[claim.verdict] += 1;

@@ -6,7 +6,7 @@
 
 import { clean } from "../contract/foreign-text.ts";
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import { casesOf } from "./claim-order.ts";
+import { casesOf, groupedBy } from "./claim-order.ts";
 import { clip, escapeXml, oneLine } from "./escape.ts";
 import { groupOf } from "./verdict.ts";
 
@@ -58,11 +58,7 @@ const besideStages = ({ duration_ms, stages }: RunDocument): number =>
 
 export const junitXml = (run: RunDocument): string => {
   const cases = casesOf(run);
-  const suites = new Map<string, Claim[]>();
-  for (const claim of cases) {
-    const name = claim.stage === "" ? groupOf(claim.id) : claim.stage;
-    suites.set(name, [...(suites.get(name) ?? []), claim]);
-  }
+  const suites = groupedBy(cases, ({ stage, id }) => (stage === "" ? groupOf(id) : stage));
   const durations = new Map(run.stages.map((stage) => [stage.name, stage.duration_ms]));
   const properties = { id: run.id, verdict: run.verdict, seed: run.seed, commit: run.commit ?? "unknown" };
   const lines = [

@@ -3,14 +3,11 @@
  * thrown away whole, so this stays below 900 KiB: rows that do not fit are cut, and how many is said.
  */
 import type { Claim, RunDocument } from "../history/run-document.ts";
-import { calibrationText } from "./calibration-text.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
-import { notJudged } from "./not-judged.ts";
 import { driverText, kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
-import { spendingText } from "./spending.ts";
-import { statesMet } from "./states-met.ts";
+import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
 import { whyOf } from "./verdict.ts";
 
 export const SUMMARY_BYTES_MAX = 900 * 1024;

@@ -3,11 +3,10 @@
  * counts, and where to look next. Only paths may be longer than a line.
  */
 import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
-import { calibrationText } from "./calibration-text.ts";
-import { claimsInOrder, countByVerdict, VERDICTS } from "./claim-order.ts";
+import { claimsInOrder, countByVerdict, groupedBy, VERDICTS } from "./claim-order.ts";
 import { oneLine } from "./escape.ts";
 import { count, counted, duration } from "./figures.ts";
-import { spendingText } from "./spending.ts";
+import { bareReason, calibrationText, spendingText } from "./run-facts.ts";
 import { whyOf } from "./verdict.ts";
 
 const COLUMNS = 80;
@@ -108,16 +107,6 @@ const againLines = (first: Claim | undefined): string[] => {
 
 const nameOf = ({ id, level }: Claim): string => `${oneLine(id)}${level === "must" ? "" : ` (${level})`}`;
 
-/** Claims of one verdict and one reason, in the order in which the first of each comes. */
-const byReason = (claims: readonly Claim[]): Claim[][] => {
-  const groups = new Map<string, Claim[]>();
-  for (const claim of claims) {
-    const key = `${claim.verdict} ${oneLine(claim.reason).replace(/^skipped: */, "")}`;
-    groups.set(key, [...(groups.get(key) ?? []), claim]);
-  }
-  return [...groups.values()];
-};
-
 const WORD_COLUMNS = 13;
 const BODY_COLUMNS = COLUMNS - WORD_COLUMNS;
 /** The whole sentence is in the report; here it has to be understood, and two lines are enough for that. */
@@ -130,7 +119,7 @@ const groupLines = (
   paint: (verdict: ClaimVerdict, text: string) => string,
 ): string[] => {
   if (first === undefined) return [];
-  const reason = oneLine(first.reason).replace(/^skipped: */, "");
+  const reason = bareReason(first);
   const names = [first, ...others].map(nameOf);
   const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
   const body =
@@ -154,7 +143,7 @@ const openLines = (
   shown: number,
   paint: (verdict: ClaimVerdict, text: string) => string,
 ): string[] => {
-  const groups = byReason(open);
+  const groups = [...groupedBy(open, (claim) => `${claim.verdict} ${bareReason(claim)}`).values()];
   const left = groups.slice(shown).flat();
   const kinds = VERDICTS.map((verdict) => ({ verdict, n: left.filter((claim) => claim.verdict === verdict).length }));
   const more = kinds.filter(({ n }) => n > 0).map(({ verdict, n }) => `${n} ${verdict}`);

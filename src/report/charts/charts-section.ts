@@ -5,7 +5,7 @@ import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import type { FoundCapacity } from "./capacity-chart.ts";
-import { type Course, courseOf, type Detail, rowTimes } from "./course.ts";
+import { type Course, courseOf, type Detail } from "./course.ts";
 import { faultFacts } from "./faults.ts";
 import { chartFigure, figuresOverTime } from "./frame.ts";
 import { chartsOfStage } from "./stage-charts.ts";
@@ -70,23 +70,6 @@ export const isDrawn =
 
 /** What a gate or a capacity search found, beside the calls that it made. */
 export type Found = { gate?: readonly Comparison[]; capacity?: FoundCapacity };
-
-/** What stages that start folded lose where they are drawn in `detail` and not in `finest`, in clauses. */
-export const lostTo = (run: RunDocument, series: Series, detail: Detail, finest: Detail): string[] => {
-  const folded = series.stages.filter(isDrawn(run.stages));
-  const [now, best] = [detail, finest].map((one) => folded.map((whole) => courseOf(whole, one)));
-  const differs = (of: (course: Course) => number): boolean =>
-    (now ?? []).some((course, i) => of(course) !== of((best ?? [])[i] as Course));
-  return [
-    ...(differs(({ bins }) => bins) ? ["bins are longer"] : []),
-    ...(differs((course) => rowTimes(course).length) ? ["tables have fewer rows"] : []),
-    ...(detail.folded === finest.folded
-      ? []
-      : [
-          `stages that start folded have no charts of ${detail.folded === "least" ? "the generator, " : ""}first events, gaps, CPU, percentiles and organizations`,
-        ]),
-  ];
-};
 
 /** `note`: what is said of the size of the page. `null` where no stage is worth drawing. */
 export const chartsSection = (run: RunDocument, series: Series, detail: Detail, note: string | null): Markup | null => {

@@ -7,7 +7,7 @@ import type { RunDocument } from "../../history/run-document.ts";
 import { sumOf } from "../../history/series.ts";
 import { FAULT_STATE_WORDS } from "../../history/states-reached.ts";
 import { count, counted, milliseconds } from "../figures.ts";
-import { html, type Markup } from "../page/markup.ts";
+import { facts, type Markup } from "../page/markup.ts";
 import type { Course } from "./course.ts";
 
 export type FaultCourse = {
@@ -102,16 +102,14 @@ export const faultFacts = (course: Course, run: RunDocument): Markup | null => {
   const fault = courseOfFault(course);
   if (fault === null) return null;
   const { stage } = course.series;
-  const facts = {
-    "to detect":
-      fault.detectedAfterS === null ? "callers saw nothing" : `within ${milliseconds(fault.detectedAfterS * 1000)}`,
-    "to heal": fault.healedAfterS === null ? "not confirmed" : milliseconds(fault.healedAfterS * 1000),
-    "to recover": recoveryText(fault),
-    "the fault met": metText(run, stage),
-    sums: sumsText(run, stage),
-  };
-  const rows = Object.entries(facts).filter(([, text]) => text !== null);
-  return html`<dl class="facts">${rows.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>`;
+  const { detectedAfterS: detectedS, healedAfterS: healedS } = fault;
+  return facts("", [
+    ["to detect", detectedS === null ? "callers saw nothing" : `within ${milliseconds(detectedS * 1000)}`],
+    ["to heal", healedS === null ? "not confirmed" : milliseconds(healedS * 1000)],
+    ["to recover", recoveryText(fault)],
+    ["the fault met", metText(run, stage)],
+    ["sums", sumsText(run, stage)],
+  ]);
 };
 
 const recoveryText = ({ calls, binS, recoveredAfterS }: FaultCourse): string => {

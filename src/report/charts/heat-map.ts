@@ -13,11 +13,11 @@ import {
 import { count, counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { type Course, stepPath, xOf } from "./course.ts";
+import { type Hue, swatch } from "./fills.ts";
 import { type Chart, WIDTH } from "./frame.ts";
 import { logarithmic, overTime } from "./over-time.ts";
 import type { TimeLimit } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
-import { doubtSwatch, type Hue, hueSwatch } from "./swatches.ts";
 
 /** Steps of the one hue. */
 const SHADES = 6;
@@ -153,8 +153,8 @@ export const heatMap = (course: Course, stageId: string, map: HeatMap, doubted: 
     lines,
     limits: limits.filter(({ ms }) => ms >= lowMs && ms <= highMs).map(({ ms, text }) => ({ at: ms, text })),
     keys: [
-      { swatch: hueSwatch(hue), text: `1 to ${count(cells.most)} in a cell` },
-      ...(doubted.includes(true) ? [{ swatch: doubtSwatch(), text: "the generator was late" }] : []),
+      { swatch: swatch(hue), text: `1 to ${count(cells.most)} in a cell` },
+      ...(doubted.includes(true) ? [{ swatch: swatch("doubt"), text: "the generator was late" }] : []),
     ],
     columns: [
       [of[1], rows.map(countOf)],

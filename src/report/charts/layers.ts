@@ -4,7 +4,7 @@ import { type StageSeries, sumOf } from "../../history/series.ts";
 import { kindOf, OUTCOME_KINDS, type OutcomeKind } from "../outcome-kinds.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { areaPath, type Course } from "./course.ts";
-import { fillSwatch, swatchDefs } from "./swatches.ts";
+import { fillOf } from "./fills.ts";
 
 export type Layer = { name: string; kind: OutcomeKind; pattern: string | null; counts: number[] };
 
@@ -68,39 +68,9 @@ export const layerAreas = (
   return areas.reverse();
 };
 
-const fillOf = (kind: OutcomeKind, pattern: string | null): Markup =>
-  pattern === null ? html`class="kind-${kind}" fill="currentColor"` : html`fill="url(#layer-${pattern})"`;
-
 /** `layerAreas` in their colours and patterns. */
 export const layerShapes = (...of: Parameters<typeof layerAreas>): Markup[] =>
   layerAreas(...of).map(
-    ({ layer: { kind, pattern, name }, d }) =>
-      html`<path ${fillOf(kind, pattern)} stroke="none" d="${d}"><title>${name}</title></path>`,
+    ({ layer: { pattern, name }, d }) =>
+      html`<path ${fillOf(pattern ?? "answered")} stroke="none" d="${d}"><title>${name}</title></path>`,
   );
-
-export const layerSwatch = ({ kind, pattern }: Layer): Markup => fillSwatch(pattern ?? kind);
-
-const STROKES: readonly (readonly [pattern: string, kind: OutcomeKind, size: number, turn: number, drawn: string])[] = [
-  ["error", "error", 7, 0, "M2 3.5h3M3.5 2v3"],
-  ["shed", "shed", 8, 45, "M0 0V8"],
-  ["shed-org", "shed", 7, 0, "M0 2H7"],
-  ["refused", "refused", 8, 90, "M0 0V8"],
-  ["refused-second", "refused", 8, 135, "M0 0V8"],
-  ["refused-third", "refused", 6, 0, "M2 3h2"],
-  ["edge", "edge", 6, 0, "M0 0V6"],
-  ["indeterminate", "indeterminate", 6, 45, "M0 0V6M0 0H6"],
-];
-
-/** The patterns of layers, each with its ground, and what the keys of charts point at; once in a page. */
-export const layerPatterns = (): Markup => {
-  const patterns = STROKES.map(
-    ([pattern, kind, size, turn, drawn]) =>
-      html`<pattern id="layer-${pattern}" width="${size}" height="${size}" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path class="kind-${kind}" d="M0 0H${size}V${size}H0Z"/><path class="layer-stroke" fill="none" stroke="currentColor" stroke-width="2" d="${drawn}"/></pattern>`,
-  );
-  const fill = (name: string, kind: OutcomeKind, pattern: string | null) => ({
-    name,
-    drawn: html`<path ${fillOf(kind, pattern)} d="M0 0H14V14H0Z"/>`,
-  });
-  const fills = [fill("answered", "answered", null), ...STROKES.map(([pattern, kind]) => fill(pattern, kind, pattern))];
-  return html`<svg width="0" height="0" class="defs" aria-hidden="true"><defs>${patterns}${swatchDefs(fills)}</defs></svg>`;
-};

@@ -3,8 +3,8 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { figure, milliseconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
 import { type Course, rowTimes, xOf } from "./course.ts";
+import { type LineShape, swatch } from "./fills.ts";
 import { type Cell, type Chart, inFrame, type Key, percent, type Tick, WIDTH } from "./frame.ts";
-import { type LineShape, lineSwatch } from "./swatches.ts";
 
 /** A vertical axis: where a value is drawn, and what stands beside it. */
 export type Scale = { y(value: number): number; height: number; ticks: Tick[] };
@@ -135,7 +135,7 @@ export const overTime = (course: Course, spec: OverTime): Chart => {
     up: scale.ticks,
     drawn: html`${under ?? null}${bandShapes(course, height)}${limitLines}${paths}`,
     labels: html`${bandLabels(course)}${limitNames}`,
-    keys: [...lines.map(({ shape, text }) => ({ swatch: lineSwatch(shape), text })), ...keys],
+    keys: [...lines.map(({ shape, text }) => ({ swatch: swatch(shape), text })), ...keys],
     table: {
       head: ["from", ...columns.map(([name]) => name)],
       rows: rowTimes(course).map((time, i) => [time, ...columns.map(([, cells]) => cells[i] ?? null)]),

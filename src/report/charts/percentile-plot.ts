@@ -8,10 +8,10 @@ import { line } from "d3-shape";
 import { bucketMiddleUs, countOf, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 import { count, counted, milliseconds } from "../figures.ts";
 import { html } from "../page/markup.ts";
+import { swatch } from "./fills.ts";
 import { type Chart, inFrame, percent, WIDTH } from "./frame.ts";
 import { logarithmic } from "./over-time.ts";
 import { ABOVE_LEAST, isEnough, quantileIfEnough } from "./quantile-line.ts";
-import { lineSwatch } from "./swatches.ts";
 
 /** A limit that the target states. */
 export type TimeLimit = { text: string; of: "answer" | "first event"; quantile: number; ms: number };
@@ -97,7 +97,7 @@ export const percentilePlot = (
       const at = percent(x(1 / (1 - quantile)) / WIDTH);
       return html`<g class="limit-point"><circle cx="${at}" cy="${inFrame(y(ms))}" r="5" fill="none" stroke="currentColor"/><text x="${at}" dx="-9" y="${inFrame(y(ms) - 7)}" text-anchor="end">${text}</text></g>`;
     })}`,
-    keys: drawn.map(({ name, shape }) => ({ swatch: lineSwatch(shape), text: name })),
+    keys: drawn.map(({ name, shape }) => ({ swatch: swatch(shape), text: name })),
     table: {
       head: ["percentile", ...drawn.map(({ name }) => name)],
       rows: marks

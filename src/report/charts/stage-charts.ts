@@ -11,9 +11,10 @@ import { kindOf, type OutcomeKind } from "../outcome-kinds.ts";
 import { html } from "../page/markup.ts";
 import { type Course, type Detail, stepPath, xOf } from "./course.ts";
 import { courseOfFault } from "./faults.ts";
+import { swatch } from "./fills.ts";
 import type { Chart } from "./frame.ts";
 import { type HeatMap, heatMap } from "./heat-map.ts";
-import { type Layer, layerShapes, layerSwatch, layersOf } from "./layers.ts";
+import { type Layer, layerShapes, layersOf } from "./layers.ts";
 import { organizationsChart } from "./organizations-chart.ts";
 import { linear, overTime } from "./over-time.ts";
 import { percentilePlot, type TimeLimit } from "./percentile-plot.ts";
@@ -72,7 +73,7 @@ export const loadChart = (course: Course, id: string): Chart => {
     scale,
     under: html`${layerShapes(course, scale.y, scale.height)}`,
     lines: [{ text: "offered", shape: "line", path: stepPath(course, offered, scale.y) }],
-    keys: layers.map((layer) => ({ swatch: layerSwatch(layer), text: layer.name })),
+    keys: layers.map((layer) => ({ swatch: swatch(`fill ${layer.pattern ?? "answered"}`), text: layer.name })),
     columns: [["offered", sums(series.offered)], ...layers.map(({ name, counts }) => [name, sums(counts)] as const)],
   });
 };

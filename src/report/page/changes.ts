@@ -1,7 +1,7 @@
 /** What is different from the run before, of the same profile on the same target: claims by their verdict then and now. */
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
 import { counted, moment } from "../figures.ts";
-import { html, type Markup } from "./markup.ts";
+import { card, html, type Markup } from "./markup.ts";
 
 /** What of an earlier run is needed. */
 export type Earlier = Pick<RunDocument, "id" | "started_at" | "verdict"> & {
@@ -40,7 +40,11 @@ export const changesSection = (run: RunDocument, earlier: Earlier | undefined): 
       : [html`<li><b>${counted(changed.length, "claim")} ${words}:</b> ${named(changed)}</li>`];
   });
   const fresh = run.claims.filter(({ id }) => !was.has(id)).length;
-  const same = changes.length === 0 ? html`<p>No claim has another verdict.</p>` : html`<ul>${changes}</ul>`;
-  const others = fresh === 0 ? null : html`<p class="muted">${counted(fresh, "claim")} that run did not have.</p>`;
-  return html`<section class="card" id="changes"><h2>Since the run before</h2><p class="muted"><code>${earlier.id}</code>, ${moment(earlier.started_at)}: ${earlier.verdict}</p>${same}${others}</section>`;
+  return card(
+    "changes",
+    "Since the run before",
+    html`<p class="muted"><code>${earlier.id}</code>, ${moment(earlier.started_at)}: ${earlier.verdict}</p>`,
+    changes.length === 0 ? html`<p>No claim has another verdict.</p>` : html`<ul>${changes}</ul>`,
+    fresh === 0 ? null : html`<p class="muted">${counted(fresh, "claim")} that run did not have.</p>`,
+  );
 };

@@ -1,8 +1,8 @@
 /** The claims of the page: one table for each verdict, what needs attention first, with all that is needed to look again. */
 import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-document.ts";
-import { claimsInOrder } from "../claim-order.ts";
+import { claimsInOrder, groupedBy } from "../claim-order.ts";
 import { defined } from "./definitions.ts";
-import { html, type Markup } from "./markup.ts";
+import { card, codes, facts, folded, html, type Markup, table } from "./markup.ts";
 
 /** More passes than this start folded. */
 const OPEN_PASSES = 12;
@@ -34,41 +34,38 @@ export const sign = (verdict: ClaimVerdict, size: number): Markup =>
 export const badge = (verdict: ClaimVerdict): Markup =>
   html`<span class="badge ${verdict}">${sign(verdict, 14)} ${verdict}</span>`;
 
-const list = (texts: readonly string[]): Markup =>
-  html`<ul class="ids">${texts.map((t) => html`<li><code>${t}</code></li>`)}</ul>`;
-
 /** Breaks between arguments only, not at the hyphens in them. */
 const command = (text: string): Markup => {
   const whole = (argument: string) => (argument.includes("-") ? html`<span>${argument}</span> ` : `${argument} `);
   return html`<code class="replay">${text.split(" ").map(whole)}</code>`;
 };
 
-const why = (claim: Claim): Markup => {
-  const facts = html`<dl class="facts"><dt>expected</dt><dd>${claim.expected}</dd><dt>got</dt><dd>${claim.got}</dd></dl>`;
-  if (claim.verdict === "pass") {
-    return html`${claim.reason}<details><summary>expected, got</summary>${facts}</details>`;
-  }
-  return html`<p class="reason">${claim.reason}</p>${facts}`;
+const why = ({ verdict, reason, expected, got }: Claim): Markup => {
+  const both = facts("", Object.entries({ expected, got }));
+  return verdict === "pass"
+    ? html`${reason}${folded("expected, got", both)}`
+    : html`<p class="reason">${reason}</p>${both}`;
 };
 
 const again = (claim: Claim, chart: string | undefined): Markup => {
-  const evidence = claim.evidence.length === 0 ? null : html`<div class="small">evidence</div>${list(claim.evidence)}`;
-  const replay = claim.replay === "" ? null : html`<div class="small">replay</div>${command(claim.replay)}`;
+  const shown = {
+    evidence: claim.evidence.length === 0 ? null : html`<div class="small">evidence</div>${codes(claim.evidence)}`,
+    replay: claim.replay === "" ? null : html`<div class="small">replay</div>${command(claim.replay)}`,
+  };
+  const there = Object.entries(shown).filter(([, what]) => what !== null);
   const seen = chart === undefined ? null : html`<a href="#${chart}">Charts of ${claim.stage}</a>`;
-  if (evidence === null && replay === null && seen === null) return html`<span class="muted">none</span>`;
-  return claim.verdict === "pass"
-    ? html`<details><summary>${evidence === null ? "replay" : replay === null ? "evidence" : "evidence, replay"}</summary>${evidence}${replay}</details>`
-    : html`${seen}${evidence}${replay}`;
+  if (there.length === 0 && seen === null) return html`<span class="muted">none</span>`;
+  const body = there.map(([, what]) => what);
+  return claim.verdict === "pass" ? folded(there.map(([name]) => name).join(", "), body) : html`${seen}${body}`;
 };
 
-const row = (claim: Claim, chart?: string): Markup => {
-  const spec =
-    claim.spec.length === 0
-      ? null
-      : html`<span class="muted">, ${defined("item", "items")} ${claim.spec.join(", ")}</span>`;
-  return html`<tr><td>${badge(claim.verdict)}</td>
-<td><code class="id">${claim.id}</code><div class="small">${defined("level", claim.level)}${spec}</div></td>
-<td>${why(claim)}</td><td>${again(claim, chart)}</td></tr>`;
+const rowOf = (id: string, claims: readonly Claim[], what: Markup, chart: string | undefined): Markup => {
+  const [first] = claims as [Claim];
+  const spec = [...new Set(claims.flatMap((claim) => claim.spec))].sort((a, b) => a - b);
+  const items = html`<span class="muted">, ${defined("item", "items")} ${spec.join(", ")}</span>`;
+  return html`<tr><td>${badge(first.verdict)}${claims.length === 1 ? null : ` × ${claims.length}`}</td>
+<td><code class="id">${id}</code><div class="small">${defined("level", first.level)}${spec.length === 0 ? null : items}</div></td>
+<td>${what}</td><td>${again(first, chart)}</td></tr>`;
 };
 
 /** Of a claim that is made of several stages: what it is called without its stage. */
@@ -77,71 +74,48 @@ const nameOf = ({ id, stage }: Claim): string =>
 
 const AS_EXPECTED = "as expected";
 
-/** Passes of one rule, which differ by their stage alone: said once, with what was seen in each. */
-const passesRow = (claims: readonly Claim[]): Markup => {
-  const [first] = claims as [Claim];
-  const spec = [...new Set(claims.flatMap((claim) => claim.spec))].sort((a, b) => a - b);
-  const items =
-    spec.length === 0 ? null : html`<span class="muted">, ${defined("item", "items")} ${spec.join(", ")}</span>`;
-  const stages = claims.map(
-    ({ stage, reason, got }) =>
-      html`<li><code>${stage}</code> ${reason}${got === AS_EXPECTED ? "" : `; got: ${got}`}</li>`,
-  );
-  return html`<tr><td>${badge("pass")} × ${claims.length}</td>
-<td><code class="id">${nameOf(first)}</code><div class="small">${defined("level", first.level)}${items}</div></td>
-<td>${first.expected}<details><summary>in ${claims.length} stages</summary><ul class="held">${stages}</ul></details></td><td>${again(first, undefined)}</td></tr>`;
-};
-
-/** Claims that share a row: passes of one rule without evidence of their own. */
+/** Passes of one rule without evidence of their own differ by their stage alone: they share a row that has what was seen in each. */
 const rows = (claims: readonly Claim[], chartOf: ChartOf): Markup[] => {
-  const groups = new Map<string, Claim[]>();
-  for (const [i, claim] of claims.entries()) {
+  const groups = groupedBy(claims.entries(), ([i, claim]) => {
     const { verdict, level, expected, replay, evidence } = claim;
     const isAlike = verdict === "pass" && evidence.length === 0;
-    const key = JSON.stringify(isAlike ? [nameOf(claim), level, expected, replay] : i);
-    groups.set(key, [...(groups.get(key) ?? []), claim]);
-  }
-  return [...groups.values()].map((list) => {
-    const [first, ...others] = list as [Claim, ...Claim[]];
-    return others.length === 0 ? row(first, chartOf(first.stage)) : passesRow(list);
+    return JSON.stringify(isAlike ? [nameOf(claim), level, expected, replay] : i);
+  });
+  return [...groups.values()].map((entries) => {
+    const list = entries.map(([, claim]) => claim);
+    const [first] = list as [Claim];
+    if (list.length === 1) return rowOf(first.id, list, why(first), chartOf(first.stage));
+    const stages = list.map(
+      ({ stage, reason, got }) =>
+        html`<li><code>${stage}</code> ${reason}${got === AS_EXPECTED ? "" : `; got: ${got}`}</li>`,
+    );
+    const what = html`${first.expected}${folded(`in ${list.length} stages`, html`<ul class="held">${stages}</ul>`)}`;
+    return rowOf(nameOf(first), list, what, undefined);
   });
 };
 
-const table = (claims: readonly Claim[], chartOf: ChartOf): Markup =>
-  html`<table class="claims"><thead><tr><th>Verdict</th><th>Claim</th><th>Why, expected, got</th><th>Evidence, replay</th></tr></thead><tbody>${rows(claims, chartOf)}</tbody></table>`;
+const HEADS = ["Verdict", "Claim", "Why, expected, got", "Evidence, replay"];
 
-const group = (verdict: Shown, claims: readonly Claim[], chartOf: ChartOf): Markup | null => {
-  if (claims.length === 0) return null;
-  const title = html`${sign(verdict, 20)} ${verdict} <span class="muted">(${claims.length})</span>`;
-  const head = html`<h3 id="claims-${verdict}">${title}</h3><p class="muted">${MEANING[verdict]}</p>`;
-  const body =
-    verdict === "pass" && claims.length > OPEN_PASSES
-      ? html`<details><summary>Show all ${claims.length}</summary>${table(claims, chartOf)}</details>`
-      : table(claims, chartOf);
-  return html`${head}${body}`;
-};
-
-const groupsOf = (run: RunDocument, verdicts: readonly Shown[], chartOf: ChartOf): (Markup | null)[] => {
+const groupsOf = (run: RunDocument, verdicts: readonly Shown[], chartOf: ChartOf): Markup[] => {
   const ordered = claimsInOrder(run.claims);
-  return verdicts.map((verdict) =>
-    group(
-      verdict,
-      ordered.filter((c) => c.verdict === verdict),
-      chartOf,
-    ),
-  );
+  return verdicts.flatMap((verdict) => {
+    const claims = ordered.filter((claim) => claim.verdict === verdict);
+    if (claims.length === 0) return [];
+    const all = table("claims", HEADS, rows(claims, chartOf));
+    const isFolded = verdict === "pass" && claims.length > OPEN_PASSES;
+    return html`<h3 id="claims-${verdict}">${sign(verdict, 20)} ${verdict} <span class="muted">(${claims.length})</span></h3><p class="muted">${MEANING[verdict]}</p>${isFolded ? folded(`Show all ${claims.length}`, all) : all}`;
+  });
 };
 
 /** What needs a look: claims that failed or could not be decided. `null` where there are none. */
 export const openClaimsSection = (run: RunDocument, chartOf: ChartOf): Markup | null => {
-  const isOpen = ({ verdict }: Claim): boolean => verdict === "fail" || verdict === "inconclusive";
-  if (!run.claims.some(isOpen)) return null;
-  return html`<section class="card" id="claims"><h2>Not a pass</h2>${groupsOf(run, ["fail", "inconclusive"], chartOf)}</section>`;
+  const groups = groupsOf(run, ["fail", "inconclusive"], chartOf);
+  return groups.length === 0 ? null : card("claims", "Not a pass", groups);
 };
 
 export const passedClaimsSection = (run: RunDocument): Markup | null => {
   if (run.claims.length === 0)
     return html`<section class="card" id="held"><p>No claim was made: nothing was judged.</p></section>`;
-  if (!run.claims.some(({ verdict }) => verdict === "pass")) return null;
-  return html`<section class="card" id="held"><h2>What held</h2>${groupsOf(run, ["pass"], () => undefined)}</section>`;
+  const groups = groupsOf(run, ["pass"], () => undefined);
+  return groups.length === 0 ? null : card("held", "What held", groups);
 };

@@ -1,19 +1,50 @@
-/** The stages of the page: what came of every call, as a bar and as a table that share letters; and the faults in time. */
-import type { RunDocument, StageSummary } from "../../history/run-document.ts";
+/**
+ * The stages of the page: what came of every call, as a bar and as a table that share letters; and the faults in time. What is
+ * drawn has widths in per cent and is not scaled, so that letters stay readable at any width.
+ */
+import type { FaultRecord, RunDocument, StageSummary } from "../../history/run-document.ts";
+import { fillOf, swatch } from "../charts/fills.ts";
+import { groupedBy } from "../claim-order.ts";
 import { count, counted, duration, share } from "../figures.ts";
 import { driverText, OUTCOME_KINDS, type OutcomeKind, type OutcomeRow, outcomeRows } from "../outcome-kinds.ts";
-import { type StatesMet, statesMet } from "../states-met.ts";
+import { type StatesMet, statesMet } from "../run-facts.ts";
 import { defined } from "./definitions.ts";
-import { faultTimeline } from "./fault-timeline.ts";
-import { html, type Markup } from "./markup.ts";
-import { outcomeBar, swatch } from "./outcome-bar.ts";
+import { card, folded, html, type Markup, table } from "./markup.ts";
 
 const legend = (): Markup => {
   const items = (Object.keys(OUTCOME_KINDS) as OutcomeKind[]).map(
     (kind) =>
-      html`<li>${swatch(kind)} <span><b>${defined(`kind-${kind}`, OUTCOME_KINDS[kind].label)}</b> <span class="muted">${OUTCOME_KINDS[kind].meaning}</span></span></li>`,
+      html`<li>${swatch(`fill ${kind}`)} <span><b>${defined(`kind-${kind}`, OUTCOME_KINDS[kind].label)}</b> <span class="muted">${OUTCOME_KINDS[kind].meaning}</span></span></li>`,
   );
   return html`<ul class="legend">${items}</ul>`;
+};
+
+const percent = (part: number, whole = 100): string => `${((100 * part) / whole).toFixed(3)}%`;
+
+/** Per cent below which a segment is drawn wider than it is: two calls of a thousand must not vanish. */
+const LEAST = 0.8;
+/** Per cent from which a letter fits on a narrow screen. */
+const LETTER_FROM = 4;
+const BAR_HEIGHT = 34;
+
+const outcomeBar = (rows: readonly OutcomeRow[], label: string): Markup => {
+  const shown = rows.filter(({ n }) => n > 0);
+  const total = shown.reduce((sum, { n }) => sum + n, 0);
+  const wanted = shown.map(({ n }) => Math.max(LEAST, (100 * n) / total));
+  const scale = 100 / wanted.reduce((sum, width) => sum + width, 0);
+  let x = 0;
+  const segments = shown.map(({ key, outcome, kind, n }, i) => {
+    const width = (wanted[i] as number) * scale;
+    const at = x;
+    x += width;
+    const isWide = width >= LETTER_FROM * Math.max(1, key.length * 0.8);
+    const letter = html`<text class="on-${kind}" x="${percent(at + width / 2)}" y="${BAR_HEIGHT / 2 + 5}" text-anchor="middle">${key}</text>`;
+    const gap = html`<rect class="gap" x="${percent(at)}" width="2" height="${BAR_HEIGHT}"/>`;
+    const title = `${key}: ${outcome}, ${count(n)} calls, ${share(n, total)}`;
+    return html`<g><title>${title}</title><rect ${fillOf(kind)} x="${percent(at)}" width="${percent(width)}" height="${BAR_HEIGHT}"/>${i === 0 ? null : gap}${isWide ? letter : null}</g>`;
+  });
+  const note = html`<p class="small muted">The thinnest segments are drawn wider than their share.</p>`;
+  return html`<svg class="bar" width="100%" height="${BAR_HEIGHT}" role="img" aria-label="${label}">${segments}</svg>${shown.some(({ n }) => (100 * n) / total < LEAST) ? note : null}`;
 };
 
 /** May break after an underscore: subcodes are long and phones narrow. */
@@ -22,7 +53,6 @@ const code = (outcome: string): Markup =>
 
 /** The largest outcomes of a stage; the others are folded. */
 const ROWS_OPEN = 10;
-const HEADS = html`<thead><tr><th>Key</th><th>Outcome</th><th class="number">${defined("calls", "Calls")}</th><th class="number">${defined("share", "Share")}</th></tr></thead>`;
 
 const stage = (summary: StageSummary): Markup => {
   const { calls } = summary;
@@ -30,29 +60,60 @@ const stage = (summary: StageSummary): Markup => {
   const head = html`<h3>${summary.name}</h3><p class="muted">${driverText(summary)}, ${duration(summary.duration_ms)}, ${counted(calls.sent, "call")}: ${count(calls.answered)} answered, ${count(calls.refused)} refused, ${count(calls.indeterminate)} indeterminate</p>`;
   if (rows.length === 0) return html`<div class="stage">${head}<p>No call was sent.</p></div>`;
   const words = rows.map((r) => `${r.outcome} ${share(r.n, calls.sent)}`).join(", ");
-  const bar = outcomeBar(rows, `Outcomes of ${summary.name}: ${words}`);
-  const note = bar.widened
-    ? html`<p class="small muted">The thinnest segments are drawn wider than their share.</p>`
-    : null;
   const line = (r: OutcomeRow): Markup =>
-    html`<tr><td><b>${r.key}</b> ${swatch(r.kind)}</td><td>${code(r.outcome)}${r.kind === r.outcome ? null : html`<div class="small muted">${OUTCOME_KINDS[r.kind].label}</div>`}</td><td class="number">${count(r.n)}</td><td class="number">${share(r.n, calls.sent)}</td></tr>`;
+    html`<tr><td><b>${r.key}</b> ${swatch(`fill ${r.kind}`)}</td><td>${code(r.outcome)}${r.kind === r.outcome ? null : html`<div class="small muted">${OUTCOME_KINDS[r.kind].label}</div>`}</td><td class="number">${count(r.n)}</td><td class="number">${share(r.n, calls.sent)}</td></tr>`;
+  const heads = ["Key", "Outcome", { number: defined("calls", "Calls") }, { number: defined("share", "Share") }];
   const largest = new Set([...rows].sort((a, b) => b.n - a.n).slice(0, ROWS_OPEN));
-  const rest = rows.filter((row) => !largest.has(row));
-  const table = (shown: readonly OutcomeRow[]): Markup =>
-    html`<table class="narrow">${HEADS}<tbody>${shown.map(line)}</tbody></table>`;
+  const [open, rest] = [rows.filter((row) => largest.has(row)), rows.filter((row) => !largest.has(row))];
   const more =
-    rest.length === 0
-      ? null
-      : html`<details><summary>${counted(rest.length, "smaller outcome")}</summary>${table(rest)}</details>`;
-  return html`<div class="stage">${head}${bar.svg}${note}${table(rows.filter((row) => largest.has(row)))}${more}</div>`;
+    rest.length === 0 ? null : folded(counted(rest.length, "smaller outcome"), table("narrow", heads, rest.map(line)));
+  return html`<div class="stage">${head}${outcomeBar(rows, `Outcomes of ${summary.name}: ${words}`)}${table("narrow", heads, open.map(line))}${more}</div>`;
 };
 
-export const stagesSection = (run: RunDocument): Markup => {
-  const body =
-    run.stages.length === 0
+export const stagesSection = ({ stages }: RunDocument): Markup =>
+  card(
+    "stages",
+    "Stages",
+    stages.length === 0
       ? html`<p>No stage sent calls.</p>`
-      : html`<p>Every call is counted once. Letters join a bar to the rows of its table.</p>${legend()}<div class="stages">${run.stages.map(stage)}</div>`;
-  return html`<section class="card" id="stages"><h2>Stages</h2>${body}</section>`;
+      : html`<p>Every call is counted once. Letters join a bar to the rows of its table.</p>${legend()}<div class="stages">${stages.map(stage)}</div>`,
+  );
+
+const TRACK = 20;
+const TICKS = [0, 0.5, 1] as const;
+/** More times than this of one fault are counted, not listed. */
+const LISTED_MAX = 3;
+
+const moment = (ms: number): string => (ms === 0 ? "0 s" : duration(ms));
+const when = (fault: FaultRecord): string => `${moment(fault.started_ms)} to ${moment(fault.ended_ms)}`;
+
+/** A fault that took no effect is an empty, dashed frame. */
+const faultBar = (fault: FaultRecord, spanMs: number): Markup => {
+  const width = percent(Math.max(fault.ended_ms - fault.started_ms, spanMs / 200), spanMs);
+  const kind = fault.took_effect ? "fault" : "fault-without-effect";
+  return html`<rect class="${kind}" x="${percent(fault.started_ms, spanMs)}" y="4" width="${width}" height="${TRACK - 8}" rx="2"><title>${when(fault)}${fault.took_effect ? "" : ", no effect"}</title></rect>`;
+};
+
+const track = (faults: readonly FaultRecord[], spanMs: number): Markup => {
+  const { experiment, link, fault, stream } = faults[0] as FaultRecord;
+  const without = faults.filter((f) => !f.took_effect).length;
+  const times = faults.length > LISTED_MAX ? `${faults.length} times` : faults.map(when).join("; ");
+  const some = without === faults.length ? "✖ no effect" : `✖ no effect ${without} of ${faults.length} times`;
+  const effect = without === 0 ? html`, took effect` : html`, <b class="warn">${some}</b>`;
+  const label = `${experiment} on ${link}: ${times}${without === 0 ? "" : `, ${some}`}`;
+  return html`<li><div class="fault-name"><b>${experiment}</b> <span class="muted">${fault} on ${link} (${stream}), ${times}${effect}</span></div>
+<svg class="track" width="100%" height="${TRACK}" role="img" aria-label="${label}"><rect class="rail" x="0" y="${TRACK / 2 - 1}" width="100%" height="2"/>${faults.map((f) => faultBar(f, spanMs))}</svg></li>`;
+};
+
+/** Faults of one kind share a track (a flapping link is one row, not fifty). Times count from the start of the run. */
+const faultTimeline = (faults: readonly FaultRecord[], runMs: number): Markup => {
+  const spanMs = Math.max(runMs, 1, ...faults.map((f) => f.ended_ms));
+  const tracks = groupedBy(faults, (f) => JSON.stringify([f.experiment, f.link, f.fault, f.stream]));
+  const marks = TICKS.map((at) => {
+    const anchor = at === 0 ? "start" : at === 1 ? "end" : "middle";
+    return html`<text x="${at * 100}%" y="14" text-anchor="${anchor}">${moment(at * spanMs)}</text>`;
+  });
+  return html`<ul class="timeline">${[...tracks.values()].map((list) => track(list, spanMs))}</ul><svg class="axis" width="100%" height="18" aria-hidden="true">${marks}</svg>`;
 };
 
 /** Bold: the experiment proves nothing without it. */
@@ -62,7 +123,6 @@ const metTable = (run: RunDocument): Markup | null => {
   const isBare = ({ cells }: StatesMet["rows"][number]): boolean =>
     cells.every(({ text, must }) => !must && (text === "0" || text === "–"));
   const [bare, others] = [met.rows.filter(isBare), met.rows.filter((row) => !isBare(row))];
-  const heads = met.heads.map((text) => html`<th class="number">${text}</th>`);
   const rows = others.map(({ stage: name, cells }) => {
     const shown = cells.map(({ text, must, missed }) => {
       const what = missed ? html`<b class="warn">✖ never</b>` : must ? html`<b>${text}</b>` : text === "0" ? "" : text;
@@ -70,26 +130,20 @@ const metTable = (run: RunDocument): Markup | null => {
     });
     return html`<tr><td>${name}</td>${shown}</tr>`;
   });
-  const table =
-    others.length === 0
-      ? null
-      : html`<table class="met"><thead><tr><th>Experiment</th>${heads}</tr></thead><tbody>${rows}</tbody></table>`;
-  const nothing =
-    bare.length === 0
-      ? null
-      : html`<p>${others.length === 0 ? "They" : "The others"} met nothing but ordinary calls: ${bare.map(({ stage: name }) => name).join(", ")}.</p>`;
-  return html`<h3>What the faults met</h3><p>How often, while each fault was in; blank is never. What an experiment has to meet is bold: without it, it proves nothing.</p>${table}${nothing}`;
+  const names = bare.map(({ stage: name }) => name).join(", ");
+  const nothing = html`<p>${others.length === 0 ? "They" : "The others"} met nothing but ordinary calls: ${names}.</p>`;
+  const heads = ["Experiment", ...met.heads.map((number) => ({ number }))];
+  return html`<h3>What the faults met</h3><p>How often, while each fault was in; blank is never. What an experiment has to meet is bold: without it, it proves nothing.</p>${others.length === 0 ? null : table("met", heads, rows)}${bare.length === 0 ? null : nothing}`;
 };
 
 export const faultsSection = (run: RunDocument): Markup => {
   const without = run.faults.filter((f) => !f.took_effect).length;
-  const note =
-    without === 0
-      ? null
-      : html`<p class="warn">✖ ${counted(without, "fault")} took no effect: what was judged under ${without === 1 ? "it" : "them"} proves nothing.</p>`;
-  const body =
+  const note = html`<p class="warn">✖ ${counted(without, "fault")} took no effect: what was judged under ${without === 1 ? "it" : "them"} proves nothing.</p>`;
+  return card(
+    "faults",
+    "Faults",
     run.faults.length === 0
       ? html`<p>No fault was injected.</p>`
-      : html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`;
-  return html`<section class="card" id="faults"><h2>Faults</h2>${body}</section>`;
+      : html`<p>When each fault was in force, counted from the start of the run. A filled bar took effect; a dashed frame did not.</p>${without === 0 ? null : note}${faultTimeline(run.faults, run.duration_ms)}${metTable(run)}`,
+  );
 };

@@ -4,7 +4,7 @@
  */
 import type { RunDocument } from "../../history/run-document.ts";
 import type { Series } from "../../history/series.ts";
-import { chartsSection, type Found, isDrawn, lostTo } from "../charts/charts-section.ts";
+import { chartsSection, type Found, isDrawn } from "../charts/charts-section.ts";
 import type { Detail } from "../charts/course.ts";
 import { claimsInOrder, countByVerdict, VERDICTS } from "../claim-order.ts";
 import { oneLine, utf8Bytes } from "../escape.ts";
@@ -16,7 +16,7 @@ import { headline } from "./headline.ts";
 import { type ChartOf, openClaimsSection, passedClaimsSection, sign } from "./html-claims.ts";
 import { environmentSection, measurementsSection, notJudgedSection } from "./html-facts.ts";
 import { faultsSection, stagesSection } from "./html-stages.ts";
-import { html, type Markup } from "./markup.ts";
+import { card, html, type Markup } from "./markup.ts";
 import { pageShell } from "./page-shell.ts";
 
 const FIRST_MAX = 5;
@@ -121,11 +121,14 @@ const DETAILS: readonly Detail[] = [
   { binsMost: 24, rowsMost: 4, folded: "least" },
 ];
 
-/** What is coarser or left out, so that a reader knows what to look for elsewhere; `null` where all is there. */
-const noteOf = (run: RunDocument, series: Series, detail: Detail): string | null => {
-  const lost = lostTo(run, series, detail, DETAILS[0] as Detail);
-  if (lost.length === 0) return null;
-  return `To keep this page small, ${lost.join("; ")}. series.json has all of it.`;
+/** What is coarser or left out, so that a reader knows what to look for elsewhere; `null` of the finest. */
+const noteOf = ({ folded }: Detail, isFinest: boolean): string | null => {
+  const without = `first events, gaps, CPU, percentiles and organizations`;
+  const left = `; stages that start folded have no charts of ${folded === "least" ? "the generator, " : ""}${without}`;
+  const coarser = "bins of long stages are longer, and their tables have fewer rows";
+  return isFinest
+    ? null
+    : `To keep this page small, ${coarser}${folded === "all" ? "" : left}. series.json has all of it.`;
 };
 const NO_CHARTS = "The charts were left out: with them this page would be above 3 MB. series.json has what they show.";
 
@@ -139,7 +142,7 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found & { e
   let text = "";
   for (let i = 0; i < DETAILS.length; ) {
     const detail = DETAILS[i] as Detail;
-    const charts = chartsSection(run, series, detail, noteOf(run, series, detail));
+    const charts = chartsSection(run, series, detail, noteOf(detail, i === 0));
     text = page(run, { charts, first, chartOf }, earlier);
     const bytes = utf8Bytes(text);
     const most = bytesMost(drawn.length);
@@ -149,6 +152,6 @@ export const htmlReport = (run: RunDocument, series?: Series, found: Found & { e
     i = i === DETAILS.length - 1 ? DETAILS.length : Math.min(i + step, DETAILS.length - 1);
   }
   if (utf8Bytes(text) <= BYTES_AT_ALL) return text;
-  const charts = html`<section class="card" id="courses"><h2>Over time</h2><p>${NO_CHARTS}</p></section>`;
+  const charts = card("courses", "Over time", html`<p>${NO_CHARTS}</p>`);
   return page(run, { charts, first, chartOf: () => undefined }, earlier);
 };

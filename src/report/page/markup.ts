@@ -20,3 +20,31 @@ const textOf = (part: Part): string => {
 /** Strings and numbers are escaped, lists joined, `null` is nothing. Attributes have to stand in double quotes. */
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1] ?? null) + string));
+
+/** A section of the page. */
+export const card = (id: string, title: string, ...body: Part[]): Markup =>
+  html`<section class="card" id="${id}"><h2>${title}</h2>${body}</section>`;
+
+export const folded = (summary: Part, body: Part): Markup =>
+  html`<details><summary>${summary}</summary>${body}</details>`;
+
+export type Head = string | Markup | { number: string | Markup };
+
+export const table = (style: string, heads: readonly Head[], rows: Part): Markup => {
+  const cells = heads.map((head) =>
+    typeof head === "object" && "number" in head
+      ? html`<th class="number">${head.number}</th>`
+      : html`<th>${head}</th>`,
+  );
+  return html`<table class="${style}"><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table>`;
+};
+
+/** Names and what they stand for; what is `null` is left out. */
+export const facts = (style: string, all: readonly (readonly [name: string, text: string | null])[]): Markup => {
+  const shown = all.filter(([, text]) => text !== null);
+  return html`<dl class="facts${style}">${shown.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>`;
+};
+
+/** Ids of claims and of calls, or outcomes. */
+export const codes = (texts: readonly string[], style = ""): Markup =>
+  html`<ul class="ids${style}">${texts.map((text) => html`<li><code>${text}</code></li>`)}</ul>`;

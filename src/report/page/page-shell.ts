@@ -1,10 +1,8 @@
-/** What every page is in: its policy, its style, its patterns, and where it has charts the one script. */
-import { CHART_STYLE } from "../charts/chart-style.ts";
-import { layerPatterns } from "../charts/layers.ts";
+/** What every page is in: its policy, style and fills, and where it has charts the one script. */
+import { fillDefs } from "../charts/fills.ts";
 import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "../charts/page-script.ts";
 import { PAGE_STYLE } from "./html-style.ts";
 import { html, Markup } from "./markup.ts";
-import { patterns } from "./outcome-bar.ts";
 
 /** A whole HTML document. */
 export const pageShell = (title: string, body: Markup, hasCharts: boolean): string => {
@@ -14,8 +12,8 @@ export const pageShell = (title: string, body: Markup, hasCharts: boolean): stri
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none';${runs} style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">
-<title>${title}</title><style>${new Markup(PAGE_STYLE)}${hasCharts ? new Markup(CHART_STYLE) : null}</style></head>
-<body>${patterns()}${hasCharts ? layerPatterns() : null}<main>
+<title>${title}</title><style>${new Markup(PAGE_STYLE)}</style></head>
+<body>${fillDefs()}<main>
 ${body}
 </main>${script}</body></html>
 `.text;
