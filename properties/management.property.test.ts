@@ -7,7 +7,7 @@ import { expect } from "vitest";
 import { PRODUCTS, SCOPES } from "../src/contract/routes.ts";
 import { decideCreation, decideRevocation, decideUpdate } from "../src/core/management.ts";
 import type { KeyRecord } from "../src/core/records.ts";
-import { KEY_DECISIONS } from "../src/platform/keys/table-keys.ts";
+import { KEY_DECISIONS } from "../src/platform/keys/store.ts";
 import { law } from "./laws/law.ts";
 import {
   changeIsDecidedByB5,

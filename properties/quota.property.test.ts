@@ -6,9 +6,7 @@
 import type fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fits } from "../src/core/meters.ts";
-import { memoryLimiterStore } from "../src/platform/limiter/local-limiter.ts";
-import type { LimiterStore } from "../src/platform/limiter/store.ts";
-import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
+import { LIMITER_DECISIONS, type LimiterStore, openLimiterStore } from "../src/platform/limiter/store.ts";
 import type { Take } from "../src/platform/limiter.ts";
 import { HEALTHY } from "../src/platform/parts.ts";
 import { examine } from "./laws/examine.ts";
@@ -22,7 +20,7 @@ const played: Schedules = { run: 0, interleaved: 0 };
 
 law(
   "P6 exactly the admitted mints are charged, never above the cap, in any interleaving",
-  () => meterIsExact(() => memoryLimiterStore(), HEALTHY, played),
+  () => meterIsExact(() => openLimiterStore(":memory:"), HEALTHY, played),
   RUNS,
 );
 
@@ -38,7 +36,7 @@ test("P6 as many schedules were really played as the profile promises, nearly al
 describe("P6 condemns", () => {
   const DRAW = { seed: 1, runs: 1_500, shrinks: false };
   const wrap = (change: (store: LimiterStore, s: fc.Scheduler) => Partial<LimiterStore>) => (s: fc.Scheduler) => {
-    const store = memoryLimiterStore();
+    const store = openLimiterStore(":memory:");
     return { ...store, ...change(store, s) };
   };
   const known = (): Set<string> => new Set<string>();
@@ -47,11 +45,18 @@ describe("P6 condemns", () => {
     [
       "a store that admits one too many",
       () =>
-        memoryLimiterStore({ ...LIMITER_DECISIONS, fits: (used, amount, cap) => fits(used, amount, (cap ?? 0) + 1) }),
+        openLimiterStore(":memory:", {
+          ...LIMITER_DECISIONS,
+          fits: (used, amount, cap) => fits(used, amount, (cap ?? 0) + 1),
+        }),
     ],
     [
       "a store that stops one short",
-      () => memoryLimiterStore({ ...LIMITER_DECISIONS, fits: (used, amount, cap) => fits(used + 1, amount, cap) }),
+      () =>
+        openLimiterStore(":memory:", {
+          ...LIMITER_DECISIONS,
+          fits: (used, amount, cap) => fits(used + 1, amount, cap),
+        }),
     ],
     [
       "a store that checks, waits and then charges",
@@ -117,7 +122,7 @@ describe("P6 condemns", () => {
     ["a store that loses refunds", wrap(() => ({ refund: () => {} }))],
     [
       "a store that keeps the old month's count",
-      () => memoryLimiterStore({ ...LIMITER_DECISIONS, windowOf: () => "2026-05" }),
+      () => openLimiterStore(":memory:", { ...LIMITER_DECISIONS, windowOf: () => "2026-05" }),
     ],
     [
       "a store that charges what it refuses",

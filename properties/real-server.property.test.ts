@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fits } from "../src/core/meters.ts";
 import { sessionClaims } from "../src/platform/api/sessions.ts";
-import { LIMITER_DECISIONS } from "../src/platform/limiter/table-store.ts";
+import { LIMITER_DECISIONS } from "../src/platform/limiter/store.ts";
 import { HEALTHY, type Parts } from "../src/platform/parts.ts";
 import { examine } from "./laws/examine.ts";
 import { law } from "./laws/law.ts";

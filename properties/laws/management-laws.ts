@@ -7,7 +7,7 @@ import { expect } from "vitest";
 import type { Product, Scope } from "../../src/contract/routes.ts";
 import type { KeyCreation, KeyUpdate } from "../../src/core/management.ts";
 import type { KeyRecord, Organization } from "../../src/core/records.ts";
-import type { KeyDecisions } from "../../src/platform/keys/table-keys.ts";
+import type { KeyDecisions } from "../../src/platform/keys/store.ts";
 import { keyArb, NOW_MS, ORIGINS, organizationArb, productsArb, scopesArb } from "../model/arbitraries.ts";
 
 /** Mostly words of the specification, sometimes one that is not. */

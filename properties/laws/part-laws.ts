@@ -2,7 +2,7 @@
  * The laws that can be asked about any parts of the platform, each with the parts that it looks at: the same definitions that
  * the tests judge the healthy parts by. A law over sockets opens a deployment of its own.
  */
-import { memoryLimiterStore } from "../../src/platform/limiter/local-limiter.ts";
+import { openLimiterStore } from "../../src/platform/limiter/store.ts";
 import type { Parts } from "../../src/platform/parts.ts";
 import { startRealApi } from "../rigs/real-api.ts";
 import {
@@ -137,7 +137,9 @@ export const PART_LAWS: readonly PartLaw[] = [
     name: "quota",
     looksAt: ["limiterDecisions", "limiterStore", "settlement", "chargeId"],
     runs: 1_500,
-    open: pure((parts) => meterIsExact(() => parts.limiterStore(memoryLimiterStore(parts.limiterDecisions)), parts)),
+    open: pure((parts) =>
+      meterIsExact(() => parts.limiterStore(openLimiterStore(":memory:", parts.limiterDecisions)), parts),
+    ),
   },
   {
     name: "rate-window",

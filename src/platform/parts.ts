@@ -13,11 +13,9 @@ import { type CallEntry, requestLogFields } from "./api/request-log.ts";
 import { HEALTHY_VOICE, type StreamVoice } from "./api/routes/stream-script.ts";
 import { type Mint, type SessionClaims, sessionClaims } from "./api/sessions.ts";
 import type { RefundPolicy } from "./api/settlement.ts";
-import type { KeyStore } from "./keys/store.ts";
-import { KEY_DECISIONS, type KeyDecisions } from "./keys/table-keys.ts";
+import { KEY_DECISIONS, type KeyDecisions, type KeyStore } from "./keys/store.ts";
 import type { KeyLookup } from "./keys.ts";
-import type { LimiterStore } from "./limiter/store.ts";
-import { LIMITER_DECISIONS, type LimiterDecisions } from "./limiter/table-store.ts";
+import { LIMITER_DECISIONS, type LimiterDecisions, type LimiterStore } from "./limiter/store.ts";
 import type { Limiter } from "./limiter.ts";
 import type { Network } from "./links/network.ts";
 

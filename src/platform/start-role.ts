@@ -15,12 +15,12 @@ import { definedFields } from "./defined-fields.ts";
 import { startFront } from "./front.ts";
 import { createHttpKeys } from "./keys/http-keys.ts";
 import { startKeyService } from "./keys/key-service.ts";
-import { localKeys, memoryKeyStore, sqliteKeyStore } from "./keys/local-keys.ts";
+import { localKeys, openKeyStore } from "./keys/store.ts";
 import type { KeyAdministration } from "./keys.ts";
 import { createHttpLimiter } from "./limiter/http-limiter.ts";
 import { limiterControl } from "./limiter/limiter-control.ts";
 import { startLimiterService } from "./limiter/limiter-service.ts";
-import { memoryLimiterStore, sqliteLimiterStore } from "./limiter/local-limiter.ts";
+import { openLimiterStore } from "./limiter/store.ts";
 import type { Limiter } from "./limiter.ts";
 import type { HttpService } from "./links/http-service.ts";
 import { countedNetwork, type Network, TCP } from "./links/network.ts";
@@ -100,17 +100,17 @@ const addressOf = (kind: "keys" | "limiter", address: string): string => {
   throw new RoleOptionsError(`expected --${kind} http://HOST:PORT${also} for --role api, got "${address}"`);
 };
 
-const storeOf = <S>(option: string, kind: "keys" | "limiter", memory: () => S, sqlite: (path: string) => S): S => {
-  if (option === "memory") return memory();
-  if (option.startsWith("sqlite:") && option.length > 7) {
-    try {
-      return sqlite(option.slice(7));
-    } catch (error) {
-      if (error instanceof StoreFileError) throw new RoleOptionsError(`--${kind} ${option}: ${error.message}`);
-      throw error;
-    }
+const openStore = <S>(option: string, kind: "keys" | "limiter", open: (path: string) => S): S => {
+  const path = option === "memory" ? ":memory:" : /^sqlite:(.+)$/s.exec(option)?.[1];
+  if (path === undefined) {
+    throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
   }
-  throw new RoleOptionsError(`expected --${kind} sqlite:PATH or memory for a store of its own, got "${option}"`);
+  try {
+    return open(path);
+  } catch (error) {
+    if (error instanceof StoreFileError) throw new RoleOptionsError(`--${kind} ${option}: ${error.message}`);
+    throw error;
+  }
 };
 
 /** Closes what was started, last first, once; who asks again waits for the same end. */
@@ -212,13 +212,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   const limiterOption = options.limiter ?? "memory";
   const ownsLimiter = role === "limiter" || (role === "all" && !isUrl(limiterOption) && !isRedis(limiterOption));
   if (ownsLimiter) {
-    const { limiterDecisions } = parts;
-    const store = storeOf(
-      limiterOption,
-      "limiter",
-      () => memoryLimiterStore(limiterDecisions),
-      (path) => sqliteLimiterStore(path, {}, limiterDecisions),
-    );
+    const store = openStore(limiterOption, "limiter", (path) => openLimiterStore(path, parts.limiterDecisions));
     const port = role === "limiter" ? (options.port ?? 0) : 0;
     const service = await startLimiterService({
       store: parts.limiterStore(store),
@@ -235,13 +229,7 @@ const start = async (role: Role, options: RoleOptions, parts: Parts, closers: Cl
   const keysOption = options.keys ?? "memory";
   const ownsKeys = role === "keys" || (role === "all" && !isUrl(keysOption));
   if (ownsKeys) {
-    const { keyDecisions } = parts;
-    const store = storeOf(
-      keysOption,
-      "keys",
-      () => memoryKeyStore(keyDecisions),
-      (path) => sqliteKeyStore(path, {}, keyDecisions),
-    );
+    const store = openStore(keysOption, "keys", (path) => openKeyStore(path, parts.keyDecisions));
     const metersAt = urls.limiter ?? options.limiter;
     const meters =
       metersAt !== undefined && (isUrl(metersAt) || isRedis(metersAt)) ? await limiterAt(metersAt, network) : undefined;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { shiftableClock } from "../../platform/clock.ts";
-import { sqliteLimiterStore } from "../../platform/limiter/local-limiter.ts";
+import { openLimiterStore } from "../../platform/limiter/store.ts";
 import type { Take } from "../../platform/limiter.ts";
 import { serveParent } from "./child-side.ts";
 
@@ -23,7 +23,7 @@ const takeOf = (n: number): Take => ({
 });
 
 const storeWriter = (path: string): ((takes: Take[]) => void) => {
-  const store = sqliteLimiterStore(path);
+  const store = openLimiterStore(path);
   const clock = shiftableClock();
   return (takes) => {
     const answers = store.take(takes, clock.instant()) as { verdict: string }[];

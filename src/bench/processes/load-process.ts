@@ -3,8 +3,7 @@
  * a slice each, over connections that stay open meanwhile. A shared machine can be half as fast for a second and look idle:
  * what meets one slice meets the next one too, and so the sides alike.
  */
-import { connect } from "node:net";
-import { type KeptConnection, keepConnection, requestBytes } from "../../platform/links/kept-connection.ts";
+import { Client } from "undici";
 import { serveParent } from "./child-side.ts";
 
 export type LoadCall = { url: string; method: "GET" | "POST"; headers: Record<string, string>; body?: string };
@@ -32,74 +31,58 @@ type Side = {
   /** Asks on every connection; resolves when `untilMs` is over and the last answer has come. */
   play(untilMs: number): Promise<void>;
   result(): LoadResult;
-  close(): void;
+  close(): Promise<unknown>;
 };
 
-/** Resolves when every connection is there, or is known not to come. */
+/** Resolves when every connection has answered once, or is known not to. */
 const openSide = async ({ url, method, headers, body }: LoadCall, connections: number): Promise<Side> => {
-  const at = new URL(url);
-  const request = requestBytes(method, at.pathname + at.search, { host: at.host, ...headers }, body);
-  const byStatus: Record<string, number> = {};
+  const { origin, pathname, search } = new URL(url);
+  const request = { path: pathname + search, method, headers, body: body ?? null };
+  const clients = new Set(Array.from({ length: connections }, () => new Client(origin)));
+  let byStatus: Record<string, number> = {};
   const count = (outcome: string | number): void => {
     byStatus[outcome] = (byStatus[outcome] ?? 0) + 1;
   };
-  const waiting = new Set<KeptConnection>();
-  let untilMs = 0;
-  let settled = (): void => {};
-  const settle = (connection: KeptConnection): void => {
-    if (waiting.delete(connection) && waiting.size === 0) settled();
-  };
-  const open = new Set<KeptConnection>();
-  /** Kept connections, because a client that makes objects of every answer takes longer than the server that gives it. */
-  const openConnection = (): KeptConnection => {
-    const socket = connect({ host: at.hostname, port: Number(at.port), noDelay: true });
-    socket.on("connect", () => settle(connection));
-    const connection = keepConnection(socket, {
-      answered: ({ status }) => {
-        count(status);
-        if (performance.now() < untilMs) connection.ask(request);
-        else settle(connection);
-      },
-      gone: () => {
-        count("error");
-        open.delete(connection);
-        settle(connection);
-      },
-    });
-    return connection;
-  };
-  const allSettled = (): Promise<void> =>
+  const askUntil = (client: Client, untilMs: number): Promise<void> =>
     new Promise((resolve) => {
-      settled = resolve;
-      if (waiting.size === 0) resolve();
+      const ask = (): void =>
+        void client.dispatch(request, {
+          onRequestStart: () => {},
+          onResponseData: () => {},
+          onResponseStart: (_controller, status) => count(status),
+          onResponseEnd: () => (performance.now() < untilMs ? ask() : resolve()),
+          // A connection that is lost is not opened again.
+          onResponseError: () => {
+            count("error");
+            clients.delete(client);
+            void client.destroy();
+            resolve();
+          },
+        });
+      ask();
     });
-  for (let i = 0; i < connections; i += 1) open.add(openConnection());
-  for (const connection of open) waiting.add(connection);
-  await allSettled();
 
   let elapsedS = 0;
   let cpuS = 0;
-  const play = async (until: number): Promise<void> => {
+  const play = async (untilMs: number): Promise<void> => {
     const beganMs = performance.now();
     const cpu = process.cpuUsage();
-    untilMs = until;
-    for (const connection of open) waiting.add(connection);
-    for (const connection of waiting) connection.ask(request);
-    await allSettled();
+    await Promise.all([...clients].map((client) => askUntil(client, untilMs)));
     const { user, system } = process.cpuUsage(cpu);
     elapsedS += (performance.now() - beganMs) / 1000;
     cpuS += (user + system) / 1e6;
   };
+  await play(0);
+  const { error } = byStatus;
+  byStatus = error === undefined ? {} : { error };
+  elapsedS = 0;
+  cpuS = 0;
   const result = (): LoadResult => {
     const { error: _lost, ...answered } = byStatus;
     const answers = Object.values(answered).reduce((sum, n) => sum + n, 0);
-    // A copy: connections that are closed afterwards fail.
-    return { ratePerS: answers / elapsedS, byStatus: { ...byStatus }, clientCpu: cpuS / elapsedS };
+    return { ratePerS: answers / elapsedS, byStatus, clientCpu: cpuS / elapsedS };
   };
-  const close = (): void => {
-    for (const connection of open) connection.close();
-  };
-  return { play, result, close };
+  return { play, result, close: () => Promise.all([...clients].map((client) => client.destroy())) };
 };
 
 const run = async ({ calls, connections, durationS }: Load): Promise<LoadResult[]> => {
@@ -115,7 +98,7 @@ const run = async ({ calls, connections, durationS }: Load): Promise<LoadResult[
     }
     return sides.map((side) => side.result());
   } finally {
-    for (const side of sides) side.close();
+    await Promise.all(sides.map((side) => side.close()));
   }
 };
 

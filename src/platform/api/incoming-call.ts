@@ -1,7 +1,6 @@
 /**
  * One incoming call from its head on. The core decides; this asks the world what the core wants to know, and has done what
- * came out. It begins at the front door or in the earliest hook of the server, so a call that is shed has cost no parsing.
- * How it ends is in `ending-call.ts`.
+ * came out. It begins in the earliest hook of the server, so a call that is shed has cost no parsing. How it ends is in `ending-call.ts`.
  */
 import { advance } from "../../core/order.ts";
 import type { Inference } from "../inference.ts";

@@ -62,7 +62,7 @@ let goodHost: string | undefined;
  * What Node's parser lets pass, and RFC 9112 does not: a second `Host`, or one that is no host (3.2); HTTP/1.0 with chunks,
  * whose end two parsers may see in different places (6.1); a version that is none of HTTP/1.
  */
-export const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean => {
+const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean => {
   // The other hosts of one request are in its raw headers alone. HTTP/2 has `:authority`, and frames in place of lengths.
   if (httpVersion === "2.0" && headers[":authority" as "host"] !== undefined) return false;
   if (httpVersion !== "1.1" && (httpVersion !== "1.0" || headers["transfer-encoding"] !== undefined)) return true;
@@ -77,13 +77,23 @@ export const isMalformed = ({ httpVersion, headers, rawHeaders }: IncomingMessag
   return false;
 };
 
-/** Answers, and closes: where one request ended is not known to both sides alike, and the next would be of somebody's choosing. */
-export const refuseMalformed = (response: ServerResponse): void => {
-  const body = JSON.stringify({ detail: STATUS_TEXT[400] });
-  response.shouldKeepAlive = false;
-  response
-    .writeHead(400, { "content-type": "application/json", "content-length": body.length, connection: "close" })
-    .end(body);
+/**
+ * Answers a malformed request, and closes: where it ended is not known to both sides alike, so whatever follows on its
+ * connection is ignored. Returns whether the request was one of either.
+ */
+export const malformedGuard = (): ((request: IncomingMessage, response: ServerResponse) => boolean) => {
+  const refused = new WeakSet<Socket>();
+  return (request, response) => {
+    if (refused.has(request.socket)) return true;
+    if (!isMalformed(request)) return false;
+    refused.add(request.socket);
+    const body = JSON.stringify({ detail: STATUS_TEXT[400] });
+    response.shouldKeepAlive = false;
+    response
+      .writeHead(400, { "content-type": "application/json", "content-length": body.length, connection: "close" })
+      .end(body);
+    return true;
+  };
 };
 
 /** Node limits the time of requests over HTTP/1.1 only. */

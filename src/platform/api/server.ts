@@ -1,28 +1,40 @@
 /**
- * The listener of the API. Fastify listens and finds the routes that the front door has not found; from its earliest hook on a
- * call is ours, so a refused one is never parsed and nothing of Fastify's own envelopes can be seen by a client.
+ * The listener and the router of the API. A call is taken over in Fastify's earliest hook: a refused one is never parsed, and
+ * no envelope of Fastify's own reaches a client. What is no call of a route is answered before the cap on calls in flight: an
+ * unknown path (404), a known one with another method (405), a preflight (items 18, 160).
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { type FastifyInstance, type FastifyRequest, fastify } from "fastify";
+import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { type GapRefusalName, outcomeOf } from "../../contract/refusals.ts";
 import { ROUTE_NAMES, type RouteName, routeOf } from "../../contract/routes.ts";
 import { reasonOf } from "../reason-of.ts";
+import { countOutcome } from "./call-record.ts";
+import { requestIdOf } from "./caller.ts";
 import type { ApiContext } from "./context.ts";
-import { type Begin, putDoorBefore } from "./front-door.ts";
+import { preflightHeaders } from "./cors.ts";
 import { IncomingCall } from "./incoming-call.ts";
-import { answerBroken, type ListenerLimits, limitHttp2Requests, listenerOptions, type TlsOptions } from "./listener.ts";
+import {
+  answerBroken,
+  type ListenerLimits,
+  limitHttp2Requests,
+  listenerOptions,
+  malformedGuard,
+  type TlsOptions,
+} from "./listener.ts";
 import { openApiDocument } from "./openapi/openapi.ts";
 import { BODY_MAX_BYTES } from "./request-body.ts";
 import { manageKeys } from "./routes/key-management.ts";
 import { isManagement, WORK } from "./routes/work.ts";
-import { answerUnrouted, BASE_PATH, methodsOf, refuseUnrouted } from "./unrouted.ts";
 
-const NO_FIELDS = Object.freeze({});
+const BASE_PATH = "/v1";
 
 export const createServer = (
   context: ApiContext,
   limits: ListenerLimits,
   options: { tls?: TlsOptions; http2?: boolean },
 ): FastifyInstance => {
+  const notFound = (request: { raw: unknown }, reply: { raw: unknown }): void =>
+    refuseUnrouted(context, request.raw as IncomingMessage, reply.raw as ServerResponse, "not_found");
   const server = fastify({
     logger: false,
     genReqId: () => "",
@@ -33,35 +45,66 @@ export const createServer = (
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     clientErrorHandler: answerBroken as never,
-    frameworkErrors: (_error, request, reply) => {
-      refuseUnrouted(context, request.raw as IncomingMessage, reply.raw as ServerResponse, "not_found");
-    },
+    frameworkErrors: (_error, request, reply) => notFound(request, reply),
     ...listenerOptions(limits, options),
   }) as unknown as FastifyInstance;
 
-  putDoorBefore(
-    server.server,
-    (name) => beginAtDoor(context, name),
-    (error, response) => answerFault(context, error, response),
-  );
+  for (const method of METHODS) if (!server.supportedMethods.includes(method)) server.addHttpMethod(method);
   if (options.http2 === true) limitHttp2Requests(server.server, limits);
-  for (const name of ROUTE_NAMES) addRoute(server, context, name);
+  const isMalformed = malformedGuard();
+  server.addHook("onRequest", (request, reply, done) => {
+    if (!isMalformed(request.raw, reply.raw)) done();
+  });
+  addRoutes(server, context);
   const description = openApiDocument();
   server.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
   // Nothing is read of a body on a path that we do not know.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
-  server.setNotFoundHandler((request, reply) => {
-    answerUnrouted(context, request.raw as IncomingMessage, reply.raw as ServerResponse);
-  });
+  server.setNotFoundHandler(notFound);
   server.setErrorHandler((error, request, reply) => {
-    if (request.routeOptions.url === undefined) {
-      answerUnrouted(context, request.raw as IncomingMessage, reply.raw as ServerResponse);
-      return;
-    }
-    answerFault(context, error, reply.raw as ServerResponse);
+    if (request.routeOptions.url === undefined) notFound(request, reply);
+    else answerFault(context, error, reply.raw as ServerResponse);
   });
   return server;
+};
+
+type Begin = (request: FastifyRequest, response: ServerResponse) => void;
+
+const beginningOf = (context: ApiContext, name: RouteName): Begin =>
+  isManagement(name)
+    ? (request, response) => void manageKeys(context, name, request.raw, response, request.params)
+    : (request, response) =>
+        new IncomingCall(context, name, WORK[name], request.raw, response, request.query, request.params).go();
+
+/** `GET` answers `HEAD` too. Every path answers a preflight, and any other method with 405. */
+const addRoutes = (server: FastifyInstance, context: ApiContext): void => {
+  const add = (path: string, method: string[], begin: Begin): void => {
+    server.route({
+      method,
+      url: BASE_PATH + path.replace(/\{(\w+)\}/g, ":$1"),
+      // The hook never says that it is done: the call is ours from here on.
+      onRequest: (request: FastifyRequest, reply: FastifyReply, _done: unknown) => begin(request, reply.raw),
+      handler: () => {
+        throw new Error("unreachable: calls are taken over in the first hook");
+      },
+    });
+  };
+  const byPath = new Map<string, string[]>();
+  for (const name of ROUTE_NAMES) {
+    const { path, method } = routeOf(name);
+    const methods = method === "GET" ? ["GET", "HEAD"] : [method];
+    add(path, methods, beginningOf(context, name));
+    byPath.set(path, [...(byPath.get(path) ?? []), ...methods]);
+  }
+  for (const [path, methods] of byPath) {
+    const allowed = [...methods, "OPTIONS"].join(", ");
+    const others = server.supportedMethods.filter((method) => !methods.includes(method) && method !== "OPTIONS");
+    add(path, ["OPTIONS"], ({ raw }, response) => answerPreflight(context, raw, response, allowed));
+    add(path, others, ({ raw }, response) =>
+      refuseUnrouted(context, raw, response, "method_not_allowed", ["Allow", allowed]),
+    );
+  }
 };
 
 /** A fault of ours before a call could answer for itself. */
@@ -75,29 +118,30 @@ const answerFault = (context: ApiContext, error: unknown, response: ServerRespon
   context.parts.writeAnswer(response, status, [...headers], body);
 };
 
-/** For a path without fields, asked without a query. */
-const beginAtDoor = (context: ApiContext, name: RouteName): Begin | null => {
-  if (isManagement(name)) return null;
-  const work = WORK[name];
-  return (request, response) => new IncomingCall(context, name, work, request, response, NO_FIELDS, NO_FIELDS).go();
+const refuseUnrouted = (
+  context: ApiContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  name: GapRefusalName,
+  more: readonly string[] = [],
+): void => {
+  const { status, headers, body } = context.parts.writeRefusal({ refuse: name });
+  const givenId = requestIdOf(request.headers);
+  countOutcome(context, givenId, outcomeOf(name), "-");
+  if (context.stopping) response.shouldKeepAlive = false;
+  const shared = ["X-Request-Id", givenId ?? context.freshId(), "Vary", "Origin"];
+  context.parts.writeAnswer(response, status, [...headers, ...more, ...shared], body);
 };
 
-const addRoute = (server: FastifyInstance, context: ApiContext, name: RouteName): void => {
-  const { method, path } = routeOf(name);
-  const begin = isManagement(name)
-    ? (request: FastifyRequest, response: ServerResponse): void => {
-        void manageKeys(context, name, request.raw, response, request.params);
-      }
-    : (request: FastifyRequest, response: ServerResponse): void => {
-        new IncomingCall(context, name, WORK[name], request.raw, response, request.query, request.params).go();
-      };
-  server.route({
-    method: methodsOf(method),
-    url: BASE_PATH + path.replace(/\{(\w+)\}/g, ":$1"),
-    // The hook never says that it is done: the call is ours from here on.
-    onRequest: (request, reply, _done) => begin(request, reply.raw),
-    handler: () => {
-      throw new Error("unreachable: calls are taken over in the first hook");
-    },
-  });
+const answerPreflight = (
+  context: ApiContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  methods: string,
+): void => {
+  const asked = request.headers["access-control-request-headers"];
+  const headers = preflightHeaders(request.headers.origin, methods, asked === undefined ? undefined : String(asked));
+  const givenId = requestIdOf(request.headers);
+  countOutcome(context, givenId, "204", "-");
+  context.parts.writeAnswer(response, 204, [...headers, "X-Request-Id", givenId ?? context.freshId()], "");
 };

@@ -6,9 +6,8 @@ import { type FaultyLink, type LinkFault, startFaultyLink } from "../../trials/f
 import { KeyServiceUnavailable, type Keys } from "../keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { type KeyService, startKeyService } from "./key-service.ts";
-import { memoryKeyStore } from "./local-keys.ts";
 import { hashSecret } from "./secret.ts";
-import type { KeyStore } from "./store.ts";
+import { type KeyStore, openKeyStore } from "./store.ts";
 
 const BUDGET_MS = 250;
 
@@ -20,7 +19,7 @@ describe("the link to the key service", () => {
   let hash: string;
 
   beforeEach(async () => {
-    store = memoryKeyStore();
+    store = openKeyStore(":memory:");
     store.putOrganization({ id: "org_a", tier: "Pro" });
     hash = hashSecret(store.putKey({ org_id: "org_a", kind: "server" }, Date.now()).secret);
     service = await startKeyService({ store, port: 0 });

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shiftableClock } from "../clock.ts";
-import { localLimiter, memoryLimiterStore } from "../limiter/local-limiter.ts";
+import { localLimiter, openLimiterStore } from "../limiter/store.ts";
 import type { Limiter } from "../limiter.ts";
 import { adminTokenVerifier } from "./admin-tokens.ts";
 import { type KeyService, startKeyService } from "./key-service.ts";
-import { memoryKeyStore } from "./local-keys.ts";
+import { openKeyStore } from "./store.ts";
 
 const SECRET = "a-secret-for-tests-only";
 const TOKEN = "a-control-token-for-tests";
@@ -12,7 +12,7 @@ const DAY_MS = 86_400_000;
 
 const startService = (more: { limiter?: Limiter; adminSecret?: string }): Promise<KeyService> =>
   startKeyService({
-    store: memoryKeyStore(),
+    store: openKeyStore(":memory:"),
     port: 0,
     control: { port: 0, token: TOKEN },
     clock: shiftableClock(),
@@ -30,7 +30,7 @@ const call = async (service: KeyService, method: string, path: string, body?: un
 };
 
 describe("the key service's control plane", () => {
-  const limiter = localLimiter(memoryLimiterStore(), shiftableClock());
+  const limiter = localLimiter(openLimiterStore(":memory:"), shiftableClock());
   let service: KeyService;
   let bare: KeyService;
   beforeAll(async () => {

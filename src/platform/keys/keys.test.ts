@@ -7,9 +7,8 @@ import type { Keys } from "../keys.ts";
 import { createHttpKeys } from "./http-keys.ts";
 import { startKeyService } from "./key-service.ts";
 import { keysCases } from "./keys.fixture.ts";
-import { localKeys, memoryKeyStore, sqliteKeyStore } from "./local-keys.ts";
 import { hashSecret } from "./secret.ts";
-import type { KeyStore } from "./store.ts";
+import { type KeyStore, localKeys, openKeyStore } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-keys-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -27,19 +26,19 @@ const overHttp = async (store: KeyStore): Promise<Keys> => {
   };
 };
 
-keysCases("keys in memory", async () => localKeys(memoryKeyStore(), shiftableClock()));
-keysCases("keys in SQLite", async () => localKeys(sqliteKeyStore(join(folder, "local.sqlite")), shiftableClock()));
-keysCases("keys in memory over HTTP", () => overHttp(memoryKeyStore()));
-keysCases("keys in SQLite over HTTP", () => overHttp(sqliteKeyStore(join(folder, "http.sqlite"))));
+keysCases("keys in memory", async () => localKeys(openKeyStore(":memory:"), shiftableClock()));
+keysCases("keys in SQLite", async () => localKeys(openKeyStore(join(folder, "local.sqlite")), shiftableClock()));
+keysCases("keys in memory over HTTP", () => overHttp(openKeyStore(":memory:")));
+keysCases("keys in SQLite over HTTP", () => overHttp(openKeyStore(join(folder, "http.sqlite"))));
 
 test("keys and their statuses are there again after the file is opened anew", async () => {
   const path = join(folder, "again.sqlite");
-  const before = localKeys(sqliteKeyStore(path), shiftableClock());
+  const before = localKeys(openKeyStore(path), shiftableClock());
   await before.putOrganization({ id: "org_a", tier: "Pro" });
   const { key, secret } = await before.putKey({ org_id: "org_a", kind: "server" });
   await before.revoke("org_a", key.id, 1_000);
   await before.close();
-  const after = localKeys(sqliteKeyStore(path), shiftableClock());
+  const after = localKeys(openKeyStore(path), shiftableClock());
   expect(await after.bySecretHash(hashSecret(secret), 1_000)).toMatchObject({ key: { id: key.id, status: "revoked" } });
   await after.close();
 });

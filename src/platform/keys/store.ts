@@ -1,11 +1,24 @@
 /**
- * The port behind the key service: records of keys and organizations, and the management of them, each decided and stored
- * in one transaction. Healthy stores are synchronous; a promise is allowed where a store may be wrapped from outside.
+ * Keys and organizations in SQLite, and what may happen to them. Management is decided by the core (`core/management.ts`)
+ * inside the transaction that stores its outcome, so a key limit holds under concurrency; the control plane may store any
+ * record. Records are stored whole as JSON, with columns for what is searched by.
  */
-import type { KeyCreation, KeyUpdate, ManagementRefusal } from "../../core/management.ts";
-import type { KeyRecord, KeySnapshot, Organization } from "../../core/records.ts";
-import type { KeyInput, OrganizationInput } from "../keys.ts";
+import type { SQLOutputValue } from "node:sqlite";
+import {
+  decideCreation,
+  decideRevocation,
+  decideUpdate,
+  type KeyCreation,
+  type KeyUpdate,
+  type ManagementRefusal,
+} from "../../core/management.ts";
+import { type KeyRecord, type KeySnapshot, type Organization, TIER_DEFAULTS, type Tier } from "../../core/records.ts";
+import type { Clock } from "../clock.ts";
+import { type KeyInput, KeyInputError, type Keys, type OrganizationInput } from "../keys.ts";
+import { inTransaction, openSqlite, type SqliteOptions } from "../sqlite.ts";
+import { base62, hashSecret, makeKeyId, makeSecret } from "./secret.ts";
 
+/** A promise is allowed, so that a store can be wrapped from outside. */
 type Answer<T> = T | Promise<T>;
 
 export type KeyStore = {
@@ -24,3 +37,177 @@ export type KeyStore = {
   patchKey(id: string, patch: Partial<KeyRecord>): KeyRecord | null;
   close(): void;
 };
+
+/** The pure decisions that a store is made of. */
+export type KeyDecisions = {
+  decideCreation: typeof decideCreation;
+  decideUpdate: typeof decideUpdate;
+  decideRevocation: typeof decideRevocation;
+};
+export const KEY_DECISIONS: KeyDecisions = { decideCreation, decideUpdate, decideRevocation };
+
+const VERSION = 1;
+const SCHEMA = `
+  CREATE TABLE organizations (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE keys (
+    id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, org TEXT NOT NULL, status TEXT NOT NULL, expires_at INTEGER,
+    record TEXT NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX keys_of_organization ON keys (org);
+  PRAGMA user_version = ${VERSION};
+`;
+
+const recordOf = <T>(row: Record<string, SQLOutputValue> | undefined): T | undefined =>
+  row === undefined ? undefined : (JSON.parse(row.record as string) as T);
+
+const defaultsOf = (tier: Tier | null): { map_load_allowance: number; key_limit: number } =>
+  tier === null ? { map_load_allowance: 0, key_limit: 0 } : TIER_DEFAULTS[tier];
+
+const unknownOrganization = (id: string): Organization => ({
+  id,
+  tier: null,
+  ...defaultsOf(null),
+  basemap_style_id: null,
+  in_flight_cap: null,
+});
+
+/** Values that stood at the old tier's default follow the tier; those set on purpose stay. */
+const changeOrganization = (before: Organization, input: OrganizationInput): Organization => {
+  const after = { ...before, ...input, id: before.id };
+  const [old, next] = [defaultsOf(before.tier), defaultsOf(after.tier)];
+  for (const field of ["map_load_allowance", "key_limit"] as const) {
+    if (input[field] === undefined) after[field] = before[field] === old[field] ? next[field] : before[field];
+  }
+  return after;
+};
+
+const newOrganization = (input: OrganizationInput): Organization => {
+  const { tier } = input;
+  if (tier === undefined) throw new KeyInputError('expected a tier for a new organization: "Free", "Pro" or null');
+  return { ...unknownOrganization(`org_${base62(12)}`), tier, ...defaultsOf(tier), ...input };
+};
+
+const newKey = ({ secret: _secret, ...input }: KeyInput, secret: string, nowMs: number): KeyRecord => ({
+  id: makeKeyId(),
+  env: "live",
+  name: "",
+  scopes: [],
+  products: [],
+  allowed_origins: [],
+  allowed_ips: [],
+  vendor_acknowledged: false,
+  status: "valid",
+  created_at: nowMs,
+  expires_at: null,
+  ...input,
+  last4: secret.slice(-4),
+});
+
+/** `path`: of a file, or `:memory:` for a store that is gone with the process. */
+export const openKeyStore = (
+  path: string,
+  { decideCreation, decideUpdate, decideRevocation }: KeyDecisions = KEY_DECISIONS,
+  options: SqliteOptions = {},
+): KeyStore => {
+  const db = openSqlite(path, SCHEMA, VERSION, options);
+  const transaction = inTransaction(db);
+  const organizationById = db.prepare("SELECT record FROM organizations WHERE id = ?");
+  const storeOrganization = db.prepare(
+    "INSERT INTO organizations (id, record) VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record",
+  );
+  const keyById = db.prepare("SELECT record FROM keys WHERE id = ?");
+  const keyByHash = db.prepare("SELECT record FROM keys WHERE hash = ?");
+  // Replaces a key of the same id, whose old secret is unknown from then on.
+  const insertKey = db.prepare(
+    "INSERT OR REPLACE INTO keys (id, hash, org, status, expires_at, record) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const updateKey = db.prepare("UPDATE keys SET status = ?, expires_at = ?, record = ? WHERE id = ?");
+  const countLive = db.prepare(
+    "SELECT count(*) AS live FROM keys WHERE org = ? AND status = 'valid' AND (expires_at IS NULL OR expires_at > ?)",
+  );
+
+  const keyOf = (id: string): KeyRecord | undefined => recordOf(keyById.get(id));
+  const organization = (id: string): Organization | undefined => recordOf(organizationById.get(id));
+  const ownerOf = (id: string): Organization => organization(id) ?? unknownOrganization(id);
+  const snapshot = (key: KeyRecord | undefined): KeySnapshot | null =>
+    key === undefined ? null : { key, org: ownerOf(key.org_id) };
+  const addKey = (key: KeyRecord, secret: string): { key: KeyRecord; secret: string } => {
+    insertKey.run(key.id, hashSecret(secret), key.org_id, key.status, key.expires_at, JSON.stringify(key));
+    return { key, secret };
+  };
+  const putKey = (key: KeyRecord): KeyRecord => {
+    updateKey.run(key.status, key.expires_at, JSON.stringify(key), key.id);
+    return key;
+  };
+
+  return {
+    byHash: (hash) => snapshot(recordOf(keyByHash.get(hash))),
+    byId: (id) => snapshot(keyOf(id)),
+    create: (org, request, nowMs) =>
+      transaction(() => {
+        const live = Number(countLive.get(org, Math.floor(nowMs))?.live ?? 0);
+        const decided = decideCreation(ownerOf(org), live, request);
+        if ("refuse" in decided) return decided;
+        const secret = makeSecret(decided);
+        return addKey({ ...decided, id: makeKeyId(), created_at: nowMs, last4: secret.slice(-4) }, secret);
+      }),
+    update: (org, id, request, nowMs) =>
+      transaction(() => {
+        const before = keyOf(id) ?? null;
+        // Expired is terminal (item 63): a change must not bring a key back.
+        const expired = before !== null && before.expires_at !== null && before.expires_at <= nowMs;
+        const decided = decideUpdate(ownerOf(org), expired ? null : before, request);
+        return "refuse" in decided ? decided : { key: putKey(decided) };
+      }),
+    revoke: (org, id) =>
+      transaction(() => {
+        const decided = decideRevocation(ownerOf(org), keyOf(id) ?? null);
+        if ("refuse" in decided) return decided;
+        putKey(decided);
+        return { revoked: true };
+      }),
+    putOrganization: (input) =>
+      transaction(() => {
+        const before = input.id === undefined ? undefined : organization(input.id);
+        const after = before === undefined ? newOrganization(input) : changeOrganization(before, input);
+        storeOrganization.run(after.id, JSON.stringify(after));
+        return after;
+      }),
+    organization: (id) => organization(id) ?? null,
+    putKey: (input, nowMs) =>
+      transaction(() => {
+        if (organization(input.org_id) === undefined) {
+          throw new KeyInputError(`expected an organization that exists, got ${input.org_id}: make it first`);
+        }
+        const secret = input.secret ?? makeSecret({ kind: input.kind, env: input.env ?? "live" });
+        const key = newKey(input, secret, nowMs);
+        const other = recordOf<KeyRecord>(keyByHash.get(hashSecret(secret)));
+        if (other !== undefined && other.id !== key.id) {
+          throw new KeyInputError("there is another key with this secret already");
+        }
+        return addKey(key, secret);
+      }),
+    patchKey: (id, patch) =>
+      transaction(() => {
+        const before = keyOf(id);
+        if (before === undefined) return null;
+        const { org_id, last4 } = before;
+        return putKey({ ...before, ...patch, id, org_id, last4 });
+      }),
+    close: () => db.close(),
+  };
+};
+
+/** The port over a store in the same process. It answers at once, so budgets have no meaning. */
+export const localKeys = (store: KeyStore, clock: Clock): Keys => ({
+  bySecretHash: async (hash) => store.byHash(hash),
+  byId: async (id) => store.byId(id),
+  create: async (org, request) => store.create(org, request, clock.nowMs()),
+  update: async (org, id, request) => store.update(org, id, request, clock.nowMs()),
+  revoke: async (org, id) => store.revoke(org, id),
+  putOrganization: async (input) => store.putOrganization(input),
+  organization: async (id) => store.organization(id),
+  putKey: async (input) => store.putKey(input, clock.nowMs()),
+  patchKey: async (id, patch) => store.patchKey(id, patch),
+  close: async () => store.close(),
+});

@@ -11,8 +11,7 @@ import { startServe } from "../serve-process.fixture.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
 import { aTake, linesOf, refundOf } from "./limiter.fixture.ts";
 import { type LimiterService, startLimiterService } from "./limiter-service.ts";
-import { memoryLimiterStore } from "./local-limiter.ts";
-import type { LimiterStore } from "./store.ts";
+import { type LimiterStore, openLimiterStore } from "./store.ts";
 
 /** As `startServe` has it. */
 const TOKEN = "a-control-token-for-tests";
@@ -30,7 +29,7 @@ describe("the link to the limiter", () => {
 
   beforeEach(async () => {
     batches = [];
-    const store = memoryLimiterStore();
+    const store = openLimiterStore(":memory:");
     const counting: LimiterStore = {
       ...store,
       take: (takes, at) => {

@@ -9,8 +9,7 @@ import { type ControlPart, startControlPlane } from "../control-plane.ts";
 import { RequestError, type ServiceRoute, startHttpService } from "../links/http-service.ts";
 import type { Network } from "../links/network.ts";
 import { limiterControl } from "./limiter-control.ts";
-import { localLimiter } from "./local-limiter.ts";
-import type { LimiterStore } from "./store.ts";
+import { type LimiterStore, localLimiter } from "./store.ts";
 import { replyOf, takesOfBody } from "./take-bundle.ts";
 import { meterBody, refundsBody, takesBody } from "./wire.ts";
 

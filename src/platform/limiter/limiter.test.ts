@@ -7,8 +7,7 @@ import type { Limiter } from "../limiter.ts";
 import { createHttpLimiter } from "./http-limiter.ts";
 import { limiterCases } from "./limiter.fixture.ts";
 import { startLimiterService } from "./limiter-service.ts";
-import { localLimiter, memoryLimiterStore, sqliteLimiterStore } from "./local-limiter.ts";
-import type { LimiterStore } from "./store.ts";
+import { type LimiterStore, localLimiter, openLimiterStore } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-limiter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,9 +25,9 @@ const overHttp = async (store: LimiterStore): Promise<Limiter> => {
   };
 };
 
-limiterCases("a limiter in memory", async () => localLimiter(memoryLimiterStore(), shiftableClock()));
+limiterCases("a limiter in memory", async () => localLimiter(openLimiterStore(":memory:"), shiftableClock()));
 limiterCases("a limiter in SQLite", async () =>
-  localLimiter(sqliteLimiterStore(join(folder, "local.sqlite")), shiftableClock()),
+  localLimiter(openLimiterStore(join(folder, "local.sqlite")), shiftableClock()),
 );
-limiterCases("a limiter in memory over HTTP", () => overHttp(memoryLimiterStore()));
-limiterCases("a limiter in SQLite over HTTP", () => overHttp(sqliteLimiterStore(join(folder, "http.sqlite"))));
+limiterCases("a limiter in memory over HTTP", () => overHttp(openLimiterStore(":memory:")));
+limiterCases("a limiter in SQLite over HTTP", () => overHttp(openLimiterStore(join(folder, "http.sqlite"))));

@@ -1,6 +1,6 @@
 /**
  * The limiter's decisions as Lua, so that a batch is one round trip and one atomic step inside Redis. The same meaning as
- * `table-store.ts`; one suite holds both to it. Time is Redis's own, so that replicas agree.
+ * `store.ts`; one suite holds both to it. Time is Redis's own, so that replicas agree.
  *
  * Keys are named inside the scripts, so this is for a single Redis (with replicas for reading, if any), not for a cluster.
  * The first write of each script is one that Redis refuses when it is out of memory or read-only, so that a script either

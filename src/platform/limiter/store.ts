@@ -1,15 +1,24 @@
 /**
- * The port behind the limiter service: where counts are kept. It works in batches, each decided in order and stored as one
- * transaction. The healthy stores are synchronous; a promise is allowed so that a store can be wrapped from outside.
+ * What a take and a refund mean (spec-checklist B4), over SQLite: charges, tombstones and ledger lines of the current and
+ * the previous month, a batch as one transaction. Rate first, then meter; the first that fails decides and takes nothing. A
+ * charge happens once for each `charge_id`, and a refund undoes it for good, in the month that it was charged to, also when
+ * it comes before the charge.
+ *
+ * Only charges are remembered by id: a repeat of a refused take is decided afresh, which takes no more than its answer says.
  */
+import type { SQLOutputValue } from "node:sqlite";
 import type { Meter } from "../../contract/routes.ts";
 import type { LedgerLine } from "../../core/ledger.ts";
-import type { Instant } from "../clock.ts";
-import type { Refund, Take, TakeAnswer } from "../limiter.ts";
+import { fits, windowOf } from "../../core/meters.ts";
+import { takeRate } from "../../core/rate-limit.ts";
+import type { Clock, Instant } from "../clock.ts";
+import { type Limiter, LimiterUnavailable, type Refund, type Take, type TakeAnswer } from "../limiter.ts";
+import { inTransaction, openSqlite, type SqliteOptions } from "../sqlite.ts";
 
 /** `refunded`: the charge was undone before it arrived; nothing was taken and the call must not be admitted. */
 export type StoreAnswer = TakeAnswer | { verdict: "refunded" };
 
+/** Healthy stores are synchronous; a promise is allowed so that a store can be wrapped from outside. */
 export type LimiterStore = {
   /** When it returns, every charge of the batch is stored; when it throws, none is. */
   take(takes: readonly Take[], at: Instant): StoreAnswer[] | Promise<StoreAnswer[]>;
@@ -26,3 +35,186 @@ export type LimiterStore = {
   dropBefore(window: string): void;
   close(): void;
 };
+
+/** The pure decisions that a store is made of. */
+export type LimiterDecisions = { takeRate: typeof takeRate; fits: typeof fits; windowOf: typeof windowOf };
+export const LIMITER_DECISIONS: LimiterDecisions = { takeRate, fits, windowOf };
+
+/** Below this many buckets, looking for full ones is not worth it. */
+const SWEEP_FROM = 1024;
+
+/**
+ * The request-rate buckets of all keys, in memory: one theoretical arrival time each. A full bucket is as good as one never
+ * used, so it is dropped; after a restart every bucket is full.
+ */
+export const rateBuckets = () => {
+  const tats = new Map<string, number>();
+  let sweepAt = SWEEP_FROM;
+  return {
+    tatMs: (key: string): number | undefined => tats.get(key),
+    set: (key: string, tatMs: number, steadyMs: number): void => {
+      tats.set(key, tatMs);
+      if (tats.size < sweepAt) return;
+      for (const [name, tat] of tats) if (tat <= steadyMs) tats.delete(name);
+      // Twice what is left: a sweep costs a constant for each bucket made.
+      sweepAt = Math.max(SWEEP_FROM, tats.size * 2);
+    },
+    size: (): number => tats.size,
+  };
+};
+
+const VERSION = 1;
+/** A refund of a charge that never arrived leaves a row of `amount` 0: its tombstone. */
+const SCHEMA = `
+  CREATE TABLE meters (org TEXT, meter TEXT, window TEXT, used INTEGER NOT NULL, PRIMARY KEY (window, org, meter))
+    WITHOUT ROWID;
+  CREATE TABLE charges (
+    id TEXT PRIMARY KEY, org TEXT NOT NULL, key TEXT NOT NULL, meter TEXT NOT NULL, amount INTEGER NOT NULL,
+    window TEXT NOT NULL, used INTEGER NOT NULL, refunded INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE TABLE ledger (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, charge_id TEXT NOT NULL, request_id TEXT NOT NULL, org TEXT NOT NULL,
+    key TEXT NOT NULL, meter TEXT NOT NULL, kind TEXT NOT NULL, amount INTEGER NOT NULL, window TEXT NOT NULL,
+    at INTEGER NOT NULL
+  );
+  PRAGMA user_version = ${VERSION};
+`;
+const PAGE_LINES = 500;
+
+/** `used`: what the meter stood at afterwards, to answer a repeat with. */
+type Charge = { org: string; key: string; meter: Meter; amount: number; window: string; used: number };
+
+/** `path`: of a file, or `:memory:` for a store that is gone with the process. */
+export const openLimiterStore = (
+  path: string,
+  decisions: LimiterDecisions = LIMITER_DECISIONS,
+  options: SqliteOptions = {},
+): LimiterStore => {
+  const db = openSqlite(path, SCHEMA, VERSION, options);
+  const transaction = inTransaction(db);
+  const getCharge = db.prepare("SELECT org, key, meter, amount, window, used, refunded FROM charges WHERE id = ?");
+  const insertCharge = db.prepare("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  const markRefunded = db.prepare("UPDATE charges SET refunded = 1 WHERE id = ?");
+  const getUsed = db.prepare("SELECT used FROM meters WHERE window = ? AND org = ? AND meter = ?");
+  const putUsed = db.prepare(
+    "INSERT INTO meters (window, org, meter, used) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET used = excluded.used",
+  );
+  const append = db.prepare("INSERT INTO ledger VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  const lastLine = db.prepare("SELECT max(number) AS number FROM ledger");
+  const lines = db.prepare("SELECT * FROM ledger WHERE number > ? AND number <= ? ORDER BY number LIMIT ?");
+  const drops = ["meters", "charges", "ledger"].map((table) => db.prepare(`DELETE FROM ${table} WHERE window < ?`));
+
+  const chargeOf = (id: string): (Charge & { isRefunded: boolean }) | undefined => {
+    const row = getCharge.get(id);
+    return row === undefined ? undefined : { ...(row as Charge), isRefunded: row.refunded === 1 };
+  };
+  const usedOf = (org: string, meter: Meter, window: string): number =>
+    Number(getUsed.get(window, org, meter)?.used ?? 0);
+  const putCharge = (id: string, charge: Charge, isRefunded: boolean): void => {
+    const { org, key, meter, amount, window, used } = charge;
+    insertCharge.run(id, org, key, meter, amount, window, used, isRefunded ? 1 : 0);
+  };
+  const appendLine = (
+    kind: LedgerLine["kind"],
+    { charge_id, request_id }: Take | Refund,
+    { org, key, meter, amount, window }: Charge,
+    at: Instant,
+  ): void => {
+    append.run(charge_id, request_id, org, key, meter, kind, amount, window, Math.round(at.nowMs));
+  };
+
+  const buckets = rateBuckets();
+  /** Rate tokens of the batch under way; they count in it, and are kept only when the batch is stored. */
+  let taken = new Map<string, number>();
+
+  const takeOne = (take: Take, at: Instant): StoreAnswer => {
+    const { rate, meter, org, key, charge_id } = take;
+    if (meter !== null) {
+      const known = chargeOf(charge_id);
+      if (known?.isRefunded === true) return { verdict: "refunded" };
+      if (known !== undefined) return { verdict: "taken", used: known.used, window: known.window };
+    }
+    const rated = rate === null ? null : decisions.takeRate(taken.get(key) ?? buckets.tatMs(key), at.steadyMs, rate);
+    if (rated !== null && !rated.allowed) return { verdict: "rate_limited", wait_ms: rated.waitMs };
+    const window = decisions.windowOf(at.nowMs);
+    let used: number | null = null;
+    if (meter !== null) {
+      const before = usedOf(org, meter.name, window);
+      if (!decisions.fits(before, meter.amount, meter.cap)) return { verdict: "over_cap", used: before, window };
+      used = before + meter.amount;
+      const charge = { org, key, meter: meter.name, amount: meter.amount, window, used };
+      putUsed.run(window, org, meter.name, used);
+      putCharge(charge_id, charge, false);
+      appendLine("charge", take, charge, at);
+    }
+    if (rated !== null) taken.set(key, rated.tatMs);
+    return { verdict: "taken", used, window };
+  };
+
+  const refundOne = (refund: Refund, at: Instant): void => {
+    const { charge_id, org, key, meter } = refund;
+    const known = chargeOf(charge_id);
+    if (known?.isRefunded === true) return;
+    if (known === undefined) {
+      putCharge(charge_id, { org, key, meter, amount: 0, window: decisions.windowOf(at.nowMs), used: 0 }, true);
+      return;
+    }
+    markRefunded.run(charge_id);
+    // An operator may have set the meter lower since.
+    const left = Math.max(0, usedOf(known.org, known.meter, known.window) - known.amount);
+    putUsed.run(known.window, known.org, known.meter, left);
+    appendLine("refund", refund, known, at);
+  };
+
+  return {
+    take: (takes, at) => {
+      taken = new Map();
+      const metered = takes.some(({ meter }) => meter !== null);
+      const decide = (): StoreAnswer[] => takes.map((take) => takeOne(take, at));
+      const answers = metered ? transaction(decide) : decide();
+      for (const [key, tatMs] of taken) buckets.set(key, tatMs, at.steadyMs);
+      return answers;
+    },
+    refund: (refunds, at) =>
+      transaction(() => {
+        for (const refund of refunds) refundOne(refund, at);
+      }),
+    used: (org, meter, at) => usedOf(org, meter, decisions.windowOf(at.nowMs)),
+    setUsed: (org, meter, used, at) => void putUsed.run(decisions.windowOf(at.nowMs), org, meter, used),
+    ledger: function* (run) {
+      const upTo = Number(lastLine.get()?.number ?? 0);
+      for (let after = 0; ; ) {
+        const page: Record<string, SQLOutputValue>[] = lines.all(after, upTo, PAGE_LINES);
+        for (const { number, ...line } of page) {
+          after = Number(number);
+          if (String(line.request_id).startsWith(run)) yield line as unknown as LedgerLine;
+        }
+        if (page.length === 0) return;
+      }
+    },
+    dropBefore: (window) =>
+      transaction(() => {
+        for (const drop of drops) drop.run(window);
+      }),
+    close: () => db.close(),
+  };
+};
+
+/** The port over a store in the same process. It answers at once, so budgets have no meaning. */
+export const localLimiter = (store: LimiterStore, clock: Clock): Limiter => ({
+  take: async (take) => {
+    const answer = (await store.take([take], clock.instant()))[0];
+    if (answer === undefined || answer.verdict === "refunded") {
+      throw new LimiterUnavailable("the charge was refunded before it arrived");
+    }
+    return answer;
+  },
+  refund: async (refund) => store.refund([refund], clock.instant()),
+  used: async (org, meter) => store.used(org, meter, clock.instant()),
+  setUsed: async (org, meter, used) => store.setUsed(org, meter, used, clock.instant()),
+  ledger: async function* (run) {
+    yield* store.ledger(run);
+  },
+  setClockOffset: async (offsetMs) => clock.setOffsetMs(offsetMs),
+  close: async () => store.close(),
+});

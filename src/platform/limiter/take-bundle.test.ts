@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Take } from "../limiter.ts";
 import { aTake } from "./limiter.fixture.ts";
-import { memoryLimiterStore } from "./local-limiter.ts";
-import type { StoreAnswer } from "./store.ts";
+import { openLimiterStore, type StoreAnswer } from "./store.ts";
 import { bundleTakes, replyOf, takesOfBody } from "./take-bundle.ts";
 
 const RATE = { perS: 0.001, burst: 3 };
@@ -14,7 +13,7 @@ const aCall = (fields: Partial<Take> = {}): Take => aTake({ key: "key_a", rate: 
 /** What the service does with a request. */
 const decided = (takes: readonly Take[]) => {
   const { body, unpack } = bundleTakes(takes);
-  const store = memoryLimiterStore();
+  const store = openLimiterStore(":memory:");
   return unpack(replyOf(body, store.take(takesOfBody(body), NOW) as StoreAnswer[]));
 };
 

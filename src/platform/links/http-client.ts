@@ -1,10 +1,8 @@
 /** A JSON client for links that may be cut, stalled or refused at any time. Nothing is retried. */
-import { Pool } from "undici";
-import { createPool } from "./connection-pool.ts";
-import { requestBytes } from "./kept-connection.ts";
+import { type buildConnector, Pool } from "undici";
 import { type Network, TCP } from "./network.ts";
 
-type JsonClient = {
+export type JsonClient = {
   /** Rejects unless the answer is 2xx and JSON. A signal that aborts ends the connection as well. */
   request(method: string, path: string, body: unknown, signal?: AbortSignal): Promise<unknown>;
   /** NDJSON, line by line. */
@@ -22,8 +20,12 @@ export class ServiceRefusal extends Error {
   }
 }
 
-/** Lines that do not come for so long will not come. */
+/** An answer that is silent for so long will not come. */
 const SILENCE_MS = 30_000;
+/** What idles for so long is closed, whatever the server offers: after an outage a pool is soon as small as before. */
+const IDLE_MS = 4_000;
+/** A broken peer must not fill the memory. */
+const BODY_MAX_BYTES = 16 * 1024 * 1024;
 
 const detailOf = (text: string): string => {
   try {
@@ -33,31 +35,59 @@ const detailOf = (text: string): string => {
   return text.slice(0, 200);
 };
 
+/** Connects through a network, for undici. */
+export const connectorOf =
+  ({ connect }: Network, timeoutMs?: number): buildConnector.connector =>
+  ({ hostname, port }, callback) => {
+    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 80) });
+    const settle = (error: Error | null): void => {
+      clearTimeout(timer);
+      socket.off("error", settle).off("connect", connected);
+      if (error === null) callback(null, socket);
+      else callback(error, null);
+    };
+    const connected = (): void => settle(null);
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => socket.destroy(new Error(`no connection within ${timeoutMs} ms`)), timeoutMs);
+    socket.once("error", settle).once("connect", connected);
+  };
+
 export const createJsonClient = (
   url: string,
   options: { connections: number; connectTimeoutMs: number; network?: Network | undefined; token?: string },
 ): JsonClient => {
-  const { hostname, host, port, protocol, origin } = new URL(url);
+  const { protocol, origin } = new URL(url);
   if (protocol !== "http:") throw new Error(`expected an http:// address, got ${url}`);
   const { network = TCP, connections, connectTimeoutMs, token } = options;
-  const authorization: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const at = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port === "" ? 80 : port) };
-  const pool = createPool({ connect: () => network.connect(at), connectTimeoutMs, connections });
-  const headers = { host, "content-type": "application/json", ...authorization };
-  /** For answers whose length nobody knows beforehand. */
+  const createPool = (maxResponseSize: number): Pool =>
+    new Pool(origin, {
+      connections,
+      connect: connectorOf(network, connectTimeoutMs),
+      keepAliveTimeout: IDLE_MS,
+      keepAliveMaxTimeout: IDLE_MS,
+      headersTimeout: SILENCE_MS,
+      bodyTimeout: SILENCE_MS,
+      maxResponseSize,
+    });
+  const pool = createPool(BODY_MAX_BYTES);
   let streams: Pool | undefined;
+  const authorization: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const headers = { "content-type": "application/json", ...authorization };
 
   return {
     request: async (method, path, body, signal) => {
-      const said = body === undefined ? undefined : JSON.stringify(body);
-      const heard = await pool.ask(requestBytes(method, path, headers, said), signal);
-      const text = heard.body.toString("utf8");
-      if (heard.status < 200 || heard.status > 299) throw new ServiceRefusal(heard.status, detailOf(text));
+      const said = body === undefined ? null : JSON.stringify(body);
+      const answer = await pool.request({ method, path, headers, body: said, signal: signal ?? null });
+      const text = await answer.body.text();
+      if (answer.statusCode < 200 || answer.statusCode > 299) {
+        throw new ServiceRefusal(answer.statusCode, detailOf(text));
+      }
       return text === "" ? undefined : JSON.parse(text);
     },
     lines: async function* (path) {
-      const connect = { timeout: connectTimeoutMs };
-      streams ??= new Pool(origin, { connections, connect, headersTimeout: SILENCE_MS, bodyTimeout: SILENCE_MS });
+      streams ??= createPool(-1);
       const answer = await streams.request({ method: "GET", path, headers: authorization });
       if (answer.statusCode !== 200) throw new ServiceRefusal(answer.statusCode, detailOf(await answer.body.text()));
       let rest = "";
@@ -69,9 +99,6 @@ export const createJsonClient = (
       }
       if (rest !== "") throw new Error("the last line was cut off");
     },
-    close: async () => {
-      pool.close();
-      await streams?.destroy();
-    },
+    close: async () => void (await Promise.all([pool.destroy(), streams?.destroy()])),
   };
 };

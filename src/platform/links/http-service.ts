@@ -1,13 +1,21 @@
 /**
- * What the limiter service, the key service and the control planes share: JSON over bare `node:http`, a table of routes,
- * and an end that lets running calls finish. Bare, because these services answer a handful of small calls and every
- * microsecond of theirs is one of the API's.
+ * What the limiter service, the key service and the control planes share: JSON over Fastify, a table of routes, and an end
+ * that lets running calls finish.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { RequestError, readBody, sendJson, sendLines } from "./http-message.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { type FastifyError, type FastifyReply, fastify } from "fastify";
 import { type Network, TCP } from "./network.ts";
 
-export { RequestError };
+/** Thrown by a handler: the caller's mistake, reported in a sentence. */
+export class RequestError extends Error {
+  override name = "RequestError";
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
 
 type ServiceRequest = { params: Record<string, string>; query: URLSearchParams; body: unknown };
 /** `lines` streams NDJSON; otherwise `body` goes out as JSON. */
@@ -26,25 +34,35 @@ const KEEP_ALIVE_MS = 60_000;
 const CLOSE_GRACE_MS = 2_000;
 /** As the API's: a burst of connections waits rather than being turned away. */
 const BACKLOG = 4096;
+const MAX_BODY_BYTES = 8 * 1024 * 1024;
+const MAX_SEGMENT_CHARS = 8_192;
+const LINES_AT_ONCE = 65_536;
 
-const decodeSegment = (segment: string): string => {
+/** For whoever wants to know whether the link is whole. */
+const HEALTH: ServiceRoute = {
+  method: "GET",
+  path: "/health",
+  handle: () => ({ status: 200, body: { healthy: true } }),
+};
+
+const parsed = (text: string): unknown => {
   try {
-    return decodeURIComponent(segment);
+    return text === "" ? undefined : JSON.parse(text);
   } catch {
-    throw new RequestError(400, `expected a percent-encoded path, got ${segment}`);
+    throw new RequestError(400, "expected a JSON body");
   }
 };
 
-const matchPath = (pattern: readonly string[], path: readonly string[]): Record<string, string> | null => {
-  if (pattern.length !== path.length) return null;
-  const params: Record<string, string> = {};
-  for (let i = 0; i < pattern.length; i += 1) {
-    const part = pattern[i] as string;
-    if (part.startsWith("{")) params[part.slice(1, -1)] = decodeSegment(path[i] as string);
-    else if (part !== path[i]) return null;
+async function* ndjson(lines: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<string> {
+  let text = "";
+  for await (const line of lines) {
+    text += `${JSON.stringify(line)}\n`;
+    if (text.length < LINES_AT_ONCE) continue;
+    yield text;
+    text = "";
   }
-  return params;
-};
+  if (text !== "") yield text;
+}
 
 /** `port: 0` lets the system choose. Rejects when the address cannot be listened on. */
 export const startHttpService = async (options: {
@@ -55,78 +73,56 @@ export const startHttpService = async (options: {
   admit?: (request: IncomingMessage, response: ServerResponse) => void;
   network?: Network | undefined;
 }): Promise<HttpService> => {
-  let closing = false;
-  // For whoever wants to know whether the link is whole; it costs nothing and changes nothing.
-  const health: ServiceRoute = {
-    method: "GET",
-    path: "/health",
-    handle: () => ({ status: 200, body: { healthy: true } }),
-  };
-  const exact = new Map(
-    [health, ...options.routes]
-      .filter(({ path }) => !path.includes("{"))
-      .map((route) => [`${route.method} ${route.path}`, route]),
-  );
-  const patterned = options.routes
-    .filter(({ path }) => path.includes("{"))
-    .map((route) => ({ route, pattern: route.path.split("/") }));
-  const none = new URLSearchParams();
-
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    // No browser has business here, and a page can make one call every port of its machine.
-    if (request.headers.origin !== undefined)
-      throw new RequestError(403, "expected no Origin: this is no page's service");
-    options.admit?.(request, response);
-    const url = request.url ?? "/";
-    const mark = url.indexOf("?");
-    const path = mark === -1 ? url : url.slice(0, mark);
-    let route = exact.get(`${request.method} ${path}`);
-    let params: Record<string, string> = {};
-    if (route === undefined) {
-      const parts = path.split("/");
-      for (const candidate of patterned) {
-        const matched = candidate.route.method === request.method ? matchPath(candidate.pattern, parts) : null;
-        if (matched === null) continue;
-        route = candidate.route;
-        params = matched;
-        break;
-      }
-    }
-    if (route === undefined) throw new RequestError(404, `there is no ${request.method} ${path} here`);
-    const body = request.method === "GET" ? undefined : await readBody(request);
-    const reply = await route.handle({
-      params,
-      query: mark === -1 ? none : new URLSearchParams(url.slice(mark + 1)),
-      body,
-    });
-    if (reply.lines !== undefined) await sendLines(response, reply.status, reply.lines);
-    else sendJson(response, reply.status, reply.body, closing);
-  };
-
-  const server = createServer({ noDelay: true, keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
-    answer(request, response).catch((error: unknown) => {
-      if (response.headersSent) return response.destroy();
-      const known = error instanceof RequestError;
-      sendJson(
-        response,
-        known ? error.status : 500,
-        { error: error instanceof Error ? error.message : "failed" },
-        true,
-      );
-    });
+  let isClosing = false;
+  const server = fastify({
+    bodyLimit: MAX_BODY_BYTES,
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    routerOptions: { maxParamLength: MAX_SEGMENT_CHARS },
+    http: { noDelay: true },
+    frameworkErrors: ({ message }, _request, reply) => void (reply as FastifyReply).code(400).send({ error: message }),
   });
+  server.addHook("onRequest", async (request, reply) => {
+    // No browser has business here, and a page can make one call every port of its machine.
+    if (request.headers.origin !== undefined) {
+      throw new RequestError(403, "expected no Origin: this is no page's service");
+    }
+    options.admit?.(request.raw, reply.raw);
+  });
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser("*", { parseAs: "string" }, async (_request: unknown, text: string) => parsed(text));
+  for (const { method, path, handle } of [HEALTH, ...options.routes]) {
+    server.route({
+      method,
+      url: path.replace(/\{(\w+)\}/g, ":$1"),
+      handler: async ({ params, url, body }, reply) => {
+        const query = new URLSearchParams(url.split("?", 2)[1] ?? "");
+        const answer = await handle({ params: params as Record<string, string>, query, body });
+        reply.code(answer.status);
+        if (isClosing) reply.header("connection", "close");
+        if (answer.lines === undefined) return reply.type("application/json").send(JSON.stringify(answer.body) ?? "");
+        return reply.type("application/x-ndjson").send(Readable.from(ndjson(answer.lines)));
+      },
+    });
+  }
+  server.setNotFoundHandler(({ method, url }) => {
+    throw new RequestError(404, `there is no ${method} ${url.split("?", 1)[0]} here`);
+  });
+  server.setErrorHandler((error: FastifyError | RequestError, _request, reply) => {
+    const status = error instanceof RequestError ? error.status : (error.statusCode ?? 500);
+    void reply.code(status).header("connection", "close").send({ error: error.message });
+  });
+  await server.ready();
   const { network = TCP, host } = options;
-  const { address, family, port } = await network.listen(server, { host, port: options.port, backlog: BACKLOG });
+  const { address, family, port } = await network.listen(server.server, { host, port: options.port, backlog: BACKLOG });
   return {
     url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`,
-    close: () =>
-      new Promise<void>((resolve) => {
-        closing = true;
-        const force = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
-        server.close(() => {
-          clearTimeout(force);
-          resolve();
-        });
-      }),
+    close: async () => {
+      isClosing = true;
+      const force = setTimeout(() => server.server.closeAllConnections(), CLOSE_GRACE_MS);
+      await server.close();
+      clearTimeout(force);
+    },
   };
 };

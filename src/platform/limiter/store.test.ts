@@ -7,27 +7,22 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Instant } from "../clock.ts";
 import { aTake, refundOf } from "./limiter.fixture.ts";
 import { oldestKeptWindow } from "./limiter-service.ts";
-import { memoryTables } from "./memory-tables.ts";
-import type { MeterTables } from "./meter-tables.ts";
-import { rateBuckets } from "./rate-buckets.ts";
-import { sqliteTables } from "./sqlite-tables.ts";
-import type { LimiterStore } from "./store.ts";
-import { tableStore } from "./table-store.ts";
+import { type LimiterStore, openLimiterStore, rateBuckets } from "./store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "floodgate-tables-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const TABLES: Record<string, () => MeterTables> = {
-  memory: memoryTables,
-  SQLite: () => sqliteTables(join(folder, `${randomUUID()}.sqlite`)),
+const PLACES: Record<string, () => string> = {
+  memory: () => ":memory:",
+  "a file": () => join(folder, `${randomUUID()}.sqlite`),
 };
 
 const at = (date: string): Instant => ({ nowMs: Date.parse(date), steadyMs: 0 });
 const take = (store: LimiterStore, fields: Parameters<typeof aTake>[0], moment: Instant) =>
   (store.take([aTake(fields)], moment) as ReturnType<LimiterStore["take"]> & unknown[])[0];
 
-describe.each(Object.entries(TABLES))("tables in %s", (_name, open) => {
+describe.each(Object.entries(PLACES))("a store in %s", (_name, place) => {
   test("old months are forgotten whole, and what is kept still counts", () => {
-    const store = tableStore(open());
+    const store = openLimiterStore(place());
     const [september, november] = [at("2026-09-30T23:59:59.999Z"), at("2026-11-01T00:00:00.000Z")];
     const old = aTake({ org: "org_a", request_id: "r-1" });
     const kept = aTake({ org: "org_a", request_id: "r-2" });
@@ -47,7 +42,7 @@ describe.each(Object.entries(TABLES))("tables in %s", (_name, open) => {
   });
 
   test("the last moment of a month and the first of the next are different windows", () => {
-    const store = tableStore(open());
+    const store = openLimiterStore(place());
     const meter = { name: "map_loads", amount: 1, cap: 1 } as const;
     expect(take(store, { meter }, at("2026-12-31T23:59:59.999Z"))).toMatchObject({
       verdict: "taken",
@@ -62,7 +57,7 @@ describe.each(Object.entries(TABLES))("tables in %s", (_name, open) => {
   });
 
   test("a ledger that is being read ends where it stood when it was asked for", () => {
-    const store = tableStore(open());
+    const store = openLimiterStore(place());
     const now = at("2026-11-10T00:00:00Z");
     for (let i = 0; i < 3; i += 1) take(store, {}, now);
     let seen = 0;
@@ -76,22 +71,19 @@ describe.each(Object.entries(TABLES))("tables in %s", (_name, open) => {
 });
 
 test("a batch that cannot be stored takes nothing: no charge, no line, no rate token", () => {
-  const tables = sqliteTables(join(folder, "fails.sqlite"));
-  let failing = true;
-  const store = tableStore({
-    ...tables,
-    append: (line) => {
-      if (failing && line.org === "org_bad") throw new Error("the disk is full");
-      tables.append(line);
-    },
-  });
+  const path = join(folder, "fails.sqlite");
+  const store = openLimiterStore(path);
+  const other = new DatabaseSync(path);
+  other.exec(`CREATE TRIGGER full BEFORE INSERT ON ledger WHEN NEW.org = 'org_bad'
+    BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`);
   const now = at("2026-11-10T00:00:00Z");
   const rate = { perS: 0.001, burst: 1 };
   const batch = [aTake({ org: "org_good", key: "key_r", rate }), aTake({ org: "org_bad" })];
   expect(() => store.take(batch, now)).toThrow("the disk is full");
   expect(store.used("org_good", "map_loads", now)).toBe(0);
   expect([...store.ledger("")]).toEqual([]);
-  failing = false;
+  other.exec("DROP TRIGGER full");
+  other.close();
   expect(store.take(batch, now)).toMatchObject([{ verdict: "taken" }, { verdict: "taken" }]);
   store.close();
 });
@@ -101,7 +93,7 @@ test("a file of another layout is refused with a sentence", () => {
   const db = new DatabaseSync(path);
   db.exec("CREATE TABLE something (id); PRAGMA user_version = 7");
   db.close();
-  expect(() => sqliteTables(path)).toThrow("expected layout 1");
+  expect(() => openLimiterStore(path)).toThrow("expected layout 1");
 });
 
 test("rate buckets that are full again are forgotten", () => {
