@@ -15,9 +15,6 @@ import { RecordChanges } from "./evidence/record-changes.ts";
 import { either } from "./evidence/walk.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED =
-  "a call is admitted if and only if its capability is stored in the key and admitted by the current tier";
-
 const REFUSED_FOR_CAPABILITY = new Set([
   outcomeOf("insufficient_scope"),
   outcomeOf("product_not_allowed"),
@@ -52,7 +49,7 @@ export const admissionIsStoredAndTier: Invariant = {
   level: "must",
   folded: true,
   spec: [13, 46, 74, 75, 76, 77, 156, 193],
-  statement: EXPECTED,
+  statement: "a call is admitted if and only if its capability is stored in the key and admitted by the current tier",
   judge(facts) {
     const ours = isReference(facts);
     const changes = new RecordChanges(facts);
@@ -78,10 +75,9 @@ export const admissionIsStoredAndTier: Invariant = {
       end() {
         suspects.finish();
         if (evidence.count > 0)
-          return failed("a call was admitted or refused against stored capability and tier", EXPECTED, evidence);
-        if (kept === 0)
-          return unseen("no call that lacks a capability was seen, so none could be admitted wrongly", EXPECTED);
-        return passed(`${kept} calls without the capability were refused for it, and none with it was`, EXPECTED);
+          return failed("a call was admitted or refused against stored capability and tier", evidence);
+        if (kept === 0) return unseen("no call that lacks a capability was seen, so none could be admitted wrongly");
+        return passed(`${kept} calls without the capability were refused for it, and none with it was`);
       },
     };
   },

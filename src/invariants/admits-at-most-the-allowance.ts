@@ -12,9 +12,7 @@ import { Allowances, capsOf, type Use } from "./evidence/allowance.ts";
 import { Charges } from "./evidence/charges.ts";
 import { isReference } from "./evidence/is-reference.ts";
 import { skippedWhenShared } from "./evidence/shared-deployment.ts";
-import { Evidence, type Finding, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
-
-const EXPECTED = "in a month an organization gets at most its allowance of map loads, a paid one five times it";
+import { Evidence, type Found, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 /** Charges less refunds of map loads, by organization and month. */
 const ledgerSums = (ledger: readonly LedgerLine[]): Map<string, Map<string, number>> => {
@@ -32,7 +30,7 @@ export const admitsAtMostTheAllowance: Invariant = {
   id: "admits-at-most-the-allowance",
   level: "must",
   spec: [10, 79, 184, 204, 205, 206, 225, 227, 234],
-  statement: EXPECTED,
+  statement: "in a month an organization gets at most its allowance of map loads, a paid one five times it",
   judge(facts) {
     const evidence = new Evidence();
     const { exclusive, tenants } = facts;
@@ -62,19 +60,16 @@ export const admitsAtMostTheAllowance: Invariant = {
     const last = new Map<string, string>();
     const charges = new Charges(facts, true);
     /** Nobody came to an allowance as far as can be seen: because of what is not known, or because nobody did. */
-    const unreached = (): Finding => {
+    const unreached = (): Found => {
       const limited = Object.entries(tenants).filter(([, { allowance }]) => allowance !== undefined);
-      if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated", EXPECTED);
+      if (limited.length === 0) return skipped("an organization whose allowance (limit) is stated");
       if (!exclusive) {
-        return skippedWhenShared(
-          "others may have used a part of an allowance, so where it ends is not known",
-          EXPECTED,
-        );
+        return skippedWhenShared("others may have used a part of an allowance, so where it ends is not known");
       }
       if (!limited.some(([org]) => usedBefore.has(org))) {
-        return skipped("what an organization had used before the stage (control.keys)", EXPECTED);
+        return skipped("what an organization had used before the stage (control.keys)");
       }
-      return unseen("no organization whose use is known came to its allowance", EXPECTED);
+      return unseen("no organization whose use is known came to its allowance");
     };
     const judgeLedger = (): void => {
       // Other callers' charges are theirs, and may reach back to before the stage.
@@ -117,12 +112,12 @@ export const admitsAtMostTheAllowance: Invariant = {
             else if (before !== undefined && (refused > 0 || before + certain >= caps.least)) reached += 1;
           }
         }
-        if (evidence.count > 0) return failed("more map loads were admitted than the allowance", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("more map loads were admitted than the allowance", evidence);
         if (uncounted !== "") {
           const why = "either the allowance is not enforced, or tile sessions are not counted as map loads here (A9)";
-          return inconclusive(why, EXPECTED, uncounted);
+          return inconclusive(why, uncounted);
         }
-        if (reached > 0) return passed(`${reached} organizations came to their allowance and got no more`, EXPECTED);
+        if (reached > 0) return passed(`${reached} organizations came to their allowance and got no more`);
         return unreached();
       },
     };

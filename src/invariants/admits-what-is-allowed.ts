@@ -12,8 +12,6 @@ import { isReference } from "./evidence/is-reference.ts";
 import { skippedWhenShared } from "./evidence/shared-deployment.ts";
 import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
-const EXPECTED = "a map load is refused for the allowance only when the month's cap can have been reached";
-
 /** The least use at which this refusal is legal; `null` when it is not known. */
 const legalFrom = (facts: StageFacts, refusal: CallLine, use: Use): number | null => {
   const caps = capsOf(facts, refusal.org, use.tierMoved);
@@ -31,7 +29,7 @@ export const admitsWhatIsAllowed: Invariant = {
   id: "admits-what-is-allowed",
   level: "must",
   spec: [79, 80, 204, 205, 206, 225, 229],
-  statement: EXPECTED,
+  statement: "a map load is refused for the allowance only when the month's cap can have been reached",
   judge(facts) {
     const evidence = new Evidence();
     let legal = 0;
@@ -63,15 +61,15 @@ export const admitsWhatIsAllowed: Invariant = {
         for (const use of allowances.uses.values()) {
           for (const [number, { certain }] of use.months) if (number > 0) afterTurn += certain;
         }
-        if (evidence.count > 0) return failed("an allowed map load was refused", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("an allowed map load was refused", evidence);
         if (!facts.exclusive) {
-          return skippedWhenShared("others may have used up an allowance at which a call was refused", EXPECTED);
+          return skippedWhenShared("others may have used up an allowance at which a call was refused");
         }
         if (legal === 0 && unknown > 0) {
-          return skipped("the allowance of the refused organization and its use before the stage", EXPECTED);
+          return skipped("the allowance of the refused organization and its use before the stage");
         }
-        if (legal === 0 && afterTurn === 0) return unseen("no refusal for the allowance could be judged", EXPECTED);
-        return passed(`${legal} refusals for the allowance came when it can have been used up`, EXPECTED);
+        if (legal === 0 && afterTurn === 0) return unseen("no refusal for the allowance could be judged");
+        return passed(`${legal} refusals for the allowance came when it can have been used up`);
       },
     };
   },

@@ -13,7 +13,16 @@ import type { StageFacts } from "../history/stage-facts.ts";
 import { exactInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { earliestUs, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
-import { Evidence, type Finding, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
+import {
+  Evidence,
+  type Finding,
+  type Found,
+  failed,
+  type Invariant,
+  inconclusive,
+  passed,
+  unseen,
+} from "./invariant.ts";
 
 const EXPECTED = "what no fault of ours explains is answered by the API itself, and not by a gateway or by nobody";
 
@@ -28,9 +37,6 @@ const NAMED_MAX = 6;
 const TIMEOUT = /timeout/i;
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
-
-const expectedBy = (limit: number): string =>
-  `${EXPECTED}: at most ${percent(limit)} of the calls are not (limits.unanswered_share)`;
 
 export type AnsweredCount = {
   judged: number;
@@ -49,28 +55,32 @@ const namedBy = (unanswered: ReadonlyMap<string, number>): string => {
 };
 
 /** The verdict by counts alone, which is all that a driver without a line for each call leaves. */
-export const findingOfAnswered = (counted: AnsweredCount, limit = UNANSWERED_SHARE): Finding => {
+export const findingOfAnswered = (counted: AnsweredCount, limit = UNANSWERED_SHARE): Finding => ({
+  ...foundBy(counted, limit),
+  expected: `${EXPECTED}: at most ${percent(limit)} of the calls are not (limits.unanswered_share)`,
+});
+
+const foundBy = (counted: AnsweredCount, limit: number): Found => {
   const { judged, unanswered, leftOut } = counted;
-  const expected = expectedBy(limit);
   const besides = leftOut.map((what) => `; ${what}`).join("");
   const missing = [...unanswered.values()].reduce((sum, n) => sum + n, 0);
   const interval = exactInterval(missing, judged);
   if (interval === null) {
     const why = "no call is left that the API had to answer";
-    return leftOut.length > 0 ? unseen(why + besides, expected) : inconclusive(why, expected);
+    return leftOut.length > 0 ? unseen(why + besides) : inconclusive(why);
   }
-  if (missing === 0) return passed(`the API answered all ${judged} calls${besides}`, expected);
+  if (missing === 0) return passed(`the API answered all ${judged} calls${besides}`);
   const evidence = new Evidence();
   evidence.ids = [...counted.evidence];
   evidence.first = namedBy(unanswered);
   const { low, high } = interval;
   const share = `${missing} of ${judged} calls (${percent(missing / judged)}, 95 % interval ${percent(low)} to ${percent(high)})`;
   const reason = `the API did not answer ${share}: ${evidence.first}${besides}`;
-  if (low > limit) return failed(reason, expected, evidence);
-  if (missing / judged <= limit) return passed(reason, expected);
-  if (missing === 1 && judged >= STRAY_OF) return passed(`${reason}; a single stray`, expected);
+  if (low > limit) return failed(reason, evidence);
+  if (missing / judged <= limit) return passed(reason);
+  if (missing === 1 && judged >= STRAY_OF) return passed(`${reason}; a single stray`);
   return {
-    ...inconclusive(`${reason}; too few calls to say whether it is more`, expected, evidence.first),
+    ...inconclusive(`${reason}; too few calls to say whether it is more`, evidence.first),
     evidence: evidence.ids,
   };
 };
@@ -168,10 +178,8 @@ export const answered: Invariant = {
         const doubted = unsent + waited;
         if (finding.verdict !== "pass" || doubted <= limit * (judged + doubted)) return finding;
         const why = [...(waited === 0 ? [] : starved), ...leftOut].join("; ");
-        return inconclusive(
-          `what the API would have answered is not known of ${doubted} calls: ${why}`,
-          finding.expected,
-        );
+        const what = `what the API would have answered is not known of ${doubted} calls`;
+        return { ...inconclusive(`${what}: ${why}`), expected: finding.expected };
       },
     };
   },

@@ -7,9 +7,7 @@
 import type { LedgerLine } from "../history/line.ts";
 import { Charges, unsettled } from "./evidence/charges.ts";
 import { isReference } from "./evidence/is-reference.ts";
-import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-
-const EXPECTED = "each charge is made once and refunded at most once, and each call is charged at most once";
+import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
 type Entry = { charges: LedgerLine[]; refunds: LedgerLine[] };
 
@@ -33,11 +31,10 @@ export const chargedOnce: Invariant = {
   level: "must",
   folded: true,
   spec: [87, 222, 234],
-  statement: EXPECTED,
+  statement: "each charge is made once and refunded at most once, and each call is charged at most once",
   judge(facts) {
     const { ledger, exclusive, drained } = facts;
-    if (ledger === undefined)
-      return knownBeforehand(skipped("a ledger (control.limiter, or observers.ledger)", EXPECTED));
+    if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
     const evidence = new Evidence();
     const entries = new Map<string, Entry>();
     for (const line of ledger) {
@@ -70,17 +67,14 @@ export const chargedOnce: Invariant = {
             if (sum > calls) evidence.breach(id, `${calls} calls under this id are charged ${sum} ${meter}`);
           }
         }
-        if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(EXPECTED, evidence);
-        if (evidence.count > 0) return failed("something was charged or refunded more than once", EXPECTED, evidence);
+        if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
+        if (evidence.count > 0) return failed("something was charged or refunded more than once", evidence);
         if (folded > 0 && !exclusive) {
-          return skipped(
-            `every call whole; ${folded} calls were folded without their ids on a shared deployment`,
-            EXPECTED,
-          );
+          return skipped(`every call whole; ${folded} calls were folded without their ids on a shared deployment`);
         }
-        if (judged === 0 && entries.size > 0) return skipped("a ledger that names the ids of our calls", EXPECTED);
-        if (judged === 0) return unseen("nothing was charged in this stage", EXPECTED);
-        return passed(`${judged} charges were made once, and refunded at most once`, EXPECTED);
+        if (judged === 0 && entries.size > 0) return skipped("a ledger that names the ids of our calls");
+        if (judged === 0) return unseen("nothing was charged in this stage");
+        return passed(`${judged} charges were made once, and refunded at most once`);
       },
     };
   },

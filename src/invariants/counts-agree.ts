@@ -17,9 +17,7 @@ import { isReference } from "./evidence/is-reference.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { isUnnamed } from "./evidence/shared-deployment.ts";
 import { Sums } from "./evidence/sums.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-
-const EXPECTED = "callers, the platform's own counts and the ledger agree on the sums";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
 /** Refused before it is known whose call it is, or refused by what it is no key of. */
 const BEFORE_AUTHENTICATION = /^(401|503|404|405|413|429 b2b_overloaded)/;
@@ -42,12 +40,12 @@ export const countsAgree: Invariant = {
   level: "must",
   folded: true,
   spec: [19, 123, 222],
-  statement: EXPECTED,
+  statement: "callers, the platform's own counts and the ledger agree on the sums",
   judge(facts) {
     const { counts, ledger, drained, exclusive } = facts;
     const ours = isReference(facts);
     if (counts === undefined && ledger === undefined) {
-      return knownBeforehand(skipped("the platform's counts and a ledger (control.api, control.limiter)", EXPECTED));
+      return skipped("the platform's counts and a ledger (control.api, control.limiter)");
     }
     const seen = new Sums();
     const owed = new Sums();
@@ -131,33 +129,32 @@ export const countsAgree: Invariant = {
         }
       },
       end() {
-        if (calls === 0) return inconclusive("no call was made", EXPECTED);
+        if (calls === 0) return inconclusive("no call was made");
         compareCounts();
         compareLedger();
         const books = [counts && "counts", ledger && "ledger"].filter(Boolean);
         if (evidence.count === 0 && doubts.count > 0) {
           const why = "the counts differ from what callers saw; a gateway that retries or caches would look the same";
-          return inconclusive(why, EXPECTED, doubts.first);
+          return inconclusive(why, doubts.first);
         }
         if (evidence.count === 0 && isLedgerMixed()) {
           const why = `${folded} calls were folded without their ids, so the ledger of a shared deployment says nothing`;
-          return skipped(`every call whole; ${why}`, EXPECTED);
+          return skipped(`every call whole; ${why}`);
         }
         if (evidence.count === 0 && counts === undefined && !ours && !charges.knowsOurIds()) {
-          return skipped("a ledger that names the ids of our calls", EXPECTED);
+          return skipped("a ledger that names the ids of our calls");
         }
         if (evidence.count === 0) {
           const rest = unknown === 0 ? "" : `; of ${unknown} nobody knows whether they arrived`;
           return passed(
             `callers${books.length > 1 ? "," : " and"} ${books.join(" and ")} agree over ${calls} calls${rest}`,
-            EXPECTED,
           );
         }
         if (!drained) {
           const why = `${evidence.first}, but ${books.join(" and ")} were read before the stage was known to be drained`;
-          return inconclusive(why, EXPECTED, evidence.first);
+          return inconclusive(why, evidence.first);
         }
-        return failed("callers, counts and ledger do not agree", EXPECTED, evidence);
+        return failed("callers, counts and ledger do not agree", evidence);
       },
     };
   },

@@ -10,8 +10,6 @@ import { isOthersRefusal } from "./evidence/legal-answers.ts";
 import { isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "every refusal is one of the specification's, in the envelope that its subcode has";
-
 const KNOWN = new Map<string, Refusal>();
 for (const refusal of [...Object.values(REFUSALS), ...Object.values(GAP_REFUSALS)]) {
   KNOWN.set(refusal.subcode === null ? `${refusal.status}` : `${refusal.status} ${refusal.subcode}`, refusal);
@@ -64,7 +62,7 @@ export const envelopeFitsSubcode: Invariant = {
   level: "must",
   folded: true,
   spec: [59, 182, 183, 184, 185, 188, 189, 190, 216, 227],
-  statement: EXPECTED,
+  statement: "every refusal is one of the specification's, in the envelope that its subcode has",
   judge(facts) {
     const ours = isReference(facts);
     const evidence = new Evidence();
@@ -77,9 +75,9 @@ export const envelopeFitsSubcode: Invariant = {
         else if (line.envelope !== undefined) judged += 1;
       },
       end() {
-        if (evidence.count > 0) return failed("a refusal has the wrong envelope", EXPECTED, evidence);
-        if (judged === 0) return unseen("no refusal came whose body was kept", EXPECTED);
-        return passed(`${judged} refusals had the envelope that belongs to their subcode`, EXPECTED);
+        if (evidence.count > 0) return failed("a refusal has the wrong envelope", evidence);
+        if (judged === 0) return unseen("no refusal came whose body was kept");
+        return passed(`${judged} refusals had the envelope that belongs to their subcode`);
       },
     };
   },

@@ -9,8 +9,6 @@ import { isReference } from "./evidence/is-reference.ts";
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "the events of a stream come one after another, not all at its end";
-
 const ENOUGH_STREAMS = 10;
 const ENOUGH_EVENTS = 4;
 /** Streams that are over sooner than this may well fit into one packet. */
@@ -25,7 +23,7 @@ export const eventsAreNotBuffered: Invariant = {
   level: "should",
   time: { tail: 0.1, limitMs: WORTH_STREAMING_US / 1000 },
   spec: [8, 92, 178],
-  statement: EXPECTED,
+  statement: "the events of a stream come one after another, not all at its end",
   judge(facts) {
     const { limits } = facts;
     // Time spent waiting for a slot is not streaming time: where the service time is known, it is the measure.
@@ -55,11 +53,11 @@ export const eventsAreNotBuffered: Invariant = {
       end() {
         const { count } = spreads;
         if (count < ENOUGH_STREAMS) {
-          return unseen(`${count} complete streams of at least 100 ms and 4 events; 10 are needed`, EXPECTED);
+          return unseen(`${count} complete streams of at least 100 ms and 4 events; 10 are needed`);
         }
-        if (evidence.count >= 0.9 * count) return failed("streams came in one piece", EXPECTED, evidence);
+        if (evidence.count >= 0.9 * count) return failed("streams came in one piece", evidence);
         const percent = Math.round(spreads.quantile(0.5) / 10_000);
-        return passed(`half of ${count} streams spread over ${percent} % of their time or more`, EXPECTED);
+        return passed(`half of ${count} streams spread over ${percent} % of their time or more`);
       },
     };
   },

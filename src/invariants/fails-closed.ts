@@ -14,18 +14,7 @@ import { FaultWindows, letsNothingThrough } from "./evidence/fault-windows.ts";
 import { isReference } from "./evidence/is-reference.ts";
 import { meterOf } from "./evidence/metered.ts";
 import { earliestUs, isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
-import {
-  Evidence,
-  failed,
-  type Invariant,
-  inconclusive,
-  knownBeforehand,
-  passed,
-  skipped,
-  unseen,
-} from "./invariant.ts";
-
-const EXPECTED = "without its limiter the platform answers limiter_unavailable, without its key service 503";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ENOUGH = 10;
 const MARGIN_US = 50_000;
@@ -41,10 +30,9 @@ export const failsClosed: Invariant = {
   id: "fails-closed",
   level: "must",
   spec: [142, 153, 213, 216],
-  statement: EXPECTED,
+  statement: "without its limiter the platform answers limiter_unavailable, without its key service 503",
   judge(facts) {
-    if (!facts.faults)
-      return knownBeforehand(skipped("a fault of the limiter or the key service in this stage", EXPECTED));
+    if (!facts.faults) return skipped("a fault of the limiter or the key service in this stage");
     const ours = isReference(facts);
     const budgetMs = facts.limits.revocation_budget_ms;
     const windows = new FaultWindows();
@@ -106,35 +94,31 @@ export const failsClosed: Invariant = {
       },
       end() {
         settling.finish();
-        if (evidence.count > 0) return failed("the platform did not fail closed", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("the platform did not fail closed", evidence);
         for (const link of ["limiter", "keys"] as const) {
           if (through[link].count === 0) continue;
           if (!mayBeHalfBroken || refused[link] === 0) {
-            return failed("the platform did not fail closed", EXPECTED, through[link]);
+            return failed("the platform did not fail closed", through[link]);
           }
           const why = `some calls got through and ${refused[link]} did not: the fault may stand before some replicas only`;
-          return inconclusive(why, EXPECTED, through[link].first);
+          return inconclusive(why, through[link].first);
         }
         const links = (["limiter", "keys"] as const).filter((link) =>
           windows.all.some((window) => window.link === link),
         );
-        if (links.length === 0)
-          return inconclusive("no fault of the limiter or the key service was injected", EXPECTED);
+        if (links.length === 0) return inconclusive("no fault of the limiter or the key service was injected");
         for (const link of links) {
           const bit = windows.all.some((window) => window.link === link && window.tookEffect);
-          if (!bit) return inconclusive(`the fault of the ${link} took no effect`, EXPECTED);
+          if (!bit) return inconclusive(`the fault of the ${link} took no effect`);
           // Both at once: without a key record there is nothing to ask the limiter about.
           const masked = link === "limiter" && links.length === 2 && judged.keys >= ENOUGH;
           if (judged[link] < ENOUGH && !masked) {
             const why = `${judged[link]} calls needed the ${link} while it was broken; 10 are needed`;
             // An experiment has to bring them about; of faults that were drawn some are short.
-            return facts.incidental === true ? unseen(why, EXPECTED) : inconclusive(why, EXPECTED);
+            return facts.incidental === true ? unseen(why) : inconclusive(why);
           }
         }
-        return passed(
-          `${judged.limiter + judged.keys} calls that met the fault were answered as they must be`,
-          EXPECTED,
-        );
+        return passed(`${judged.limiter + judged.keys} calls that met the fault were answered as they must be`);
       },
     };
   },

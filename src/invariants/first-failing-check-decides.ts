@@ -12,8 +12,6 @@ import { isDefinite, Settling } from "./evidence/moments.ts";
 import { RecordChanges } from "./evidence/record-changes.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "every call is answered by the first check that it fails, and admitted only when it fails none";
-
 const said = (call: CallLine, legal: ReadonlySet<string>): string => {
   const f = call.facts as NonNullable<CallLine["facts"]>;
   const known = [`credential ${f.credential}`, f.state, `origin ${f.origin}`, f.product, `body ${f.body}`];
@@ -26,7 +24,7 @@ export const firstFailingCheckDecides: Invariant = {
   level: "must",
   folded: true,
   spec: [68, 69, 70, 71, 72, 74, 75, 76, 77, 78, 79, 80, 81, 145, 147, 149, 150, 151, 153, 156, 158, 161, 162, 202],
-  statement: EXPECTED,
+  statement: "every call is answered by the first check that it fails, and admitted only when it fails none",
   judge(facts) {
     const ours = isReference(facts);
     const changes = new RecordChanges(facts);
@@ -51,10 +49,9 @@ export const firstFailingCheckDecides: Invariant = {
       },
       end() {
         suspects.finish();
-        if (evidence.count > 0)
-          return failed("a call was not answered by the first check that it fails", EXPECTED, evidence);
-        if (judged === 0) return unseen("no call came with the facts to judge its answer by", EXPECTED);
-        return passed(`${judged} calls were answered by the first check that they fail`, EXPECTED);
+        if (evidence.count > 0) return failed("a call was not answered by the first check that it fails", evidence);
+        if (judged === 0) return unseen("no call came with the facts to judge its answer by");
+        return passed(`${judged} calls were answered by the first check that they fail`);
       },
     };
   },

@@ -23,13 +23,16 @@ export type Finding = {
   unseen?: true;
 };
 
-type Judge = {
+/** What a judge finds; `expected` is the invariant's statement where it says nothing else. */
+export type Found = Omit<Finding, "expected"> & { expected?: string };
+
+type Fold = {
   /**
    * Lines arrive in the order of `lineTimeUs`. `alike`: the line stands for so many calls that were folded, which differ from
    * it in their times and ids alone; those lie between its own (history/fold-line.ts).
    */
   see(line: Line, alike?: number): void;
-  end(): Finding;
+  end(): Found;
 };
 
 export type Invariant = {
@@ -47,7 +50,8 @@ export type Invariant = {
   spec: number[];
   /** What must hold, in one sentence. */
   statement: string;
-  judge(facts: StageFacts): Judge;
+  /** A fold over the lines; or what is found already, where what it lacks is known before the first line. */
+  judge(facts: StageFacts): Fold | Found;
 };
 
 const EVIDENCE_MAX = 10;
@@ -66,26 +70,18 @@ export class Evidence {
   }
 }
 
-export const failed = (reason: string, expected: string, evidence: Evidence): Finding => ({
+export const failed = (reason: string, evidence: Evidence): Found => ({
   verdict: "fail",
   reason: evidence.count > 1 ? `${reason} (${evidence.count} times)` : reason,
-  expected,
   got: evidence.first,
   evidence: evidence.ids,
 });
 
-export const passed = (reason: string, expected: string): Finding => ({
-  verdict: "pass",
-  reason,
-  expected,
-  got: "as expected",
-  evidence: [],
-});
+export const passed = (reason: string): Found => ({ verdict: "pass", reason, got: "as expected", evidence: [] });
 
-export const inconclusive = (reason: string, expected: string, got = "not enough to judge by"): Finding => ({
+export const inconclusive = (reason: string, got = "not enough to judge by"): Found => ({
   verdict: "inconclusive",
   reason,
-  expected,
   got,
   evidence: [],
 });
@@ -94,25 +90,18 @@ export const inconclusive = (reason: string, expected: string, got = "not enough
  * What the judge is about did not come about. On the reference platform a stage is made to bring it about, so there it is
  * inconclusive; on anybody else's it may not be possible with what the target file names, and is skipped.
  */
-export const unseen = (reason: string, expected: string): Finding => ({
-  ...inconclusive(reason, expected),
-  unseen: true,
-});
+export const unseen = (reason: string): Found => ({ ...inconclusive(reason), unseen: true });
 
 /** `missing` names the role, fixture or file that the target lacks. */
-export const skipped = (missing: string, expected: string): Finding => ({
+export const skipped = (missing: string): Found => ({
   verdict: "skipped",
   reason: `skipped: ${missing}`,
-  expected,
   got: "not judged",
   evidence: [],
 });
 
-/** A judge that has nothing to look at: what it lacks is known before the first line. */
-export const knownBeforehand = (finding: Finding): Judge => ({ see: () => {}, end: () => finding });
-
 /** A finding about time as it stands beside what generator and host did in the stage. */
-const onThisHost = (finding: Finding, { time }: Invariant, { host }: StageFacts): Finding => {
+const onThisHost = (finding: Found, { time }: Invariant, { host }: StageFacts): Found => {
   if (time === undefined || host === undefined) return finding;
   const doubts = doubtsAgainst(finding.verdict, timeDoubts(host, time));
   return doubts.length === 0
@@ -121,10 +110,10 @@ const onThisHost = (finding: Finding, { time }: Invariant, { host }: StageFacts)
 };
 
 /** What is missing of a history looks like a broken promise, so nothing fails for it; and nothing passes without it. */
-const notEachSeen = (finding: Finding, unread: number): Finding => {
+const notEachSeen = (finding: Found, unread: number): Found => {
   const why = `${unread} admitted calls were folded into seconds, and this has to see each with its times`;
   if (finding.verdict === "skipped") return finding;
-  if (finding.verdict !== "fail") return skipped(`every call whole; ${why}`, finding.expected);
+  if (finding.verdict !== "fail") return skipped(`every call whole; ${why}`);
   return { ...finding, verdict: "inconclusive", reason: `${why}; as far as calls were whole: ${finding.reason}` };
 };
 
@@ -133,36 +122,35 @@ export const NO_SCHEDULE =
   "moments at which calls were due, which a closed loop has not; use --driver open-loop or --driver k6";
 
 /** The judge of one stage, ready for its lines. One that throws is inconclusive, never a pass. */
-export const openJudge = (invariant: Invariant, facts: StageFacts): Judge => {
-  if (facts.closed_loop === true && invariant.time !== undefined) {
-    return knownBeforehand(skipped(NO_SCHEDULE, invariant.statement));
-  }
-  let broken: Finding | null = null;
+export const openJudge = (invariant: Invariant, facts: StageFacts): { see(line: Line): void; end(): Finding } => {
+  let broken: Found | null = null;
   const guarded = <T>(act: () => T): T | null => {
     try {
       return broken === null ? act() : null;
     } catch (error) {
       const what = error instanceof Error ? error.message : String(error);
-      broken = inconclusive(`the judge itself failed: ${what}`, invariant.statement);
+      broken = inconclusive(`the judge itself failed: ${what}`);
       return null;
     }
   };
-  const judge = guarded(() => invariant.judge(facts));
+  const lacksSchedule = facts.closed_loop === true && invariant.time !== undefined;
+  const judge = guarded(() => (lacksSchedule ? skipped(NO_SCHEDULE) : invariant.judge(facts)));
+  const fold = judge !== null && "see" in judge ? judge : null;
   let unread = 0;
   const see = (line: Line): void => {
-    if (line.type !== "fold") judge?.see(line);
+    if (line.type !== "fold") fold?.see(line);
     else if (invariant.folded !== true) unread += line.offered;
-    else for (const { call, n } of callsOfFold(line)) judge?.see(call, n);
+    else for (const { call, n } of callsOfFold(line)) fold?.see(call, n);
   };
-  const end = (): Finding => {
-    const own = onThisHost((judge as Judge).end(), invariant, facts);
+  const end = (): Found => {
+    const own = onThisHost(fold === null ? (judge as Found) : fold.end(), invariant, facts);
     const finding = unread === 0 ? own : notEachSeen(own, unread);
     const isMadeToBeSeen = facts.reference === true && facts.incidental !== true;
     if (finding.unseen !== true || isMadeToBeSeen) return finding;
-    return skipped(`not seen on this target: ${finding.reason}`, finding.expected);
+    return skipped(`not seen on this target: ${finding.reason}`);
   };
   return {
     see: (line) => void guarded(() => see(line)),
-    end: () => guarded(end) ?? (broken as unknown as Finding),
+    end: () => ({ expected: invariant.statement, ...(guarded(end) ?? (broken as unknown as Found)) }),
   };
 };

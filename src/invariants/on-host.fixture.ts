@@ -1,6 +1,6 @@
 /** A judge of a known verdict, about time or not, so that what becomes of it on a host can be seen. */
 import type { StageFacts } from "../history/stage-facts.ts";
-import { type Finding, knownBeforehand } from "./invariant.ts";
+import type { Finding } from "./invariant.ts";
 import { judgeWith } from "./judge-with.fixture.ts";
 
 export type ClaimedVerdict = "pass" | "fail";
@@ -10,10 +10,10 @@ export const judgedOn = (verdict: ClaimedVerdict, isTimed: boolean, facts: Stage
     {
       id: "made-up",
       level: "should",
-      ...(isTimed ? { time: { tail: 0.01, limitMs: 50 } } : {}),
+      time: isTimed ? { tail: 0.01, limitMs: 50 } : undefined,
       spec: [],
       statement: "what is made up holds",
-      judge: () => knownBeforehand({ verdict, reason: "made up", expected: "it", got: "it", evidence: [] }),
+      judge: () => ({ verdict, reason: "made up", expected: "it", got: "it", evidence: [] }),
     },
     facts,
     [],

@@ -9,18 +9,7 @@ import { isReference } from "./evidence/is-reference.ts";
 import { latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { MostInFlight } from "./evidence/most-in-flight.ts";
 import { isUnnamed, skippedWhenShared } from "./evidence/shared-deployment.ts";
-import {
-  Evidence,
-  failed,
-  type Invariant,
-  inconclusive,
-  knownBeforehand,
-  passed,
-  skipped,
-  unseen,
-} from "./invariant.ts";
-
-const EXPECTED = "no organization is shed below its own cap, and each is charged for its own calls alone";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ORG_SHED = "429 org_overloaded";
 
@@ -28,17 +17,17 @@ export const organizationsDoNotShare: Invariant = {
   id: "organizations-do-not-share",
   level: "must",
   spec: [10, 211, 220, 227],
-  statement: EXPECTED,
+  statement: "no organization is shed below its own cap, and each is charged for its own calls alone",
   judge(facts) {
     const { shedding, limits, tenants, ledger, exclusive } = facts;
     const capsStated = shedding === "fixed" && limits.org_in_flight !== undefined;
     const capsKnown = capsStated && exclusive;
     if (capsStated && !exclusive && ledger === undefined) {
       const why = "others may have filled the cap of an organization that was shed";
-      return knownBeforehand(skippedWhenShared(why, EXPECTED));
+      return skippedWhenShared(why);
     }
     if (!capsKnown && ledger === undefined) {
-      return knownBeforehand(skipped("fixed shedding with limits.org_in_flight, or a ledger", EXPECTED));
+      return skipped("fixed shedding with limits.org_in_flight, or a ledger");
     }
     const chargedTo = new Map<string, Set<string>>();
     for (const { request_id, org } of ledger ?? []) {
@@ -74,26 +63,25 @@ export const organizationsDoNotShare: Invariant = {
       },
       end() {
         flight.finish();
-        if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
+        if (flight.lost) return inconclusive("a clock was off by more than a second");
         // A store whose every organization is another one than the target file's names them in its own way.
         if (elsewhere.count > 0 && (isReference(facts) || rightlyCharged)) {
-          return failed("an organization was shed or charged for another's calls", EXPECTED, elsewhere);
+          return failed("an organization was shed or charged for another's calls", elsewhere);
         }
-        if (evidence.count > 0)
-          return failed("an organization was shed or charged for another's calls", EXPECTED, evidence);
+        if (evidence.count > 0) return failed("an organization was shed or charged for another's calls", evidence);
         if (elsewhere.count > 0) {
-          return skipped("a ledger that names organizations as the target file does", EXPECTED);
+          return skipped("a ledger that names organizations as the target file does");
         }
         const quiet = called.size - shed.size;
         if (capsKnown && shed.size > 0 && quiet > 0) {
-          return passed(`${shed.size} organizations were shed for themselves, ${quiet} beside them were not`, EXPECTED);
+          return passed(`${shed.size} organizations were shed for themselves, ${quiet} beside them were not`);
         }
-        if (payers.size > 1) return passed(`${payers.size} organizations were charged for their own calls`, EXPECTED);
+        if (payers.size > 1) return passed(`${payers.size} organizations were charged for their own calls`);
         if (!exclusive) {
           const why = "fewer than two organizations were charged, and a shed may be due to others";
-          return skippedWhenShared(why, EXPECTED);
+          return skippedWhenShared(why);
         }
-        return unseen("no organization was shed beside another, and fewer than two were charged", EXPECTED);
+        return unseen("no organization was shed beside another, and fewer than two were charged");
       },
     };
   },

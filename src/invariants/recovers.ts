@@ -13,9 +13,7 @@ import { wilsonInterval } from "../history/statistics/statistics.ts";
 import { standstillDoubts } from "../history/time-doubts.ts";
 import { isReference } from "./evidence/is-reference.ts";
 import { earliestUs, isAdmitted, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-
-const EXPECTED = "from the recovery deadline after a heal on, calls get through the limiter and the key service again";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
 const DEFAULT_DEADLINE_MS = 5_000;
 const STRAY_SHARE = 0.02;
@@ -45,9 +43,9 @@ export const recovers: Invariant = {
   id: "recovers",
   level: "must",
   spec: [142, 213, 216, 219],
-  statement: EXPECTED,
+  statement: "from the recovery deadline after a heal on, calls get through the limiter and the key service again",
   judge(facts) {
-    if (!facts.faults) return knownBeforehand(skipped("a fault that was healed in this stage", EXPECTED));
+    if (!facts.faults) return skipped("a fault that was healed in this stage");
     const deadlineUs = (facts.recovery_deadline_ms ?? DEFAULT_DEADLINE_MS) * 1000;
     /** Spans in which everything must be well again: from the deadline to the next fault. */
     const well: { fromUs: number; toUs: number }[] = [];
@@ -139,25 +137,25 @@ export const recovers: Invariant = {
       },
       end() {
         settling.finish();
-        if (well.length === 0) return inconclusive("no fault was healed", EXPECTED);
+        if (well.length === 0) return inconclusive("no fault was healed");
         if (isOutage()) {
           const machine = ofTheMachine();
-          if (machine === "") return failed("the platform stayed broken after the heal", EXPECTED, broken);
+          if (machine === "") return failed("the platform stayed broken after the heal", broken);
           const reason = `${machine}; ${broken.count} calls were refused after the recovery deadline, and ${inARow} in a row got through`;
-          return inconclusive(reason, EXPECTED, broken.first);
+          return inconclusive(reason, broken.first);
         }
         if (through === 0 && hung.count >= ENOUGH_HANGING) {
           hung.first = `${hung.count} calls after the recovery deadline, and not one came through`;
-          return failed("the platform stayed broken after the heal", EXPECTED, hung);
+          return failed("the platform stayed broken after the heal", hung);
         }
         const stamped = stampede();
-        if (stamped !== null) return failed("the key service got too many look-ups after the heal", EXPECTED, stamped);
+        if (stamped !== null) return failed("the key service got too many look-ups after the heal", stamped);
         if (through === 0 && edge > 0) {
-          return inconclusive(`a gateway gave ${edge} answers in place of the platform after the heal`, EXPECTED);
+          return inconclusive(`a gateway gave ${edge} answers in place of the platform after the heal`);
         }
-        if (through === 0) return inconclusive("no call came after the recovery deadline", EXPECTED);
+        if (through === 0) return inconclusive("no call came after the recovery deadline");
         const strays = broken.count === 0 ? "" : `, ${broken.count} strays aside`;
-        return passed(`${through} calls got through after the recovery deadline${strays}`, EXPECTED);
+        return passed(`${through} calls got through after the recovery deadline${strays}`);
       },
     };
   },

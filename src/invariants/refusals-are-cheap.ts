@@ -9,8 +9,6 @@ import { Distribution } from "./evidence/distribution.ts";
 import { isAdmitted, isDefinite } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "a shed call is answered within a quarter of what serving a call takes";
-
 const ENOUGH_SHEDS = 20;
 const SHARE = 0.25;
 /** Below this a slow refusal and a busy machine look alike. */
@@ -24,7 +22,7 @@ export const refusalsAreCheap: Invariant = {
   level: "should",
   time: { tail: 0.25, limitMs: FLOOR_US / 1000 },
   spec: [210, 211, 220],
-  statement: EXPECTED,
+  statement: "a shed call is answered within a quarter of what serving a call takes",
   judge({ limits }) {
     const sheds = new Distribution();
     const served = new Distribution();
@@ -44,20 +42,20 @@ export const refusalsAreCheap: Invariant = {
       },
       end() {
         const serviceUs = limits.service_ms === undefined ? served.quantile(0.5) : limits.service_ms * 1000;
-        if (sheds.count < ENOUGH_SHEDS) return unseen(`${sheds.count} calls were shed; 20 are needed`, EXPECTED);
-        if (serviceUs === 0) return unseen("no served call to compare with", EXPECTED);
+        if (sheds.count < ENOUGH_SHEDS) return unseen(`${sheds.count} calls were shed; 20 are needed`);
+        if (serviceUs === 0) return unseen("no served call to compare with");
         const roundTripUs = firstBytes.quantile(0.1);
         const costUs = Math.max(0, sheds.quantile(0.25) - roundTripUs);
         const allowedUs = Math.max(FLOOR_US, SHARE * serviceUs);
         const seen = `three quarters of ${sheds.count} shed calls took ${ms(costUs)} or more beyond the round trip`;
         const unevenUs = sheds.quantile(0.75) - sheds.quantile(0.25);
         if (unevenUs > allowedUs / 2)
-          return inconclusive(`half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`, EXPECTED);
-        if (costUs <= allowedUs) return passed(`${seen}; ${ms(allowedUs)} are allowed`, EXPECTED);
+          return inconclusive(`half of all sheds differ by ${ms(unevenUs)}: too uneven to judge`);
+        if (costUs <= allowedUs) return passed(`${seen}; ${ms(allowedUs)} are allowed`);
         const evidence = new Evidence();
         for (const id of slow) evidence.breach(id, seen);
         return {
-          ...failed("refusals were slow", EXPECTED, evidence),
+          ...failed("refusals were slow", evidence),
           reason: `refusals were slow: ${ms(allowedUs)} are allowed`,
         };
       },

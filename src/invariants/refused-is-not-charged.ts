@@ -5,21 +5,17 @@
  */
 import { Charges, unsettled } from "./evidence/charges.ts";
 import { isReference } from "./evidence/is-reference.ts";
-import { Evidence, failed, type Invariant, knownBeforehand, passed, skipped, unseen } from "./invariant.ts";
-
-const EXPECTED =
-  "charges less refunds are nothing for a refused call, exactly one for a metered call that was admitted";
+import { Evidence, failed, type Invariant, passed, skipped, unseen } from "./invariant.ts";
 
 export const refusedIsNotCharged: Invariant = {
   id: "refused-is-not-charged",
   level: "must",
   folded: true,
   spec: [11, 80, 87, 112, 123, 222],
-  statement: EXPECTED,
+  statement: "charges less refunds are nothing for a refused call, exactly one for a metered call that was admitted",
   judge(facts) {
     const { ledger, drained } = facts;
-    if (ledger === undefined)
-      return knownBeforehand(skipped("a ledger (control.limiter, or observers.ledger)", EXPECTED));
+    if (ledger === undefined) return skipped("a ledger (control.limiter, or observers.ledger)");
     const charges = new Charges(facts, drained);
     const evidence = new Evidence();
     let refused = 0;
@@ -63,19 +59,16 @@ export const refusedIsNotCharged: Invariant = {
       end() {
         judgeEntries();
         if (!isReference(facts) && !charges.knowsOurIds()) {
-          return skipped("a ledger that names the ids of our calls", EXPECTED);
+          return skipped("a ledger that names the ids of our calls");
         }
-        if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(EXPECTED, evidence);
-        if (evidence.count > 0) return failed("what was charged is not what was admitted", EXPECTED, evidence);
+        if (evidence.count > 0 && !drained && !isReference(facts)) return unsettled(evidence);
+        if (evidence.count > 0) return failed("what was charged is not what was admitted", evidence);
         if (folded > 0) {
           const whole = `${refused} refused calls were charged nothing`;
-          return skipped(
-            `every call whole; ${folded} admitted calls were folded without their ids (${whole})`,
-            EXPECTED,
-          );
+          return skipped(`every call whole; ${folded} admitted calls were folded without their ids (${whole})`);
         }
-        if (refused === 0) return unseen("no call was refused, so none could be charged wrongly", EXPECTED);
-        return passed(`${refused} refused calls were charged nothing, ${charged} metered ones exactly once`, EXPECTED);
+        if (refused === 0) return unseen("no call was refused, so none could be charged wrongly");
+        return passed(`${refused} refused calls were charged nothing, ${charged} metered ones exactly once`);
       },
     };
   },

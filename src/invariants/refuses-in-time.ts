@@ -9,18 +9,7 @@ import type { StageFacts } from "../history/stage-facts.ts";
 import { FaultWindows } from "./evidence/fault-windows.ts";
 import { GeneratorStalls } from "./evidence/generator-stalls.ts";
 import { decidedByUs, earliestUs, MARK_MARGIN_US, Settling } from "./evidence/moments.ts";
-import {
-  Evidence,
-  failed,
-  type Invariant,
-  inconclusive,
-  knownBeforehand,
-  passed,
-  skipped,
-  unseen,
-} from "./invariant.ts";
-
-const EXPECTED = "while a dependency is broken, every call is decided within the time that the dependency is given";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 /** Beyond the budget: what a call costs on a very busy machine beside it. Whoever hangs, hangs for longer. */
 const SLACK_US = 1_000_000;
@@ -41,12 +30,12 @@ export const refusesInTime: Invariant = {
   id: "refuses-in-time",
   level: "must",
   spec: [153, 213, 216],
-  statement: EXPECTED,
+  statement: "while a dependency is broken, every call is decided within the time that the dependency is given",
   judge(facts) {
-    if (!facts.faults) return knownBeforehand(skipped("a fault of the limiter or the key service", EXPECTED));
+    if (!facts.faults) return skipped("a fault of the limiter or the key service");
     const { limiter_budget_ms: limiterMs, key_service_budget_ms: keysMs } = facts.limits;
     if (limiterMs === undefined && keysMs === undefined) {
-      return knownBeforehand(skipped("limits.limiter_budget_ms or limits.key_service_budget_ms", EXPECTED));
+      return skipped("limits.limiter_budget_ms or limits.key_service_budget_ms");
     }
     const windows = new FaultWindows();
     const stalls = new GeneratorStalls();
@@ -108,14 +97,14 @@ export const refusesInTime: Invariant = {
         settling.finish();
         decideBefore(Number.POSITIVE_INFINITY);
         if (!windows.all.some(({ link, tookEffect }) => tookEffect && budgetUs(link, facts) !== undefined)) {
-          return inconclusive("no fault of the limiter or the key service took effect", EXPECTED);
+          return inconclusive("no fault of the limiter or the key service took effect");
         }
-        if (judged < ENOUGH) return unseen(`${judged} calls were sent while it was broken; 10 are needed`, EXPECTED);
+        if (judged < ENOUGH) return unseen(`${judged} calls were sent while it was broken; 10 are needed`);
         if (proved.count >= STRAYS && proved.count > STRAY_SHARE * judged) {
-          return failed("calls waited for a dependency that did not answer", EXPECTED, proved);
+          return failed("calls waited for a dependency that did not answer", proved);
         }
         const aside = proved.count === 0 ? "" : `, ${proved.count} strays aside`;
-        return passed(`${judged} calls were decided in time${aside}`, EXPECTED);
+        return passed(`${judged} calls were decided in time${aside}`);
       },
     };
   },

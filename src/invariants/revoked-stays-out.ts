@@ -9,13 +9,11 @@ import { isAdmitted, isDefinite, Settling } from "./evidence/moments.ts";
 import { RecordChanges } from "./evidence/record-changes.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "a revoked or expired credential is admitted at most for the revocation budget, and never again";
-
 export const revokedStaysOut: Invariant = {
   id: "revoked-stays-out",
   level: "must",
   spec: [61, 142, 153, 164, 190],
-  statement: EXPECTED,
+  statement: "a revoked or expired credential is admitted at most for the revocation budget, and never again",
   judge(facts) {
     const ours = isReference(facts);
     const changes = new RecordChanges(facts);
@@ -42,9 +40,9 @@ export const revokedStaysOut: Invariant = {
       },
       end() {
         settling.finish();
-        if (evidence.count > 0) return failed("a credential that is over was admitted", EXPECTED, evidence);
-        if (keptOut === 0) return unseen("no call came with a credential that had been over for long enough", EXPECTED);
-        return passed(`${keptOut} calls with revoked or expired credentials were refused`, EXPECTED);
+        if (evidence.count > 0) return failed("a credential that is over was admitted", evidence);
+        if (keptOut === 0) return unseen("no call came with a credential that had been over for long enough");
+        return passed(`${keptOut} calls with revoked or expired credentials were refused`);
       },
     };
   },

@@ -3,18 +3,16 @@
  * that was written during the run is searched for unmasked keys, session tokens and JWTs.
  */
 import { findSecrets } from "../contract/credentials.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-
-const EXPECTED = "no text written during the run holds a credential that is not masked";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
 export const secretsStaySecret: Invariant = {
   id: "secrets-stay-secret",
   level: "must",
   folded: true,
   spec: [20, 27, 40, 41, 50],
-  statement: EXPECTED,
+  statement: "no text written during the run holds a credential that is not masked",
   judge({ texts }) {
-    if (texts === undefined) return knownBeforehand(skipped("the texts written by the target's processes", EXPECTED));
+    if (texts === undefined) return skipped("the texts written by the target's processes");
     const evidence = new Evidence();
     const names = new Set<string>();
     let characters = 0;
@@ -23,9 +21,8 @@ export const secretsStaySecret: Invariant = {
       characters += text.length;
       for (const masked of findSecrets(text)) evidence.breach(name, `${masked} stands unmasked in ${name}`);
     }
-    if (evidence.count > 0) return knownBeforehand(failed("a credential was written down", EXPECTED, evidence));
-    if (characters === 0)
-      return knownBeforehand(inconclusive("nothing was written, so nothing was searched", EXPECTED));
-    return knownBeforehand(passed(`${characters} characters in ${names.size} texts hold no credential`, EXPECTED));
+    if (evidence.count > 0) return failed("a credential was written down", evidence);
+    if (characters === 0) return inconclusive("nothing was written, so nothing was searched");
+    return passed(`${characters} characters in ${names.size} texts hold no credential`);
   },
 };

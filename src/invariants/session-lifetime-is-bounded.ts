@@ -5,7 +5,6 @@
 import { isAdmitted } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "every minted session has 0 < expires_in <= 1800 and the product that was asked for";
 const MAX_S = 1800;
 
 const lifetimeFault = (seconds: unknown): string | null => {
@@ -18,7 +17,7 @@ export const sessionLifetimeIsBounded: Invariant = {
   level: "must",
   folded: true,
   spec: [23, 24, 32, 33, 224],
-  statement: EXPECTED,
+  statement: "every minted session has 0 < expires_in <= 1800 and the product that was asked for",
   judge() {
     const evidence = new Evidence();
     let judged = 0;
@@ -36,9 +35,9 @@ export const sessionLifetimeIsBounded: Invariant = {
         }
       },
       end() {
-        if (evidence.count > 0) return failed("a session was minted outside its bounds", EXPECTED, evidence);
-        if (judged === 0) return unseen("no minted session was seen with its lifetime", EXPECTED);
-        return passed(`${judged} sessions were minted within 30 minutes`, EXPECTED);
+        if (evidence.count > 0) return failed("a session was minted outside its bounds", evidence);
+        if (judged === 0) return unseen("no minted session was seen with its lifetime");
+        return passed(`${judged} sessions were minted within 30 minutes`);
       },
     };
   },

@@ -20,18 +20,7 @@ import { isReference } from "./evidence/is-reference.ts";
 import { isAdmitted } from "./evidence/moments.ts";
 import { OverloadProgress } from "./evidence/overload-progress.ts";
 import { SureSpans } from "./evidence/sure-spans.ts";
-import {
-  Evidence,
-  failed,
-  type Invariant,
-  inconclusive,
-  knownBeforehand,
-  passed,
-  skipped,
-  unseen,
-} from "./invariant.ts";
-
-const EXPECTED = "once the caps of all replicas are reached, calls are shed and those admitted are served";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const ENOUGH_WAITING = 20;
 const LONG_WAIT_US = 1_000_000;
@@ -53,17 +42,15 @@ export const shedsAboveTheCap: Invariant = {
   id: "sheds-above-the-cap",
   level: "must",
   spec: [210, 211, 220],
-  statement: EXPECTED,
+  statement: "once the caps of all replicas are reached, calls are shed and those admitted are served",
   judge(facts) {
     const { shedding, limits, tenants, faults, exclusive } = facts;
     const { global_in_flight: globalCap, org_in_flight: orgCap, replicas, slots, service_ms: serviceMs } = limits;
     if (shedding !== "fixed") {
-      return knownBeforehand(
-        skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`, EXPECTED),
-      );
+      return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
     }
     if (globalCap === undefined || replicas === undefined) {
-      return knownBeforehand(skipped("limits.global_in_flight and limits.replicas", EXPECTED));
+      return skipped("limits.global_in_flight and limits.replicas");
     }
     const cap = globalCap * replicas;
     /** Ours is reached directly; of anybody else's it is not known what stands between. */
@@ -133,20 +120,20 @@ export const shedsAboveTheCap: Invariant = {
       end() {
         progress.finish();
         if (isDirect ? byEnd.above.isCertain() : surely.above.isTheRule()) {
-          return failed("a call was admitted above the caps", EXPECTED, surely.above.evidence);
+          return failed("a call was admitted above the caps", surely.above.evidence);
         }
         if (globalSheds === 0 && !faults && !moved && waiting.count >= ENOUGH_WAITING) {
-          if (isDirect) return failed("calls piled up and nobody was shed", EXPECTED, waiting);
+          if (isDirect) return failed("calls piled up and nobody was shed", waiting);
           const why = "calls piled up and nobody was shed; a queue in front of the platform would look the same";
-          return inconclusive(why, EXPECTED, waiting.first);
+          return inconclusive(why, waiting.first);
         }
         const collapsed = collapse();
         if (collapsed !== null && isDirect) {
-          return failed("the platform collapsed when it was full", EXPECTED, collapsed);
+          return failed("the platform collapsed when it was full", collapsed);
         }
         if (collapsed !== null) {
           const why = "little came out of the full platform; an edge that holds answers back would look the same";
-          return inconclusive(why, EXPECTED, collapsed.first);
+          return inconclusive(why, collapsed.first);
         }
         // Where calls were shed, a late end is the edge's; where none was, it may be all there is to see of a cap that is not there.
         const seen = sheds === 0 ? [byContent.above, byEnd.above] : [byContent.above];
@@ -154,14 +141,14 @@ export const shedsAboveTheCap: Invariant = {
         if (doubtful !== undefined) {
           const why =
             "streams went on for longer than the caps allow, but an edge in front that passes events on late would look the same";
-          return inconclusive(why, EXPECTED, doubtful.evidence.first);
+          return inconclusive(why, doubtful.evidence.first);
         }
         if (byContent.above.evidence.count > 0 && !byContent.above.isExplained()) {
           const why = "too few calls stood above the caps to rule out the order of reading";
-          return inconclusive(why, EXPECTED, byContent.above.evidence.first);
+          return inconclusive(why, byContent.above.evidence.first);
         }
-        if (sheds === 0) return unseen("the caps were never reached, so no shed was owed", EXPECTED);
-        return passed(`${sheds} calls were shed, and none was certainly admitted above the caps`, EXPECTED);
+        if (sheds === 0) return unseen("the caps were never reached, so no shed was owed");
+        return passed(`${sheds} calls were shed, and none was certainly admitted above the caps`);
       },
     };
   },

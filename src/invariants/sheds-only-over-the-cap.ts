@@ -10,18 +10,7 @@ import { isReference } from "./evidence/is-reference.ts";
 import { isDefinite, latestUs, MARK_MARGIN_US } from "./evidence/moments.ts";
 import { MostInFlight } from "./evidence/most-in-flight.ts";
 import { skippedWhenShared } from "./evidence/shared-deployment.ts";
-import {
-  Evidence,
-  failed,
-  type Invariant,
-  inconclusive,
-  knownBeforehand,
-  passed,
-  skipped,
-  unseen,
-} from "./invariant.ts";
-
-const EXPECTED = "a call is shed only when the cap that its subcode names can have been reached";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 const SHED = new Set(["429 b2b_overloaded", "429 org_overloaded"]);
 /** Without a single shed, this many definite answers show that nobody was shed for nothing. */
@@ -31,20 +20,18 @@ export const shedsOnlyOverTheCap: Invariant = {
   id: "sheds-only-over-the-cap",
   level: "must",
   spec: [210, 211, 220, 221],
-  statement: EXPECTED,
+  statement: "a call is shed only when the cap that its subcode names can have been reached",
   judge(facts) {
     const { shedding, limits, tenants, exclusive } = facts;
     if (shedding !== "fixed") {
-      return knownBeforehand(
-        skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`, EXPECTED),
-      );
+      return skipped(`fixed shedding (the target file says ${shedding}: sheds are counted, not judged)`);
     }
     const { global_in_flight: globalCap, org_in_flight: orgCap } = limits;
     if (globalCap === undefined && orgCap === undefined) {
-      return knownBeforehand(skipped("limits.global_in_flight and limits.org_in_flight", EXPECTED));
+      return skipped("limits.global_in_flight and limits.org_in_flight");
     }
     if (!exclusive) {
-      return knownBeforehand(skippedWhenShared("others may have filled the cap at which a call was shed", EXPECTED));
+      return skippedWhenShared("others may have filled the cap at which a call was shed");
     }
     const evidence = new Evidence();
     let sheds = 0;
@@ -96,8 +83,8 @@ export const shedsOnlyOverTheCap: Invariant = {
       end() {
         flight.finish();
         narrow?.finish();
-        if (flight.lost) return inconclusive("a clock was off by more than a second", EXPECTED);
-        if (evidence.count > 0) return failed("a call was shed below the cap", EXPECTED, evidence);
+        if (flight.lost) return inconclusive("a clock was off by more than a second");
+        if (evidence.count > 0) return failed("a call was shed below the cap", evidence);
         for (const [outcome, { sheds: all, plain, far, most, cap }] of kinds) {
           if (all < ENOUGH || (plain > 0 && far <= all / 2)) continue;
           const got =
@@ -105,11 +92,11 @@ export const shedsOnlyOverTheCap: Invariant = {
               ? `at most ${most} of the cap of ${cap} in flight at any of ${all} x ${outcome}`
               : `less than half of the cap of ${cap} in flight at ${far} of ${all} x ${outcome}`;
           const why = `${got}: a lower cap, slots that never come back, or sheds that count themselves, would look the same`;
-          return inconclusive(why, EXPECTED, got);
+          return inconclusive(why, got);
         }
-        if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`, EXPECTED);
-        if (others < ENOUGH) return unseen("too few calls, and none was shed", EXPECTED);
-        return passed(`none of ${others} calls was shed`, EXPECTED);
+        if (sheds > 0) return passed(`each of ${sheds} sheds came when the cap can have been reached`);
+        if (others < ENOUGH) return unseen("too few calls, and none was shed");
+        return passed(`none of ${others} calls was shed`);
       },
     };
   },

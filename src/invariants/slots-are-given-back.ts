@@ -5,21 +5,19 @@
  */
 import { isAdmitted } from "./evidence/moments.ts";
 import { skippedWhenShared } from "./evidence/shared-deployment.ts";
-import { Evidence, failed, type Invariant, inconclusive, knownBeforehand, passed, skipped } from "./invariant.ts";
-
-const EXPECTED = "after the drain no replica holds a slot, in all or for any organization";
+import { Evidence, failed, type Invariant, inconclusive, passed, skipped } from "./invariant.ts";
 
 export const slotsAreGivenBack: Invariant = {
   id: "slots-are-given-back",
   level: "must",
   folded: true,
   spec: [180, 220],
-  statement: EXPECTED,
+  statement: "after the drain no replica holds a slot, in all or for any organization",
   judge({ gauges, drained, exclusive }) {
     if (gauges === undefined || gauges.length === 0) {
-      return knownBeforehand(skipped("gauges of the API replicas (control.api in the target file)", EXPECTED));
+      return skipped("gauges of the API replicas (control.api in the target file)");
     }
-    if (!exclusive) return knownBeforehand(skippedWhenShared("others may hold the slots that are held", EXPECTED));
+    if (!exclusive) return skippedWhenShared("others may hold the slots that are held");
     const evidence = new Evidence();
     gauges.forEach(({ in_flight, in_flight_by_org }, at) => {
       const name = `replica ${at + 1}`;
@@ -34,10 +32,10 @@ export const slotsAreGivenBack: Invariant = {
         if (line.type === "call" && isAdmitted(line)) admitted += alike;
       },
       end() {
-        if (!drained) return inconclusive("the stage was not drained before the gauges were read", EXPECTED);
-        if (evidence.count > 0) return failed("slots were not given back", EXPECTED, evidence);
-        if (admitted === 0) return inconclusive("no call was admitted, so no slot was taken", EXPECTED);
-        return passed(`after ${admitted} admitted calls every slot was given back`, EXPECTED);
+        if (!drained) return inconclusive("the stage was not drained before the gauges were read");
+        if (evidence.count > 0) return failed("slots were not given back", evidence);
+        if (admitted === 0) return inconclusive("no call was admitted, so no slot was taken");
+        return passed(`after ${admitted} admitted calls every slot was given back`);
       },
     };
   },

@@ -14,7 +14,7 @@ import type { CallLine } from "../history/line.ts";
 import { isAdmitted, Settling } from "./evidence/moments.ts";
 import { OwnFaults } from "./evidence/own-faults.ts";
 import { judgeStrays, percent, shareWords } from "./evidence/stray-share.ts";
-import { Evidence, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
+import { Evidence, type Found, failed, type Invariant, inconclusive, passed, skipped, unseen } from "./invariant.ts";
 
 /** What must not be exceeded where `limits.streams_cut_share` says nothing, and what should not be. */
 const MUST_SHARE = 0.01;
@@ -132,45 +132,47 @@ export const streamsCut: Invariant = {
         if (facts.faults && alike === 1) settling.add(line);
         else judge(line, alike);
       },
-      end() {
-        settling.finish();
-        const all = [...kinds.values()];
-        const sum = (of: (kind: Kind) => number): number => all.reduce((total, kind) => total + of(kind), 0);
-        const cut = sum((kind) => kind.cut);
-        const n = cut + sum((kind) => kind.byEvent + kind.inOrder);
-        if (n + outlasted === 0) {
-          if (excused === 0) return unseen("no admitted stream was seen to its end", expected);
-          return skipped(`a stream outside our own faults (they overlapped all ${excused})`, expected);
-        }
-        const strays = judgeStrays(cut, n, most);
-        const found = [
-          cut === 0 ? `none of ${n} streams was cut` : `${cut} of ${n} streams were cut (${shareWords(strays)})`,
-          ...(cut === 0 ? [] : [whereWords(all)]),
-          ...counted(excused, "more overlapped our own faults"),
-        ].join("; ");
-        if (strays.verdict === "broken") return { ...failed(found, expected, evidence), reason: found };
-        if (strays.verdict === "open") {
-          const few = `${found}: too few streams to tell whether ${percent(most)} or more are`;
-          return { ...inconclusive(few, expected, evidence.first), evidence: evidence.ids };
-        }
-        // Others of the kind ended by an event: these may be parts.
-        const parts = sum((kind) => (kind.knowsLastEvent ? kind.inOrder : 0));
-        if (judgeStrays(cut + parts + outlasted, n + outlasted, most).verdict !== "kept") {
-          const doubts = [
-            ...counted(parts, "ended in order without the event by which others of their kind end"),
-            ...counted(outlasted, "had not ended when our own time for them was over"),
-          ].join(", ");
-          return inconclusive(`${doubts}, so whether they were whole is not known; ${found}`, expected, doubts);
-        }
-        const unknown = sum((kind) => (kind.knowsLastEvent ? 0 : kind.inOrder));
-        if (unknown > 0 && all.every((kind) => !kind.knowsLastEvent)) {
-          return { ...skipped(NOT_KNOWN, expected), got: `${unknown} ended in order; ${found}` };
-        }
-        if (tolerated === undefined && judgeStrays(cut, n, SHOULD_SHARE).verdict === "broken") {
-          return { ...failed(found, expected, evidence), reason: found, level: "should" };
-        }
-        return passed([found, ...counted(unknown, `ended in order: ${NOT_KNOWN}`)].join("; "), expected);
-      },
+      end: () => ({ ...found(), expected }),
     };
+
+    function found(): Found {
+      settling.finish();
+      const all = [...kinds.values()];
+      const sum = (of: (kind: Kind) => number): number => all.reduce((total, kind) => total + of(kind), 0);
+      const cut = sum((kind) => kind.cut);
+      const n = cut + sum((kind) => kind.byEvent + kind.inOrder);
+      if (n + outlasted === 0) {
+        if (excused === 0) return unseen("no admitted stream was seen to its end");
+        return skipped(`a stream outside our own faults (they overlapped all ${excused})`);
+      }
+      const strays = judgeStrays(cut, n, most);
+      const words = [
+        cut === 0 ? `none of ${n} streams was cut` : `${cut} of ${n} streams were cut (${shareWords(strays)})`,
+        ...(cut === 0 ? [] : [whereWords(all)]),
+        ...counted(excused, "more overlapped our own faults"),
+      ].join("; ");
+      if (strays.verdict === "broken") return { ...failed(words, evidence), reason: words };
+      if (strays.verdict === "open") {
+        const few = `${words}: too few streams to tell whether ${percent(most)} or more are`;
+        return { ...inconclusive(few, evidence.first), evidence: evidence.ids };
+      }
+      // Others of the kind ended by an event: these may be parts.
+      const parts = sum((kind) => (kind.knowsLastEvent ? kind.inOrder : 0));
+      if (judgeStrays(cut + parts + outlasted, n + outlasted, most).verdict !== "kept") {
+        const doubts = [
+          ...counted(parts, "ended in order without the event by which others of their kind end"),
+          ...counted(outlasted, "had not ended when our own time for them was over"),
+        ].join(", ");
+        return inconclusive(`${doubts}, so whether they were whole is not known; ${words}`, doubts);
+      }
+      const unknown = sum((kind) => (kind.knowsLastEvent ? 0 : kind.inOrder));
+      if (unknown > 0 && all.every((kind) => !kind.knowsLastEvent)) {
+        return { ...skipped(NOT_KNOWN), got: `${unknown} ended in order; ${words}` };
+      }
+      if (tolerated === undefined && judgeStrays(cut, n, SHOULD_SHARE).verdict === "broken") {
+        return { ...failed(words, evidence), reason: words, level: "should" };
+      }
+      return passed([words, ...counted(unknown, `ended in order: ${NOT_KNOWN}`)].join("; "));
+    }
   },
 };

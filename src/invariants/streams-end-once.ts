@@ -17,7 +17,6 @@ import { isAdmitted } from "./evidence/moments.ts";
 import { judgeStrays, shareWords } from "./evidence/stray-share.ts";
 import { Evidence, failed, type Invariant, inconclusive, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "each admitted stream has an event and ends once, with its terminal event or because the client left";
 const BROKEN = "a stream did not end exactly once, as it should";
 
 /** Streams without an event that anybody's may be, in between; more is for `streams-cut` to say of those that were cut. */
@@ -32,7 +31,7 @@ export const streamsEndOnce: Invariant = {
   level: "must",
   folded: true,
   spec: [168, 172, 173],
-  statement: EXPECTED,
+  statement: "each admitted stream has an event and ends once, with its terminal event or because the client left",
   judge(facts) {
     const ours = isReference(facts);
     const late = new Evidence();
@@ -69,16 +68,16 @@ export const streamsEndOnce: Invariant = {
         const strays = judgeStrays(empty.count, judged, ours ? 0 : (facts.limits.streams_cut_share ?? EMPTY_SHARE));
         const silent = `${empty.count} of ${judged} streams ended without one event (${shareWords(strays)})`;
         if (empty.count > 0 && (ours || strays.verdict === "broken")) {
-          return { ...failed(silent, EXPECTED, empty), reason: silent };
+          return { ...failed(silent, empty), reason: silent };
         }
-        if (late.count > 0) return failed(BROKEN, EXPECTED, late);
-        if (cut.count > 0) return failed(BROKEN, EXPECTED, cut);
-        if (strays.verdict === "open") return inconclusive(`${silent}: too few to tell`, EXPECTED, empty.first);
+        if (late.count > 0) return failed(BROKEN, late);
+        if (cut.count > 0) return failed(BROKEN, cut);
+        if (strays.verdict === "open") return inconclusive(`${silent}: too few to tell`, empty.first);
         const cuts = cutElsewhere === 0 ? "" : `; ${cutElsewhere} were cut, which streams-cut judges`;
-        if (judged === 0) return unseen(`no admitted stream was seen to its end${cuts}`, EXPECTED);
+        if (judged === 0) return unseen(`no admitted stream was seen to its end${cuts}`);
         const aside = `${empty.count === 0 ? "" : `; ${silent}`}${cuts}`;
         const unknown = inOrder === 0 ? "" : `, ${inOrder} of them by no event that is known to be their last`;
-        return passed(`${judged} streams ended once${unknown}${aside}`, EXPECTED);
+        return passed(`${judged} streams ended once${unknown}${aside}`);
       },
     };
   },

@@ -12,8 +12,6 @@ import { isReference } from "./evidence/is-reference.ts";
 import { earliestUs, isDefinite, latestUs, Settling } from "./evidence/moments.ts";
 import { Evidence, failed, type Invariant, passed, unseen } from "./invariant.ts";
 
-const EXPECTED = "rate_limited and tile_access_restricted say when to retry, and a client that obeys is admitted";
-
 const RATE_LIMITED = outcomeOf("rate_limited");
 const TILE_RESTRICTED = outcomeOf("tile_access_restricted");
 const ours: readonly RefusalName[] = [
@@ -58,7 +56,7 @@ export const tellsWhenToRetry: Invariant = {
   level: "should",
   folded: true,
   spec: [208, 214, 217, 218, 226],
-  statement: EXPECTED,
+  statement: "rate_limited and tile_access_restricted say when to retry, and a client that obeys is admitted",
   judge(facts) {
     const strict = isReference(facts);
     const evidence = new Evidence();
@@ -113,10 +111,9 @@ export const tellsWhenToRetry: Invariant = {
       },
       end() {
         suspects.finish();
-        if (evidence.count > 0)
-          return failed("a refusal did not say when to retry, or said it wrongly", EXPECTED, evidence);
-        if (judged === 0) return unseen("no refusal came that has to say when to retry", EXPECTED);
-        return passed(`${judged} refusals said when to retry`, EXPECTED);
+        if (evidence.count > 0) return failed("a refusal did not say when to retry, or said it wrongly", evidence);
+        if (judged === 0) return unseen("no refusal came that has to say when to retry");
+        return passed(`${judged} refusals said when to retry`);
       },
     };
   },

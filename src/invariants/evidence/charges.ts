@@ -8,7 +8,7 @@
 import type { Meter } from "../../contract/routes.ts";
 import type { CallLine } from "../../history/line.ts";
 import type { StageFacts } from "../../history/stage-facts.ts";
-import { type Evidence, type Finding, inconclusive } from "../invariant.ts";
+import { type Evidence, type Found, inconclusive } from "../invariant.ts";
 import { isReference } from "./is-reference.ts";
 import { meterOf } from "./metered.ts";
 import { isAdmitted, isDefinite } from "./moments.ts";
@@ -94,9 +94,5 @@ export class Charges {
 }
 
 /** The ledger of somebody else's store, read while refunds and late entries may still have been on their way to it. */
-export const unsettled = (expected: string, evidence: Evidence): Finding =>
-  inconclusive(
-    `${evidence.first}, but the ledger was read before the stage was known to be drained`,
-    expected,
-    evidence.first,
-  );
+export const unsettled = ({ first }: Evidence): Found =>
+  inconclusive(`${first}, but the ledger was read before the stage was known to be drained`, first);

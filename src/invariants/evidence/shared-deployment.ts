@@ -3,12 +3,11 @@
  * charged, has no say there: what looks like a shed or a refusal for nothing may be another caller's doing. It is skipped
  * and not inconclusive, because no longer run would settle it; only the owner can, by keeping the others away.
  */
-import type { Finding } from "../invariant.ts";
-import { skipped } from "../invariant.ts";
+import { type Found, skipped } from "../invariant.ts";
 
 /** `why`: what another caller may have done, as half a sentence. */
-export const skippedWhenShared = (why: string, expected: string): Finding =>
-  skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`, expected);
+export const skippedWhenShared = (why: string): Found =>
+  skipped(`"exclusive": true in the target file, which does not state that nobody else calls it; ${why}`);
 
 /**
  * Whether a call's organization is not known: it has no valid credential, or the target file does not name the
