@@ -1,5 +1,5 @@
 /** `floodgate capacity`: the highest rate inside the objectives, the limit met first, replicas and headroom. */
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import { answerText, type Found } from "../capacity/capacity-claims.ts";
 import { probeTable } from "../capacity/probe-table.ts";
 import type { ShareObjective } from "../capacity/share-objective.ts";
@@ -7,6 +7,7 @@ import { wrapped } from "../report/terminal.ts";
 import { type CapacityWishes, findCapacity, planCapacity } from "../run/capacity/capacity.ts";
 import type { Arrivals } from "../workload/arrivals.ts";
 import { type JudgingOptions, judgingCommand, ON_SERVED } from "./judging-command.ts";
+import { choice } from "./options/values.ts";
 import { printNote, type Shown } from "./printing/output.ts";
 import { budgetLine, guardLines } from "./printing/show-plan.ts";
 
@@ -70,7 +71,7 @@ export const capacityCommand = (): Command =>
       .option("--scenario <name>", "what is played", "chat-past-capacity")
       .option("--slo <objectives>", "e.g. 'refusals<=1%,p99<=300ms' (default: slo of the target file)")
       .option("--demand <file>", "JSON: what has to be carried; replicas and headroom follow")
-      .addOption(new Option("--arrivals <how>", "how calls arrive").choices(["poisson", "uniform"]).default("poisson"))
+      .addOption(choice("--arrivals <how>", "how calls arrive", ["poisson", "uniform"], "poisson"))
       .option("--short", "about a third of the time, a wider interval")
       .addHelpText("after", EXPLAINED),
     ({ target, iOwn: owned = [], scenario: story, arrivals, demand: demandFile, short = false, ...options }) => {

@@ -9,7 +9,7 @@ import { terminalText } from "../report/terminal.ts";
 import { EXIT } from "../run/exit-codes.ts";
 import type { RunRequest, RunResult } from "../run/recorded-run.ts";
 import { REPOSITORY } from "../supervision/repository.ts";
-import { I_OWN, once, whole } from "./options/values.ts";
+import { choice, I_OWN, once, whole } from "./options/values.ts";
 import { narrator } from "./printing/narrator.ts";
 import { isTerminal, printJson, printNote, printPainted, printShown, type Shown } from "./printing/output.ts";
 
@@ -46,9 +46,12 @@ export const REPORTS = join(REPOSITORY, "reports");
 export type Limiter = "sqlite" | "redis";
 
 export const limiterOption = (): Option =>
-  new Option("--limiter <store>", "of the embedded deployment; redis needs redis-server on PATH")
-    .choices(["sqlite", "redis"] satisfies Limiter[])
-    .default("sqlite");
+  choice(
+    "--limiter <store>",
+    "of the embedded deployment; redis needs redis-server on PATH",
+    ["sqlite", "redis"],
+    "sqlite",
+  );
 
 /** Of every command that records a run. */
 export const recordingOptions = (command: Command): Command =>

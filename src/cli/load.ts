@@ -1,7 +1,7 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
 import { closeSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { Command, Option } from "commander";
+import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
 import { closedLoopRefusal } from "../drivers/autocannon/plain-story.ts";
@@ -18,7 +18,7 @@ import type { Target } from "../target/target.ts";
 import { type Judging, type JudgingOptions, judgingCommand } from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
 import { type Exclusion, excluding } from "./options/exclusions.ts";
-import { positive, seconds, whole } from "./options/values.ts";
+import { choice, positive, seconds, whole } from "./options/values.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
 
@@ -159,15 +159,13 @@ export const loadCommand = (): Command =>
         .description("play one scenario, or a k6 script of your own")
         .argument("[scenario]", "its name; all are listed where none is given")
         .argument("[k6-arguments...]", "after --script FILE and --: for k6")
-        .addOption(new Option("--driver <name>", "who makes the calls").choices(["k6", "open-loop", "autocannon"]))
+        .addOption(choice("--driver <name>", "who makes the calls", ["k6", "open-loop", "autocannon"]))
         .option("--rate <n>", "calls per second, in place of the scenario's own; autocannon's highest", positive)
         .option("--duration <length>", "such as 15s or 2m", seconds)
-        .addOption(new Option("--arrivals <kind>", "how calls are spaced").choices(["uniform", "poisson"]))
+        .addOption(choice("--arrivals <kind>", "how calls are spaced", ["uniform", "poisson"]))
         .option("--profile <name>", `how the rate runs over time: ${PROFILE_NAMES}; or an access log to be replayed`)
         .addOption(
-          new Option("--log-format <name>", "of the access log; found out where it is not given").choices(
-            LOG_FORMAT_NAMES,
-          ),
+          choice("--log-format <name>", "of the access log; found out where it is not given", LOG_FORMAT_NAMES),
         )
         .option(
           "--time-field <name>",

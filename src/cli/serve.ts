@@ -1,43 +1,114 @@
-/** `floodgate serve`: the reference platform, or one role of it (interface.md section 4). */
-
+/** `floodgate serve`: the reference platform, or one role of it, and the target file that names its demo organizations. */
 import { randomBytes } from "node:crypto";
+import { resolve } from "node:path";
 import { Command } from "commander";
+import { REFERENCE_STREAM_ENDS } from "../contract/streams.ts";
+import { mintAdminToken } from "../platform/keys/admin-tokens.ts";
+import { makeSecret } from "../platform/keys/secret.ts";
 import type { Parts } from "../platform/parts.ts";
-import { type Running, startRole } from "../platform/start-role.ts";
+import { demoTenants, planSeed, storeSeed } from "../platform/seed.ts";
+import { type RoleOptions, type Running, startRole } from "../platform/start-role.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { handOverToken } from "../supervision/door-token.ts";
+import { writePrivateFile } from "../supervision/private-file.ts";
+import { readUserJson, UserFileError } from "../supervision/user-file.ts";
+import { checkTarget } from "../target/target-file.ts";
 import { addServeOptions, roleOptionsOf, type ServeOptions } from "./options/serve-options.ts";
 import { printNote, printResult } from "./printing/output.ts";
-import { seedAndWriteTarget } from "./write-target.ts";
 
 const DEFAULT_TENANTS = 12;
+const ADMIN_TOKEN_S = 30 * 24 * 3_600;
 
-/** Until a signal; where the parent asked for it, also until stdin ends, so that no role outlives its runner. */
-const untilStopped = (): Promise<void> =>
-  new Promise((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
-    if (process.env.FLOODGATE_END_WITH_STDIN === "1") {
-      process.stdin.once("end", () => resolve());
-      process.stdin.once("error", () => resolve());
-      process.stdin.resume();
-    }
-  });
-
-/** An address that cannot be listened on is a mistake of whoever named it. */
-const cannotListen = (error: unknown): UsageError | null => {
-  const { syscall, code, message } = error as NodeJS.ErrnoException;
-  if (syscall !== "listen" && syscall !== "getaddrinfo") return null;
-  if (code === "EADDRINUSE") {
-    const { address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
-    return new UsageError(
-      `port ${port} of ${address} is used by another program: name another port, or 0 to have one chosen`,
-    );
+/** What the file `--target-from` says: everything of a target file but who calls. */
+const readFrom = (file: string): object => {
+  const wrong = (why: string): UsageError =>
+    new UsageError(`--target-from ${file}: expected a target file without tenants and credentials, but ${why}`);
+  let found: unknown;
+  try {
+    found = readUserJson(file);
+  } catch (error) {
+    throw error instanceof UserFileError ? wrong(error.message) : error;
   }
-  return new UsageError(`expected an address that can be listened on, got ${message}: name another --host or --port`);
+  if (typeof found !== "object" || found === null || Array.isArray(found)) throw wrong("it is no JSON object");
+  for (const own of ["tenants", "credentials"]) if (own in found) throw wrong(`it has ${own}: take them out`);
+  return found;
 };
 
-/** To the same user on this machine, by a file; whoever else is to have it needs one that the user gave. */
-const handOver = async ({ urls, controlToken, close }: Running, isGiven: boolean): Promise<() => Promise<void>> => {
+/** The same where this process is the whole deployment. */
+const ofThisProcess = ({ urls: { api, control } }: Running, role: RoleOptions, tlsCert: string | undefined): object => {
+  const { inference, globalInFlight, orgInFlight = 32, rateLimit = { perS: 50, burst: 100 }, shedding } = role;
+  return {
+    schema: "floodgate/target@1",
+    name: "serve",
+    base_url: api,
+    key_management_url: api,
+    tile_url: `${api}/maps/tiles/{z}/{x}/{y}`,
+    // A certificate of one's own making is known to nobody else.
+    transport: tlsCert && { ca: `file:${resolve(tlsCert)}`, protocol: role.http2 === true ? "h2" : "h1" },
+    control: control && { keys: control.keys ?? null, limiter: control.limiter ?? null, api: [control.api] },
+    shedding,
+    stream_end: REFERENCE_STREAM_ENDS,
+    // Whoever starts it for a try calls it alone.
+    exclusive: true,
+    limits: {
+      replicas: 1,
+      slots: inference?.slots,
+      service_ms: inference?.serviceMs,
+      global_in_flight: globalInFlight,
+      org_in_flight: orgInFlight,
+      rate_per_s: rateLimit?.perS,
+      burst: rateLimit?.burst,
+      limiter_budget_ms: 250,
+      key_service_budget_ms: 1_000,
+      revocation_budget_ms: 1_000,
+    },
+    permits: { writes: true, quota_burn: true, chaos: true },
+  };
+};
+
+/** Seeds the demo organizations and tenants, and writes the target file with every role. */
+const writeTarget = async (running: Running, role: RoleOptions, options: ServeOptions, path: string): Promise<void> => {
+  const { tenants = DEFAULT_TENANTS, targetFrom, tlsCert } = options;
+  const { administration, urls } = running;
+  if (administration === undefined) {
+    throw new UsageError(
+      "--write-target needs a process that has the keys and knows the limiter: use --role all, or --role keys with --limiter",
+    );
+  }
+  if (urls.api === undefined && targetFrom === undefined) {
+    throw new UsageError(
+      "--write-target with --role keys needs --target-from FILE: where the API is, and its limits, are not known here",
+    );
+  }
+  const stated = targetFrom === undefined ? ofThisProcess(running, role, tlsCert) : readFrom(targetFrom);
+  const nowMs = Date.now();
+  const signs = { secret: role.adminSecret ?? "", nowMs, expiresInS: ADMIN_TOKEN_S };
+  const adminToken = (org: string): string => mintAdminToken({ ...signs, org });
+  const seed = planSeed(demoTenants(tenants), { makeSecret, adminToken, nowMs });
+  // As the file will hold it. What was stated is somebody's writing: a slip in it is found here, not by whoever uses the file.
+  const written = JSON.parse(JSON.stringify({ ...stated, ...seed.target }));
+  const { target } = checkTarget(written, targetFrom ?? path);
+  await storeSeed(seed, administration.keys, administration.limiter);
+  await writePrivateFile(path, `${JSON.stringify(target, null, 2)}\n`).catch((error: unknown) => {
+    const why = (error as NodeJS.ErrnoException).code ?? "failed";
+    throw new UsageError(`--write-target ${path}: expected a file that can be written (${why})`);
+  });
+  printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
+};
+
+/** An address that cannot be listened on is a mistake of whoever named it. */
+const whyNotStarted = (error: unknown): unknown => {
+  const { syscall, code, message, address, port } = error as NodeJS.ErrnoException & { address: string; port: number };
+  if (syscall !== "listen" && syscall !== "getaddrinfo") return error;
+  return new UsageError(
+    code === "EADDRINUSE"
+      ? `port ${port} of ${address} is used by another program: name another port, or 0 to have one chosen`
+      : `expected an address that can be listened on, got ${message}: name another --host or --port`,
+  );
+};
+
+/** To the same user on this machine, by a file; whoever else is to have the token needs one that the user gave. */
+const handOver = async ({ urls, controlToken }: Running, isGiven: boolean): Promise<() => Promise<void>> => {
   const [plane] = Object.values(urls.control ?? {});
   if (plane === undefined || controlToken === undefined) return async () => {};
   try {
@@ -48,37 +119,34 @@ const handOver = async ({ urls, controlToken, close }: Running, isGiven: boolean
     return remove;
   } catch (error) {
     if (isGiven) return async () => {};
-    await close();
     throw new UsageError(`the control plane's token: ${(error as Error).message}`);
   }
 };
 
+/** Until a signal; where the parent asked for it, also until stdin ends, so that no role outlives its runner. */
+const untilStopped = (): Promise<void> =>
+  new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+    if (process.env.FLOODGATE_END_WITH_STDIN !== "1") return;
+    for (const event of ["end", "error"]) process.stdin.once(event, () => resolve());
+    process.stdin.resume();
+  });
+
 export const serve = async (options: ServeOptions, parts?: Parts): Promise<void> => {
-  const { tenants = DEFAULT_TENANTS, writeTarget: path } = options;
-  if (options.tenants !== undefined && path === undefined) {
-    throw new UsageError("--tenants needs --write-target FILE: without it nobody knows the tenants' keys");
-  }
-  if (options.targetFrom !== undefined && path === undefined) {
-    throw new UsageError("--target-from needs --write-target FILE: it is the rest of that file");
-  }
   const role = roleOptionsOf(options);
-  // Made here rather than in the role, because the admin tokens of the target file are signed with it.
+  // Made here and not in the role, because the admin tokens of the target file are signed with it.
   if (options.role === "all") role.adminSecret ??= randomBytes(32).toString("hex");
   const running = await startRole(options.role, role, parts).catch((error: unknown) => {
-    throw cannotListen(error) ?? error;
+    throw whyNotStarted(error);
   });
-  if (path !== undefined) {
-    try {
-      const { adminSecret = "" } = role;
-      const { tlsCert, targetFrom } = options;
-      await seedAndWriteTarget(running, { tenants, path, adminSecret, role, tlsCert, targetFrom });
-    } catch (error) {
-      await running.close();
-      throw error;
-    }
-    printNote(`target file: ${path} (${tenants} tenants and every role; it holds credentials)`);
+  let forget: () => Promise<void>;
+  try {
+    if (options.writeTarget !== undefined) await writeTarget(running, role, options, options.writeTarget);
+    forget = await handOver(running, role.controlToken !== undefined);
+  } catch (error) {
+    await running.close();
+    throw error;
   }
-  const forget = await handOver(running, role.controlToken !== undefined);
   printResult(JSON.stringify(running.urls));
   await untilStopped();
   await running.close();

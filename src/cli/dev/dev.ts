@@ -25,7 +25,7 @@ import { I_OWN } from "../options/values.ts";
 import { narrator } from "../printing/narrator.ts";
 import { printJson, printNote, printResult } from "../printing/output.ts";
 import { serve } from "../serve.ts";
-import { mutantsCommand } from "./dev-mutants.ts";
+import { mutantsCommand } from "./mutants.ts";
 
 const toolsCommand = (): Command =>
   new Command("tools")

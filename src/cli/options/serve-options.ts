@@ -1,77 +1,64 @@
-/** The options of `floodgate serve`, and what they mean for a role of the platform. */
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { definedFields } from "../../platform/defined-fields.ts";
+/** The options of `floodgate serve`: those of a role of the platform, and who may be served. */
+import { type Command, InvalidArgumentError } from "commander";
+import type { InferenceOptions } from "../../platform/inference.ts";
 import { ROLES, type Role, type RoleOptions } from "../../platform/start-role.ts";
 import { UsageError } from "../../run/exit-codes.ts";
 import { readUserFile, UserFileError } from "../../supervision/user-file.ts";
-import { notNegative, positive, upTo, whole } from "./values.ts";
+import { excluding } from "./exclusions.ts";
+import { choice, notNegative, positive, upTo, whole } from "./values.ts";
 
-type RateLimit = { perS: number; burst: number };
-type CapacityChange = NonNullable<NonNullable<RoleOptions["inference"]>["changes"]>[number];
+type Change = InferenceOptions["changes"][number];
 
-export type ServeOptions = {
-  role: Role;
-  host: string;
-  port: number;
-  controlPort?: number;
-  controlHost?: string;
-  keys?: string;
-  limiter?: string;
-  upstream?: string[];
-  slots?: number;
-  serviceMs: number;
-  serviceDistribution: "constant" | "exponential" | "lognormal";
-  tokens: number;
-  tokenMs: number;
-  slowdown: number;
-  capacityChange?: CapacityChange[];
-  globalInFlight?: number;
-  orgInFlight?: number;
-  shedding: "fixed" | "adaptive";
-  toleratedWaitMs?: number;
-  rateLimit?: RateLimit | "off";
-  designCap?: number;
-  sessionLifetime?: number;
-  trustedProxy?: string[];
-  tlsCert?: string;
-  tlsKey?: string;
-  http2?: boolean;
-  logLevel: NonNullable<RoleOptions["logLevel"]>;
-  seed: number;
-  tenants?: number;
-  writeTarget?: string;
-  targetFrom?: string;
-};
+/** As commander has them; what is not named here goes to the role as it is. */
+export type ServeOptions = Omit<RoleOptions, "inference" | "rateLimit"> &
+  Pick<InferenceOptions, "serviceMs" | "tokens" | "tokenMs" | "seed"> & {
+    role: Role;
+    slots?: number;
+    serviceDistribution: InferenceOptions["distribution"];
+    slowdown: number;
+    capacityChange?: Change[];
+    rateLimit?: RoleOptions["rateLimit"] | "off";
+    sessionLifetime?: number;
+    trustedProxy?: string[];
+    upstream?: string[];
+    tlsCert?: string;
+    tlsKey?: string;
+    tenants?: number;
+    writeTarget?: string;
+    targetFrom?: string;
+  };
 
 /** `R:B`, calls a second and burst; `off` for no limit, as a word: of a `null`, commander makes an empty text. */
-const rateLimit = (text: string): RateLimit | "off" => {
+const rateLimit = (text: string): ServeOptions["rateLimit"] => {
   if (text === "off") return text;
-  const match = /^(\d+(?:\.\d+)?):(\d+)$/.exec(text);
-  if (match === null || Number(match[1]) <= 0 || Number(match[2]) < 1) {
-    throw new InvalidArgumentError(`expected R:B, calls a second and burst, e.g. 50:100, or "off"; got "${text}".`);
-  }
-  return { perS: Number(match[1]), burst: Number(match[2]) };
+  const [, perS, burst] = /^(\d+(?:\.\d+)?):(\d+)$/.exec(text) ?? [];
+  if (Number(perS) > 0 && Number(burst) >= 1) return { perS: Number(perS), burst: Number(burst) };
+  throw new InvalidArgumentError(`expected R:B, calls a second and burst, e.g. 50:100, or "off"; got "${text}".`);
 };
+
+const CHANGE_S_MAX = 1_000_000;
 
 /** `S:slots=N` or `S:service=F`, S seconds after the start. Given again, it adds a change. */
-const capacityChange = (text: string, before: CapacityChange[] | undefined): CapacityChange[] => {
-  const match = /^(\d+(?:\.\d+)?):(slots|service)=(\d+(?:\.\d+)?)$/.exec(text);
-  const value = Number(match?.[3]);
-  const isValue = match?.[2] === "slots" ? Number.isSafeInteger(value) : value > 0 && value <= 1_000;
-  if (match === null || !isValue || Number(match[1]) > CHANGE_S_MAX) {
-    throw new InvalidArgumentError(
-      `expected S:slots=N or S:service=F, e.g. 10:slots=8 or 10:service=5 (seconds after the start); got "${text}".`,
-    );
+const capacityChange = (text: string, before: Change[] = []): Change[] => {
+  const [, atS, what, amount] = /^(\d+(?:\.\d+)?):(slots|service)=(\d+(?:\.\d+)?)$/.exec(text) ?? [];
+  const value = Number(amount);
+  const isValue = what === "slots" ? Number.isSafeInteger(value) : value > 0 && value <= 1_000;
+  if (isValue && Number(atS) <= CHANGE_S_MAX) {
+    return [
+      ...before,
+      { atMs: Number(atS) * 1000, ...(what === "slots" ? { slots: value } : { serviceFactor: value }) },
+    ];
   }
-  const change = match[2] === "slots" ? { slots: value } : { serviceFactor: value };
-  return [...(before ?? []), { atMs: Number(match[1]) * 1000, ...change }];
+  throw new InvalidArgumentError(
+    `expected S:slots=N or S:service=F, e.g. 10:slots=8 or 10:service=5 (seconds after the start); got "${text}".`,
+  );
 };
 
+const port = whole(0, 65_535);
+/** A timer that is set for longer than it can count fires at once. */
 const SERVICE_MS_MAX = 600_000;
 const TOKENS_MAX = 100_000;
 const TOKEN_MS_MAX = 60_000;
-const CHANGE_S_MAX = 1_000_000;
-const port = whole(0, 65_535);
 
 const EXPLAINED = `
 Capacity: C slots of S ms carry C/S calls a ms; beyond C, calls wait first come,
@@ -84,60 +71,68 @@ falls while calls wait longer than --tolerated-wait-ms for a slot and grows whil
 it is used, K at most. Below the limit every call is admitted; at the limit only
 those of an organization that holds less than its share of it.`;
 
-/** Declares them all; the defaults are the platform's (interface.md section 4). */
+/** Declares them all; the defaults are the platform's. */
 export const addServeOptions = (command: Command): Command =>
-  command
-    .addOption(new Option("--role <role>", "which part").choices(ROLES).default("all"))
-    .option("--host <address>", "where the role listens, but not its control plane", "127.0.0.1")
-    .option("--port <n>", "0 lets the system choose", port, 0)
-    .option("--control-port <n>", "control plane; off unless given", port)
-    .option(
-      "--control-host <address>",
-      "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set",
-    )
-    .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
-    .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
-    .option("--upstream <url...>", "with --role front: the replicas that connections go to in turn")
-    .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
-    .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
-    .addOption(
-      new Option("--service-distribution <name>", "of the service time")
-        .choices(["constant", "exponential", "lognormal"])
-        .default("constant"),
-    )
-    .option("--tokens <N>", "content events of a stream", whole(1, TOKENS_MAX), 20)
-    .option("--token-ms <n>", "added to the service time for each content event", upTo(notNegative, TOKEN_MS_MAX), 0)
-    .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
-    .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
-    .option(
-      "--global-in-flight <K>",
-      "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)",
-      whole(1),
-    )
-    .option("--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1))
-    .addOption(
-      new Option("--shedding <how>", "fixed caps or a limit that adapts")
-        .choices(["fixed", "adaptive"])
-        .default("fixed"),
-    )
-    .option("--tolerated-wait-ms <n>", "for adaptive shedding: the queue wait that is tolerated (default 20)", positive)
-    .option("--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit)
-    .option("--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0))
-    .option("--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800))
-    .option("--trusted-proxy <address...>", "addresses or blocks whose X-Forwarded-For is believed")
-    .option("--tls-cert <file>", "certificate (PEM); with --tls-key, HTTPS in place of HTTP")
-    .option("--tls-key <file>", "its private key (PEM)")
-    .option("--http2", "HTTP/2 (over TLS with HTTP/1.1 beside it)")
-    .addOption(
-      new Option("--log-level <level>", "of the log on stderr")
-        .choices(["silent", "error", "warn", "info", "debug"])
-        .default("info"),
-    )
-    .option("--seed <n>", "of the simulated service times", whole(0), 1)
-    .option("--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000))
-    .option("--write-target <file>", "make organizations and keys, and write a target file with every role")
-    .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
-    .addHelpText("after", EXPLAINED);
+  excluding(
+    command
+      .addOption(choice("--role <role>", "which part", ROLES, "all"))
+      .option("--host <address>", "where the role listens, but not its control plane", "127.0.0.1")
+      .option("--port <n>", "0 lets the system choose", port, 0)
+      .option("--control-port <n>", "control plane; off unless given", port)
+      .option(
+        "--control-host <address>",
+        "where it listens (default 127.0.0.1); beyond loopback FLOODGATE_CONTROL_TOKEN has to be set",
+      )
+      .option("--keys <where>", "sqlite:PATH, memory, or http://… of a key service")
+      .option("--limiter <where>", "sqlite:PATH, memory, http://… of a limiter service, or redis://…")
+      .option("--upstream <url...>", "with --role front: the replicas that connections go to in turn")
+      .option("--slots <C>", "calls served at once (default: global in-flight cap)", whole(1))
+      .option("--service-ms <S>", "mean service time of the inference", upTo(positive, SERVICE_MS_MAX), 200)
+      .addOption(
+        choice(
+          "--service-distribution <name>",
+          "of the service time",
+          ["constant", "exponential", "lognormal"],
+          "constant",
+        ),
+      )
+      .option("--tokens <N>", "content events of a stream", whole(1, TOKENS_MAX), 20)
+      .option("--token-ms <n>", "added to the service time for each content event", upTo(notNegative, TOKEN_MS_MAX), 0)
+      .option("--slowdown <share>", "of the service time, added for every other call running", notNegative, 0)
+      .option("--capacity-change <when:what>", "S:slots=N or S:service=F; may be given again", capacityChange)
+      .option(
+        "--global-in-flight <K>",
+        "calls in flight of a replica (default: slots, or 64; adaptive: 8 times)",
+        whole(1),
+      )
+      .option("--org-in-flight <M>", "calls in flight of an organization (default 32; adaptive: fair shares)", whole(1))
+      .addOption(choice("--shedding <how>", "fixed caps or a limit that adapts", ["fixed", "adaptive"], "fixed"))
+      .option(
+        "--tolerated-wait-ms <n>",
+        "for adaptive shedding: the queue wait that is tolerated (default 20)",
+        positive,
+      )
+      .option("--rate-limit <R:B>", 'calls a second and burst of a key (default 50:100; "off")', rateLimit)
+      .option("--design-cap <n>", "design analyses a month (default: counted, never refused)", whole(0))
+      .option("--session-lifetime <s>", "seconds, at most 1800 (default 900)", whole(1, 1_800))
+      .option("--trusted-proxy <address...>", "addresses or blocks whose X-Forwarded-For is believed")
+      .option("--tls-cert <file>", "certificate (PEM); with --tls-key, HTTPS in place of HTTP")
+      .option("--tls-key <file>", "its private key (PEM)")
+      .option("--http2", "HTTP/2 (over TLS with HTTP/1.1 beside it)")
+      .addOption(
+        choice("--log-level <level>", "of the log on stderr", ["silent", "error", "warn", "info", "debug"], "info"),
+      )
+      .option("--seed <n>", "of the simulated service times", whole(0), 1)
+      .option("--tenants <N>", "organizations that carry load (default 12, with --write-target)", whole(0, 10_000))
+      .option("--write-target <file>", "make organizations and keys, and write a target file with every role")
+      .option("--target-from <file>", "the rest of that target file, where this process is not the whole deployment")
+      .addHelpText("after", EXPLAINED),
+    [
+      ["tenants", "!write-target", "--tenants needs --write-target FILE: without it nobody knows the tenants' keys"],
+      ["target-from", "!write-target", "--target-from needs --write-target FILE: it is the rest of that file"],
+      ["tls-cert tls-key", "!tls-cert !tls-key", "--tls-cert and --tls-key belong together: give both or neither"],
+    ],
+  );
 
 const PEM_BYTES_MAX = 1 << 20;
 
@@ -150,64 +145,44 @@ const pem = (file: string, option: string): string => {
   }
 };
 
-const tlsOf = ({ tlsCert, tlsKey }: ServeOptions): Pick<RoleOptions, "tls"> => {
-  if (tlsCert === undefined && tlsKey === undefined) return {};
-  if (tlsCert === undefined || tlsKey === undefined) {
-    throw new UsageError("--tls-cert and --tls-key belong together: give both or neither");
-  }
-  return { tls: { cert: pem(tlsCert, "--tls-cert"), key: pem(tlsKey, "--tls-key") } };
-};
-
 const DEFAULT_SLOTS = 64;
-
 /** What adapts needs room to find its limit in: a queue that nobody may join shows nothing. */
 const ADAPTIVE_ROOM = 8;
 
 /** C = K unless said otherwise: then nobody waits and the blocked share is Erlang's B formula. */
 export const roleOptionsOf = (options: ServeOptions): RoleOptions => {
-  const slots = options.slots ?? options.globalInFlight ?? DEFAULT_SLOTS;
-  const { FLOODGATE_SESSION_SECRET: sessionSecret, FLOODGATE_ADMIN_SECRET: adminSecret } = process.env;
-  // Set to nothing is not set: that is how a variable that nobody gave comes out of a Compose file.
-  const controlToken = process.env.FLOODGATE_CONTROL_TOKEN || undefined;
-  const { host, port, shedding, logLevel, controlPort, controlHost, keys, limiter, http2, toleratedWaitMs } = options;
-  const globalInFlight = options.globalInFlight ?? (shedding === "adaptive" ? slots * ADAPTIVE_ROOM : slots);
-  // Fair shares take the place of the organization's cap where the limit adapts.
-  const orgInFlight = options.orgInFlight ?? (shedding === "adaptive" ? globalInFlight : undefined);
+  const {
+    globalInFlight: most,
+    rateLimit,
+    sessionLifetime,
+    trustedProxy,
+    upstream,
+    tlsCert,
+    tlsKey,
+    ...same
+  } = options;
+  const { slots = most ?? DEFAULT_SLOTS, serviceMs, serviceDistribution: distribution, tokens, tokenMs, seed } = same;
+  const { slowdown: slowdownPerRunning, capacityChange: changes = [] } = same;
+  const isAdaptive = same.shedding === "adaptive";
+  const globalInFlight = most ?? (isAdaptive ? slots * ADAPTIVE_ROOM : slots);
+  const { FLOODGATE_SESSION_SECRET, FLOODGATE_ADMIN_SECRET, FLOODGATE_CONTROL_TOKEN } = process.env;
   return {
-    host,
-    port,
-    shedding,
-    logLevel,
+    ...same,
     globalInFlight,
-    inference: {
-      slots,
-      serviceMs: options.serviceMs,
-      distribution: options.serviceDistribution,
-      tokens: options.tokens,
-      tokenMs: options.tokenMs,
-      slowdownPerRunning: options.slowdown,
-      seed: options.seed,
-      changes: options.capacityChange ?? [],
-    },
-    ...definedFields({
-      controlPort,
-      controlHost,
-      controlToken,
-      orgInFlight,
-      keys,
-      limiter,
-      http2,
-      toleratedWaitMs,
-      sessionSecret,
-      adminSecret,
-      upstreams: options.upstream,
-    }),
-    ...definedFields({
-      rateLimit: options.rateLimit === "off" ? null : options.rateLimit,
-      designCap: options.designCap,
-      sessionLifetimeS: options.sessionLifetime,
-      trustedProxies: options.trustedProxy,
-    }),
-    ...tlsOf(options),
+    // Fair shares take the place of the organization's cap where the limit adapts.
+    orgInFlight: same.orgInFlight ?? (isAdaptive ? globalInFlight : undefined),
+    inference: { slots, serviceMs, distribution, tokens, tokenMs, slowdownPerRunning, seed, changes },
+    // Set to nothing is not set: that is how a variable that nobody gave comes out of a Compose file.
+    controlToken: FLOODGATE_CONTROL_TOKEN || undefined,
+    sessionSecret: FLOODGATE_SESSION_SECRET || undefined,
+    adminSecret: FLOODGATE_ADMIN_SECRET || undefined,
+    upstreams: upstream,
+    rateLimit: rateLimit === "off" ? null : rateLimit,
+    sessionLifetimeS: sessionLifetime,
+    trustedProxies: trustedProxy,
+    tls:
+      tlsCert === undefined || tlsKey === undefined
+        ? undefined
+        : { cert: pem(tlsCert, "--tls-cert"), key: pem(tlsKey, "--tls-key") },
   };
 };

@@ -1,5 +1,5 @@
 /** Parsers of option values. Each refuses a wrong value with a sentence that says what was expected. */
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import { AddressError, canonicalHost } from "../../contract/address.ts";
 
 /** `15s`, `2m`, `500ms`, or seconds alone. */
@@ -51,3 +51,7 @@ const ownedHost = (text: string, before: string[] = []): string[] => {
 
 /** `--i-own HOST…`, each host in the form that the safety guard compares; the arguments of commander's `option`. */
 export const I_OWN = ["--i-own <host...>", "hosts that are yours, each that is not loopback", ownedHost] as const;
+
+/** An option that takes one of some words. */
+export const choice = (flags: string, about: string, words: readonly string[], or?: string): Option =>
+  new Option(flags, about).choices(words).default(or);

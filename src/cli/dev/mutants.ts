@@ -1,0 +1,194 @@
+/**
+ * `floodgate dev mutants`: who must catch each mutant and who did. A survivor, a false positive, or a mutant that only somebody
+ * else condemned fails it, because a judge that has never condemned is not to be believed when it acquits.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { noSuch } from "../../contract/nearest.ts";
+import type { RunDocument } from "../../history/run-document.ts";
+import { MUTANTS } from "../../mutants/catalogue.ts";
+import { type Mutant, nobody } from "../../mutants/mutant.ts";
+import { EXIT, EXIT_OF_SIGNAL, UsageError } from "../../run/exit-codes.ts";
+import { runChaos } from "../../run/experiments/run-chaos.ts";
+import { listenForStop } from "../../supervision/stop-signals.ts";
+import { COLUMNS, type Column } from "../../trials/columns.ts";
+import {
+  EXPERIMENT_TRIALS,
+  type ExperimentJudged,
+  type ExperimentTrial,
+  experimentsOf,
+  healthyFaults,
+  judgeTrial,
+  trialsTable,
+} from "../../trials/experiment-trials.ts";
+import { tryLaws } from "../../trials/laws.ts";
+import { matrixOf } from "../../trials/matrix.ts";
+import { planTrials, tryAll } from "../../trials/plan.ts";
+import { MINI_STAGE_NAMES } from "../../trials/stages.ts";
+import { mutantsTable } from "../../trials/table.ts";
+import { isRight, isWrong, type Trial } from "../../trials/trials.ts";
+import { type Limiter, limiterOption } from "../judging-command.ts";
+import { narrator } from "../printing/narrator.ts";
+import { printJson, printNote, printResult } from "../printing/output.ts";
+
+type Options = {
+  stage?: string[];
+  columns?: Column[];
+  everywhere?: boolean;
+  list?: boolean;
+  json?: boolean;
+  quiet?: boolean;
+  experiments?: boolean;
+  limiter: Limiter;
+};
+
+const requireKnown = (what: string, words: readonly string[], known: readonly string[], some: string): void => {
+  const unknown = words.filter((word) => !known.includes(word));
+  if (unknown.length === 0) return;
+  throw new UsageError(`no ${what} is called ${unknown.join(", ")}; expected ${some} of ${known.join(", ")}`);
+};
+
+const chosen = (names: readonly string[], { stage, columns = [] }: Options): Mutant[] => {
+  const known = MUTANTS.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new UsageError(noSuch("mutant", unknown, known, "--list shows them all"));
+  requireKnown("stage", stage ?? [], MINI_STAGE_NAMES, "one");
+  requireKnown("column", columns, COLUMNS, "some");
+  return MUTANTS.filter(
+    (mutant) => (names.length === 0 || names.includes(mutant.name)) && (stage?.includes(mutant.stage) ?? true),
+  );
+};
+
+const summaryOf = (mutants: readonly Mutant[], trials: readonly Trial[], tookS: number): string => {
+  const count = (...verdicts: Trial["verdict"][]): number =>
+    trials.filter(({ verdict }) => verdicts.includes(verdict)).length;
+  const undecided = trials.filter(({ verdict, own }) => verdict === "undecided" && own).length;
+  const notTried = mutants.filter(({ name }) => !trials.some((trial) => trial.mutant === name && trial.own)).length;
+  return [
+    `${count("killed")} of ${mutants.length} mutants killed by everybody who must`,
+    `${count("survived", "wrong-judge")} missed`,
+    `${undecided} undecided where it counts`,
+    `${notTried} not tried where they must be caught`,
+    `${count("acquitted")} acquittals and ${count("false-positive")} false positives of the healthy platform`,
+    `${Math.round(tookS)} s`,
+  ].join("; ");
+};
+
+const tryMutants = async (mutants: readonly Mutant[], options: Options): Promise<void> => {
+  const { quiet = false, json, everywhere = false } = options;
+  const columns = COLUMNS.filter((column) => options.columns?.includes(column) ?? true);
+  const attempts = planTrials(mutants, { columns, everywhere });
+  const lawful = columns.includes("properties") ? [nobody.name, ...mutants.map(({ name }) => name)] : [];
+  const say = narrator({ quiet, title: "dev mutants", seed: 0 });
+  say.result(`${mutants.length} mutants and the healthy platform, judged by ${columns.join(", ")}`);
+  const underLaws = new Set<string>();
+  let tried = 0;
+  const onTrial = (trial: Trial): void => {
+    // A mutant is tried by many laws, which count once.
+    if (trial.column === "properties") underLaws.add(trial.mutant);
+    else tried += 1;
+    if (!isRight(trial)) {
+      say.result(`  ${trial.verdict}: ${trial.mutant} on ${trial.stage}\n    ${trial.reasons.join("\n    ")}\n`);
+    }
+    const of = attempts.length + lawful.length;
+    say.progress(`${tried + underLaws.size} trials of about ${of} done, last ${trial.mutant} on ${trial.stage}`);
+  };
+  const stop = listenForStop((signal) => {
+    say.end();
+    // Children end with us: the drivers when their stdin does, the laws by `exit`.
+    process.exit(EXIT_OF_SIGNAL[signal] ?? EXIT.inconclusive);
+  });
+  try {
+    const laws = lawful.length === 0 ? [] : await tryLaws({ mutants: lawful, onTrial });
+    const trials = [...laws, ...(await tryAll(attempts, onTrial))];
+    process.exitCode = trials.some(isWrong) ? EXIT.fail : trials.every(isRight) ? EXIT.pass : EXIT.inconclusive;
+    say.end();
+    const rows = matrixOf(mutants, trials);
+    if (json === true) {
+      const shown = rows.map(({ mutant, must, cells }) => ({ mutant, must, cells }));
+      printJson({ exit_code: process.exitCode, columns, rows: shown, trials });
+    } else printResult(mutantsTable(rows, columns));
+    if (!quiet) printNote(summaryOf(mutants, trials, performance.now() / 1000));
+  } finally {
+    say.end();
+    stop.release();
+  }
+};
+
+/** On a busy machine a trial may be undecided; what was condemned or acquitted stands. */
+const ATTEMPTS = 2;
+
+/** Experiments in a run of their own, on the platform with a mutant or on the healthy one. */
+const played = async (
+  names: readonly string[],
+  mutant: string | null,
+  reports: string,
+  { limiter, quiet = false }: Options,
+): Promise<RunDocument> => {
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  const say = narrator({ quiet, title: `chaos ${names.join(" ")}, ${mutant ?? "the healthy platform"}`, seed });
+  const serve = mutant === null ? undefined : ["dev", "serve", "--mutant", mutant];
+  const replay = `npx floodgate dev mutants --experiments ${mutant ?? ""}`.trim();
+  const run = { names, limiter, short: false, owned: [], seed, reports, replay, events: say, serve };
+  return (await runChaos(run).finally(say.end)).document;
+};
+
+const tried = async (trial: ExperimentTrial, reports: string, options: Options): Promise<ExperimentJudged> => {
+  for (let attempt = 1; ; attempt += 1) {
+    const judged = judgeTrial(trial, await played([trial.passes, trial.on], trial.mutant, reports, options));
+    if (judged.verdict !== "undecided" || attempt === ATTEMPTS) return judged;
+  }
+};
+
+/** Mutants of the fault kind. The healthy platform first: a judge that condemns it says nothing about a mutant. */
+const tryOnExperiments = async (names: readonly string[], options: Options): Promise<void> => {
+  const known = EXPERIMENT_TRIALS.map(({ mutant }) => mutant);
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length > 0) {
+    throw new UsageError(`no experiment is made to kill ${unknown.join(", ")}; expected some of ${known.join(", ")}`);
+  }
+  const trials = EXPERIMENT_TRIALS.filter(({ mutant }) => names.length === 0 || names.includes(mutant));
+  const reports = mkdtempSync(join(tmpdir(), "floodgate-mutants-"));
+  try {
+    const faults = healthyFaults(await played(experimentsOf(trials), null, reports, options));
+    const judged: ExperimentJudged[] = [];
+    for (const trial of trials) judged.push(await tried(trial, reports, options));
+    const open = judged.filter(({ verdict }) => verdict !== "killed");
+    const isOpenAlone = open.every(({ verdict }) => verdict === "undecided");
+    process.exitCode =
+      faults.length > 0 || !isOpenAlone ? EXIT.fail : open.length === 0 ? EXIT.pass : EXIT.inconclusive;
+    if (options.json === true) {
+      printJson({ exit_code: process.exitCode, healthy: faults, trials: judged });
+      return;
+    }
+    printResult(trialsTable(judged));
+    for (const { mutant, told } of judged) for (const line of told) printResult(`${mutant}: ${line}`);
+    const healthy = faults.length === 0 ? "passes every must of these experiments" : "is condemned:";
+    printResult([`the healthy platform ${healthy}`, ...faults.map((line) => `  ${line}`)].join("\n"));
+  } finally {
+    rmSync(reports, { recursive: true, force: true, maxRetries: 3 });
+  }
+};
+
+export const mutantsCommand = (): Command =>
+  new Command("mutants")
+    .description("who must catch each mutant, and who did: by properties, verify, load, chaos, gate")
+    .argument("[name...]", "only these mutants")
+    .option("--stage <name...>", "only mutants that must be caught on these small stages")
+    .option("--columns <name...>", `only these judges: ${COLUMNS.join(", ")}`)
+    .option("--everywhere", "each mutant on every small stage, to see who else would have caught it (an hour or so)")
+    .option("--experiments", "those of the fault kind before the real experiments of chaos (ten minutes or so)")
+    .addOption(limiterOption())
+    .option("--list", "say what each mutant does and who must catch it, and end")
+    .option("--json", "print matrix and trials as JSON on stdout")
+    .option("--quiet", "no progress")
+    .action(async (names: string[], options: Options) => {
+      if (options.experiments === true) return tryOnExperiments(names, options);
+      const mutants = chosen(names, options);
+      if (options.list !== true) return tryMutants(mutants, options);
+      for (const { name, stage, kills, harm } of mutants) {
+        printResult(`${name}  on ${stage}, by ${kills.join(" and ")}\n    ${harm}`);
+      }
+    });
