@@ -2,13 +2,14 @@
  * `metrics.prom`: a finished run as OpenMetrics 1.0 text, for a textfile collector or a push gateway. Names of stages,
  * outcomes and measurements are labels, so that a dashboard does not have to learn new metrics with each scenario.
  */
-import type { RunDocument, Verdict } from "../history/run-document.ts";
+import type { Measurement, RunDocument, Verdict } from "../history/run-document.ts";
 import { LEVELS, VERDICTS } from "./claim-order.ts";
 import { escapeLabel } from "./escape.ts";
 
 type Labels = Record<string, string>;
-type Sample = { labels: Labels; value: number };
-type Family = { name: string; type: "gauge" | "counter" | "info" | "stateset"; help: string; samples: Sample[] };
+type Samples = readonly (readonly [labels: Labels, value: number])[];
+type Type = "gauge" | "counter" | "info" | "stateset";
+type Family = readonly [name: string, type: Type, help: string, samples: (run: RunDocument) => Samples];
 
 const SUFFIX = { gauge: "", counter: "_total", info: "_info", stateset: "" } as const;
 
@@ -18,124 +19,91 @@ const labelText = (labels: Labels): string => {
 };
 
 /** One family as text. A series may occur once: counters of the same labels are added, of others the last one stands. */
-const textOf = (family: Family): string => {
+const textOf = ([shortName, type, help, samplesOf]: Family, run: RunDocument): string => {
   const series = new Map<string, number>();
-  for (const { labels, value } of family.samples) {
+  for (const [labels, value] of samplesOf(run)) {
     if (!Number.isFinite(value)) continue;
     const key = labelText(labels);
-    series.set(key, family.type === "counter" ? (series.get(key) ?? 0) + value : value);
+    series.set(key, type === "counter" ? (series.get(key) ?? 0) + value : value);
   }
   if (series.size === 0) return "";
-  const name = `floodgate_${family.name}`;
-  const unit = family.name.endsWith("_seconds") ? [`# UNIT ${name} seconds`] : [];
-  const samples = [...series].map(([labels, value]) => `${name}${SUFFIX[family.type]}${labels} ${value}`);
-  return `${[`# TYPE ${name} ${family.type}`, ...unit, `# HELP ${name} ${family.help}`, ...samples].join("\n")}\n`;
+  const name = `floodgate_${shortName}`;
+  const unit = name.endsWith("_seconds") ? [`# UNIT ${name} seconds`] : [];
+  const samples = [...series].map(([labels, value]) => `${name}${SUFFIX[type]}${labels} ${value}`);
+  return `${[`# TYPE ${name} ${type}`, ...unit, `# HELP ${name} ${help}`, ...samples].join("\n")}\n`;
 };
 
 const RUN_VERDICTS: readonly Verdict[] = ["pass", "fail", "inconclusive"];
 
-const aboutRun = (run: RunDocument): Family[] => {
-  const one = (value: number): Sample[] => [{ labels: {}, value }];
-  const info = {
-    id: run.id,
-    profile: run.profile,
-    seed: `${run.seed}`,
-    commit: run.commit ?? "",
-    target: run.target.name,
-  };
-  const { coverage } = run;
-  return [
-    { name: "run", type: "info", help: "The run.", samples: [{ labels: info, value: 1 }] },
-    {
-      name: "run_verdict",
-      type: "stateset",
-      help: "1 for the verdict of the run.",
-      samples: RUN_VERDICTS.map((v) => ({ labels: { floodgate_run_verdict: v }, value: v === run.verdict ? 1 : 0 })),
-    },
-    { name: "run_exit_code", type: "gauge", help: "0 pass, 1 fail, 4 inconclusive.", samples: one(run.exit_code) },
-    {
-      name: "run_duration_seconds",
-      type: "gauge",
-      help: "How long the run took.",
-      samples: one(run.duration_ms / 1000),
-    },
-    { name: "outcomes_seen", type: "gauge", help: "Documented outcomes seen.", samples: one(coverage.outcomes_seen) },
-    { name: "outcomes_of", type: "gauge", help: "Documented outcomes there are.", samples: one(coverage.outcomes_of) },
-  ];
-};
+const one = (of: (run: RunDocument) => number) => (run: RunDocument) => [[{}, of(run)]] as const;
 
-const aboutClaims = (run: RunDocument): Family => ({
-  name: "claims",
-  type: "gauge",
-  help: "Claims by verdict and level.",
-  // Zeros are written too: an alert on failed claims needs the series to exist before the first failure.
-  samples: VERDICTS.flatMap((verdict) =>
-    LEVELS.map((level) => ({
-      labels: { verdict, level },
-      value: run.claims.filter((c) => c.verdict === verdict && c.level === level).length,
-    })),
-  ),
-});
+const ofMeasurements =
+  (of: (measurement: Measurement) => number | null) =>
+  ({ measurements }: RunDocument): Samples =>
+    measurements.map((m) => [{ name: m.name, stage: m.stage, unit: m.unit }, of(m) ?? Number.NaN]);
 
-const aboutStages = (run: RunDocument): Family[] => [
-  {
-    name: "stage_duration_seconds",
-    type: "gauge",
-    help: "How long a stage took.",
-    samples: run.stages.map((s) => ({ labels: { stage: s.name, driver: s.driver }, value: s.duration_ms / 1000 })),
-  },
-  {
-    name: "calls",
-    type: "counter",
-    help: "Calls of a stage by outcome; every call counts once.",
-    samples: run.stages.flatMap((s) =>
-      Object.entries(s.by_outcome).map(([outcome, value]) => ({
-        labels: { stage: s.name, driver: s.driver, outcome },
-        value,
-      })),
-    ),
-  },
+const FAMILIES: readonly Family[] = [
+  [
+    "run",
+    "info",
+    "The run.",
+    ({ id, profile, seed, commit, target }) => [
+      [{ id, profile, seed: `${seed}`, commit: commit ?? "", target: target.name }, 1],
+    ],
+  ],
+  [
+    "run_verdict",
+    "stateset",
+    "1 for the verdict of the run.",
+    ({ verdict }) => RUN_VERDICTS.map((v) => [{ floodgate_run_verdict: v }, v === verdict ? 1 : 0]),
+  ],
+  ["run_exit_code", "gauge", "0 pass, 1 fail, 4 inconclusive.", one((run) => run.exit_code)],
+  ["run_duration_seconds", "gauge", "How long the run took.", one((run) => run.duration_ms / 1000)],
+  ["outcomes_seen", "gauge", "Documented outcomes seen.", one(({ coverage }) => coverage.outcomes_seen)],
+  ["outcomes_of", "gauge", "Documented outcomes there are.", one(({ coverage }) => coverage.outcomes_of)],
+  [
+    "claims",
+    "gauge",
+    "Claims by verdict and level.",
+    // Zeros are written too: an alert on failed claims needs the series to exist before the first failure.
+    ({ claims }) =>
+      VERDICTS.flatMap((verdict) =>
+        LEVELS.map((level) => {
+          const n = claims.filter((claim) => claim.verdict === verdict && claim.level === level).length;
+          return [{ verdict, level }, n] as const;
+        }),
+      ),
+  ],
+  [
+    "stage_duration_seconds",
+    "gauge",
+    "How long a stage took.",
+    ({ stages }) => stages.map(({ name, driver, duration_ms: ms }) => [{ stage: name, driver }, ms / 1000]),
+  ],
+  [
+    "calls",
+    "counter",
+    "Calls of a stage by outcome; every call counts once.",
+    ({ stages }) =>
+      stages.flatMap(({ name: stage, driver, by_outcome }) =>
+        Object.entries(by_outcome).map(([outcome, n]) => [{ stage, driver, outcome }, n] as const),
+      ),
+  ],
+  ["measurement", "gauge", "A measured value, in the unit of its label.", ofMeasurements((m) => m.value)],
+  ["measurement_low", "gauge", "Lower end of the 95 % interval.", ofMeasurements((m) => m.low)],
+  ["measurement_high", "gauge", "Upper end of the 95 % interval.", ofMeasurements((m) => m.high)],
+  ["measurement_samples", "gauge", "How many samples it stands on.", ofMeasurements((m) => m.n)],
+  [
+    "faults",
+    "gauge",
+    "Faults injected, and whether they took effect.",
+    ({ faults }) =>
+      [true, false].map((effect) => [
+        { took_effect: `${effect}` },
+        faults.filter((fault) => fault.took_effect === effect).length,
+      ]),
+  ],
 ];
 
-const aboutMeasurements = (run: RunDocument): Family[] => {
-  const family = (
-    name: string,
-    help: string,
-    pick: (m: RunDocument["measurements"][number]) => number | null,
-  ): Family => ({
-    name,
-    type: "gauge",
-    help,
-    samples: run.measurements.map((m) => ({
-      labels: { name: m.name, stage: m.stage, unit: m.unit },
-      value: pick(m) ?? Number.NaN,
-    })),
-  });
-  return [
-    family("measurement", "A measured value, in the unit of its label.", (m) => m.value),
-    family("measurement_low", "Lower end of the 95 % interval.", (m) => m.low),
-    family("measurement_high", "Upper end of the 95 % interval.", (m) => m.high),
-    family("measurement_samples", "How many samples it stands on.", (m) => m.n),
-  ];
-};
-
-const aboutFaults = (run: RunDocument): Family => ({
-  name: "faults",
-  type: "gauge",
-  help: "Faults injected, and whether they took effect.",
-  samples: [true, false].map((effect) => ({
-    labels: { took_effect: `${effect}` },
-    value: run.faults.filter((f) => f.took_effect === effect).length,
-  })),
-});
-
-export const openMetrics = (run: RunDocument): string => {
-  const families = [
-    ...aboutRun(run),
-    aboutClaims(run),
-    ...aboutStages(run),
-    ...aboutMeasurements(run),
-    aboutFaults(run),
-  ];
-  return `${families.map(textOf).join("")}# EOF\n`;
-};
+export const openMetrics = (run: RunDocument): string =>
+  `${FAMILIES.map((family) => textOf(family, run)).join("")}# EOF\n`;

@@ -2,11 +2,11 @@
  * `summary.md`: a run on one page of GitHub-flavoured Markdown, verdict and table first. A CI step summary above 1 MiB is
  * thrown away whole, so this stays below 900 KiB: rows that do not fit are cut, and how many is said.
  */
-import type { Claim, RunDocument } from "../history/run-document.ts";
+import type { Claim, ClaimVerdict, RunDocument } from "../history/run-document.ts";
 import { claimsInOrder, countByVerdict } from "./claim-order.ts";
 import { clip, escapeMarkdown, markdownCode, oneLine, utf8Bytes } from "./escape.ts";
 import { count, duration, figure, intervalText, share, valueText, whyNoInterval, withUnit } from "./figures.ts";
-import { driverText, kindOf, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
+import { driverText, OUTCOME_KINDS, outcomeRows } from "./outcome-kinds.ts";
 import { calibrationText, notJudged, spendingText, statesMet } from "./run-facts.ts";
 import { whyOf } from "./verdict.ts";
 
@@ -88,70 +88,45 @@ const notJudgedLines = (run: RunDocument): string[] => {
   return [...groups, ...outcomes];
 };
 
+/** Those without rows are left out. */
 const sections = (run: RunDocument): Section[] => {
   const claims = claimsInOrder(run.claims);
   const claimHeads = ["verdict", "level", "claim", "why", "evidence, replay"];
-  const open = claims.filter((c) => c.verdict === "fail" || c.verdict === "inconclusive").map(claimRow);
-  const skipped = claims.filter((c) => c.verdict === "skipped").map(claimRow);
-  const passed = claims
-    .filter((c) => c.verdict === "pass")
-    .map((c) => row(SIGN.pass, c.level, code(c.id), cell(c.reason)));
+  const having = (...verdicts: ClaimVerdict[]): Claim[] => claims.filter(({ verdict }) => verdicts.includes(verdict));
+  const passed = having("pass").map((c) => row(SIGN.pass, c.level, code(c.id), cell(c.reason)));
   const outcomes = run.stages.flatMap((stage) =>
-    outcomeRows(stage).map((o) =>
-      row(
-        code(stage.name),
-        cell(driverText(stage)),
-        code(o.outcome),
-        OUTCOME_KINDS[kindOf(o.outcome)].label,
-        count(o.n),
-        share(o.n, stage.calls.sent),
-      ),
-    ),
+    outcomeRows(stage).map(({ outcome, kind, n }) => {
+      const counts = [count(n), share(n, stage.calls.sent)];
+      return row(code(stage.name), cell(driverText(stage)), code(outcome), OUTCOME_KINDS[kind].label, ...counts);
+    }),
   );
-  const faults = run.faults.map((f) =>
-    row(
-      code(f.experiment),
-      cell(f.link),
-      cell(f.fault),
-      `${duration(f.started_ms)} to ${duration(f.ended_ms)}`,
-      f.took_effect ? "yes" : "**no**",
-    ),
-  );
-  const met = statesMet(run);
-  const states = (met?.rows ?? []).map(({ stage, cells }) =>
+  const faults = run.faults.map((f) => {
+    const when = `${duration(f.started_ms)} to ${duration(f.ended_ms)}`;
+    return row(code(f.experiment), cell(f.link), cell(f.fault), when, f.took_effect ? "yes" : "**no**");
+  });
+  const met = statesMet(run) ?? { heads: [], rows: [] };
+  const states = met.rows.map(({ stage, cells }) =>
     row(code(stage), ...cells.map(({ text, must, missed }) => (missed ? "**never**" : must ? `**${text}**` : text))),
   );
   const measured = run.measurements.map((m) =>
     row(code(m.stage), code(m.name), cell(valueText(m)), cell(intervalText(m) ?? whyNoInterval(m) ?? "–"), count(m.n)),
   );
-  const calibrated = run.calibration.map((c) =>
-    row(
-      cell(c.name),
-      cell(withUnit(figure(c.truth), c.unit)),
-      cell(withUnit(figure(c.measured), c.unit)),
-      SIGN[c.verdict],
-    ),
-  );
+  const calibrated = run.calibration.map(({ name, truth, measured: found, unit, verdict }) => {
+    const [isTrue, wasFound] = [truth, found].map((value) => cell(withUnit(figure(value), unit)));
+    return row(cell(name), isTrue as string, wasFound as string, SIGN[verdict]);
+  });
   const notes = run.environment.host_notes.map((note) => row(cell(note)));
   return [
-    ...(open.length === 0 ? [] : [table("Not passed", claimHeads, open)]),
+    table("Not passed", claimHeads, having("fail", "inconclusive").map(claimRow)),
     { before: ["## Not judged", ""], rows: notJudgedLines(run), after: [""] },
-    ...(skipped.length === 0 ? [] : [table("Skipped claims", claimHeads, skipped, true)]),
-    ...(outcomes.length === 0
-      ? []
-      : [table("Outcomes by stage", ["stage", "driver", "outcome", "kind", "calls", "share"], outcomes, true)]),
-    ...(faults.length === 0
-      ? []
-      : [table("Faults", ["experiment", "link", "fault", "when", "took effect"], faults, true)]),
-    ...(met === null ? [] : [table("What the faults met", ["experiment", ...met.heads], states, true)]),
-    ...(measured.length === 0
-      ? []
-      : [table("Measurements", ["stage", "measurement", "value", "95 % interval", "n"], measured, true)]),
-    ...(calibrated.length === 0
-      ? []
-      : [table("Calibration", ["what", "truth", "measured", "verdict"], calibrated, true)]),
-    ...(notes.length === 0 ? [] : [table("Notes on the host", ["note"], notes, true)]),
-    ...(passed.length === 0 ? [] : [table("Passed claims", ["verdict", "level", "claim", "why"], passed, true)]),
+    table("Skipped claims", claimHeads, having("skipped").map(claimRow), true),
+    table("Outcomes by stage", ["stage", "driver", "outcome", "kind", "calls", "share"], outcomes, true),
+    table("Faults", ["experiment", "link", "fault", "when", "took effect"], faults, true),
+    table("What the faults met", ["experiment", ...met.heads], states, true),
+    table("Measurements", ["stage", "measurement", "value", "95 % interval", "n"], measured, true),
+    table("Calibration", ["what", "truth", "measured", "verdict"], calibrated, true),
+    table("Notes on the host", ["note"], notes, true),
+    table("Passed claims", ["verdict", "level", "claim", "why"], passed, true),
   ];
 };
 
