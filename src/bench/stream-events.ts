@@ -1,6 +1,6 @@
 /** What a history says of the events of its streams: how many came while all were open, and how far their gaps were off. */
 import type { CallLine } from "../history/line.ts";
-import { mostAtOnce } from "../history/statistics/most-at-once.ts";
+import { mostAtOnce } from "../history/statistics/statistics.ts";
 
 export type StreamEvents = {
   /** Events a second between the two moments. */

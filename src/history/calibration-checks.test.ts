@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { exponential } from "../workload/random.ts";
+import type { CalibrationPlay, Stamp } from "./calibration-checks.ts";
 import { calibrationChecks, failedChecks } from "./calibration-checks.ts";
-import type { CalibrationPlay, Stamp } from "./calibration-play.ts";
 import type { CallLine } from "./line.ts";
 import { calibrationDoubts } from "./time-doubts.ts";
 

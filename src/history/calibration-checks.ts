@@ -1,14 +1,71 @@
 /**
  * Is what a driver measured what happened? Each check sets a truth that a stub made or stamped beside what the driver's lines
- * say. The limits are those of field-notes/shedding.md 2.3, where they are stated; a check that fails takes claims about time
- * their verdict, and no others.
+ * say. All moments are microseconds of the run's clock. A check that fails takes claims about time their verdict, and no others.
  */
-import { type CalibrationPlay, type Witnessed, type WitnessedPlay, witnessed } from "./calibration-play.ts";
+import type { CallLine } from "./line.ts";
 import type { Calibration } from "./run-document.ts";
-import { kolmogorovDistance, kolmogorovLimit } from "./statistics/kolmogorov.ts";
+import { kolmogorovDistance, kolmogorovLimit } from "./statistics/distributions.ts";
 import { quantile } from "./statistics/statistics.ts";
 
-/** Known delay: field-notes/measured.md 6a has every good tool within 0.7 ms at the median, 2.8 ms at p99. */
+/** How the stub answered: at once, after a known delay, or with events one after the other. */
+export type StampKind = "at once" | "delayed" | "stream";
+
+export type Stamp = {
+  /** `X-Request-Id` as it came. */
+  id: string;
+  kind: StampKind;
+  received_us: number;
+  /** The answer was written, or the first event; and the last event. */
+  answered_us: number;
+  last_us: number;
+};
+
+export type CalibrationPlay = {
+  driver: string;
+  /** Microseconds after the start, ascending. */
+  schedule: readonly number[];
+  arrivals: "uniform" | "poisson";
+  /** Calls per second in the first two phases, and in the third. */
+  ratePerS: number;
+  ceilingPerS: number;
+  /**
+   * After the start: from when on calls count, because a driver's first calls open connections and run cold; until when the stub
+   * answers as it should; until when the stall and what came of it lasts.
+   */
+  warmUs: number;
+  steadyUs: number;
+  stalledUs: number;
+  lines: readonly CallLine[];
+  stamps: readonly Stamp[];
+  /** How long the stub stood still, as it found itself, in microseconds. */
+  stoodStillUs: number;
+};
+
+/** A call as the schedule meant it, the driver saw it and the stub saw it. */
+type Witnessed = { dueUs: number; line: CallLine; stamp: Stamp };
+
+type WitnessedPlay = {
+  /** When arrival 0 was due, by the stub: the earliest start with which no call came before its time. */
+  startUs: number;
+  calls: Witnessed[];
+};
+
+/** The number of a call stands at the end of its id (workload/request.ts). */
+const numberOf = (id: string): number => Number(/-(\d+)$/.exec(id)?.[1] ?? Number.NaN);
+
+/** Pairs each call of the schedule with its line and its stamp. What lacks either is left out, and counted by its absence. */
+const witnessed = ({ schedule, lines, stamps }: CalibrationPlay): WitnessedPlay => {
+  const byId = new Map(stamps.map((stamp) => [stamp.id, stamp]));
+  const found = lines.flatMap((line) => {
+    const stamp = byId.get(line.id);
+    const offset = schedule[numberOf(line.id)];
+    return stamp === undefined || offset === undefined ? [] : [{ offset, line, stamp }];
+  });
+  const startUs = found.reduce((least, { offset, stamp }) => Math.min(least, stamp.received_us - offset), Infinity);
+  return { startUs, calls: found.map(({ offset, line, stamp }) => ({ dueUs: startUs + offset, line, stamp })) };
+};
+
+/** Of a known delay: measured, every good tool is within 0.7 ms at the median and 2.8 ms at p99. */
 const DELAY_MS = { p50: 0.8, p99: 3 } as const;
 /** Of the truth; and what a millisecond clock and a turn of a loop are worth on top. */
 const STALL_SHARE = 0.02;
@@ -24,7 +81,14 @@ const ENOUGH = 30;
 const STALL_LEAST_US = 100_000;
 const WINDOW_CALLS = 6;
 
-type Check = Omit<Calibration, "name" | "verdict"> & { name: string; isHeld: boolean | null };
+type Check = Omit<Calibration, "verdict"> & { isHeld: boolean | null };
+
+/** `n`: what it rests on; too little shows nothing. */
+const check = (
+  [name, unit]: readonly [name: string, unit: string],
+  { truth, measured, n }: { truth: number; measured: number; n: number },
+  isHeld: boolean,
+): Check => ({ name, truth, measured, unit, isHeld: n < ENOUGH ? null : isHeld });
 
 const at = (values: readonly number[], p: number): number =>
   quantile(
@@ -34,29 +98,45 @@ const at = (values: readonly number[], p: number): number =>
 const ms = (us: number): number => us / 1000;
 const latencyMs = ({ line }: Witnessed): number => ms(line.done_us - line.intended_us);
 
-const delay = (calls: readonly Witnessed[]): Check[] => {
-  const delayed = calls.filter(({ stamp }) => stamp.kind === "delayed");
-  const truths = delayed.map(({ stamp }) => ms(stamp.answered_us - stamp.received_us));
-  const measured = delayed.map(latencyMs);
-  return (["p50", "p99"] as const).map((name): Check => {
-    const p = name === "p50" ? 0.5 : 0.99;
-    const [truth, found] = [at(truths, p), at(measured, p)];
-    const isHeld = delayed.length < ENOUGH ? null : Math.abs(found - truth) <= DELAY_MS[name];
-    return { name: `known delay, ${name}`, truth, measured: found, unit: "ms", isHeld };
+/** Quantiles of what calls took beside those of what they took in truth. */
+const quantiles = (
+  kind: string,
+  calls: readonly Witnessed[],
+  truthMs: (call: Witnessed) => number,
+  allowed: readonly (readonly [p: number, allowedMs: (truth: number) => number])[],
+): Check[] => {
+  const [truths, found] = [calls.map(truthMs), calls.map(latencyMs)];
+  return allowed.map(([p, allowedMs]) => {
+    const [truth, measured] = [at(truths, p), at(found, p)];
+    const isHeld = Math.abs(measured - truth) <= allowedMs(truth);
+    return check([`${kind}, p${p * 100}`, "ms"], { truth, measured, n: calls.length }, isHeld);
   });
 };
 
+const delay = (calls: readonly Witnessed[]): Check[] =>
+  quantiles(
+    "known delay",
+    calls.filter(({ stamp }) => stamp.kind === "delayed"),
+    ({ stamp }) => ms(stamp.answered_us - stamp.received_us),
+    [
+      [0.5, () => DELAY_MS.p50],
+      [0.99, () => DELAY_MS.p99],
+    ],
+  );
+
 /** What each call that fell into the stall waited, from the moment that the schedule meant, by the stub's own stamps. */
 const stall = (calls: readonly Witnessed[], stoodStillUs: number): Check[] => {
-  const plain = calls.filter(({ stamp }) => stamp.kind !== "stream");
-  const truths = plain.map(({ dueUs, stamp }) => ms(stamp.answered_us - dueUs));
-  const measured = plain.map(latencyMs);
-  return [0.9, 0.99].map((p): Check => {
-    const [truth, found] = [at(truths, p), at(measured, p)];
-    const isSeen = plain.length >= ENOUGH && stoodStillUs >= STALL_LEAST_US;
-    const isHeld = isSeen ? Math.abs(found - truth) <= STALL_SHARE * truth + STALL_SLACK_MS : null;
-    return { name: `known stall, p${p * 100}`, truth, measured: found, unit: "ms", isHeld };
-  });
+  const allowedMs = (truth: number): number => STALL_SHARE * truth + STALL_SLACK_MS;
+  const checks = quantiles(
+    "known stall",
+    calls.filter(({ stamp }) => stamp.kind !== "stream"),
+    ({ dueUs, stamp }) => ms(stamp.answered_us - dueUs),
+    [
+      [0.9, allowedMs],
+      [0.99, allowedMs],
+    ],
+  );
+  return stoodStillUs >= STALL_LEAST_US ? checks : checks.map((one) => ({ ...one, isHeld: null }));
 };
 
 /** Variance over mean of the counts in windows of equal length: 1 for random arrivals, 0 for a clock's. */
@@ -73,38 +153,22 @@ const dispersion = (timesUs: readonly number[], windowUs: number, count: number)
 const arrivals = (play: CalibrationPlay, { startUs, calls }: WitnessedPlay): Check[] => {
   const windowUs = (WINDOW_CALLS / play.ratePerS) * 1e6;
   const windows = Math.floor((play.steadyUs - play.warmUs) / windowUs);
-  if (windows < 2 || calls.length < ENOUGH) {
-    return [{ name: "arrivals, dispersion", truth: 1, measured: 0, unit: "ratio", isHeld: null }];
-  }
+  const what = ["arrivals, dispersion", "ratio"] as const;
+  const n = calls.length;
+  if (windows < 2 || n < ENOUGH) return [check(what, { truth: 1, measured: 0, n: 0 }, false)];
   const seen = calls.map(({ stamp }) => stamp.received_us - startUs - play.warmUs).sort((a, b) => a - b);
   const due = play.schedule.map((offset) => offset - play.warmUs);
-  const truth = dispersion(due, windowUs, windows);
-  const measured = dispersion(seen, windowUs, windows);
-  const checks: Check[] = [
-    {
-      name: "arrivals, dispersion",
-      truth,
-      measured,
-      unit: "ratio",
-      isHeld: Math.abs(measured - truth) <= DISPERSION * Math.max(1, truth),
-    },
-  ];
-  if (play.arrivals === "poisson") {
-    const sorted = seen
-      .slice(1)
-      .map((time, i) => time - (seen[i] as number))
-      .sort((a, b) => a - b);
-    const limit = kolmogorovLimit(sorted.length, 0.001);
-    const distance = kolmogorovDistance(sorted, (us) => 1 - Math.exp((-us / 1e6) * play.ratePerS));
-    checks.push({
-      name: "arrivals, Kolmogorov-Smirnov (at most)",
-      truth: limit,
-      measured: distance,
-      unit: "ratio",
-      isHeld: distance <= limit,
-    });
-  }
-  return checks;
+  const [truth, measured] = [dispersion(due, windowUs, windows), dispersion(seen, windowUs, windows)];
+  const spread = check(what, { truth, measured, n }, Math.abs(measured - truth) <= DISPERSION * Math.max(1, truth));
+  if (play.arrivals !== "poisson") return [spread];
+  const gaps = seen.slice(1).map((time, i) => time - (seen[i] as number));
+  const limit = kolmogorovLimit(gaps.length, 0.001);
+  const distance = kolmogorovDistance(
+    gaps.sort((a, b) => a - b),
+    (us) => 1 - Math.exp((-us / 1e6) * play.ratePerS),
+  );
+  const shape = ["arrivals, Kolmogorov-Smirnov (at most)", "ratio"] as const;
+  return [spread, check(shape, { truth: limit, measured: distance, n }, distance <= limit)];
 };
 
 /** The rate that was held, as the stub saw calls come: a call that came late or not at all takes from it. */
@@ -115,8 +179,8 @@ const ceiling = ({ schedule, stalledUs, ceilingPerS }: CalibrationPlay, { startU
   const lastSeen = seen.reduce((last, { stamp }) => Math.max(last, stamp.received_us - startUs), lastDue);
   const inTime = (lastDue - stalledUs) / Math.max(1, lastSeen - stalledUs);
   const measured = due.length === 0 ? 0 : ceilingPerS * inTime * (seen.length / due.length);
-  const isHeld = due.length < ENOUGH ? null : measured >= CEILING_SHARE * ceilingPerS;
-  return { name: "null server, rate held", truth: ceilingPerS, measured, unit: "1/s", isHeld };
+  const figures = { truth: ceilingPerS, measured, n: due.length };
+  return check(["null server, rate held", "1/s"], figures, measured >= CEILING_SHARE * ceilingPerS);
 };
 
 /** By how much the driver says that a call left after it had come, or ended before it was answered. */
@@ -126,26 +190,20 @@ const clock = (calls: readonly Witnessed[]): Check => {
     0,
   );
   const stated = Math.max(0, ...calls.map(({ line }) => line.clock_error_us));
-  const isHeld = calls.length < ENOUGH ? null : ms(worst) <= Math.max(ms(stated), CLOCK_MS);
-  return { name: "clock error", truth: 0, measured: ms(worst), unit: "ms", isHeld };
+  const figures = { truth: 0, measured: ms(worst), n: calls.length };
+  return check(["clock error", "ms"], figures, ms(worst) <= Math.max(ms(stated), CLOCK_MS));
 };
 
 const events = (calls: readonly Witnessed[]): Check[] => {
   const streams = calls.filter(({ stamp, line }) => stamp.kind === "stream" && line.first_event_us !== undefined);
-  const check = (name: string, errorsUs: readonly number[]): Check => {
-    const measured = ms(at(errorsUs.map(Math.abs), 0.99));
-    const isHeld = streams.length < ENOUGH ? null : measured <= EVENT_MS;
-    return { name, truth: 0, measured, unit: "ms", isHeld };
+  const error = (name: string, errorUs: (call: Witnessed) => number): Check => {
+    const errors = streams.map((call) => Math.abs(errorUs(call)));
+    const measured = ms(at(errors, 0.99));
+    return check([name, "ms"], { truth: 0, measured, n: streams.length }, measured <= EVENT_MS);
   };
   return [
-    check(
-      "first event, error p99",
-      streams.map(({ line, stamp }) => (line.first_event_us as number) - stamp.answered_us),
-    ),
-    check(
-      "last event, error p99",
-      streams.map(({ line, stamp }) => line.done_us - stamp.last_us),
-    ),
+    error("first event, error p99", ({ line, stamp }) => (line.first_event_us as number) - stamp.answered_us),
+    error("last event, error p99", ({ line, stamp }) => line.done_us - stamp.last_us),
   ];
 };
 

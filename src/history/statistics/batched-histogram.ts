@@ -9,9 +9,10 @@
  * Neumann, "Distribution of the Ratio of the Mean Square Successive Difference to the Variance" (1941), for batches that
  * are too short; Cochran, "Sampling Techniques", section 6.4, for batches of unequal size.
  */
+
+import { studentT, Z_95 } from "./distributions.ts";
 import { Histogram } from "./histogram.ts";
 import { type Interval, quantileRanks } from "./statistics.ts";
-import { studentT } from "./student-t.ts";
 
 /** Twice as many are joined in pairs, so there are between this and half of it. */
 const BATCHES_MAX = 64;
@@ -23,8 +24,6 @@ const CORRELATED = 0.5;
 /** Calls that vary this many times more than independent ones come in bursts, and a few bursts say nothing of how they vary. */
 const IN_BURSTS = 1.5;
 const BURSTS_MIN = 10;
-/** Of the normal distribution: what `quantileRanks` is made for. */
-const Z_95 = 1.959963984540054;
 
 type Batch = { n: number; below: number };
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mostAtOnce } from "./most-at-once.ts";
+import { mostAtOnce } from "./statistics.ts";
 
 test.each([
   ["nothing", [], 0],

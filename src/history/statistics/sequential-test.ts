@@ -2,7 +2,7 @@
  * Is a share of bad calls below its limit? Two answers that may be asked for again and again while calls come in, or before
  * the first one: Wald's sequential test, and how many calls it takes to show it at all.
  */
-import { shareBelow } from "./binomial.ts";
+import { shareBelow } from "./distributions.ts";
 
 type SequentialPlan = {
   /** The share that is still good, and the share that is bad; nothing is promised between the two. */

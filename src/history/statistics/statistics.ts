@@ -1,11 +1,6 @@
-/**
- * The few formulas by which measurements are given with their uncertainty. Each names its source, so that a reader can
- * check it against a book instead of against us. Nothing here is random: every interval is in closed form or exact.
- */
-import { binomialQuantiles, shareBelow } from "./binomial.ts";
+/** The formulas by which measurements are given with their uncertainty, each with its source. Every interval is in closed form or exact. */
+import { binomialQuantiles, shareBelow, Z_95 } from "./distributions.ts";
 
-/** Two-sided 95 % point of the standard normal distribution. */
-const Z_95 = 1.959963984540054;
 const CONFIDENCE = 0.95;
 
 /** A closed interval, in the unit of what it belongs to. */
@@ -49,7 +44,7 @@ export const median = (values: readonly number[]): number | null =>
  * distribution, both tails at most 2.5 %. `null` when `n` samples are too few to bound it on both sides: below 6 for the
  * median, 368 for p99, 3688 for p999. Source: Hahn & Meeker, "Statistical Intervals" (1991), section 5.2; David &
  * Nagaraja, "Order Statistics" (2003), section 7.1. It assumes independent samples, which calls that queue behind one
- * another are not: batched-histogram.ts counts those as the fewer that they are worth.
+ * another are not: batched-histogram.ts uses their effective sample size.
  */
 export const quantileRanks = (n: number, p: number): Interval | null => {
   assertShare(p);
@@ -134,4 +129,17 @@ export const jainIndex = (shares: readonly number[]): number | null => {
     squares += (share / largest) ** 2;
   }
   return Math.min(1, (sum * sum) / (shares.length * squares));
+};
+
+/** How many of some spans lie over one moment, at most; one that ends where another begins does not count beside it. */
+export const mostAtOnce = (spans: Iterable<readonly [from: number, to: number]>): number => {
+  const edges: [at: number, change: 1 | -1][] = [];
+  for (const [from, to] of spans) edges.push([from, 1], [to, -1]);
+  edges.sort(([one, up], [next, down]) => one - next || up - down);
+  let [open, most] = [0, 0];
+  for (const [, change] of edges) {
+    open += change;
+    most = Math.max(most, open);
+  }
+  return most;
 };

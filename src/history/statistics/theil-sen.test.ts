@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { theilSen } from "./theil-sen.ts";
+import { theilSen } from "./growth.ts";
 
 const points = (ys: readonly number[]) => ys.map((y, at) => ({ x: at + 1, y }));
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { WaitedTimes } from "../objective-verdicts.ts";
 import { HISTOGRAM_RELATIVE_ERROR } from "./histogram.ts";
-import { WaitedTimes } from "./waited-times.ts";
 
 /** As many different times as there are, in no order. */
 const timesOf = (n: number): WaitedTimes => {

@@ -1,5 +1,5 @@
 /** What the runner and the stub of a calibration say to each other, one JSON value a line. Moments are of the wall clock, in microseconds. */
-import type { Stamp } from "../../history/calibration-play.ts";
+import type { Stamp } from "../../history/calibration-checks.ts";
 
 export type StubPhases = {
   /** When the first call is due, in microseconds after the start of the schedule. */

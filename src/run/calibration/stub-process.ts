@@ -10,7 +10,7 @@ import { ROUTE_NAMES, type RouteName, routeOf, type Stream } from "../../contrac
 import { VOCABULARIES, writeEvent } from "../../contract/streams.ts";
 import { startBareServer } from "../../drivers/open-loop/bare-server.ts";
 import { startNullServer } from "../../drivers/open-loop/null-server.ts";
-import type { Stamp, StampKind } from "../../history/calibration-play.ts";
+import type { Stamp, StampKind } from "../../history/calibration-checks.ts";
 import { messageIn, readLines } from "../../supervision/lines.ts";
 import type { FromStub, StubPhases, ToStub } from "./stub-messages.ts";
 

@@ -3,7 +3,7 @@
  * calls in flight. Each is done once and looked at by several rules.
  */
 import { inFlightMax } from "../../client/transport.ts";
-import { mostAtOnce } from "../../history/statistics/most-at-once.ts";
+import { mostAtOnce } from "../../history/statistics/statistics.ts";
 import type { Target } from "../../target/target.ts";
 import type { CredentialRef } from "../../workload/step.ts";
 import type { Context } from "../context.ts";
