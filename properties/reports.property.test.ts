@@ -16,7 +16,8 @@ import { madeSeries } from "../src/report/made-series.fixture.ts";
 import { openRunFolder } from "../src/run/run-folder.ts";
 import { writeReports } from "../src/run/write-reports.ts";
 import { Journal } from "../src/supervision/journal.ts";
-import { Redactor, SECRET_MIN_CHARS } from "../src/supervision/redaction.ts";
+import { Redactor } from "../src/supervision/redaction.ts";
+import { FORM_MIN_CHARS } from "../src/supervision/secret-forms.ts";
 import type { Undo } from "../src/supervision/undo.ts";
 import { law } from "./laws/law.ts";
 import { chunksOf, credentialArb, cutsArb } from "./model/arbitraries.ts";
@@ -128,7 +129,7 @@ law(
 const shapelessArb = fc
   .string({ unit: fc.constantFrom(..."abcXYZ0189+/=&<>\"'`|*_\\$%# "), minLength: 12, maxLength: 40 })
   .map((text) => `q7${text.trim()}w3`)
-  .filter((text) => text.length >= SECRET_MIN_CHARS && findSecrets(text).length === 0);
+  .filter((text) => text.length >= FORM_MIN_CHARS && findSecrets(text).length === 0);
 
 law(
   "P11 a secret without a shape that was read from the target file stands in no file of a run",

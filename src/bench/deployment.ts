@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { controlSend, knowControlToken } from "../client/control-planes.ts";
 import type { RoleOptions, Urls } from "../platform/start-role.ts";
-import { makeToken } from "../supervision/door-token.ts";
+import { makeToken } from "../supervision/private-file.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
 import { type BenchChild, startBenchChild } from "./processes/child-process.ts";
 

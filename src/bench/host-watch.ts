@@ -1,6 +1,6 @@
 /** What the machine did during a block: time stolen by the hypervisor, and cores used by others than ourselves. */
 import { watchMachineUse } from "../stages/machine-use.ts";
-import { machineTime } from "../supervision/cpu-time.ts";
+import { machineTime } from "../supervision/proc-files.ts";
 
 const STEAL_MAX = 0.02;
 const OTHERS_MAX_CORES = 0.25;

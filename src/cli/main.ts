@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
-import { fileProblem } from "../supervision/file-problem.ts";
 import { redactor } from "../supervision/redaction.ts";
+import { fileProblem } from "../supervision/user-file.ts";
 import { commandsFor } from "./commands.ts";
 import { endWithLauncher } from "./end-with-launcher.ts";
 import { printNote, printResult } from "./printing/output.ts";

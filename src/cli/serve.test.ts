@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { readGauges } from "../client/control-planes.ts";
 import { ENTRY, OPERATOR, type ServeProcess, startServe } from "../platform/serve-process.fixture.ts";
-import { tokenOfDoor } from "../supervision/door-token.ts";
+import { tokenOfDoor } from "../supervision/private-file.ts";
 
 let running: ServeProcess[] = [];
 let folder = "";

@@ -3,7 +3,7 @@
 import { isLoopbackHost } from "../contract/loopback.ts";
 import { startWatchdogServer } from "../faults/watchdog-server.ts";
 import { UsageError } from "../run/exit-codes.ts";
-import { handOverToken, makeToken } from "../supervision/door-token.ts";
+import { handOverToken, makeToken } from "../supervision/private-file.ts";
 import { createSecrets } from "../target/secrets.ts";
 import { readTargetFile } from "../target/target-file.ts";
 import { printNote, printResult } from "./printing/output.ts";

@@ -5,7 +5,7 @@
 import { type Dispatcher, request } from "undici";
 import { parseJson } from "../contract/envelopes.ts";
 import { shapeOfBody } from "../contract/foreign-text.ts";
-import { tokenOfDoor } from "../supervision/door-token.ts";
+import { tokenOfDoor } from "../supervision/private-file.ts";
 import { redactor } from "../supervision/redaction.ts";
 
 export const CONTROL_CALL_MS = 5_000;

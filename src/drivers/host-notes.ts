@@ -6,8 +6,7 @@ import { readdirSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { HostFacts } from "../history/stage-host.ts";
-import { cpuTimeMs, givenWayTicks, givingWay, machineTime } from "../supervision/cpu-time.ts";
-import { fileLimitsOf, readProc } from "../supervision/proc-files.ts";
+import { cpuTimeMs, fileLimitsOf, givenWayTicks, givingWay, machineTime, readProc } from "../supervision/proc-files.ts";
 
 export type HostNotes = HostFacts;
 

@@ -1,7 +1,7 @@
 /** Takes back what was done to proxies and control planes; handed to supervision/, which knows neither. */
 
 import { controlGet, controlSend } from "../client/control-planes.ts";
-import type { TakeBack } from "../supervision/carry-out.ts";
+import type { TakeBack } from "../supervision/take-back.ts";
 import { openToxiproxy } from "../tools/toxiproxy.ts";
 import { heal } from "./healing.ts";
 

@@ -5,7 +5,7 @@
 import { lstatSync, readFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { RunItself } from "../supervision/journal.ts";
-import { whyNotOwn } from "../supervision/own-file.ts";
+import { whyNotOwn } from "../supervision/private-file.ts";
 import { carriesMark, isAlive } from "../supervision/processes.ts";
 import { FOLDER_MARK } from "../supervision/supervisor.ts";
 import type { NamedUndo, PlaneState, TargetName, Undo } from "../supervision/undo.ts";

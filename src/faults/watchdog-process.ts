@@ -1,4 +1,4 @@
-/** The watchdog's process: `node watchdog-process.ts JOURNAL MARK`, started by supervision/start-watchdog.ts. */
+/** The watchdog's process: `node watchdog-process.ts JOURNAL MARK`, started by supervision/watchdog.ts. */
 import { fileURLToPath } from "node:url";
 import { guardRunner } from "../supervision/watchdog.ts";
 import { TAKE_BACK } from "./take-back.ts";

@@ -2,7 +2,7 @@
  * The exit codes of every command, and which error or signal stands for which. Code 1 belongs to a broken claim, a
  * regression or a surviving mutant, and no error leads to it: whoever reads "1" may take it for a verdict.
  */
-import { fileProblem } from "../supervision/file-problem.ts";
+import { fileProblem } from "../supervision/user-file.ts";
 
 export const EXIT = {
   pass: 0,

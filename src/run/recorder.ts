@@ -13,7 +13,7 @@ import type { Series } from "../history/series.ts";
 import type { RecordedStage, StageOutcome } from "../history/stage-outcome.ts";
 import { inTimeOrder, Lateness } from "../history/time-order.ts";
 import { looksWrong } from "../invariants/evidence/looks-wrong.ts";
-import { fileProblem } from "../supervision/file-problem.ts";
+import { fileProblem } from "../supervision/user-file.ts";
 import type { OtlpExport } from "./otlp-export.ts";
 import { outcomeName } from "./outcomes-seen.ts";
 import { jsonLines } from "./read-lines.ts";

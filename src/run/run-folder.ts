@@ -21,8 +21,8 @@ import { open, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative, resolve } from "node:path";
 import { finished } from "node:stream/promises";
 import type { RunFolder } from "../deployments/run-context.ts";
-import { makeFolders } from "../supervision/make-folders.ts";
 import { redactor as ofThisProcess, type Redactor } from "../supervision/redaction.ts";
+import { makeFolders } from "../supervision/user-file.ts";
 import { atPlace, UsageError } from "./exit-codes.ts";
 
 type RunFolderOptions = {

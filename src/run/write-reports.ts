@@ -11,7 +11,7 @@ import { junitXml } from "../report/junit.ts";
 import { openMetrics } from "../report/openmetrics.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { summaryMarkdown } from "../report/summary-markdown.ts";
-import { fileProblem } from "../supervision/file-problem.ts";
+import { fileProblem } from "../supervision/user-file.ts";
 import { readFound } from "./read-found.ts";
 
 /** `stages.json`: what judging again needs besides history and ledger. */

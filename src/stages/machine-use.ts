@@ -4,8 +4,15 @@
  * those that run only where nobody else wants to.
  */
 import { readdirSync, readlinkSync } from "node:fs";
-import { givenWayTicks, givingWay, machineTime } from "../supervision/cpu-time.ts";
-import { type ProcessStat, readProc, statsHere, TICKS_PER_S } from "../supervision/proc-files.ts";
+import {
+  givenWayTicks,
+  givingWay,
+  machineTime,
+  type ProcessStat,
+  readProc,
+  statsHere,
+  TICKS_PER_S,
+} from "../supervision/proc-files.ts";
 
 /** A process and all that come from it. */
 const treeOf = (root: number, all: ReadonlyMap<number, ProcessStat>): Set<number> => {

@@ -3,7 +3,7 @@
 import { readGauges } from "../client/control-planes.ts";
 import type { Sample } from "../history/sample.ts";
 import type { Gauges } from "../history/stage-facts.ts";
-import { cpuTimeMs, type MachineTime, machineTime } from "../supervision/cpu-time.ts";
+import { cpuTimeMs, type MachineTime, machineTime } from "../supervision/proc-files.ts";
 
 const EVERY_MS = 500;
 

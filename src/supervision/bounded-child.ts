@@ -1,6 +1,6 @@
 /**
- * A child that leads a group of its own and whose end is waited for: not longer than is said, and not for what it left
- * behind. Whoever is late is ended with its group.
+ * A child whose end is waited for: not longer than is said, and not for what it left behind. One that is late is ended with its group,
+ * where it leads one.
  */
 import type { ChildProcess } from "node:child_process";
 
@@ -26,7 +26,6 @@ export type BoundedChild = {
 const REST_OF_OUTPUT_MS = 500;
 /** What a timer of Node takes; a longer one would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-
 /** A process that the kernel cannot end is left. */
 const KILL_MS = 2_000;
 
@@ -41,7 +40,7 @@ export const boundChild = (child: ChildProcess): BoundedChild => {
     resolve(end);
   };
   const kill = (): void => {
-    if (child.pid === undefined) return;
+    if (isOver || child.pid === undefined) return;
     try {
       process.kill(-child.pid, "SIGKILL");
     } catch {
@@ -49,7 +48,7 @@ export const boundChild = (child: ChildProcess): BoundedChild => {
       child.kill("SIGKILL");
     }
   };
-  child.once("error", (error) => {
+  child.on("error", (error) => {
     end.error = error.message;
     if (child.pid === undefined) over();
   });
@@ -60,22 +59,17 @@ export const boundChild = (child: ChildProcess): BoundedChild => {
     setTimeout(over, REST_OF_OUTPUT_MS).unref();
   });
   child.once("close", over);
+  const tooLate = (what: string): void => {
+    end.late = what;
+    kill();
+    deadline = setTimeout(over, KILL_MS);
+  };
   return {
     ended,
+    kill,
     due: (ms, what) => {
-      if (isOver) return;
       clearTimeout(deadline);
-      deadline = setTimeout(
-        () => {
-          end.late = what;
-          kill();
-          deadline = setTimeout(over, KILL_MS);
-        },
-        Math.min(ms, TIMER_MS_MAX),
-      );
-    },
-    kill: () => {
-      if (!isOver) kill();
+      if (!isOver) deadline = setTimeout(tooLate, Math.min(ms, TIMER_MS_MAX), what);
     },
   };
 };

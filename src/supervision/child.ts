@@ -1,18 +1,21 @@
 /**
  * One child process: in a process group of its own, its output captured line by line and masked, known by number and
- * start time. Nothing here decides when it ends; supervision.ts does.
+ * start time. Nothing here decides when it ends; supervisor.ts does.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, createWriteStream } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import type { Writable } from "node:stream";
 import { isMainThread } from "node:worker_threads";
-import { type CapturedOutput, captureOutput, type Exit, type OutputSpec } from "./child-output.ts";
+import { boundChild } from "./bounded-child.ts";
 import { birthOf, type GroupId, signalGroup } from "./processes.ts";
 import type { Redactor } from "./redaction.ts";
-import { pause } from "./waiting.ts";
 
-export type ChildSpec = OutputSpec & {
+type Output = "stdout" | "stderr";
+type Exit = { code: number | null; signal: NodeJS.Signals | null };
+
+export type ChildSpec = {
+  name: string;
   command: string;
   args?: readonly string[];
   /** On top of this process's environment. Values of names that sound secret are masked from then on. */
@@ -26,6 +29,19 @@ export type ChildSpec = OutputSpec & {
   graceMs?: number;
   /** Whether the kernel is asked to kill it when the runner dies, where it can (default true). */
   deathSignal?: boolean;
+  /** Files that the masked lines are appended to. */
+  files?: Partial<Record<Output, string>>;
+  onLine?: (line: string, from: Output) => void;
+};
+
+export type Started = {
+  group: GroupId;
+  stdin: Writable | null;
+  /** Comes after its last lines. */
+  exited: Promise<Exit>;
+  hasExited: () => boolean;
+  /** Also finds a line that was said before. Rejects with a sentence at the deadline and when the child has ended. */
+  waitForLine: (match: RegExp, options: { deadlineMs: number; from?: Output }) => Promise<string>;
 };
 
 const SOUNDS_SECRET = /(?:SECRET|TOKEN|PASSWORD|_KEY)$/i;
@@ -53,12 +69,57 @@ const isProgram = (command: string, cwd: string = "."): boolean => {
   });
 };
 
-export type Started = {
-  group: GroupId;
-  stdin: Writable | null;
-  exited: Promise<Exit>;
-  hasExited: () => boolean;
-} & CapturedOutput;
+/** Lines kept for `waitForLine`, of both streams, and how many of them a message repeats. */
+const LINES_KEPT = 400;
+const LAST_LINES = 5;
+
+const captureOutput = (
+  child: ChildProcess,
+  { name, files = {}, onLine }: ChildSpec,
+  redactor: Redactor,
+  exited: Promise<Exit>,
+): Started["waitForLine"] => {
+  const kept: { line: string; from: Output }[] = [];
+  const waiting = new Set<(line: string, from: Output) => void>();
+  for (const from of ["stdout", "stderr"] as const) {
+    const path = files[from];
+    const sink = path === undefined ? null : createWriteStream(path, { flags: "a", mode: 0o600 });
+    // A full disk must not end the run in the middle of a fault; the line is still kept and handed on.
+    sink?.on("error", () => {});
+    const lines = redactor.lines((line) => {
+      sink?.write(`${line}\n`);
+      if (kept.push({ line, from }) > LINES_KEPT) kept.shift();
+      for (const hear of waiting) hear(line, from);
+      onLine?.(line, from);
+    });
+    child[from]?.on("data", lines.push).on("close", () => {
+      lines.end();
+      sink?.end();
+    });
+  }
+  return (match, { deadlineMs, from = "stdout" }) =>
+    new Promise((resolve, reject) => {
+      const finish = (act: () => void): void => {
+        clearTimeout(timer);
+        waiting.delete(hear);
+        act();
+      };
+      const hear = (line: string, heardFrom: Output): void => {
+        if (heardFrom === from && match.test(line)) finish(() => resolve(line));
+      };
+      const fail = (what: string): void => {
+        const last = kept.slice(-LAST_LINES).map(({ line }) => line);
+        const said = last.length === 0 ? "it said nothing" : `its last lines: ${last.join(" | ")}`;
+        finish(() => reject(new Error(`${name} ${what}; ${said}`)));
+      };
+      const timer = setTimeout(() => fail(`did not say ${match} within ${deadlineMs} ms`), deadlineMs);
+      waiting.add(hear);
+      for (const one of kept) hear(one.line, one.from);
+      void exited.then(({ code, signal }) => {
+        if (waiting.has(hear)) fail(`ended (${signal ?? code}) before it said ${match}`);
+      });
+    });
+};
 
 /** Spawns it; `onSpawned` is called in the same turn, before anything else can go wrong. Throws a sentence. */
 export const startChild = async (
@@ -74,19 +135,19 @@ export const startChild = async (
   // The kernel's signal comes when the thread that started the child ends, so only the main one may ask for it.
   const guarded = spec.ends === "by-signal" && spec.deathSignal !== false && isMainThread && hasSetpriv();
   const [file, fileArgs] = guarded ? ["setpriv", ["--pdeathsig", "KILL", "--", command, ...args]] : [command, args];
-  const child: ChildProcess = spawn(file, fileArgs, {
+  const child = spawn(file, fileArgs, {
     detached: true,
     stdio: [spec.ends === "at-stdin-eof" ? "pipe" : "ignore", "pipe", "pipe"],
     env: { ...process.env, ...env, ...marked },
-    ...(spec.cwd === undefined ? {} : { cwd: spec.cwd }),
+    ...(spec.cwd !== undefined && { cwd: spec.cwd }),
   });
+  const { ended } = boundChild(child);
   const { pid } = child;
   if (pid === undefined) {
-    const error = await new Promise<NodeJS.ErrnoException>((resolve) => child.once("error", resolve));
-    throw new Error(redactor.redact(`could not start ${name} (${command}): ${error.message}`));
+    const { error } = await ended;
+    throw new Error(redactor.redact(`could not start ${name} (${command}): ${error}`));
   }
   const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
-  child.on("error", () => {});
   child.stdin?.on("error", () => {});
   try {
     onSpawned(group);
@@ -95,20 +156,7 @@ export const startChild = async (
     signalGroup(group, "SIGKILL");
     throw error;
   }
-
-  let over = false;
-  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
-  const exited = new Promise<Exit>((resolve) => {
-    child.once("exit", (code, signal) => {
-      over = true;
-      // Its last lines come with "close", which does not come while a child of its own holds the pipe.
-      const inTime = new AbortController();
-      void Promise.race([closed, pause(500, inTime.signal)]).then(() => {
-        inTime.abort();
-        resolve({ code, signal });
-      });
-    });
-  });
-  const output = captureOutput(child, spec, redactor, exited);
-  return { ...output, group, stdin: child.stdin, exited, hasExited: () => over };
+  const exited = ended.then(({ code, signal }): Exit => ({ code, signal }));
+  const hasExited = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  return { group, stdin: child.stdin, exited, hasExited, waitForLine: captureOutput(child, spec, redactor, exited) };
 };

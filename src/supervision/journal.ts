@@ -1,29 +1,32 @@
 /**
- * The journal of side effects: NDJSON, appended and flushed to disk before the side effect is done. It names what was done, so
- * that `chaos --heal` can take back what the run could not; it holds nothing that could be executed (undo.ts). What can be
- * executed goes to the keeper, the live watchdog, and stays in memory there.
+ * The journal of side effects: NDJSON, appended and flushed to disk before the side effect is done. It names what was done, so that
+ * `chaos --heal` can take back what the run could not, and holds nothing that could be executed (undo.ts). What can be executed goes to
+ * the keeper, the live watchdog, and stays in memory there.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
-import { fileProblem } from "./file-problem.ts";
-import { openOwnFile } from "./own-file.ts";
+import { openOwnFile } from "./private-file.ts";
 import type { ProcessId } from "./processes.ts";
-import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
-import { type NamedUndo, namedUndo, readNamedUndo, START, textOf, type Undo } from "./undo.ts";
+import { redactor as ofThisProcess, Redactor } from "./redaction.ts";
+import { type NamedUndo, namedUndo, START, textOf, type Undo } from "./undo.ts";
+import { fileProblem } from "./user-file.ts";
 
-type EffectKind = "proxy" | "fault" | "child" | "folder" | "signal" | "key" | "session" | "fixture";
+const KINDS = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"] as const;
+type EffectKind = (typeof KINDS)[number];
 
 /** A run by its process, and by the mark that its children carry in their environment. */
 export type RunItself = ProcessId & { mark: string };
 
 /** `about`: will be done now. `done`: was done. `undone`: was taken back, or is over by itself. */
+const PHASES = ["about", "done", "undone"] as const;
+
 export type JournalEntry = {
   /** ISO time, UTC. */
   at: string;
   /** The same in the entries of one side effect. */
   id: string;
   kind: EffectKind;
-  phase: "about" | "done" | "undone";
+  phase: (typeof PHASES)[number];
   name: string;
   /** On `about`, and again on `done` where more is known by then (a child's pid). */
   undo?: NamedUndo;
@@ -37,11 +40,20 @@ export type JournalEntry = {
 /** A side effect with what takes it back, for memory alone. */
 export type Effect = { id: string; kind: EffectKind; name: string; undo: Undo };
 
-/** Hears of every side effect before it is done, and when it is over. Throws when it cannot take it in. */
+/** Receives every side effect before it is done, and when it is over. Throws when it cannot take it in. */
 export type Keeper = { keep(effect: Effect): void; forget(id: string): void };
+
+/** One entry onto an open file, masked and flushed. */
+const append = (descriptor: number, entry: Omit<JournalEntry, "at">, redactor: Redactor): void => {
+  const masked = redactor.redactValue({ at: new Date().toISOString(), ...entry });
+  writeSync(descriptor, `${JSON.stringify(masked)}\n`);
+  fsyncSync(descriptor);
+};
 
 export class Journal {
   readonly path: string;
+  /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
+  trouble: string | null = null;
   readonly #descriptor: number;
   readonly #redactor: Redactor;
   readonly #open = new Map<string, Effect>();
@@ -50,7 +62,6 @@ export class Journal {
   readonly #prefix = randomBytes(3).toString("hex");
   #last = 0;
   #closed = false;
-  #trouble: string | null = null;
 
   constructor(path: string, redactor: Redactor = ofThisProcess) {
     this.path = path;
@@ -58,7 +69,7 @@ export class Journal {
     this.#descriptor = openSync(path, "a", 0o600);
   }
 
-  /** From now on the keeper is told; first of what is open already. */
+  /** From now on the keeper hears of every effect; first of what is open already. */
   keptBy(keeper: Keeper): void {
     for (const effect of this.#open.values()) keeper.keep(effect);
     this.#keeper = keeper;
@@ -69,17 +80,18 @@ export class Journal {
     const id = `${this.#prefix}-${++this.#last}`;
     const { kind, name, undo } = effect;
     if (this.#closed) throw new Error(`the journal is closed; "${name}" must not be done now`);
-    this.#write({ id, phase: "about", ...effect, undo: namedUndo(undo) });
+    append(this.#descriptor, { id, phase: "about", ...effect, undo: namedUndo(undo) }, this.#redactor);
     this.#keep({ id, kind, name, undo });
     return id;
   }
 
-  done(id: string, more: { undo?: Undo; detail?: string } = {}): void {
-    const { kind, name, undo: before } = this.#effect(id);
-    const { undo, ...rest } = more;
+  done(id: string, { undo, ...more }: { undo?: Undo; detail?: string } = {}): void {
+    const effect = this.#open.get(id);
+    if (effect === undefined) throw new Error(`the journal has no open side effect "${id}"`);
+    const { kind, name } = effect;
     const named = undo === undefined ? {} : { undo: namedUndo(undo) };
-    this.#write({ id, phase: "done", kind, name, ...named, ...rest });
-    this.#keep({ id, kind, name, undo: undo ?? before });
+    append(this.#descriptor, { id, phase: "done", kind, name, ...named, ...more }, this.#redactor);
+    this.#keep({ ...effect, undo: undo ?? effect.undo });
   }
 
   /**
@@ -93,51 +105,26 @@ export class Journal {
     this.#open.delete(id);
     this.#keeper?.forget(id);
     try {
-      this.#write({ id, phase: "undone", kind, name, ...(detail === undefined || detail === "" ? {} : { detail }) });
+      append(this.#descriptor, { id, phase: "undone", kind, name, ...(detail && { detail }) }, this.#redactor);
     } catch (error) {
-      this.#trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
+      this.trouble ??= fileProblem(error)?.sentence ?? (error as Error).message;
     }
   }
 
-  /** Why something that was taken back does not stand here as taken back; `null` where all of it does. */
-  get trouble(): string | null {
-    return this.#trouble;
-  }
-
   close(): void {
-    if (this.#closed) return;
+    if (!this.#closed) closeSync(this.#descriptor);
     this.#closed = true;
-    closeSync(this.#descriptor);
   }
 
   #keep(effect: Effect): void {
     this.#open.set(effect.id, effect);
     this.#keeper?.keep(effect);
   }
-
-  #effect(id: string): Effect {
-    const effect = this.#open.get(id);
-    if (effect === undefined) throw new Error(`the journal has no open side effect "${id}"`);
-    return effect;
-  }
-
-  #write(entry: Omit<JournalEntry, "at">): void {
-    appendEntry(this.#descriptor, entry, this.#redactor);
-  }
 }
 
-/** One entry onto an open file, flushed. */
-export const appendEntry = (descriptor: number, entry: Omit<JournalEntry, "at">, redactor: Redactor): void => {
-  const masked = redactor.redactValue({ at: new Date().toISOString(), ...entry });
-  writeSync(descriptor, `${JSON.stringify(masked)}\n`);
-  fsyncSync(descriptor);
-};
-
-const KINDS: readonly unknown[] = ["proxy", "fault", "child", "folder", "signal", "key", "session", "fixture"];
-const PHASES: readonly unknown[] = ["about", "done", "undone"];
 const MARK = /^[0-9a-f]{16}$/;
 
-const runOf = (value: unknown): RunItself | undefined => {
+const markedRun = (value: unknown): RunItself | undefined => {
   const { pid, start, mark } = (value ?? {}) as Record<string, unknown>;
   const isRun = Number.isSafeInteger(pid) && typeof start === "string" && START.test(start);
   return isRun && typeof mark === "string" && MARK.test(mark) ? { pid: pid as number, start, mark } : undefined;
@@ -145,16 +132,21 @@ const runOf = (value: unknown): RunItself | undefined => {
 
 /** Built anew from known fields; `null` where the line is no entry. */
 const entryOf = (line: string): JournalEntry | null => {
-  const said = JSON.parse(line) as Record<string, unknown> | null;
-  const { id, kind, phase } = said ?? {};
-  const [at = "", name = ""] = [textOf(said?.at), textOf(said?.name)];
-  if (typeof id !== "string" || !KINDS.includes(kind) || !PHASES.includes(phase)) return null;
-  const entry = { at, id, kind, phase, name } as JournalEntry;
-  if (said?.undo !== undefined) entry.undo = readNamedUndo(said.undo);
-  const [detail, run] = [textOf(said?.detail), runOf(said?.run)];
+  let said: Record<string, unknown> | null;
+  try {
+    said = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  const kind = KINDS.find((known) => known === said?.kind);
+  const phase = PHASES.find((known) => known === said?.phase);
+  if (typeof said?.id !== "string" || kind === undefined || phase === undefined) return null;
+  const entry: JournalEntry = { at: textOf(said.at) ?? "", id: said.id, kind, phase, name: textOf(said.name) ?? "" };
+  if (said.undo !== undefined) entry.undo = namedUndo(said.undo);
+  const [detail, run] = [textOf(said.detail), markedRun(said.run)];
   if (detail !== undefined) entry.detail = detail;
   if (run !== undefined) entry.run = run;
-  if (said?.by === "watchdog" || said?.by === "heal") entry.by = said.by;
+  if (said.by === "watchdog" || said.by === "heal") entry.by = said.by;
   return entry;
 };
 
@@ -163,25 +155,14 @@ const entryOf = (line: string): JournalEntry | null => {
  * file or its folder could have been written by somebody else.
  */
 export const readJournal = (path: string): { entries: JournalEntry[]; torn: number } => {
-  const entries: JournalEntry[] = [];
-  let torn = 0;
   const descriptor = openOwnFile(path, "read");
   try {
-    for (const line of readFileSync(descriptor, "utf8").split("\n")) {
-      if (line === "") continue;
-      let entry: JournalEntry | null = null;
-      try {
-        entry = entryOf(line);
-      } catch {
-        // Counted below.
-      }
-      if (entry === null) torn++;
-      else entries.push(entry);
-    }
+    const lines = readFileSync(descriptor, "utf8").split("\n").filter(Boolean).map(entryOf);
+    const entries = lines.filter((entry) => entry !== null);
+    return { entries, torn: lines.length - entries.length };
   } finally {
     closeSync(descriptor);
   }
-  return { entries, torn };
 };
 
 /** Name of the entry of the run itself. */
@@ -201,4 +182,29 @@ export const openEffects = (entries: readonly JournalEntry[]): OpenEffect[] => {
     else open.set(id, { id, kind, name, phase, undo: undo ?? open.get(id)?.undo ?? { how: "nothing" } });
   }
   return [...open.values()].reverse();
+};
+
+/** The run that wrote the journal, if it has not ended in order. */
+export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
+  const open = openEffects(entries).find(({ name }) => name === RUN_ITSELF);
+  return entries.find(({ id }) => id === open?.id)?.run ?? null;
+};
+
+/** How the results of taking back are written down. */
+export type Notes = {
+  write(effect: Effect, phase: "undone" | "about", detail: string): void;
+  close(): void;
+};
+
+/** Notes at the end of a journal, after the line that the run may have left unfinished. Throws where it is not ours. */
+export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
+  const descriptor = openOwnFile(path, "append");
+  const text = readFileSync(descriptor, "utf8");
+  if (text !== "" && !text.endsWith("\n")) writeSync(descriptor, "\n");
+  const redactor = new Redactor();
+  return {
+    write: ({ id, kind, name, undo }, phase, detail) =>
+      append(descriptor, { id, kind, name, phase, detail, undo: namedUndo(undo), by }, redactor),
+    close: () => closeSync(descriptor),
+  };
 };

@@ -5,7 +5,7 @@
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
-/** What no message of ours reaches; without an end it would fill the memory. */
+/** No message of ours is as long; a line without an end would fill the memory. */
 const LINE_MAX_CHARS = 64 << 20;
 
 export type LineCutter = {
@@ -14,8 +14,12 @@ export type LineCutter = {
   end(): void;
 };
 
-/** A longer line is handed on cut short, so that its reader finds it unreadable. */
-export const cutLines = (onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter => {
+/** A longer line is handed on shortened, so that its reader finds it unreadable. */
+export const cutLines = (
+  onLine: (line: string) => void,
+  maxChars: number = LINE_MAX_CHARS,
+  shorten: (line: string) => string = (line) => line.slice(0, maxChars),
+): LineCutter => {
   const decoder = new StringDecoder("utf8");
   let held = "";
   let isTooLong = false;
@@ -28,7 +32,7 @@ export const cutLines = (onLine: (line: string) => void, maxChars: number = LINE
     }
     if (isTooLong) held = "";
     else if (held.length > maxChars) {
-      onLine(held.slice(0, maxChars));
+      onLine(shorten(held));
       held = "";
       isTooLong = true;
     }
@@ -59,9 +63,7 @@ export const readLines = (from: Readable, onLine: (line: string) => void, onEnd?
 export const messageIn = (line: string): { type: string } | null => {
   try {
     const found = JSON.parse(line) as { type?: unknown } | null;
-    return typeof found === "object" && found !== null && typeof found.type === "string"
-      ? (found as { type: string })
-      : null;
+    return typeof found?.type === "string" ? (found as { type: string }) : null;
   } catch {
     return null;
   }

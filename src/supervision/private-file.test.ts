@@ -13,8 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { handOverToken, tokenOfDoor } from "./door-token.ts";
-import { readPrivateFile, writePrivateFile } from "./private-file.ts";
+import { handOverToken, readPrivateFile, tokenOfDoor, writePrivateFile } from "./private-file.ts";
 
 let folder: string;
 beforeEach(() => {

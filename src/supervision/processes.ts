@@ -6,7 +6,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { ownerOf, type ProcessStat, pidsHere, readProc, statOf } from "./proc-files.ts";
-import { pause } from "./waiting.ts";
+import { pause, waitUntil } from "./waiting.ts";
 
 /** `start`: field 22 of /proc/PID/stat (clock ticks since boot), or what `ps -o lstart=` says. */
 export type ProcessId = { pid: number; start: string };
@@ -34,73 +34,58 @@ export const startTimeOf = (pid: number): string | null => {
 /** 0 when it is not known (Linux only) or has none. */
 export const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
 
+const GONE = "gone";
+
 /** As `startTimeOf`, also for a child of ours that has ended and was not waited for yet: for right after a spawn. */
-export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : startTimeOf(pid)) ?? "gone";
+export const birthOf = (pid: number): string => (isLinux ? statOf(pid)?.start : startTimeOf(pid)) ?? GONE;
 
 export const isAlive = ({ pid, start }: ProcessId): boolean => startTimeOf(pid) === start;
 
-/** Sends a signal to that process and no other. False when it is not there any more. */
-export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean => {
-  if (!isAlive(target)) return false;
+/** False when the process, or the group by its negative number, is not there any more. */
+const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
-    return process.kill(target.pid, signal);
+    return process.kill(pid, signal);
   } catch {
     return false;
   }
 };
+
+/** Sends a signal to that process and no other. False when it is not there any more. */
+export const signalProcess = (target: ProcessId, signal: NodeJS.Signals): boolean =>
+  isAlive(target) && kill(target.pid, signal);
 
 /**
  * Whether anybody of the group still runs. When the leader's number belongs to a later process, the group is gone: the
  * kernel does not give a number away while a group carries it.
  */
 export const isGroupAlive = ({ pid, start, pgid }: GroupId): boolean => {
-  if (isLinux) {
-    const leader = statOf(pid);
-    if (leader !== null && leader.start !== start) return false;
-    return pidsHere().some((one) => {
-      const stat = statOf(one);
-      return stat !== null && stat.pgid === pgid && !isZombie(stat);
-    });
-  }
-  const leader = startTimeOf(pid);
-  if (leader !== null && leader !== start) return false;
-  try {
-    return process.kill(-pgid, 0);
-  } catch {
-    return false;
-  }
+  const leader = birthOf(pid);
+  if (leader !== GONE && leader !== start) return false;
+  if (!isLinux) return kill(-pgid, 0);
+  return pidsHere().some((one) => {
+    const stat = statOf(one);
+    return stat !== null && stat.pgid === pgid && !isZombie(stat);
+  });
 };
 
 /** To everybody in the group, if it is still that group. */
 export const signalGroup = (group: GroupId, signal: NodeJS.Signals): void => {
-  if (!isGroupAlive(group)) return;
-  try {
-    process.kill(-group.pgid, signal);
-  } catch {
-    // It ended in between.
-  }
-};
-
-const untilGone = async (group: GroupId, forMs: number): Promise<boolean> => {
-  const until = performance.now() + forMs;
-  while (isGroupAlive(group)) {
-    if (performance.now() >= until) return false;
-    await pause(20);
-  }
-  return true;
+  if (isGroupAlive(group)) kill(-group.pgid, signal);
 };
 
 export type Ended = "was gone" | "ended" | "killed" | "still there";
 
+const KILL_MS = 2_000;
+
 /** SIGTERM, and SIGKILL to what is left after the grace. A stopped process is woken, or it would not hear the first. */
-export const endGroup = async (group: GroupId, graceMs: number, killMs = 2_000): Promise<Ended> => {
-  if (group.pgid <= 1 || group.pgid === process.pid) return "was gone";
-  if (!isGroupAlive(group)) return "was gone";
+export const endGroup = async (group: GroupId, graceMs: number): Promise<Ended> => {
+  const goneWithin = (forMs: number) => waitUntil(async () => !isGroupAlive(group), { forMs, pollMs: 20 });
+  if (group.pgid <= 1 || group.pgid === process.pid || !isGroupAlive(group)) return "was gone";
   signalGroup(group, "SIGTERM");
   signalGroup(group, "SIGCONT");
-  if (await untilGone(group, graceMs)) return "ended";
+  if ((await goneWithin(graceMs)).met) return "ended";
   signalGroup(group, "SIGKILL");
-  return (await untilGone(group, killMs)) ? "killed" : "still there";
+  return (await goneWithin(KILL_MS)).met ? "killed" : "still there";
 };
 
 /** The variable that marks every process of a run, so that those that left their group are found. */
@@ -125,16 +110,15 @@ export const carriesMark = (pid: number, mark: string): boolean =>
   readProc(`/proc/${pid}/environ`)?.split("\0").includes(`${RUN_MARK}=${mark}`) === true;
 
 export const markedProcesses = (mark: string): ProcessId[] =>
-  (isLinux ? pidsHere() : []).flatMap((pid) => {
-    if (pid === process.pid || !carriesMark(pid, mark)) return [];
-    const start = startTimeOf(pid);
+  pidsHere().flatMap((pid) => {
+    const start = pid !== process.pid && carriesMark(pid, mark) ? startTimeOf(pid) : null;
     return start === null ? [] : [{ pid, start }];
   });
 
 /** SIGKILL to all that carry the mark; again until there are none, because one of them may just have started another. */
 export const killMarked = async (mark: string): Promise<ProcessId[]> => {
-  let left = markedProcesses(mark);
-  const all = left;
+  const all = markedProcesses(mark);
+  let left = all;
   for (let tries = 0; left.length > 0 && tries < 20; tries++) {
     for (const stray of left) signalProcess(stray, "SIGKILL");
     await pause(25);

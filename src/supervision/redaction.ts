@@ -3,18 +3,18 @@
  * here once. Credentials are known by their shape (contract/credentials.ts); what has no shape (a session secret, a
  * password of the target file) is masked because it was registered when it was read.
  */
-import { StringDecoder } from "node:string_decoder";
 import { maskCredential, maskSecrets } from "../contract/credentials.ts";
 import { clean } from "../contract/foreign-text.ts";
-import { FORM_MIN_CHARS, FormSearch } from "./form-search.ts";
-import { formsOf, partsOf, partsOfUrl } from "./secret-parts.ts";
+import { cutLines, type LineCutter } from "./lines.ts";
+import { FORM_MIN_CHARS, FormSearch, formsOf, partsOf, partsOfUrl } from "./secret-forms.ts";
 
-/** Shorter values occur in ordinary text too often to be masked everywhere. */
-export const SECRET_MIN_CHARS = FORM_MIN_CHARS;
 /** A longer line of a child is cut, so that one without an end cannot fill the memory. */
 const LINE_MAX_CHARS = 256 * 1024;
 
 const MASK = "[masked]";
+
+/** Shorter values occur in ordinary text too often to be masked everywhere. */
+const isShort = (part: string): boolean => part.trim().length < FORM_MIN_CHARS;
 
 export class Redactor {
   /** The mask of each form, in small letters. */
@@ -25,8 +25,8 @@ export class Redactor {
   #onUnmaskable: (what: string) => void = () => undefined;
 
   /**
-   * Masks this value and its parts from now on, in every form that `secret-parts.ts` knows. False when one of them is too short
-   * to be masked; `what`, the field that it stands in, is then told to whoever listens.
+   * Masks this value and its parts from now on, in every form that `secret-forms.ts` knows. False when one of them is too short
+   * to be masked; the listener then gets `what`, the field that it stands in.
    */
   register(secret: string, what?: string): boolean {
     return this.#takeAll(partsOf(secret), what);
@@ -39,27 +39,26 @@ export class Redactor {
   }
 
   #takeAll(parts: readonly string[], what?: string): boolean {
-    const short = parts.length === 0 || parts.some((part) => part.trim().length < SECRET_MIN_CHARS);
-    for (const part of parts) this.#take(part);
-    if (short && what !== undefined && !this.#unmaskable.has(what)) {
+    for (const part of parts) if (!isShort(part) && !this.#registered.has(part)) this.#take(part);
+    const isWhole = parts.length > 0 && !parts.some(isShort);
+    if (!isWhole && what !== undefined && !this.#unmaskable.has(what)) {
       this.#unmaskable.add(what);
       this.#onUnmaskable(what);
     }
-    return !short;
+    return isWhole;
   }
 
-  /** Given the field of each value that is too short to be masked, also of those before. */
+  /** Receives the field of each value that is too short to be masked, also of those before. */
   listenForUnmaskable(onUnmaskable: (what: string) => void): void {
     this.#onUnmaskable = onUnmaskable;
     for (const what of this.#unmaskable) onUnmaskable(what);
   }
 
   #take(part: string): void {
-    if (part.trim().length < SECRET_MIN_CHARS || this.#registered.has(part)) return;
     this.#registered.add(part);
     const isOfKnownShape = /^(?:svc_(?:pk|sk|sess)_|eyJ)/.test(part);
     for (const form of formsOf(part)) {
-      if (form.length < SECRET_MIN_CHARS) continue;
+      if (form.length < FORM_MIN_CHARS) continue;
       const known = this.#search.add(form);
       const mask = isOfKnownShape && form === part ? maskCredential(part) : MASK;
       if (!this.#masks.has(known)) this.#masks.set(known, mask);
@@ -89,37 +88,13 @@ export class Redactor {
    * Turns chunks of a stream into masked and clean lines. A secret that is split over two chunks is whole again in its line. A line
    * over the limit is cut at a blank, so that no part of a secret is let through.
    */
-  lines(
-    onLine: (line: string) => void,
-    maxChars: number = LINE_MAX_CHARS,
-  ): { push: (chunk: Buffer) => void; end: () => void } {
-    const decoder = new StringDecoder("utf8");
-    let held = "";
-    let skipping = false;
+  lines(onLine: (line: string) => void, maxChars: number = LINE_MAX_CHARS): LineCutter {
     const give = (line: string): void => onLine(clean(this.redact(line.endsWith("\r") ? line.slice(0, -1) : line)));
-    const take = (text: string): void => {
-      const parts = (held + text).split("\n");
-      held = parts.pop() as string;
-      for (const part of parts) {
-        if (!skipping) give(part);
-        skipping = false;
-      }
-      if (skipping) held = "";
-      else if (held.length > maxChars) {
-        const blank = held.lastIndexOf(" ", maxChars);
-        give(`${blank > 0 ? held.slice(0, blank) : ""} [line over ${maxChars} characters, cut]`.trimStart());
-        held = "";
-        skipping = true;
-      }
+    const shorten = (line: string): string => {
+      const blank = line.lastIndexOf(" ", maxChars);
+      return `${blank > 0 ? line.slice(0, blank) : ""} [line over ${maxChars} characters, cut]`.trimStart();
     };
-    return {
-      push: (chunk) => take(decoder.write(chunk)),
-      end: () => {
-        take(decoder.end());
-        if (held !== "" && !skipping) give(held);
-        held = "";
-      },
-    };
+    return cutLines(give, maxChars, shorten);
   }
 }
 

@@ -1,5 +1,6 @@
 /** A command of the target file's owner, run by the shell. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
+import { boundChild } from "./bounded-child.ts";
 import { unmarked } from "./processes.ts";
 
 type ShellCommand = {
@@ -28,68 +29,42 @@ export class CommandFailedError extends Error {
   }
 }
 
-const KEPT = 300;
-const LAST_WORDS_MS = 50;
-/** How long output may be on its way after the end; what was left in the background may hold it open for ever. */
-const REST_OF_OUTPUT_MS = 1_000;
-
-const cutOff = ({ pid }: ChildProcess): void => {
-  try {
-    if (pid !== undefined) process.kill(-pid, "SIGKILL");
-  } catch {
-    // It ended in between.
-  }
-};
+const KEPT_CHARS = 300;
 
 /**
  * Resolves when it ended with 0; else throws a sentence with what it said last. In a group of its own, so that a shell that
  * is cut off leaves nothing running. `exec:` before the command is left out.
  */
-export const runShellCommand = (
-  command: string,
-  { what, cwd, env = process.env, signal, onSpawn, onOutput }: ShellCommand,
-): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
-      detached: true,
-      stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
-      env: unmarked(env),
-      ...(cwd === undefined ? {} : { cwd }),
-    });
-    if (child.pid !== undefined) onSpawn?.(child.pid);
-    let said = "";
-    child.stderr?.on("data", (chunk: Buffer) => {
-      said = (said + chunk.toString()).slice(-KEPT);
-      onOutput?.(chunk.toString(), "log");
-    });
-    child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
-    const whole = new Promise<void>((read) => {
-      if (child.stdout === null) read();
-      child.stdout?.once("end", () => read());
-    });
-    const fail = (why: string, code: number | null = null): void =>
-      reject(
-        new CommandFailedError(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, code),
-      );
-    const tooLate = (): void => {
-      cutOff(child);
-      fail("not done in time");
-    };
-    if (signal.aborted) return tooLate();
-    signal.addEventListener("abort", tooLate, { once: true });
-    child.once("error", (error) => fail(error.message));
-    // Not `close`: what the command left in the background may hold its output open.
-    child.once("exit", (code, ended) => {
-      signal.removeEventListener("abort", tooLate);
-      if (code === 0) {
-        const timer = setTimeout(resolve, REST_OF_OUTPUT_MS);
-        whole.then(() => {
-          clearTimeout(timer);
-          resolve();
-        });
-        return;
-      }
-      // Its last words may still be on their way.
-      setTimeout(() => fail(ended === null ? `exit code ${code}` : `ended by ${ended}`, code), LAST_WORDS_MS);
-    });
+export const runShellCommand = async (command: string, how: ShellCommand): Promise<void> => {
+  const { what, cwd, env = process.env, signal, onSpawn, onOutput } = how;
+  const child = spawn("/bin/sh", ["-c", command.replace(/^exec:/, "")], {
+    detached: true,
+    stdio: ["ignore", onOutput === undefined ? "ignore" : "pipe", "pipe"],
+    env: unmarked(env),
+    ...(cwd !== undefined && { cwd }),
   });
+  const { ended, kill } = boundChild(child);
+  if (child.pid !== undefined) onSpawn?.(child.pid);
+  let said = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    said = (said + text).slice(-KEPT_CHARS);
+    onOutput?.(text, "log");
+  });
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => onOutput?.(text, "output"));
+  const { promise: tooLate, reject } = Promise.withResolvers<never>();
+  const failed = (why: string, code: number | null = null): CommandFailedError =>
+    new CommandFailedError(`the ${what} failed (${why})${said.trim() === "" ? "" : `: ${said.trim()}`}`, code);
+  const cutOff = (): void => {
+    kill();
+    reject(failed("not done in time"));
+  };
+  if (signal.aborted) cutOff();
+  signal.addEventListener("abort", cutOff, { once: true });
+  try {
+    const { code, signal: by, error } = await Promise.race([ended, tooLate]);
+    if (error !== null) throw failed(error);
+    if (code !== 0) throw failed(by === null ? `exit code ${code}` : `ended by ${by}`, code);
+  } finally {
+    signal.removeEventListener("abort", cutOff);
+  }
+};

@@ -31,3 +31,21 @@ export const listenForStop = (onSignal: (signal: NodeJS.Signals, times: number) 
     },
   };
 };
+
+/**
+ * For a command without a supervisor: what it made outside is removed also when a signal ends it, and the signal then ends the
+ * process as it would have. Returns the way to forget it.
+ */
+export const beforeSignalEnds = (cleanUp: () => void): (() => void) => {
+  const { release } = listenForStop((signal) => {
+    release();
+    try {
+      cleanUp();
+    } catch {
+      // The process ends all the same.
+    }
+    // Listening took the signal's own effect away; the last listener gives it back.
+    if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+  });
+  return release;
+};

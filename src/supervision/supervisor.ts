@@ -8,17 +8,27 @@ import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type ChildSpec, type Started, startChild } from "./child.ts";
-import type { Exit } from "./child-output.ts";
-import { ChildSignals } from "./child-signals.ts";
 import { type Journal, RUN_ITSELF } from "./journal.ts";
-import { birthOf, type Ended, endGroup, type GroupId, isGroupAlive, RUN_MARK, signalGroup } from "./processes.ts";
+import {
+  birthOf,
+  type Ended,
+  endGroup,
+  type GroupId,
+  isGroupAlive,
+  RUN_MARK,
+  signalGroup,
+  signalProcess,
+} from "./processes.ts";
 import { redactor as ofThisProcess, type Redactor } from "./redaction.ts";
-import { startWatchdog, type Watchdog } from "./start-watchdog.ts";
 import { listenForStop } from "./stop-signals.ts";
-import { UndoStack } from "./undo-stack.ts";
-import { pause } from "./waiting.ts";
+import type { Undo } from "./undo.ts";
+import { inTime, pause } from "./waiting.ts";
+import { startWatchdog, type Watchdog } from "./watchdog.ts";
 
 const GRACE_MS = 5_000;
+const STOP_MS = 10_000;
+/** Long enough for the whole ladder of faults/healing.ts with its default deadlines. */
+const UNDO_MS = 40_000;
 
 /** A file of this name, with the run's mark in it, makes a folder known for ours. */
 export const FOLDER_MARK = ".floodgate-run";
@@ -32,6 +42,11 @@ export type Child = Omit<Started, "group"> & {
   stop: () => Promise<Ended>;
 };
 
+/** Journal entries: of the child, and of the signal that stopped it. */
+type Held = { endLast: boolean; entry: string; stopped: string | null };
+
+type Undoing = { name: string; undo: () => Promise<void>; deadlineMs: number };
+
 type SupervisorOptions = {
   journal: Journal;
   redactor?: Redactor;
@@ -41,7 +56,15 @@ type SupervisorOptions = {
   stopMs?: number;
 };
 
-type SignalListener = (signal: NodeJS.Signals, times: number, pending: string[]) => void;
+/** What went wrong, in a sentence; `null` when it was done in time. */
+const tryUndo = async ({ name, undo, deadlineMs }: Undoing): Promise<string | null> => {
+  const tried = (async () => await undo())().then(
+    () => null,
+    (error: unknown) => `${name}: ${(error as Error).message}`,
+  );
+  const trouble = await inTime(tried, deadlineMs);
+  return trouble === "late" ? `${name}: not done within ${deadlineMs} ms` : trouble;
+};
 
 export class Supervisor {
   readonly #journal: Journal;
@@ -52,26 +75,20 @@ export class Supervisor {
   /** The journal's entry of the run itself: while it is open and its process lives, nobody else may heal. */
   readonly #self: string;
   readonly #stopping = new AbortController();
-  readonly #undos = new UndoStack();
-  readonly #signals: ChildSignals;
-  readonly #children = new Map<Child, { spec: ChildSpec; undone: (detail: string) => void }>();
+  readonly #undos = new Set<Undoing>();
+  readonly #children = new Map<Child, Held>();
   readonly #starting = new Set<Promise<Child>>();
   #closing: Promise<string[]> | undefined;
 
-  private constructor(options: SupervisorOptions, watchdog: Watchdog | null, mark: string) {
-    this.#journal = options.journal;
-    this.#signals = new ChildSignals(options.journal);
-    this.#redactor = options.redactor ?? ofThisProcess;
-    this.#stopMs = options.stopMs ?? 10_000;
+  private constructor({ journal, redactor, stopMs }: SupervisorOptions, watchdog: Watchdog | null, mark: string) {
+    this.#journal = journal;
+    this.#redactor = redactor ?? ofThisProcess;
+    this.#stopMs = stopMs ?? STOP_MS;
     this.#watchdog = watchdog;
     this.#mark = mark;
-    this.#self = this.#journal.about({
-      kind: "child",
-      name: RUN_ITSELF,
-      undo: { how: "nothing" },
-      run: { pid: process.pid, start: birthOf(process.pid), mark },
-    });
-    if (watchdog !== null) options.journal.keptBy(watchdog);
+    const run = { pid: process.pid, start: birthOf(process.pid), mark };
+    this.#self = journal.about({ kind: "child", name: RUN_ITSELF, undo: { how: "nothing" }, run });
+    if (watchdog !== null) journal.keptBy(watchdog);
     // For whatever is started without us (a driver's processes, a compiler), so that it is known for ours.
     process.env[RUN_MARK] = mark;
   }
@@ -91,7 +108,7 @@ export class Supervisor {
 
   /** What would be taken back now, by name, the next first. */
   pending(): string[] {
-    return [...this.#undos.names(), ...[...this.#children.keys()].map(({ name }) => name)];
+    return [...[...this.#undos].reverse(), ...this.#children.keys()].map(({ name }) => name);
   }
 
   /** Throws a sentence; then nothing runs. */
@@ -99,49 +116,84 @@ export class Supervisor {
     if (this.#closing !== undefined) throw new Error(`${spec.name} is not started: the run is ending`);
     const starting = this.#start(spec);
     this.#starting.add(starting);
-    try {
-      return await starting;
-    } finally {
-      this.#starting.delete(starting);
-    }
+    return starting.finally(() => this.#starting.delete(starting));
   }
 
   async #start(spec: ChildSpec): Promise<Child> {
-    const id = this.#journal.about({ kind: "child", name: spec.name, undo: { how: "nothing" }, detail: spec.command });
+    const { name, endLast = false } = spec;
+    const entry = this.#journal.about({ kind: "child", name, undo: { how: "nothing" }, detail: spec.command });
+    const spawned = (group: GroupId): void =>
+      this.#journal.done(entry, { undo: { how: "end-process", ...group, end_last: endLast } });
     let started: Started;
     try {
-      started = await startChild(spec, this.#redactor, { [RUN_MARK]: this.#mark }, (group) =>
-        this.#journal.done(id, { undo: { how: "end-process", ...group, end_last: spec.endLast === true } }),
-      );
+      started = await startChild(spec, this.#redactor, { [RUN_MARK]: this.#mark }, spawned);
     } catch (error) {
-      this.#journal.undone(id, "not started");
+      this.#journal.undone(entry, "not started");
       throw error;
     }
     const { group, ...rest } = started;
+    const held: Held = { endLast, entry, stopped: null };
     const child: Child = {
       ...rest,
-      name: spec.name,
+      name,
       pid: group.pid,
-      signal: (signal) => this.#signals.send(spec.name, group, signal),
+      signal: (signal) => this.#signal(name, group, held, signal),
       stop: async () => {
         const ended = await endGroup(group, spec.graceMs ?? GRACE_MS);
-        if (ended === "still there") throw new Error(`${spec.name} (process ${group.pid}) is there after SIGKILL`);
+        if (ended === "still there") throw new Error(`${name} (process ${group.pid}) is there after SIGKILL`);
         await started.exited;
-        this.#forget(child, ended);
+        this.#forget(child, held, ended);
         return ended;
       },
     };
-    this.#children.set(child, { spec, undone: (detail) => this.#journal.undone(id, detail) });
-    void started.exited.then(({ code, signal }: Exit) => {
+    this.#children.set(child, held);
+    void started.exited.then(({ code, signal }) => {
       // One that left children of its own behind stays in hand.
-      if (!isGroupAlive(group)) this.#forget(child, `exited ${signal ?? code}`);
+      if (!isGroupAlive(group)) this.#forget(child, held, `exited ${signal ?? code}`);
     });
     return child;
   }
 
+  /** Written down before it is sent: a stopped process must not stay stopped when the run dies. */
+  #signal(name: string, { pid, start }: GroupId, held: Held, signal: NodeJS.Signals): void {
+    const deliver = (): void => {
+      if (signalProcess({ pid, start }, signal)) return;
+      throw new Error(`${name} (process ${pid}) is gone and cannot take ${signal}`);
+    };
+    if (signal === "SIGCONT" && held.stopped !== null) {
+      deliver();
+      this.#runsAgain(held, signal);
+      return;
+    }
+    const stops = signal === "SIGSTOP";
+    const undo: Undo = stops ? { how: "signal", pid, start, signal: "SIGCONT" } : { how: "nothing" };
+    const id = this.#journal.about({ kind: "signal", name, undo, detail: signal });
+    try {
+      deliver();
+    } catch (error) {
+      this.#journal.undone(id, "not sent");
+      throw error;
+    }
+    if (stops && held.stopped === null) held.stopped = id;
+    else this.#journal.undone(id, stops ? "it was stopped already" : "nothing to take back");
+  }
+
+  #runsAgain(held: Held, detail: string): void {
+    if (held.stopped !== null) this.#journal.undone(held.stopped, detail);
+    held.stopped = null;
+  }
+
+  #forget(child: Child, held: Held, detail: string): void {
+    this.#journal.undone(held.entry, detail);
+    this.#children.delete(child);
+    this.#runsAgain(held, detail);
+  }
+
   /** Runs at the end of the run whatever happens; the returned function forgets it. Several run the newest first. */
-  registerUndo(name: string, undo: () => Promise<void>, deadlineMs?: number): () => void {
-    return this.#undos.add(name, undo, deadlineMs);
+  registerUndo(name: string, undo: () => Promise<void>, deadlineMs: number = UNDO_MS): () => void {
+    const entry: Undoing = { name, undo, deadlineMs };
+    this.#undos.add(entry);
+    return () => void this.#undos.delete(entry);
   }
 
   /**
@@ -151,7 +203,7 @@ export class Supervisor {
   adopt(name: string, pid: number): () => void {
     const group: GroupId = { pid, pgid: pid, start: birthOf(pid) };
     try {
-      const undo = { how: "end-process", ...group, end_last: false } as const;
+      const undo: Undo = { how: "end-process", ...group, end_last: false };
       const id = this.#journal.about({ kind: "child", name, undo });
       return this.#untilUndone(id, `end ${name}`, async () => void (await endGroup(group, 0)));
     } catch (error) {
@@ -182,15 +234,11 @@ export class Supervisor {
     };
   }
 
-  async stop(child: Child): Promise<Ended> {
-    return await child.stop();
-  }
-
   /** Those that others need come last. Returns what could not be ended. */
   async stopAll(): Promise<string[]> {
     const troubles: string[] = [];
     for (const last of [false, true]) {
-      const now = [...this.#children].filter(([, { spec }]) => (spec.endLast === true) === last);
+      const now = [...this.#children].filter(([, { endLast }]) => endLast === last);
       await Promise.all(now.map(([child]) => child.stop().catch((error: Error) => void troubles.push(error.message))));
     }
     return troubles;
@@ -201,7 +249,7 @@ export class Supervisor {
    * what is still to be taken back: a second Ctrl-C is answered, and does not end the healing. Returns the way to stop
    * listening.
    */
-  onSignal(listener: SignalListener): () => void {
+  onSignal(listener: (signal: NodeJS.Signals, times: number, pending: string[]) => void): () => void {
     const { release } = listenForStop((signal, times) => {
       this.#stopping.abort();
       listener(signal, times, this.pending());
@@ -237,7 +285,12 @@ export class Supervisor {
     const troubles: string[] = [];
     // One that is being started in this very turn must be in hand before the others are ended.
     await Promise.allSettled(this.#starting);
-    troubles.push(...(await this.#undos.run()));
+    for (let next = [...this.#undos].at(-1); next !== undefined; next = [...this.#undos].at(-1)) {
+      const trouble = await tryUndo(next);
+      if (trouble !== null) troubles.push(trouble);
+      // Only now: until here it is pending, and it may have forgotten itself.
+      this.#undos.delete(next);
+    }
     if (this.#watchdog?.isThere() === false) troubles.push("the watchdog had ended before the run did");
     troubles.push(...(await this.stopAll()));
     this.#journal.undone(this.#self);
@@ -245,11 +298,5 @@ export class Supervisor {
     // What we could not take back is still open in the journal; the watchdog has a fresh process and its own deadlines.
     await (troubles.length === 0 ? this.#watchdog?.bye() : this.#watchdog?.takeOver());
     return troubles;
-  }
-
-  #forget(child: Child, detail: string): void {
-    this.#children.get(child)?.undone(detail);
-    this.#children.delete(child);
-    this.#signals.forget(child.pid, detail);
   }
 }

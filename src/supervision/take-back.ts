@@ -1,38 +1,88 @@
-/** Takes back several side effects in an order that does no harm, and notes each result in the journal of the run that made them. */
-import { closeSync, readFileSync, writeSync } from "node:fs";
-import { carryOut, type UndoLimits } from "./carry-out.ts";
-import { appendEntry, type Effect, type JournalEntry, openEffects, RUN_ITSELF, type RunItself } from "./journal.ts";
-import { openOwnFile } from "./own-file.ts";
-import { Redactor } from "./redaction.ts";
-import { namedUndo } from "./undo.ts";
+/**
+ * Takes side effects back without anything of the process that did them. The watchdog was handed what to do by the run, through its
+ * pipe; `chaos --heal` works it out from names in the journal and the target file (faults/undo-by-name.ts).
+ */
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import type { Effect, Notes } from "./journal.ts";
+import { endGroup, signalProcess } from "./processes.ts";
+import { runShellCommand } from "./shell-command.ts";
+import type { ChangeUndo, CommandUndo, ProxyUndo, Undo } from "./undo.ts";
+import { pause } from "./waiting.ts";
+
+type CallLimits = { signal: AbortSignal; callMs: number };
+
+/** What knows proxies and control planes, handed in (faults/take-back.ts); each returns what it did. */
+export type TakeBack = {
+  proxy(undo: ProxyUndo, limits: CallLimits): Promise<string>;
+  change(undo: ChangeUndo, limits: CallLimits): Promise<string>;
+};
+
+/** `signal` ends the attempt; `callMs` is the deadline of each control call. */
+type UndoLimits = CallLimits & {
+  takeBack: TakeBack;
+  /** What heal commands find in their environment (default: this process's own). */
+  env?: NodeJS.ProcessEnv;
+  /** A heal command that fails is run again until the signal fires, after pauses of so many milliseconds. */
+  againMs?: number;
+  /** Between SIGTERM and SIGKILL. */
+  graceMs: number;
+};
+
+/** What it did, in a few words. Throws a sentence when the side effect is still there. */
+export const carryOut = async (undo: Undo, limits: UndoLimits): Promise<string> => {
+  switch (undo.how) {
+    case "all": {
+      const did: string[] = [];
+      const troubles: string[] = [];
+      for (const one of [...undo.undos].reverse()) {
+        await carryOut(one, limits).then(
+          (what) => did.push(what),
+          (error: Error) => troubles.push(error.message),
+        );
+      }
+      if (troubles.length > 0) throw new Error(troubles.join("; "));
+      return did.join(", ");
+    }
+    case "nothing":
+      return "nothing to take back";
+    case "signal":
+      return signalProcess(undo, undo.signal) ? `sent ${undo.signal}` : "the process is gone";
+    case "end-process": {
+      const ended = await endGroup(undo, limits.graceMs);
+      if (ended === "still there") throw new Error(`process ${undo.pid} is still there after SIGKILL`);
+      return ended;
+    }
+    case "remove-lock":
+    case "remove-folder":
+      if (!existsSync(undo.path)) return "was gone";
+      await rm(undo.path, { recursive: true, force: true, maxRetries: 3 });
+      return "removed";
+    case "command":
+      return await runCommands(undo, limits);
+    case "heal-proxy":
+      return await limits.takeBack.proxy(undo, limits);
+    case "deployment":
+      return await limits.takeBack.change(undo, limits);
+  }
+};
+
+const runCommands = async ({ commands, cwd }: CommandUndo, limits: UndoLimits): Promise<string> => {
+  const { signal, env = process.env, againMs } = limits;
+  for (;;) {
+    try {
+      for (const command of commands) await runShellCommand(command, { what: "heal command", signal, cwd, env });
+      return `ran ${commands.length} heal command(s)`;
+    } catch (error) {
+      if (againMs === undefined) throw error;
+      await pause(againMs, signal);
+      if (signal.aborted) throw error;
+    }
+  }
+};
 
 /** `did`: what was done, or `null` with the `trouble`; the effect then stays open. */
 export type TakenBack = { kind: string; name: string; did: string | null; trouble: string | null };
-
-/** The run that wrote the journal, if it has not ended in order. */
-export const runOf = (entries: readonly JournalEntry[]): RunItself | null => {
-  const open = openEffects(entries).find(({ name }) => name === RUN_ITSELF);
-  return entries.find(({ id }) => id === open?.id)?.run ?? null;
-};
-
-/** How results are written down. */
-export type Notes = {
-  write(effect: Effect, phase: "undone" | "about", detail: string): void;
-  close(): void;
-};
-
-/** Notes at the end of a journal, after the line that the run may have left unfinished. Throws where it is not ours. */
-export const notesIn = (path: string, by: "watchdog" | "heal"): Notes => {
-  const descriptor = openOwnFile(path, "append");
-  const text = readFileSync(descriptor, "utf8");
-  if (text !== "" && !text.endsWith("\n")) writeSync(descriptor, "\n");
-  const redactor = new Redactor();
-  return {
-    write: ({ id, kind, name, undo }, phase, detail) =>
-      appendEntry(descriptor, { id, kind, name, phase, detail, undo: namedUndo(undo), by }, redactor),
-    close: () => closeSync(descriptor),
-  };
-};
 
 const isLast = ({ undo }: Effect): boolean =>
   undo.how === "remove-folder" || undo.how === "remove-lock" || (undo.how === "end-process" && undo.end_last);
@@ -43,24 +93,19 @@ export const takeBackAll = async (
   notes: Notes | null,
   limits: UndoLimits,
 ): Promise<TakenBack[]> => {
-  const note: Notes["write"] = (...about) => {
+  const takeBack = async (effect: Effect): Promise<TakenBack> => {
+    const about = { kind: effect.kind, name: effect.name };
+    const result = await carryOut(effect.undo, limits).then(
+      (did) => ({ ...about, did, trouble: null }),
+      ({ message }: Error) => ({ ...about, did: null, trouble: message }),
+    );
     try {
-      notes?.write(...about);
+      if (result.did !== null) notes?.write(effect, "undone", result.did);
+      else notes?.write(effect, "about", `not taken back: ${result.trouble}`);
     } catch {
       // A full disk must not keep the other faults in.
     }
-  };
-  const takeBack = async (effect: Effect): Promise<TakenBack> => {
-    const { kind, name } = effect;
-    try {
-      const did = await carryOut(effect.undo, limits);
-      note(effect, "undone", did);
-      return { kind, name, did, trouble: null };
-    } catch (error) {
-      const trouble = (error as Error).message;
-      note(effect, "about", `not taken back: ${trouble}`);
-      return { kind, name, did: null, trouble };
-    }
+    return result;
   };
   const first = await Promise.all(effects.filter((effect) => !isLast(effect)).map(takeBack));
   return [...first, ...(await Promise.all(effects.filter(isLast).map(takeBack)))];

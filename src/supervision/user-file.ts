@@ -1,10 +1,9 @@
 /**
- * Reads a file that the user named, whatever is there: a named pipe that nobody writes to, a device, a folder, fifty
- * megabytes of one name. Each is a clause for a sentence at once, and nothing is waited for.
+ * Files and folders that the user named, whatever is there: a named pipe that nobody writes to, a device, a folder, fifty megabytes of
+ * one name. Each is a clause for a sentence at once, and nothing is waited for.
  */
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
-
-const failed = (code: string): string => (code === "ENOENT" ? "there is no such file" : `reading it failed (${code})`);
+import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 
 /** The message is a clause that says what was found in place of what was expected. */
 export class UserFileError extends Error {
@@ -17,11 +16,15 @@ export class UserFileError extends Error {
   }
 }
 
+const failed = (error: unknown): UserFileError => {
+  const { code = "unknown error" } = error as NodeJS.ErrnoException;
+  return new UserFileError(code === "ENOENT" ? "there is no such file" : `reading it failed (${code})`, code);
+};
+
 const kindOf = (stats: Stats): string => {
   if (stats.isDirectory()) return "a folder";
   if (stats.isFIFO()) return "a named pipe";
-  if (stats.isSocket()) return "a socket";
-  return "a device";
+  return stats.isSocket() ? "a socket" : "a device";
 };
 
 /** A descriptor of a regular file. A pipe without a writer would block an `open` that waits. */
@@ -30,8 +33,7 @@ export const openUserFile = (path: string): { descriptor: number; bytes: number 
   try {
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (error) {
-    const { code = "unknown error" } = error as NodeJS.ErrnoException;
-    throw new UserFileError(failed(code), code);
+    throw failed(error);
   }
   const stats = fstatSync(descriptor);
   if (stats.isFile()) return { descriptor, bytes: stats.size };
@@ -44,12 +46,10 @@ const CHUNK_BYTES = 1 << 20;
 /** The text of a regular file, without a byte order mark. Throws `UserFileError`. */
 export const readUserFile = (path: string, maxBytes: number): string => {
   const { descriptor, bytes } = openUserFile(path);
+  const tooLarge = (found: string): UserFileError =>
+    new UserFileError(`it has ${found} bytes; at most ${maxBytes} are read`);
   try {
-    const tooLarge = (found: number): UserFileError =>
-      new UserFileError(
-        `it has ${found === bytes ? found : `more than ${maxBytes}`} bytes; at most ${maxBytes} are read`,
-      );
-    if (bytes > maxBytes) throw tooLarge(bytes);
+    if (bytes > maxBytes) throw tooLarge(`${bytes}`);
     const chunks: Buffer[] = [];
     // Files of /proc state no size, and others grow meanwhile.
     for (let read = 0; ; ) {
@@ -57,16 +57,14 @@ export const readUserFile = (path: string, maxBytes: number): string => {
       const got = readSync(descriptor, chunk, 0, chunk.length, null);
       if (got === 0) break;
       read += got;
-      if (read > maxBytes) throw tooLarge(read);
+      if (read > maxBytes) throw tooLarge(`more than ${maxBytes}`);
       chunks.push(chunk.subarray(0, got));
     }
     return Buffer.concat(chunks)
       .toString("utf8")
       .replace(/^\uFEFF/, "");
   } catch (error) {
-    if (error instanceof UserFileError) throw error;
-    const { code = "unknown error" } = error as NodeJS.ErrnoException;
-    throw new UserFileError(failed(code), code);
+    throw error instanceof UserFileError ? error : failed(error);
   } finally {
     closeSync(descriptor);
   }
@@ -90,29 +88,26 @@ export const RECORDED_BOUNDS: JsonBounds = {
   maxTextChars: 16 << 20,
 };
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-
 /** What goes beyond a bound, by the brackets, commas and quotes alone: nothing is built for it. `null` where nothing does. */
 const beyondBounds = (text: string, { maxDepth, maxValues, maxTextChars }: JsonBounds): string | null => {
   let depth = 0;
   let values = 0;
   let textFrom = -1;
   for (let at = 0; at < text.length; at++) {
-    const char = text.charCodeAt(at);
+    const char = text[at];
     if (textFrom >= 0) {
-      if (char === BACKSLASH) at++;
-      else if (char === QUOTE) {
+      if (char === "\\") at++;
+      else if (char === '"') {
         if (at - textFrom > maxTextChars) return `a text in it has more than ${maxTextChars} characters`;
         textFrom = -1;
       }
-    } else if (char === QUOTE) textFrom = at;
-    else if (char === 0x7b || char === 0x5b) {
+    } else if (char === '"') textFrom = at;
+    else if (char === "{" || char === "[") {
       depth++;
       values++;
       if (depth > maxDepth) return `it is nested more than ${maxDepth} levels deep`;
-    } else if (char === 0x7d || char === 0x5d) depth--;
-    else if (char === 0x2c) values++;
+    } else if (char === "}" || char === "]") depth--;
+    else if (char === ",") values++;
     if (values > maxValues) return `it holds more than ${maxValues} values`;
   }
   return null;
@@ -151,3 +146,74 @@ const whereOf = (message: string, text: string): string => {
 
 export const readUserJson = (path: string, bounds: JsonBounds = WRITTEN_BOUNDS): unknown =>
   parseUserJson(readUserFile(path, bounds.maxBytes), bounds);
+
+/**
+ * The folder and those above it that are not there; nothing happens where it is. Throws the system's error. (`mkdir` of Node with
+ * `recursive` never returns below /proc, and cannot be interrupted meanwhile.)
+ */
+export const makeFolders = (path: string, mode?: number): void => {
+  const missing: string[] = [];
+  for (let at = resolve(path); statSync(at, { throwIfNoEntry: false }) === undefined; at = dirname(at)) {
+    missing.push(at);
+    if (dirname(at) === at) break;
+  }
+  for (const folder of missing.reverse()) {
+    try {
+      mkdirSync(folder, mode === undefined ? {} : { mode });
+    } catch (error) {
+      // Another process may have made it in between.
+      const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST" || !isThere) throw error;
+    }
+  }
+  if (!statSync(path).isDirectory()) {
+    throw Object.assign(new Error(`ENOTDIR: not a folder, '${path}'`), { code: "ENOTDIR" });
+  }
+};
+
+const NOT_ALLOWED = "this user may not do that there";
+const NO_KEEPING = "nothing can be kept there";
+
+/** What an error of the file system means to somebody who named the place: another place would do. */
+const MEANS: Readonly<Record<string, string>> = {
+  EACCES: NOT_ALLOWED,
+  EPERM: NOT_ALLOWED,
+  EROFS: "the file system there is read-only",
+  ENOENT: "there is no such place",
+  ENOTDIR: "a part of the path is a file, not a folder",
+  EISDIR: "it is a folder",
+  EEXIST: "something of that name is there already",
+  ENAMETOOLONG: "the name is too long",
+  ELOOP: "its links lead in a circle",
+  ENXIO: NO_KEEPING,
+  EINVAL: "that is no place for it",
+  ENOTSUP: NO_KEEPING,
+  ENODEV: NO_KEEPING,
+};
+
+/** The place is right, and there is no room. */
+const NO_ROOM: Readonly<Record<string, string>> = {
+  ENOSPC: "the disk is full",
+  EDQUOT: "the quota of this user is used up",
+  EFBIG: "a file may not grow any further here (ulimit -f)",
+  EMFILE: "this process has as many files open as it may (ulimit -n)",
+  ENFILE: "this machine has as many files open as it may",
+  ENOMEM: "the memory is full",
+  EIO: "the disk reports an error",
+};
+
+type FileProblem = {
+  code: string;
+  /** A clause without a full stop, such as `the disk is full (ENOSPC)`. */
+  sentence: string;
+  /** False: the user named a place that cannot be used. True: the place would do, if there were room. */
+  isLackOfRoom: boolean;
+};
+
+/** `null` for what is no error of the system. */
+export const fileProblem = (error: unknown): FileProblem | null => {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  if (code === undefined) return null;
+  const means = MEANS[code] ?? NO_ROOM[code];
+  return means === undefined ? null : { code, sentence: `${means} (${code})`, isLackOfRoom: code in NO_ROOM };
+};

@@ -1,6 +1,4 @@
-/** Waits for a condition with a deadline: asks, pauses, asks again. No fixed sleep stands for "it must be done by now". */
-
-type Waiting = { forMs: number; pollMs: number; signal?: AbortSignal };
+/** Waits with a deadline. No fixed sleep stands for "it must be done by now". */
 
 const NEVER = new AbortController().signal;
 
@@ -17,13 +15,20 @@ export const pause = (ms: number, signal: AbortSignal = NEVER): Promise<void> =>
     signal.addEventListener("abort", done);
   });
 
+/** What the promise gives, or `late` when it takes longer than that. */
+export const inTime = async <T>(promise: Promise<T>, ms: number): Promise<T | "late"> => {
+  const over = new AbortController();
+  const late = pause(ms, over.signal).then(() => "late" as const);
+  return Promise.race([promise, late]).finally(() => over.abort());
+};
+
 /**
- * Never rejects; a throwing condition is one not met, its message kept. A condition that does not come back by the
- * deadline is left alone, its signal aborted.
+ * Asks, pauses, and asks again until the condition is met. Never rejects; a throwing condition is one not met, its message kept. A
+ * condition that does not come back by the deadline is left alone, its signal aborted.
  */
 export const waitUntil = async (
   condition: (signal: AbortSignal) => Promise<boolean>,
-  { forMs, pollMs, signal: outer }: Waiting,
+  { forMs, pollMs, signal: outer }: { forMs: number; pollMs: number; signal?: AbortSignal },
 ): Promise<{ met: boolean; lastError: string | null }> => {
   const own = new AbortController();
   const timer = setTimeout(() => own.abort(), forMs);

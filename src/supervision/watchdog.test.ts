@@ -12,8 +12,8 @@ import { httpProbe, observeLink } from "../tools/link-probe.ts";
 import { startForTests, startUpstream, toxiproxyOrSkip } from "../tools/toxiproxy.fixture.ts";
 import { Journal, openEffects, readJournal } from "./journal.ts";
 import { markedProcesses, type ProcessId, signalProcess, startTimeOf } from "./processes.ts";
-import { startWatchdog } from "./start-watchdog.ts";
 import { waitUntil } from "./waiting.ts";
+import { startWatchdog } from "./watchdog.ts";
 
 const RUNNER = join(import.meta.dirname, "stubborn-runner.fixture.ts");
 let folder: string;

@@ -1,31 +1,138 @@
 /**
- * A small process of its own that outlives the runner by a few seconds at most. It holds the other end of a pipe: through it the
- * run hands over what each side effect takes to be taken back, before it is done. When the pipe closes without a "bye"
- * (kill -9, a crash, a lost terminal) it takes back what is open: faults first and the load at the same time, then what
- * carries the links, then whatever carries the run's mark. It executes nothing that it read from a disk; the journal is only
- * added to.
+ * A small process of its own that outlives the runner by a few seconds at most. Through a pipe the run hands over what takes each side
+ * effect back, before it is done. When the pipe closes without a "bye" (kill -9, a crash, a lost terminal) the watchdog takes back what
+ * is open: faults first and the load at the same time, then what carries the links, then whatever carries the run's mark. It executes
+ * nothing that it read from a disk; the journal is only added to.
  *
- * Its process is faults/watchdog-process.ts, started by start-watchdog.ts in a session of its own.
+ * `startWatchdog` is the runner's end; `guardRunner` is the body of the process (faults/watchdog-process.ts).
  */
+import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
-import type { TakeBack } from "./carry-out.ts";
-import type { Effect } from "./journal.ts";
-import { killMarked, markedProcesses, signalGroup, signalProcess } from "./processes.ts";
+import { resolve } from "node:path";
+import { type Effect, type Keeper, type Notes, notesIn } from "./journal.ts";
+import { cutLines } from "./lines.ts";
+import { killMarked, markedProcesses, RUN_MARK, signalGroup, signalProcess } from "./processes.ts";
 import { STOP_SIGNALS } from "./stop-signals.ts";
-import { type Notes, notesIn, takeBackAll } from "./take-back.ts";
+import { type TakeBack, takeBackAll } from "./take-back.ts";
+import { inTime } from "./waiting.ts";
+
+/** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */
+type Message = { env: NodeJS.ProcessEnv } | { keep: Effect } | { forget: string };
+
+/** Its last line when all is in order. */
+const BYE = "bye";
+
+const READY_MS = 15_000;
+const BYE_MS = 2_000;
+const TAKE_OVER_MS = 10_000;
+
+/**
+ * What the watchdog itself needs. Whatever else a CI job put into the environment stays behind: a runner's clean-up ends every
+ * process that carries its number there, and the watchdog has to outlive the job for as long as healing takes.
+ */
+const NEEDS = [
+  ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"],
+  ...["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "FLOODGATE_CONTROL_TOKEN"],
+];
+/** By these alone a clean-up knows the processes of its job (GitHub, Azure, Jenkins); heal commands may need all the rest. */
+const OF_JOB = [
+  ...["RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID"],
+  ...["JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"],
+];
+
+const environment = (isWanted: (name: string) => boolean): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => isWanted(name)));
+
+export type Watchdog = Keeper & {
+  readonly pid: number;
+  /** One that ended early no longer protects anything. */
+  isThere: () => boolean;
+  /** All is in order: it goes at once. */
+  bye: () => Promise<void>;
+  /** Something was left behind: it takes it back as if the runner had died. Resolves when it has ended. */
+  takeOver: () => Promise<void>;
+};
+
+const untilReady = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const fail = (why: string): void => reject(new Error(`the watchdog did not start: ${why}; nothing was started`));
+    const timer = setTimeout(() => fail(`no sign of life within ${READY_MS} ms`), READY_MS);
+    child.once("error", (error) => fail(error.message));
+    child.once("exit", (code) => fail(`it ended with ${code}`));
+    child.stdout?.once("data", () => {
+      clearTimeout(timer);
+      child.removeAllListeners("exit");
+      resolve();
+    });
+  });
+
+/** `entry`: the file that calls `guardRunner`. Throws a sentence when it does not start: without it nothing may be started. */
+export const startWatchdog = async (entry: string, journalPath: string, mark: string): Promise<Watchdog> => {
+  const child = spawn(process.execPath, [entry, resolve(journalPath), mark], {
+    detached: true,
+    stdio: ["pipe", "pipe", "ignore"],
+    env: environment((name) => NEEDS.includes(name)),
+    // The folder of a job may be removed under it.
+    cwd: "/",
+  });
+  child.stdin.on("error", () => {});
+  child.stdout.on("error", () => {});
+  try {
+    await untilReady(child);
+  } catch (error) {
+    child.kill("SIGKILL");
+    throw error;
+  }
+  const tell = (message: Message, read?: () => void): void =>
+    void child.stdin.write(`${JSON.stringify(message)}\n`, read);
+  const env = environment((name) => name !== RUN_MARK && !OF_JOB.includes(name));
+  await new Promise<void>((read) => tell({ env }, read));
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  // It must not keep a runner alive that has nothing else to do.
+  child.unref();
+  for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref: () => void }).unref();
+
+  /** Faults and signals that it was told of: what was broken before it ended is still noted and healed by the run. */
+  const kept = new Set<string>();
+  const isThere = (): boolean => child.exitCode === null && child.signalCode === null;
+  const endsWithin = async (ms: number): Promise<void> => {
+    if (!isThere()) return;
+    child.ref();
+    await inTime(exited, ms);
+    if (isThere()) child.kill("SIGKILL");
+  };
+  return {
+    pid: child.pid as number,
+    isThere,
+    keep: (effect) => {
+      const isFault = effect.kind === "fault" || effect.kind === "signal";
+      if (isFault && !kept.has(effect.id)) {
+        // A runner that is killed now would leave it broken.
+        if (!isThere()) throw new Error(`the watchdog has ended: "${effect.name}" must not be done without one`);
+        kept.add(effect.id);
+      }
+      tell({ keep: effect });
+      // A pipe takes a line at once, or its other end has stopped reading; then the line would die with this process.
+      if (isThere() && child.stdin.writableLength > 0) {
+        throw new Error(`the watchdog does not read: "${effect.name}" must not be done now`);
+      }
+    },
+    forget: (id) => tell({ forget: id }),
+    bye: async () => {
+      if (isThere()) child.stdin.end(`${BYE}\n`);
+      await endsWithin(BYE_MS);
+    },
+    takeOver: async () => {
+      if (isThere()) child.stdin.end();
+      await endsWithin(TAKE_OVER_MS);
+    },
+  };
+};
 
 /** The whole rescue. Faults get a little over half of it; what hangs then is cut off, and processes are ended hard. */
 const RESCUE_MS = 8_000;
 const HEAL_MS = 4_500;
-const CALL_MS = 700;
-const GRACE_MS = 1_000;
-const AGAIN_MS = 250;
-
-/** A line from the runner: the environment for heal commands, a side effect that begins or that is over. */
-export type WatchdogMessage = { env: NodeJS.ProcessEnv } | { keep: Effect } | { forget: string };
-
-/** Its last line when all is in order. */
-export const BYE = "bye";
+const HOW = { callMs: 700, graceMs: 1_000, againMs: 250 };
 
 type Held = { env: NodeJS.ProcessEnv; effects: Map<string, Effect> };
 
@@ -43,8 +150,7 @@ const rescue = async (journalPath: string, mark: string, takeBack: TakeBack, { e
   const isOver = ({ kind, undo }: Effect): boolean => undo.how !== "nothing" || kind === "child" || kind === "fault";
   const open = [...effects.values()].reverse().filter(isOver);
   const notes = open.length === 0 ? null : openNotes(journalPath);
-  const signal = AbortSignal.timeout(HEAL_MS);
-  await takeBackAll(open, notes, { takeBack, signal, env, againMs: AGAIN_MS, callMs: CALL_MS, graceMs: GRACE_MS });
+  await takeBackAll(open, notes, { takeBack, env, signal: AbortSignal.timeout(HEAL_MS), ...HOW });
   notes?.close();
   await killMarked(mark);
 };
@@ -80,7 +186,7 @@ export const guardRunner = (journalPath: string, mark: string, takeBack: TakeBac
   };
   const hear = (line: string): void => {
     if (line === BYE) process.exit(0);
-    const message = JSON.parse(line) as WatchdogMessage;
+    const message = JSON.parse(line) as Message;
     if ("env" in message) held.env = message.env;
     else if ("keep" in message) held.effects.set(message.keep.id, message.keep);
     else held.effects.delete(message.forget);
@@ -88,12 +194,7 @@ export const guardRunner = (journalPath: string, mark: string, takeBack: TakeBac
 
   // What ends the runner (a closed terminal, a stopped job) must not end this one first.
   for (const signal of STOP_SIGNALS) process.on(signal, () => {});
-  let heard = "";
-  process.stdin.setEncoding("utf8").on("data", (text: string) => {
-    const lines = (heard + text).split("\n");
-    heard = lines.pop() ?? "";
-    for (const line of lines) hear(line);
-  });
+  process.stdin.on("data", cutLines(hear).push);
   for (const event of ["end", "close", "error"] as const) process.stdin.on(event, begin);
   process.stdout.on("error", () => {});
   process.stdout.write("ready\n");

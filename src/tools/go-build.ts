@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
-import { beforeSignalEnds } from "../supervision/before-signal-ends.ts";
+import { beforeSignalEnds } from "../supervision/stop-signals.ts";
 import { ToolMissing, type ToolOptions, type ToolRecipe } from "./tool-recipe.ts";
 
 /** Builds one package of the module in `cwd` into the file `out`. Throws ToolMissing, or the signal's reason. */

@@ -1,9 +1,8 @@
 /** What earlier runs left broken, as their journals name it. */
 import { lstatSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { type OpenEffect, openEffects, type RunItself, readJournal } from "../../supervision/journal.ts";
+import { type OpenEffect, openEffects, type RunItself, readJournal, runOf } from "../../supervision/journal.ts";
 import { isAlive } from "../../supervision/processes.ts";
-import { runOf } from "../../supervision/take-back.ts";
 import type { NamedUndo, TargetName } from "../../supervision/undo.ts";
 
 const JOURNAL = "journal.ndjson";

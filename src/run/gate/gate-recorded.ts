@@ -10,8 +10,8 @@ import {
   type RunFigures,
 } from "../../gate/recorded/recorded-comparison.ts";
 import type { RunDocument } from "../../history/run-document.ts";
-import { makeFolders } from "../../supervision/make-folders.ts";
 import { REPOSITORY } from "../../supervision/repository.ts";
+import { makeFolders } from "../../supervision/user-file.ts";
 import { commitOf } from "../environment.ts";
 import { atPlace } from "../exit-codes.ts";
 import { NoRunError, recordedJson } from "../judge-again.ts";

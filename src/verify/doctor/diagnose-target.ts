@@ -4,7 +4,7 @@
  * beyond what the file permits.
  */
 import { tlsFiles, wrongTlsFile } from "../../client/tls-look.ts";
-import { beforeSignalEnds } from "../../supervision/before-signal-ends.ts";
+import { beforeSignalEnds } from "../../supervision/stop-signals.ts";
 import { createBudget, type Spending } from "../../target/budget.ts";
 import { lockTarget } from "../../target/lock.ts";
 import { createSecrets, isReference, SecretError, type Secrets } from "../../target/secrets.ts";

@@ -1,6 +1,7 @@
 /**
- * What of a secret is a secret by itself, and how it may stand in a text. `Bearer x` is one, and so is `x`; a server that sends
- * `x` back, a log that quotes a URL or a shell that shows a command each write it in their own way.
+ * What of a secret is a secret by itself, how it may stand in a text, and the search for all forms of all secrets at once. `Bearer x`
+ * is a secret, and so is `x`; a server that sends `x` back, a log that quotes a URL or a shell that shows a command each write it in
+ * their own way.
  */
 
 const SECRET_NAME = /token|secret|key|pass|auth|cred|cookie|session|jwt|sid$|sig$/i;
@@ -10,6 +11,7 @@ const SCHEME = /^[A-Za-z][A-Za-z0-9-]{2,19}[ \t]+(\S.*)$/s;
 const BASIC = /^basic[ \t]+([A-Za-z0-9+/=_-]+)$/i;
 /** `name=value`, also in quotes, between blanks, `,`, `;` and `&`: cookies, parameters of `Digest`, headers of OTLP. */
 const PAIRS = /(?:^|[;,&\s])\s*([\w.$-]{1,64})=("?)([^\s;,&"=][^\s;,&"]*)\2/g;
+const JSON_START = /^\s*[[{]/;
 const JSON_DEPTH = 6;
 const PARTS_MOST = 200;
 
@@ -33,14 +35,9 @@ export const partsOfUrl = (text: string): string[] => {
   const { username, password, searchParams, hash } = new URL(text);
   const [user, pass] = [decoded(username), decoded(password)];
   const values = [...searchParams, ...new URLSearchParams(hash.slice(1))];
-  return [
-    user,
-    pass,
-    username,
-    password,
-    ...(pass === "" ? [] : [`${user}:${pass}`]),
-    ...values.filter(([name, value]) => isSecretOf(name, value)).map(([, value]) => value),
-  ];
+  const both = pass === "" ? [] : [`${user}:${pass}`];
+  const ofQuery = values.filter(([name, value]) => isSecretOf(name, value)).map(([, value]) => value);
+  return [user, pass, username, password, ...both, ...ofQuery];
 };
 
 const ofJson = (value: unknown, name: string, depth: number): string[] => {
@@ -51,7 +48,6 @@ const ofJson = (value: unknown, name: string, depth: number): string[] => {
 };
 
 const ofJsonText = (text: string): string[] => {
-  if (!/^\s*[[{]/.test(text)) return [];
   try {
     return ofJson(JSON.parse(text), "", 0);
   } catch {
@@ -79,29 +75,15 @@ const ofPairs = (text: string): string[] =>
 
 /** The secret and its parts, each once; of a text without parts itself alone. */
 export const partsOf = (secret: string): string[] => {
-  const isJson = /^\s*[[{]/.test(secret);
-  const parts = [
-    secret,
-    secret.trim(),
-    ...ofLines(secret),
-    ...partsOfUrl(secret),
-    ...(isJson ? ofJsonText(secret) : [...ofScheme(secret), ...ofPairs(secret)]),
-  ];
+  const inside = JSON_START.test(secret) ? ofJsonText(secret) : [...ofScheme(secret), ...ofPairs(secret)];
+  const parts = [secret, secret.trim(), ...ofLines(secret), ...partsOfUrl(secret), ...inside];
   return [...new Set(parts)].filter((part) => part.trim() !== "").slice(0, PARTS_MOST);
 };
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-const html = (text: string, apostrophe: string): string =>
-  text.replace(/[&<>"']/g, (c) => (c === "'" ? apostrophe : (ENTITIES[c] as string)));
+const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
-const each = (text: string, code: (unit: number) => string): string =>
-  Array.from({ length: text.length }, (_, at) => code(text.charCodeAt(at))).join("");
+const html = (text: string, apostrophe: string): string => text.replace(/[&<>"']/g, (c) => ENTITIES[c] ?? apostrophe);
+
 const hexOf = (unit: number, digits: number): string => unit.toString(16).padStart(digits, "0");
 
 /** In base64 behind 0, 1 or 2 bytes of another text: the characters that the secret alone decides. */
@@ -113,8 +95,6 @@ const base64Of = (bytes: Buffer): string[] =>
     return [whole.toString("base64").slice(from, to), whole.toString("base64url").slice(from, to)];
   });
 
-const CODED_MOST = 1024;
-
 /** As a program writes it in its own notation: JSON, a URL, a page, a shell. */
 const quotedForms = (text: string): string[] => [
   text,
@@ -122,48 +102,106 @@ const quotedForms = (text: string): string[] => [
   encodeURIComponent(text),
   encodeURI(text),
   encodeURIComponent(text).replaceAll("%20", "+"),
-  html(text, "&#39;"),
-  html(text, "&#x27;"),
-  html(text, "&apos;"),
-  html(text, "'"),
+  ...["&#39;", "&#x27;", "&apos;", "'"].map((apostrophe) => html(text, apostrophe)),
   text.replaceAll("'", `'\\''`),
   text.replaceAll("'", `'"'"'`),
   text.replace(/["\\`$]/g, "\\$&"),
 ];
+
+const CODED_MOST = 1024;
 
 /** As somebody writes it who wants it to pass a search. */
 const codedForms = (text: string): string[] => {
   if (text.length > CODED_MOST) return [];
   const bytes = Buffer.from(text);
   const octets = [...bytes];
+  const hex = octets.map((byte) => hexOf(byte, 2));
+  const units = Array.from({ length: text.length }, (_, at) => text.charCodeAt(at));
   return [
     ...base64Of(bytes),
-    bytes.toString("hex"),
-    octets.map((byte) => `%${hexOf(byte, 2)}`).join(""),
-    octets.map((byte) => `\\x${hexOf(byte, 2)}`).join(""),
-    each(text, (unit) => `\\u${hexOf(unit, 4)}`),
-    each(text, (unit) => `&#${unit};`),
-    each(text, (unit) => `&#x${hexOf(unit, 1)};`),
+    ...["%", "\\x"].map((mark) => hex.map((byte) => mark + byte).join("")),
+    ...[
+      (unit: number) => `\\u${hexOf(unit, 4)}`,
+      (unit: number) => `&#${unit};`,
+      (unit: number) => `&#x${hexOf(unit, 1)};`,
+    ].map((code) => units.map(code).join("")),
     [...text].reverse().join(""),
     [...text].join(" "),
-    octets.map((byte) => hexOf(byte, 2)).join(" "),
-    octets.map((byte) => hexOf(byte, 2)).join(":"),
-    // An id may hold these, and the boundary for foreign text shows ids.
-    octets.map((byte) => hexOf(byte, 2)).join("-"),
-    octets.map((byte) => hexOf(byte, 2)).join("_"),
-    octets.join("."),
-    octets.join("-"),
+    // An id may hold dashes and lines, and the boundary for foreign text shows ids.
+    ...["", " ", ":", "-", "_"].map((between) => hex.join(between)),
+    ...[".", "-"].map((between) => octets.join(between)),
   ];
 };
 
 /** Every way in which a part may stand in a text; in small letters, for a search that does not tell the case. */
 export const formsOf = (part: string): string[] => {
-  let forms: string[];
   try {
-    forms = [...quotedForms(part), ...codedForms(part)];
+    return [...new Set([...quotedForms(part), ...codedForms(part)])];
   } catch {
     // Half a surrogate pair has no URL.
-    forms = [part];
+    return [part];
   }
-  return [...new Set(forms)];
 };
+
+/** Shorter texts are not found. */
+export const FORM_MIN_CHARS = 6;
+
+const BLOCK = 3;
+const FARTHEST = FORM_MIN_CHARS - BLOCK + 1;
+const BITS = 6;
+const MASK = (1 << BITS) - 1;
+
+/** In small letters, at the same places. */
+const small = (text: string): string => {
+  const lower = text.toLowerCase();
+  return lower.length === text.length ? lower : text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+};
+
+const blockAt = (text: string, at: number): number =>
+  ((text.charCodeAt(at) & MASK) << (2 * BITS)) |
+  ((text.charCodeAt(at + 1) & MASK) << BITS) |
+  (text.charCodeAt(at + 2) & MASK);
+
+/**
+ * Finds many texts in another at once, whatever their case: every line of a history is searched for every form of every
+ * secret, so what a search costs must not grow with their number. A window of six characters is moved by what its last three
+ * allow (Wu and Manber, "A fast algorithm for multi-pattern searching", 1994).
+ */
+export class FormSearch {
+  /** By their first six characters, the longest first. */
+  readonly #forms = new Map<string, string[]>();
+  readonly #moves = new Uint8Array(1 << (BLOCK * BITS)).fill(FARTHEST);
+
+  add(form: string): string {
+    const known = small(form);
+    const begin = known.slice(0, FORM_MIN_CHARS);
+    const forms = this.#forms.get(begin) ?? [];
+    if (!forms.includes(known)) forms.push(known);
+    forms.sort((a, b) => b.length - a.length);
+    this.#forms.set(begin, forms);
+    for (let at = 0; at < FARTHEST; at++) {
+      const block = blockAt(begin, at);
+      this.#moves[block] = Math.min(this.#moves[block] as number, FARTHEST - 1 - at);
+    }
+    return known;
+  }
+
+  /** Where forms stand, in order; those that overlap are one, by the form that begins it. */
+  in(text: string): { from: number; to: number; form: string }[] {
+    if (this.#forms.size === 0 || text.length < FORM_MIN_CHARS) return [];
+    const found: { from: number; to: number; form: string }[] = [];
+    const searched = small(text);
+    for (let at = 0; at <= searched.length - FORM_MIN_CHARS; ) {
+      const move = this.#moves[blockAt(searched, at + FORM_MIN_CHARS - BLOCK)] as number;
+      const forms = move > 0 ? undefined : this.#forms.get(searched.slice(at, at + FORM_MIN_CHARS));
+      const form = forms?.find((one) => searched.startsWith(one, at));
+      if (form !== undefined) {
+        const before = found.at(-1);
+        if (before !== undefined && at < before.to) before.to = Math.max(before.to, at + form.length);
+        else found.push({ from: at, to: at + form.length, form });
+      }
+      at += Math.max(move, 1);
+    }
+    return found;
+  }
+}

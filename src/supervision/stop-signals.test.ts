@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-const MODULE = join(import.meta.dirname, "before-signal-ends.ts");
+const MODULE = join(import.meta.dirname, "stop-signals.ts");
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "floodgate-signal-"));

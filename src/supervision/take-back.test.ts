@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { carryOut } from "./carry-out.ts";
+import { carryOut } from "./take-back.ts";
 import type { Undo } from "./undo.ts";
 
 const limits = (did: string[]) => ({
