@@ -1,6 +1,6 @@
 /**
- * Is what a driver measured what happened? Each check sets a truth that a stub made or stamped beside what the driver's lines
- * say. All moments are microseconds of the run's clock. A check that fails takes claims about time their verdict, and no others.
+ * Compares what a driver measured with what happened, as the stub made or stamped it. Moments are microseconds of the run's
+ * clock. A check that fails leaves claims about time open, and no others.
  */
 import type { CallLine } from "./line.ts";
 import type { Calibration } from "./run-document.ts";
@@ -28,10 +28,7 @@ export type CalibrationPlay = {
   /** Calls per second in the first two phases, and in the third. */
   ratePerS: number;
   ceilingPerS: number;
-  /**
-   * After the start: from when on calls count, because a driver's first calls open connections and run cold; until when the stub
-   * answers as it should; until when the stall and what came of it lasts.
-   */
+  /** After the start: when the driver is warm and calls count, when the stub begins to stall, and when the stall is over. */
   warmUs: number;
   steadyUs: number;
   stalledUs: number;

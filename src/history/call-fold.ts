@@ -1,6 +1,6 @@
 /**
- * Folds admitted calls into seconds as they come, and lets everything else through: refusals, calls without an answer, what
- * the caller cut short, changes of keys, and what looks wrong together with the calls that ended just before and after it.
+ * Folds admitted calls into seconds as they come, and lets everything else through: refusals, calls without an answer, calls that
+ * the caller cut short, changes of keys, and calls that look wrong, with those that ended just before and after them.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import { streamResult } from "../contract/streams.ts";
@@ -60,10 +60,7 @@ const sameKind = (a: CallLine, b: CallLine): boolean =>
   sameList(a.event_names, b.event_names) &&
   sameFacts(a.facts, b.facts);
 
-/**
- * Which calls differ in their times alone. Asked of every call at a high rate, so fields are compared and no text is made of them;
- * those of one organization on one route are few.
- */
+/** Finds calls that differ in their times alone. It runs for every call at a high rate, so it compares fields and makes no text. */
 class CallKinds {
   readonly #known = new Map<string, Map<string, KnownKind[]>>();
   readonly #looksWrong: (call: CallLine) => boolean;

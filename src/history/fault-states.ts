@@ -1,6 +1,6 @@
 /**
- * In which situations a fault met the deployment: a fault that nobody was under way in proves little. Folded over the lines
- * of a stage in time order, and at its end over the store's ledger, which alone shows what was charged and given back.
+ * In which states a fault met the deployment: a fault during which no call was in flight proves little. Reads the lines of a stage
+ * in time order, and at its end the store's ledger, which alone shows what was charged and given back.
  */
 import type { CallLine, LedgerLine, Line } from "./line.ts";
 import type { StageFacts } from "./stage-facts.ts";

@@ -1,7 +1,6 @@
 /**
  * Folds the lines of a run into its series as they come, in any order. Memory is bounded: a stage begins with bins of an
- * eighth of a second, and its bins become twice as long whenever there are too many of them. From a second on they stay
- * at a second for 20 minutes.
+ * eighth of a second, and its bins double whenever there are too many; bins of a second suffice for 20 minutes.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { type CallLine, classOf, type FoldLine, type Line } from "./line.ts";

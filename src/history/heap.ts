@@ -1,7 +1,4 @@
-/**
- * A binary heap: lines come in the order in which calls were sent, but much is decided in the order in which they ended.
- * It holds what is in flight and no more.
- */
+/** A binary heap: lines come in the order in which calls were sent, but much is decided in the order in which they ended. */
 export class Heap<T> {
   readonly #entries: { key: number; tie: number; item: T }[] = [];
 

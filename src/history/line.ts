@@ -1,7 +1,6 @@
 /**
  * The language between drivers and judges: one line per call, fault or mark, on one clock (microseconds since the run
- * began). A judge sees nothing else of a run but these lines, the ledger and the facts of the stage. Every driver, k6
- * included, writes the same lines (interface.md section 3; design.md "Cross-checks").
+ * began). Every driver writes the same lines; a judge sees nothing else of a run but these, the ledger and the stage's facts.
  */
 import type { CallFacts } from "../contract/call-facts.ts";
 import type { EnvelopeSeen } from "../contract/envelopes.ts";
@@ -22,18 +21,15 @@ export type CallLine = {
   bucket?: string;
   route: RouteName | "-";
   /**
-   * When it should have left: by the schedule; for a retry, when its wait was over; for a later step, when the one before had
-   * ended. Latency, time to first event and refusal times count from here.
+   * When it should have left: by the schedule; for a retry, after its wait; for a later step, after the one before. Latency, time
+   * to first event and refusal times count from here.
    */
   intended_us: number;
   /** When it was handed to the transport. What lies between intended and this is the generator's lag, and nothing else is. */
   started_us: number;
   /** When a new connection was there for it; 0 when one was reused, or none came to be. */
   connect_us: number;
-  /**
-   * When the request was written, noted just before, so that the target cannot have seen it earlier; `started_us` where it
-   * never was. Judges put calls in order by it.
-   */
+  /** Noted just before the request was written; `started_us` where it never was. Judges put calls in order by it. */
   sent_us: number;
   /** First byte of the head of the answer; `null` when none came. */
   first_us: number | null;
@@ -41,7 +37,7 @@ export type CallLine = {
   first_event_us?: number;
   /** End of the answer or of the stream; for no answer, when the caller gave up. */
   done_us: number;
-  /** As in `by_outcome` (interface.md): `"200"`, `"429 org_overloaded"`, `"edge 502"`, `"indeterminate"`, … */
+  /** As in `by_outcome`: `"200"`, `"429 org_overloaded"`, `"edge 502"`, `"indeterminate"`, … */
   outcome: string;
   /** 0 for the first attempt, 1 for the first retry, … */
   attempt: number;
@@ -142,9 +138,8 @@ export type FoldedMoments = {
 };
 
 /**
- * Many admitted calls in one line: what one organization got in one second, with one outcome. A run at a high rate, or a long
- * one, has more calls than anybody can keep; the admitted ones that are as they should be are counted, and everything else
- * stays a line of its own (call-fold.ts).
+ * Many admitted calls in one line: what one organization got in one second, with one outcome. A long run, or one at a high rate,
+ * has too many calls to keep; call-fold.ts counts the plain ones and keeps the others as lines.
  */
 export type FoldLine = {
   type: "fold";
@@ -174,7 +169,7 @@ export const lineTimeUs = (line: Line): number => {
   return line.type === "call" ? line.sent_us : line.at_us;
 };
 
-/** One charge or refund as the store reports it (interface.md section 4, `GET /ledger`). */
+/** One charge or refund as the store reports it (`GET /ledger`). */
 export type LedgerLine = {
   charge_id: string;
   request_id: string;
@@ -191,10 +186,7 @@ export type LedgerLine = {
 
 type CallClass = "answered" | "refused" | "indeterminate";
 
-/**
- * Answered: 2xx. Refused: a definite no. Indeterminate: no answer, it may have happened (design.md "Outcomes"); a stream
- * without one event is none either.
- */
+/** Answered: 2xx. Refused: a definite no. Indeterminate: no answer, so it may have happened; also a stream without one event. */
 export const classOf = (outcome: string): CallClass => {
   if (outcome === "indeterminate" || isEmptyOutcome(outcome)) return "indeterminate";
   return /^2\d\d/.test(outcome) ? "answered" : "refused";

@@ -1,7 +1,6 @@
 /**
- * Whether calls met their objectives, and how sure that is. An objective is about the service and not about these calls
- * alone, so it is met when the whole 95 % interval of the metric keeps the limit, missed when none of it does, and not
- * known otherwise: more calls would settle it. Too few calls are never a pass.
+ * Whether calls met their objectives. An objective is about the service and not about these calls alone, so it is met when the whole
+ * 95 % interval of the metric keeps the limit, missed when none of it does, and open otherwise. Too few calls are never a pass.
  */
 import { isError } from "../contract/refusals.ts";
 import { routeOf } from "../contract/routes.ts";
@@ -25,8 +24,7 @@ export type ObjectiveVerdict = {
   met: boolean | null;
   /**
    * Milliseconds for a time, from 0 to 1 for a share; `null` where there is none, also because the call at that rank got no
-   * answer at all. `low` and `high`: the 95 % interval; of a quantile by order statistics (statistics.ts `quantileRanks`),
-   * of a share Wilson's. The largest of all calls is what it is and has none.
+   * answer. `low` and `high`: the 95 % interval, of a quantile by `quantileRanks`, of a share Wilson's; a maximum has none.
    */
   value: number | null;
   low: number | null;
@@ -47,8 +45,8 @@ const isStream = ({ route, ended, events }: CallLine): boolean =>
   ended !== undefined || events !== undefined || (route !== "-" && routeOf(route).stream !== undefined);
 
 /**
- * How long the caller waited, in milliseconds; `Infinity` for what never came, so that leaving calls unanswered makes no
- * quantile better; `null` for calls that have no such time: refusals, and streams that the caller left.
+ * How long the caller waited, in milliseconds; `Infinity` for what never came, so that unanswered calls make no quantile better;
+ * `null` for calls that have no such time: refusals, and streams that the caller left.
  */
 const waitedMs = (call: CallLine, of: "answer" | "first event"): number | null => {
   if (of === "first event" && !isStream(call)) return null;
@@ -176,7 +174,7 @@ class Tally {
   }
 }
 
-/** A time beside what generator and host did: the share of calls refused or failed is none. */
+/** Leaves a verdict about time open where generator or host may explain it; shares of calls are not about time. */
 const onThisHost = (verdict: ObjectiveVerdict, host: StageHost | undefined): ObjectiveVerdict => {
   const { objective, met, n } = verdict;
   if (host === undefined || met === null || objective.kind === "share") return verdict;

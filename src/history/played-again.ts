@@ -1,7 +1,4 @@
-/**
- * A stage that is played twice, because the machine was disturbed and the first playing left something open: the second has the
- * name of the first and a suffix, and so have its claims.
- */
+/** A stage that is played again, because the machine was disturbed and something stayed open; it and its claims have a suffix. */
 import type { Claim } from "./run-document.ts";
 
 const SUFFIX = "-again";

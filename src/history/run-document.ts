@@ -1,7 +1,4 @@
-/**
- * The shape of `run.json`, `"schema": "floodgate/run@1"` (interface.md section 3): all that was judged and measured, and
- * the one value that every report is rendered from.
- */
+/** The shape of `run.json`: all that was judged and measured, and the one value that every report is rendered from. */
 import type { StateReached } from "./states-reached.ts";
 
 export type Verdict = "pass" | "fail" | "inconclusive";
@@ -17,7 +14,7 @@ export type Claim = {
   reason: string;
   expected: string;
   got: string;
-  /** Item numbers of spec-checklist.md. */
+  /** Numbers of requirements in src/contract/requirements.md. */
   spec: number[];
   /** Ids of calls and the like that a reader can look up in `history.ndjson`. */
   evidence: string[];

@@ -1,7 +1,4 @@
-/**
- * What deployment and machine showed while a stage ran, read every now and then; a line of `samples.ndjson` each. No judge
- * reads them: they stand beside the calls in the charts.
- */
+/** What deployment and machine showed while a stage ran: a line of `samples.ndjson`, for charts; no judge reads it. */
 export type SampleName =
   /** Of all API replicas together, by their gauges. */
   | "in_flight"

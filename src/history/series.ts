@@ -1,7 +1,6 @@
 /**
- * `series.json` (interface.md section 3): what a run looked like over time, stage by stage, as counts and histograms for
- * each bin of time. Calls stand where they were *intended*, so that a stall shows as the calls it hit. Adding up a stage's
- * bins gives its `by_outcome` exactly.
+ * `series.json`: a run over time, stage by stage, as counts and histograms for each bin of time. Calls stand where they were
+ * *intended*, so that a stall shows as the calls it hit. The bins of a stage add up to its `by_outcome`.
  */
 import type { SampleName } from "./sample.ts";
 import type { SparseBuckets } from "./statistics/log-buckets.ts";

@@ -1,14 +1,12 @@
 /**
- * What a judge may know about a stage besides its lines: the limits that the target file states, the tenants, what the
- * platform counted itself, the ledger, and what was written down by logs. Each part may be absent on a deployment that
- * is not ours; a judge that needs an absent part says "skipped" with its name, never "pass". A fact that is absent is not
- * known: nothing is put in its place.
+ * What a judge may know about a stage besides its lines. Each part may be absent on a deployment that is not ours; a judge that
+ * needs an absent part says "skipped" with its name, never "pass". An absent fact is not known: nothing is put in its place.
  */
 import type { StatedStreamEnds } from "../contract/streams.ts";
 import type { LedgerLine } from "./line.ts";
 import type { StageHost } from "./stage-host.ts";
 
-/** `limits` of the target file (interface.md section 2). */
+/** `limits` of the target file. */
 export type Limits = {
   replicas?: number;
   slots?: number;
@@ -62,19 +60,13 @@ export type Gauges = {
 
 export type StageFacts = {
   stage: string;
-  /**
-   * The deployment is the reference platform and is held to our readings of gaps. The deployment that is started here
-   * states it; it is never guessed from what a deployment shows, since a staging may have a control plane as well.
-   */
+  /** The deployment is the reference platform, as what started it states, and is held to our readings of gaps. */
   reference?: true;
   /** Of an older run: the driver left totals and no line of each call, so what has to see each call is not judged. */
   totals_only?: true;
   /** The driver was a closed loop: calls were due when they were sent, so nothing that compares times is judged. */
   closed_loop?: true;
-  /**
-   * Nobody else calls the deployment while the stage runs (`exclusive` of the target file). Only then is what is seen in
-   * flight, or charged, all there is.
-   */
+  /** Nobody else calls the deployment meanwhile (target file), so what is seen in flight, or charged, is all there is. */
   exclusive: boolean;
   /** Milliseconds since 1970 at which the run's clock stood at zero: says on which side of a month's edge a call is. */
   started_at_ms?: number;
@@ -84,8 +76,8 @@ export type StageFacts = {
   shedding: "fixed" | "adaptive" | "unknown";
   tenants: Record<string, TenantFacts>;
   /**
-   * The stage is not made to bring about what each of its judges is about (nobody is meant to be refused, a user chose the
-   * load, or faults were drawn): what does not come about is skipped, on the reference platform as well.
+   * The stage may not exercise what its judges check (nobody is meant to be refused, a user chose the load, or faults were
+   * drawn): what does not come about is skipped, on the reference platform as well.
    */
   incidental?: true;
   /** Whether faults were injected in this stage. */

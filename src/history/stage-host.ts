@@ -1,7 +1,4 @@
-/**
- * What generator and host did while a stage ran, as far as somebody could read it. It is kept with the stage's facts, so that
- * a run that is judged again is judged by the same (time-doubts.ts has the rules). What is not known is `null`.
- */
+/** What generator and host did while a stage ran; `null` is not known. Kept with the stage's facts, so that a run can be judged again. */
 import type { Calibration } from "./run-document.ts";
 
 /** Read by the process that generates the load, or beside it, from the stage's beginning to its end. */

@@ -1,6 +1,6 @@
 /**
- * What a line of the history adds to a tally, be it one call or many admitted calls of a second in one line. Measurements,
- * series, OTLP metrics and folds count by this alone, so that they agree on which times a call has.
+ * What a line of the history, one call or a fold of many, adds to a tally. Measurements, series, OTLP metrics and folds all count
+ * by this, so that they agree on which times a call has.
  */
 import { isWholeAnswer } from "../contract/streams.ts";
 import {

@@ -1,8 +1,7 @@
 /**
- * When a figure about time may not be believed. A disturbance takes a claim about time its verdict when it can explain it: a
- * load that did not leave as it was meant to, or a generator that measures wrongly, explains anything, a pass as well; what
- * only makes calls slower explains a claim that failed, and nobody passes because of it. Claims about anything but time are
- * never touched. Each rule states its threshold and where that comes from.
+ * When a figure about time may not be believed. A claim about time is left open when a disturbance can explain its verdict: a load
+ * that did not leave as meant, or a generator that measures wrongly, explains a pass as well; what only makes calls slower
+ * explains a failure. Other claims are never touched. Each rule states its threshold and where that comes from.
  */
 import type { Calibration } from "./run-document.ts";
 import type { HostFacts, StageHost } from "./stage-host.ts";
@@ -22,12 +21,12 @@ type TimeDoubts = {
   ifFailed: string[];
 };
 
-/** field-notes/shedding.md 2.3: a generator's schedule lag and event loop are within 5 ms (p99), its rate within 1 %. */
+/** A generator's schedule lag and event loop have to be within 5 ms (p99), its rate within 1 %. */
 const LAG_MS = 5;
 const RATE_ERROR = 0.01;
 /** Against a limit of seconds, lateness of a tenth of it changes nothing (as in capacity/generator-limit.ts). */
 const LAG_OF_LIMIT = 0.1;
-/** field-notes/shedding.md 2.3: a run invalidates itself when its generator used more than 70 % of its CPU. */
+/** Above this share of its CPU a generator is a bottleneck of its own. */
 const GENERATOR_CPU = 0.7;
 /**
  * In a queue with one server that is busy for a share s of the time, waiting and service together take 1 / (1 - s) as long
@@ -35,14 +34,14 @@ const GENERATOR_CPU = 0.7;
  */
 const OTHERS_HALF = 0.5;
 const OTHERS_TENTH = 0.1;
-/** The same formula: 5 % stolen adds 5 %, which is what a stall may be off by (field-notes/shedding.md 2.3); 95 % busy is 20 times. */
+/** The same formula: 5 % stolen adds 5 %, which is what a stall may be off by; 95 % busy is 20 times. */
 const STEAL = 0.05;
 export const BUSY = 0.95;
 /** A group that is held back stands still until its next period: in more of the time than this it moves a p99. */
 const THROTTLED = 0.01;
 /**
- * A lost SYN is sent again after a second (RFC 6298, section 2; measured: field-notes/measured.md 4b, first events of 0.8 to
- * 5 s beside 259 of them). When they are a tenth of the calls that decide a claim they move it.
+ * A lost SYN is sent again after a second (RFC 6298, section 2; measured: first events of 0.8 to 5 s beside 259 of them). When they
+ * are a tenth of the calls that decide a claim they move it.
  */
 const OF_TAIL = 0.1;
 /** What a dependency is given where nobody states it: the limiter's, the shorter of the two. */
@@ -135,9 +134,8 @@ const hostDoubts = (host: HostFacts, calls: number, tail: number): string[] => {
 };
 
 /**
- * Why the whole machine, the deployment on it as well, may have stood still for longer than a dependency is given (`budgetMs`):
- * what was refused then was refused rightly, whatever it looks like from outside. Half of the budget in the generator's own
- * calls, or time stolen from it, shows that it did.
+ * Why the whole machine, with the deployment on it, may have stood still for longer than a dependency's budget (`budgetMs`): what was
+ * refused then was refused rightly. Half of the budget in the generator's own calls, or time stolen from it, shows that it did.
  */
 export const standstillDoubts = (stage: StageHost, budgetMs = LIMITER_BUDGET_MS): string[] => {
   const lag = lagAt(stage, 0.99);

@@ -1,6 +1,6 @@
 /**
- * Lines in the order of their times, without holding all of them: a line is written when its call has ended, so it comes
- * as late as its call took. Who has seen how late lines came can put them in order and hold only as many as overtook one.
+ * Lines in the order of their times, without holding all of them: a line is written when its call has ended, so it comes as late
+ * as its call took. A first pass finds how late lines came; the second holds only as many as overtook one.
  */
 import { Heap } from "./heap.ts";
 import { type Line, lineTimeUs } from "./line.ts";

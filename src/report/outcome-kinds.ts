@@ -1,6 +1,6 @@
 /**
  * Outcomes sorted into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding; what a
- * balancer answered is not, and no answer is neither an answer nor a refusal (design.md "Outcomes").
+ * balancer answered is not, and no answer is neither an answer nor a refusal.
  */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { classOf } from "../history/line.ts";

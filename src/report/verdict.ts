@@ -7,7 +7,6 @@ import { clip, oneLine } from "./escape.ts";
 
 type MergedVerdict = {
   verdict: Verdict;
-  /** As in interface.md section 1. */
   exit_code: 0 | 1 | 4;
   /** Sentences for a person: which claims decided, and why. */
   reason: string;
@@ -111,7 +110,7 @@ const notJudgedText = (claims: readonly Claim[]): string => {
 };
 
 /**
- * Merges claims (interface.md section 3). A failed `must` fails the run; else an inconclusive `must`, a required claim or
+ * Merges claims. A failed `must` fails the run; else an inconclusive `must`, a required claim or
  * group that was skipped or is absent, or a run without a judged claim makes it inconclusive. `should` and `info` never
  * fail it. `required` holds claim ids, groups (what stands before `/`) and stages.
  */

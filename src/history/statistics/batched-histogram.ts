@@ -1,8 +1,7 @@
 /**
- * A histogram whose quantiles have intervals that also hold for calls that hang together. A call that queues is slow because
- * the one before it was, so a thousand of them say less than a thousand independent ones. The stage is cut into batches of
- * equal time; how much the share of calls at or below a quantile differs from batch to batch says how many independent calls
- * the stage is worth, and the order statistics of so many give the interval.
+ * A histogram whose quantiles have intervals that also hold for correlated calls: a call that queues is slow because the one
+ * before it was. The stage is cut into batches of equal time; how much the share of calls at or below a quantile differs from
+ * batch to batch gives the effective sample size, and its order statistics give the interval.
  *
  * Sources: Heidelberger & Lewis, "Quantile Estimation in Dependent Sequences", Operations Research 32 (1984), for judging a
  * quantile by the shares below it; Law & Kelton, "Simulation Modeling and Analysis", section 9.5, for batch means; von
@@ -88,8 +87,8 @@ export class BatchedHistogram {
   }
 
   /**
-   * The 95 % interval of a quantile, in microseconds: `low` and `high` are edges of buckets, so that rounding only widens it.
-   * `null` when the calls are too few to bound it on both sides, counted as what they are worth.
+   * The 95 % interval of a quantile, in microseconds: edges of buckets, so that rounding only widens it. `null` when the effective
+   * sample is too small to bound it on both sides.
    */
   interval(p: number): Interval | null {
     const { whole } = this;
@@ -103,7 +102,7 @@ export class BatchedHistogram {
     return low === null || high === null ? null : { low: low.low, high: high.high };
   }
 
-  /** How many independent calls these are worth, about a quantile; `null` where too few bursts were seen to say. */
+  /** The effective sample size about a quantile; `null` where too few bursts were seen to say. */
   #worth(p: number): number | null {
     const { n } = this.whole;
     const value = this.whole.quantile(p) as number;

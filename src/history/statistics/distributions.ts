@@ -71,10 +71,7 @@ const within = (t: number, freedom: number): number => {
   return isOdd ? (2 / Math.PI) * (angle + Math.sin(angle) * sum) : Math.sin(angle) * sum;
 };
 
-/**
- * Between minus and plus this value lies `confidence` of the distribution. Throws `RangeError` for degrees of freedom that
- * are not a whole number above 0.
- */
+/** Between minus and plus this value lies `confidence` of the distribution. Throws `RangeError` below one degree of freedom. */
 export const studentT = (freedom: number, confidence = 0.95): number => {
   if (!Number.isSafeInteger(freedom) || freedom < 1) throw new RangeError(`${freedom} are no degrees of freedom`);
   let high = 1;

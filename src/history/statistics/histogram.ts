@@ -1,8 +1,7 @@
 /**
  * Many durations in bounded memory: a log-linear histogram in the manner of HdrHistogram (Tene). Whole microseconds below
  * 1024 are kept exactly; above, each power of two is cut into 512 equal buckets, so that a value read back is within
- * 1/1024 (0.1 %) of the one recorded. Two histograms merge into exactly the one that had recorded both, in any order:
- * replicas, seconds and runs can be joined.
+ * 1/1024 (0.1 %) of the one recorded. Two histograms merge into exactly the one that had recorded both, in any order.
  */
 
 /** Buckets per power of two. */

@@ -1,7 +1,6 @@
 /**
- * Durations counted in logarithmic buckets, as a series keeps them for each moment: 16 buckets for each power of two of
- * microseconds, so that a value read back is within 2.2 % of the one recorded. Much coarser than `Histogram`, and small
- * enough to be kept a thousand times over. Two of them merge into exactly the one that had recorded both.
+ * Durations counted in logarithmic buckets, 16 for each power of two of microseconds, so that a value read back is within 2.2 % of
+ * the one recorded: coarser than `Histogram`, and small enough for each bin of a series. Merging two loses nothing.
  */
 
 /** Buckets for each doubling. */

@@ -1,7 +1,4 @@
-/**
- * Is a share of bad calls below its limit? Two answers that may be asked for again and again while calls come in, or before
- * the first one: Wald's sequential test, and how many calls it takes to show it at all.
- */
+/** Is a share of bad calls below its limit? Wald's sequential test, asked for after every call, and how many calls it takes at least. */
 import { shareBelow } from "./distributions.ts";
 
 type SequentialPlan = {
