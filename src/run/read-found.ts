@@ -3,8 +3,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Comparison } from "../gate/paired-comparison.ts";
 import type { RunDocument } from "../history/run-document.ts";
-import type { FoundCapacity } from "../report/charts/capacity-chart.ts";
 import type { Found } from "../report/charts/charts-section.ts";
+import type { FoundCapacity } from "../report/charts/found-charts.ts";
 import type { Earlier } from "../report/page/changes.ts";
 import { RECORDED_BOUNDS, readUserJson } from "../supervision/user-file.ts";
 

@@ -4,9 +4,9 @@ import type { Claim, RunDocument, StageSummary } from "../../history/run-documen
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
 import { counted, milliseconds, seconds } from "../figures.ts";
 import { html, type Markup } from "../page/markup.ts";
-import type { FoundCapacity } from "./capacity-chart.ts";
 import { type Course, courseOf, type Detail } from "./course.ts";
 import { faultFacts } from "./faults.ts";
+import type { FoundCapacity } from "./found-charts.ts";
 import { chartFigure, figuresOverTime } from "./frame.ts";
 import { chartsOfStage } from "./stage-charts.ts";
 

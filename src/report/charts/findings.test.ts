@@ -3,8 +3,7 @@ import type { Comparison } from "../../gate/paired-comparison.ts";
 import { madeRun } from "../made-run.fixture.ts";
 import { madeSeries } from "../made-series.fixture.ts";
 import { htmlReport } from "../page/html.ts";
-import { capacityChart, type FoundCapacity } from "./capacity-chart.ts";
-import { gateChart } from "./gate-chart.ts";
+import { capacityChart, type FoundCapacity, gateChart } from "./found-charts.ts";
 import { logTicks } from "./over-time.ts";
 
 const compared = (over: Partial<Comparison>): Comparison => ({

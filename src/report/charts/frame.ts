@@ -116,5 +116,13 @@ export const figuresOverTime = (charts: readonly Chart[]): Markup => {
   return html`${figures}<div class="all-figures">${tableOf(table)}</div>`;
 };
 
+/** A dot over the drawing: shares of the width, pixels of the frame. */
+export const dot = (style: string, x: string, y: number | string, r = 4.5): Markup =>
+  html`<circle class="${style}" fill="currentColor" cx="${x}" cy="${y}" r="${r}"/>`;
+
+/** A straight line over the drawing, such as an interval. */
+export const spread = (style: string, [x1, x2]: readonly string[], [y1, y2]: readonly number[]): Markup =>
+  html`<line class="${style}" x1="${x1 ?? ""}" x2="${x2 ?? ""}" y1="${y1 ?? ""}" y2="${y2 ?? ""}" stroke="currentColor"/>`;
+
 /** Where a drawn height is in the frame, in pixels: for labels beside lines. */
 export const inFrame = (y: number): number => Math.round(ABOVE + y);

@@ -4,7 +4,7 @@ import { jainIndex, wilsonInterval } from "../../history/statistics/statistics.t
 import { count, counted, figure, share } from "../figures.ts";
 import { html } from "../page/markup.ts";
 import type { Course } from "./course.ts";
-import { type Chart, inFrame, percent, type Tick, WIDTH } from "./frame.ts";
+import { type Chart, dot, inFrame, percent, spread, type Tick, WIDTH } from "./frame.ts";
 
 const ROW = 20;
 const ROWS_MOST = 24;
@@ -54,11 +54,8 @@ export const organizationsChart = (course: Course, id: string): Chart | null => 
   const dots = shown.map(({ org, answered, offered }, i) => {
     const y = inFrame((i + 0.5) * ROW);
     const interval = wilsonInterval(answered, offered);
-    const spread =
-      interval === null
-        ? null
-        : html`<line class="spread" x1="${percent(interval.low)}" x2="${percent(interval.high)}" y1="${y}" y2="${y}" stroke="currentColor"/>`;
-    return html`<g><title>${org}: ${count(answered)} of ${count(offered)}</title>${spread}<circle class="kind-answered" fill="currentColor" cx="${percent(answered / offered)}" cy="${y}" r="4.5"/></g>`;
+    const line = interval && spread("spread", [percent(interval.low), percent(interval.high)], [y, y]);
+    return html`<g><title>${org}: ${count(answered)} of ${count(offered)}</title>${line}${dot("kind-answered", percent(answered / offered), y)}</g>`;
   });
   const half =
     rows.length > ROWS_MOST

@@ -7,7 +7,7 @@ import { type LineShape, swatch } from "./fills.ts";
 import { type Cell, type Chart, inFrame, type Key, percent, type Tick, WIDTH } from "./frame.ts";
 
 /** A vertical axis: where a value is drawn, and what stands beside it. */
-export type Scale = { y(value: number): number; height: number; ticks: Tick[] };
+export type Scale = { y(value: number): number; height: number; top: number; ticks: Tick[] };
 
 /** From 0 to `most` or a little more, with about `ticks` values beside it; those that have no `text` are left out. */
 export const linear = (
@@ -20,6 +20,7 @@ export const linear = (
   return {
     y,
     height,
+    top: y.domain()[1] as number,
     ticks: y.ticks(ticks).flatMap((value) => {
       const shown = text(value);
       return shown === null ? [] : [{ at: y(value) / height, text: shown }];
@@ -30,7 +31,12 @@ export const linear = (
 /** Durations in milliseconds. */
 export const logarithmic = (height: number, low: number, high: number): Scale => {
   const y = scaleLog([low, high], [height, 0]);
-  return { y, height, ticks: logTicks(low, high).map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })) };
+  return {
+    y,
+    height,
+    top: high,
+    ticks: logTicks(low, high).map((ms) => ({ at: y(ms) / height, text: milliseconds(ms) })),
+  };
 };
 
 /** Within a decade, from the fewest to the most. */

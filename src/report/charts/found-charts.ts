@@ -1,0 +1,175 @@
+/** What a gate and a capacity search found: ratios of head and base, and shares of calls that broke an objective. */
+import { scaleLinear, scaleLog } from "d3-scale";
+import type { Comparison, GateVerdict } from "../../gate/paired-comparison.ts";
+import { wilsonInterval } from "../../history/statistics/statistics.ts";
+import { figure, perSecond, share } from "../figures.ts";
+import { html } from "../page/markup.ts";
+import { type Chart, dot, inFrame, percent, spread, WIDTH } from "./frame.ts";
+import { linear } from "./over-time.ts";
+
+const ROW = 40;
+/** Ratios beyond these are drawn at the edge. */
+const FURTHEST = 4;
+const RATIO_TICKS = [0.25, 0.33, 0.5, 0.67, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 3, 4];
+
+const WORDS: Record<GateVerdict, string> = {
+  regression: "worse",
+  "no-regression": "no worse",
+  inconclusive: "open",
+  "not-measured": "not measured",
+};
+
+type Shown = Comparison & { worseBy: number };
+
+const times = (ratio: number | null): string =>
+  ratio === null ? "?" : ratio >= 100 ? "over 100" : ratio.toFixed(Math.abs(ratio - 1) < 0.1 ? 3 : 2);
+
+const saidOf = ({ measurement, worseBy, low, high, margin }: Shown): string =>
+  `${measurement} ${times(worseBy)} times worse (${times(low)} to ${times(high)}; ${margin} allowed)`;
+
+const ratiosFinding = (rows: readonly Shown[]): string => {
+  const of = (verdict: GateVerdict): Shown[] => rows.filter((row) => row.verdict === verdict);
+  const [worse, open, fine] = [of("regression"), of("inconclusive"), of("no-regression")];
+  const sentences = [
+    worse.length === 0 ? "Nothing is shown to be worse." : `Worse: ${worse.map(saidOf).join("; ")}.`,
+    ...(open.length === 0 ? [] : [`Open: ${open.map(({ measurement }) => measurement).join(", ")}.`]),
+    ...(fine.length === 0 ? [] : [`${fine.length} of ${rows.length} measurements are inside their margins.`]),
+  ];
+  return sentences.join(" ");
+};
+
+/** A row for each measurement: the interval, what is allowed, every pair. `null` where no pair was compared. */
+export const gateChart = (comparisons: readonly Comparison[], id: string): Chart | null => {
+  const rows = comparisons.filter((one): one is Shown => one.worseBy !== null && one.worseBy > 0);
+  if (rows.length === 0) return null;
+  const clipped = (ratio: number): number => Math.min(FURTHEST, Math.max(1 / FURTHEST, ratio));
+  const all = rows.flatMap(({ worseBy, low, high, margin, differences }) =>
+    [worseBy, low ?? worseBy, high ?? worseBy, margin, ...differences.map(Math.exp)].map(clipped),
+  );
+  // The same distance on both sides of 1.
+  const reach = Math.max(...all.map((ratio) => Math.max(ratio, 1 / ratio))) * 1.03;
+  const x = scaleLog([1 / reach, reach], [0, 1]);
+  const at = (ratio: number): string => percent(x(clipped(ratio)));
+  const height = rows.length * ROW;
+  const marks = rows.map(({ low, high, worseBy, margin, differences, measurement, verdict }, i) => {
+    const y = inFrame(i * ROW + 13);
+    const pairs = differences.map((difference, n) => {
+      const below = y + 8 + (14 * n) / Math.max(1, differences.length - 1);
+      return dot("pair", at(Math.exp(difference)), below.toFixed(1), 1.5);
+    });
+    const interval = low === null || high === null ? null : spread("spread wide", [at(low), at(high)], [y, y]);
+    const allowed = spread("limit", [at(margin), at(margin)], [y - 9, y + 9]);
+    const isRight = x(clipped(worseBy)) > 0.85;
+    const word = html`<text class="limit-name" x="${at(worseBy)}" dx="${isRight ? -10 : 10}" y="${y - 6}" text-anchor="${isRight ? "end" : "start"}" fill="currentColor">${WORDS[verdict]}</text>`;
+    return html`<g><title>${measurement}: ${WORDS[verdict]}</title>${verdict === "no-regression" ? null : word}${interval}${allowed}${dot(`gate-${verdict}`, at(worseBy), y)}${pairs}</g>`;
+  });
+  const ticks = RATIO_TICKS.filter((ratio) => ratio >= 1 / reach && ratio <= reach)
+    .filter((ratio) => ratio === 1 || Math.abs(x(ratio) - 0.5) > 0.12)
+    .filter((ratio, i, kept) => i === 0 || ratio === 1 || x(ratio) - x(kept[i - 1] as number) > 0.09);
+  const short = (value: number | null): number | null => value && Number(value.toPrecision(3));
+  return {
+    id,
+    height,
+    isNamed: true,
+    title: "Head beside base.",
+    finding: ratiosFinding(rows),
+    description:
+      "A row for each measurement, on a logarithmic scale of how many times worse the head is: a dot for what is typical of the pairs, a line for its 95 % interval, a dashed mark for what is allowed, and beneath it a small dot for each pair, in the order in which they were measured.",
+    across: ticks.map((ratio) => ({ at: x(ratio), text: String(ratio) })),
+    acrossName: "times worse",
+    up: rows.map(({ measurement }, i) => ({ at: (i * ROW + 13) / height, text: measurement })),
+    drawn: html`<path class="line" fill="none" stroke="currentColor" d="M${WIDTH / 2} 0V${height}"/>`,
+    labels: html`${marks}`,
+    table: {
+      head: ["measurement", "base", "head", "times worse", "95 % interval", "allowed", "pairs", "verdict"],
+      rows: rows.map(({ measurement, base, head, worseBy, low, high, margin, pairs, verdict }) => {
+        const interval = low === null ? null : `${times(low)} to ${times(high)}`;
+        return [measurement, short(base), short(head), times(worseBy), interval, margin, pairs, WORDS[verdict]];
+      }),
+    },
+  };
+};
+
+/** What of `capacity.json` is drawn. */
+export type FoundCapacity = {
+  answer: {
+    kind: string;
+    /** Calls a second; what cannot be said is absent or null. */
+    ratePerS?: number | null;
+    low?: number | null;
+    high?: number | null;
+    reason: string;
+    /** Which objective bounds it. */
+    binding?: number | null;
+  };
+  objectives: string[];
+  probes: {
+    plan: { ratePerS: number; purpose: string };
+    tallies: { bad: number; n: number }[];
+    generator: { notes: string[] };
+  }[];
+};
+
+/** Of an objective such as `refusals<=1%`: its share. */
+const limitOf = (objective: string): number | null => {
+  const found = /<=?(\d+(?:\.\d+)?)%$/.exec(objective);
+  return found === null ? null : Number(found[1]) / 100;
+};
+
+const capacityFinding = ({ kind, ratePerS, low, high, reason }: FoundCapacity["answer"], objective: string): string => {
+  if (ratePerS == null) return `No highest rate was found: ${reason}.`;
+  const between = low == null || high == null ? "" : ` (between ${perSecond(low)} and ${perSecond(high)})`;
+  const doubt = kind === "unknown" ? ` It is not settled: ${reason}.` : "";
+  return `${objective} holds up to ${perSecond(ratePerS)}${between}.${doubt}`;
+};
+
+/** The share of calls that broke the objective, by the rate at which they were offered. `null` where nothing was played. */
+export const capacityChart = ({ answer, objectives, probes }: FoundCapacity, id: string): Chart | null => {
+  const which = answer.binding ?? 0;
+  const objective = objectives[which] ?? "the objective";
+  const played = probes.flatMap(({ plan, tallies, generator }) => {
+    const tally = tallies[which];
+    return tally === undefined || tally.n === 0 ? [] : [{ ...plan, ...tally, isClean: generator.notes.length === 0 }];
+  });
+  if (played.length === 0) return null;
+  const { ratePerS, low, high } = answer;
+  const most = Math.max(...played.map((probe) => probe.ratePerS), high ?? 0);
+  const x = scaleLinear([0, most * 1.05], [0, 1]);
+  const worst = Math.max(0.02, ...played.map(({ bad, n }) => bad / n));
+  const { y, height, ticks, top } = linear(200, Math.min(1, worst * 1.15), 4, (value) => `${figure(value * 100)} %`);
+  const limit = limitOf(objective);
+  const shownLimit = limit === null || limit > top ? [] : [y(limit)];
+  const dots = played.map(({ ratePerS: rate, bad, n, purpose, isClean }) => {
+    const interval = wilsonInterval(bad, n);
+    const cx = percent(x(rate));
+    const ends = interval && [inFrame(y(Math.min(top, interval.high))), inFrame(y(interval.low))];
+    return html`<g><title>${perSecond(rate)}, ${purpose}: ${share(bad, n)} of ${n}</title>${ends && spread("spread", [cx, cx], ends)}${dot(isClean ? "kind-answered" : "hollow", cx, inFrame(y(bad / n)))}</g>`;
+  });
+  const band =
+    low == null || high == null
+      ? null
+      : html`<rect class="band" fill="none" x="${x(low) * WIDTH}" y="0" width="${(x(high) - x(low)) * WIDTH}" height="${height}"><title>95 % interval of the answer</title></rect>`;
+  const answered =
+    ratePerS == null
+      ? null
+      : html`<path class="line" fill="none" stroke="currentColor" d="M${(x(ratePerS) * WIDTH).toFixed(1)} 0V${height}"/>`;
+  return {
+    id,
+    height,
+    title: "Rate against what broke the objective.",
+    finding: capacityFinding(answer, objective),
+    description: `A dot for each probe: its rate across, the share of its calls that broke ${objective} up, with the 95 % interval (Wilson). Hollow dots are probes in which the generator or its host was disturbed.`,
+    across: x.ticks(6).map((rate) => ({ at: x(rate), text: figure(rate) })),
+    acrossName: "calls/s offered",
+    up: ticks,
+    drawn: html`${band}${answered}${shownLimit.map((at) => html`<path class="limit" fill="none" stroke="currentColor" d="M0 ${at.toFixed(1)}H${WIDTH}"/>`)}`,
+    labels: html`${dots}${shownLimit.map((at) => html`<text class="limit-name" x="100%" y="${inFrame(at - 5)}" text-anchor="end" fill="currentColor">${objective}</text>`)}`,
+    table: {
+      head: ["calls/s", "for", "calls", "broke it", "share", "undisturbed"],
+      rows: played.map(({ ratePerS: rate, purpose, bad, n, isClean }) => {
+        const broke = share(bad, n);
+        return [figure(rate), purpose, n, bad, broke, isClean ? "yes" : "no"];
+      }),
+    },
+  };
+};
