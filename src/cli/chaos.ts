@@ -116,16 +116,13 @@ const chaos = async (options: ChaosOptions, command: Command): Promise<Judging |
     const wish = exploreWish(options);
     return { play: (common) => runExplore({ ...common, ...wish }) };
   }
-  const done =
-    options.watchdog === true
-      ? watchBesideProxy(targetFile, options.listen)
-      : options.list === true
-        ? listExperiments(targetFile, options.json)
-        : // Alone it is all there is to do; with experiments that are named it goes first.
-          options.heal === true && names.length === 0
-          ? heal(options, command.getOptionValueSource("out") === "cli")
-          : null;
-  if (done !== null) return done.then(() => null);
+  // Healing alone is all there is to do; with experiments that are named it goes first.
+  const done = options.watchdog
+    ? watchBesideProxy(targetFile, options.listen)
+    : options.list
+      ? listExperiments(targetFile, options.json)
+      : options.heal && names.length === 0 && heal(options, command.getOptionValueSource("out") === "cli");
+  if (done) return done.then(() => null);
   const stages = chaosStages({ names, short, limiter });
   return {
     plan: () => stagesPlan({ owned, targetFile, limiter, stages, refusals: chaosRefusals }),

@@ -16,15 +16,12 @@ const NAMES: Readonly<Record<string, () => readonly string[]>> = {
 
 type Words = { command: string; about: string; words: string[] };
 
-const wordsOf = (command: Command): Words => ({
-  command: command.name(),
-  about: command.description(),
-  words: [
-    ...(NAMES[command.name()]?.() ?? []),
-    ...command.commands.map((child) => child.name()),
-    ...command.options.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long])),
-  ],
-});
+const wordsOf = (command: Command): Words => {
+  const names = NAMES[command.name()]?.() ?? [];
+  const children = command.commands.map((child) => child.name());
+  const options = command.options.flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long]));
+  return { command: command.name(), about: command.description(), words: [...names, ...children, ...options] };
+};
 
 /** Both shells call the same function; zsh has bash's way of completing built in. */
 const forBash = (all: readonly Words[]): string => `_floodgate() {
@@ -51,16 +48,15 @@ complete -p npx >/dev/null 2>&1 || complete -o default -F _floodgate_by_npx npx
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "\\'")}'`;
 
-const forFish = (all: readonly Words[]): string =>
-  [
-    ...all.map(
-      ({ command, about }) => `complete -c floodgate -n __fish_use_subcommand -f -a ${command} -d ${quoted(about)}`,
-    ),
-    ...all.flatMap(({ command, words }) =>
-      words.map((word) => `complete -c floodgate -n '__fish_seen_subcommand_from ${command}' -a ${quoted(word)}`),
-    ),
-    "",
-  ].join("\n");
+const forFish = (all: readonly Words[]): string => {
+  const commands = all.map(
+    ({ command, about }) => `complete -c floodgate -n __fish_use_subcommand -f -a ${command} -d ${quoted(about)}`,
+  );
+  const words = all.flatMap(({ command, words }) =>
+    words.map((word) => `complete -c floodgate -n '__fish_seen_subcommand_from ${command}' -a ${quoted(word)}`),
+  );
+  return `${[...commands, ...words].join("\n")}\n`;
+};
 
 const SCRIPTS: Readonly<Record<string, (all: readonly Words[]) => string>> = {
   bash: forBash,
@@ -74,7 +70,4 @@ export const completionCommand = (commands: () => Promise<readonly Command[]>): 
     .description("print a script that completes commands, options and names in your shell")
     .addHelpText("after", "\nbash and zsh read the file that you write by `source FILE` in ~/.bashrc or ~/.zshrc.")
     .addArgument(new Argument("<shell>").choices(Object.keys(SCRIPTS)))
-    .action(async (shell: string) => {
-      const all = (await commands()).map(wordsOf);
-      printResult((SCRIPTS[shell] as (typeof SCRIPTS)["bash"])(all));
-    });
+    .action(async (shell: string) => printResult(SCRIPTS[shell]?.((await commands()).map(wordsOf)) ?? ""));

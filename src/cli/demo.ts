@@ -3,7 +3,6 @@
 import { open, writeFile } from "node:fs/promises";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
-import type { Claim } from "../history/run-document.ts";
 import type { Mutant } from "../mutants/mutant.ts";
 import { htmlReport } from "../report/page/html.ts";
 import { wrapped } from "../report/terminal.ts";
@@ -25,19 +24,16 @@ const chosen = (names: readonly string[]): Mutant[] =>
 
 const paragraph = (head: string, text: string): string => wrapped(text, head.padEnd(9), 9).join("\n");
 
-const said = ({ id, reason, got }: Claim): string => `${id}: ${reason}${got === "" ? "" : ` (${got})`}`;
-
 const show: DemoProgress = ({ defect, platform, claims }) => {
   const failed = claims.filter(({ verdict }) => verdict === "fail");
-  const passed = claims.filter(({ verdict }) => verdict === "pass");
-  if (platform === "healthy") printNote(`\n${paragraph("Planted", `${defect.name}: ${defect.harm}`)}\n`);
-  const lines = [
-    ...(platform === "healthy" && failed.length === 0
-      ? [paragraph("PASS", `the healthy platform under the same load, ${passed.length} claims`)]
-      : []),
-    ...failed.map((claim) => paragraph("FAIL", said(claim))),
-  ];
-  if (lines.length > 0) printNote(lines.join("\n"));
+  const passed = claims.filter(({ verdict }) => verdict === "pass").length;
+  if (platform === "healthy") {
+    printNote(`\n${paragraph("Planted", `${defect.name}: ${defect.harm}`)}\n`);
+    if (failed.length === 0) printNote(paragraph("PASS", `the healthy platform under the same load, ${passed} claims`));
+  }
+  for (const { id, reason, got } of failed) {
+    printNote(paragraph("FAIL", `${id}: ${reason}${got === "" ? "" : ` (${got})`}`));
+  }
 };
 
 /** Before anything is played: a page that cannot be written is bad news too late. */
@@ -68,22 +64,20 @@ export const demoCommand = (): Command =>
         return;
       }
       const defects = chosen(names);
-      if (options.page !== undefined) await checkPage(options.page);
+      const { page, json, quiet } = options;
+      if (page !== undefined) await checkPage(page);
       const about = {
         commit: await commitOf(REPOSITORY),
         environment: describeEnvironment({ k6: null, toxiproxy: null }, []),
       };
-      const progress = options.quiet === true ? (): void => {} : show;
+      const progress = quiet === true ? (): void => {} : show;
       const { document, series, missed } = await playDemo(defects, about, () => new Date(), progress);
+      const found = `${defects.length - missed.length} of ${defects.length} planted defects found`;
+      const open = missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`;
       const seconds = Math.round(document.duration_ms / 1000);
-      const found = defects.length - missed.length;
-      printNote(
-        `\n${document.verdict.toUpperCase()}  ${found} of ${defects.length} planted defects found in ${seconds} s${missed.length === 0 ? "" : `; not found: ${missed.join(", ")}`}\n`,
-      );
-      if (options.page !== undefined) {
-        await writeFile(options.page, htmlReport(document, series));
-        printNote(`The page: ${options.page}\n`);
-      } else printNote("With --page FILE the report's page is written, too.\n");
-      if (options.json === true) printJson(document);
+      printNote(`\n${document.verdict.toUpperCase()}  ${found} in ${seconds} s${open}\n`);
+      if (page !== undefined) await writeFile(page, htmlReport(document, series));
+      printNote(page === undefined ? "With --page FILE the report's page is written, too.\n" : `The page: ${page}\n`);
+      if (json === true) printJson(document);
       process.exitCode = missed.length > 0 ? EXIT.inconclusive : document.exit_code;
     });

@@ -3,9 +3,9 @@
  *
  * - the old Node that started ours (its channel closes);
  * - npm with its shell: it hands a SIGTERM on no further than that shell, and a kill -9 reaches npm alone;
- * - in a CI job, every process above: a job that is cancelled signals the shell of its step alone, and what runs below it
- *   would go on until a clean-up ends it hard, with what it has to heal. Elsewhere a shell may end and leave a run behind on
- *   purpose (`nohup`, a closed terminal), so `FLOODGATE_END_WITH_PARENT=1` asks for it, and `=0` in a CI job asks for none.
+ * - in a CI job, every process above: a cancelled job signals the shell of its step alone, and what runs below it would go on
+ *   until a clean-up ends it hard, with what it has to heal. Elsewhere a shell may end and leave a run behind on purpose
+ *   (`nohup`, a closed terminal). `FLOODGATE_END_WITH_PARENT=1` asks for it anywhere, `=0` asks for none in a CI job.
  *
  * Processes are known on Linux alone; elsewhere only the channel is heard.
  */
@@ -25,10 +25,8 @@ const OF_CI = [
 
 const isOn = (value: string | undefined): boolean => value !== undefined && !["", "0", "false"].includes(value);
 
-const endsWithShell = (env: NodeJS.ProcessEnv): boolean =>
-  env.FLOODGATE_END_WITH_PARENT === undefined
-    ? OF_CI.some((name) => isOn(env[name]))
-    : isOn(env.FLOODGATE_END_WITH_PARENT);
+const endsWithShell = ({ FLOODGATE_END_WITH_PARENT: asked, ...env }: NodeJS.ProcessEnv): boolean =>
+  asked === undefined ? OF_CI.some((name) => isOn(env[name])) : isOn(asked);
 
 const commandOf = (pid: number): string => {
   try {
@@ -47,16 +45,13 @@ const ancestors = (): ProcessId[] => {
   return above;
 };
 
-const launchers = (env: NodeJS.ProcessEnv, withShell: boolean): ProcessId[] => {
+const launchers = (withShell: boolean): ProcessId[] => {
   const above = ancestors();
-  if (withShell && endsWithShell(env)) return above;
-  const npm = env.npm_execpath ?? "";
-  if (npm === "") return [];
-  const at = above.slice(0, NPM_GENERATIONS).findIndex(({ pid }) => {
-    const command = commandOf(pid);
-    // npm puts a title of its own, such as "npm start", in the place of its command line.
-    return /^np[mx]\b/.test(command) || command.includes(npm);
-  });
+  if (withShell && endsWithShell(process.env)) return above;
+  const npm = process.env.npm_execpath ?? "";
+  // npm puts a title of its own, such as "npm start", in the place of its command line.
+  const isNpm = (command: string): boolean => /^np[mx]\b/.test(command) || command.includes(npm);
+  const at = npm === "" ? -1 : above.slice(0, NPM_GENERATIONS).findIndex(({ pid }) => isNpm(commandOf(pid)));
   return above.slice(0, at + 1);
 };
 
@@ -68,7 +63,7 @@ export const endWithLauncher = (withShell: boolean): void => {
     // Listening to the launcher must not keep a finished run alive.
     process.channel?.unref();
   }
-  const above = launchers(process.env, withShell);
+  const above = launchers(withShell);
   if (above.length === 0) return;
   const timer = setInterval(() => {
     if (above.every(isAlive)) return;

@@ -1,5 +1,4 @@
 /** `floodgate explain CLAIM`: what a claim means, how it is judged, what usually breaks it, which requirement it rests on. */
-
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
@@ -9,7 +8,7 @@ import { CLAIM_FAMILIES, familyOf } from "../report/claim-families.ts";
 import { wrapped } from "../report/terminal.ts";
 import { UsageError } from "../run/exit-codes.ts";
 import { RULES } from "../verify/catalogue.ts";
-import { printJson, printResult } from "./printing/output.ts";
+import { printResult, printShown } from "./printing/output.ts";
 
 const LEVELS = {
   must: "must: a breach fails the run",
@@ -20,26 +19,19 @@ const LEVELS = {
 /** The numbered requirements, by number. */
 export const requirements = (): Map<number, string> => {
   const text = readFileSync(new URL("../contract/requirements.md", import.meta.url), "utf8");
-  return new Map(
-    [...text.matchAll(/^(\d+)\. (\[[RGA]\] .*)$/gm)].map(([, item, what]) => [Number(item), what as string]),
-  );
+  const items = text.matchAll(/^(\d+)\. (\[[RGA]\] .*)$/gm);
+  return new Map([...items].map(([, item, what]) => [Number(item), what as string]));
 };
 
 /** What of an id is the same in every run: a claim of a stage is called after its invariant or family first. */
 const headOf = (id: string): string => id.split("/")[0] as string;
 
-type Explained = {
-  id: string;
-  means: string;
-  judged: string;
-  breaks: string[];
-  spec: readonly number[];
-};
+type Explained = { id: string; means: string; judged: string; breaks: string[]; spec: readonly number[] };
 
 const killersOf = (id: string): string[] =>
   MUTANTS.filter(({ kills }) => kills.includes(id)).map(({ name, harm }) => `${name}: ${harm}`);
 
-/** Throws `CommandError` for a claim that is not known, with the one that was meant. */
+/** Throws `UsageError` for a claim that is not known, with the one that was meant. */
 export const explain = (asked: string): Explained => {
   const invariant = INVARIANTS.find(({ id }) => id === headOf(asked));
   if (invariant !== undefined) {
@@ -70,33 +62,27 @@ export const explain = (asked: string): Explained => {
   throw new UsageError(noSuch("claim", meant, known, "`npx floodgate explain` lists them"));
 };
 
-const paragraph = (title: string, text: string): string => wrapped(text, `${title.padEnd(13)}`, 13).join("\n");
+/** Paragraphs under one title. */
+const under = (title: string, texts: readonly string[]): string[] =>
+  texts.flatMap((text, at) => wrapped(text, (at === 0 ? title : "").padEnd(13), 13));
 
-const printed = ({ id, means, judged, breaks, spec }: Explained): string => {
+const linesOf = ({ id, means, judged, breaks, spec }: Explained): string[] => {
   const texts = requirements();
+  const rests = spec.map((item) => `${item}. ${texts.get(item) ?? "(see requirements.md)"}`);
+  const legend = "[R] stated, [G] a gap of the specification, [A] ambiguous: src/contract/requirements.md";
   return [
-    id,
-    "",
-    paragraph("Means", means),
-    paragraph("Judged", judged),
-    ...breaks.map((text, index) => paragraph(index === 0 ? "Broken by" : "", text)),
-    ...spec.map((item, index) =>
-      paragraph(index === 0 ? "Rests on" : "", `${item}. ${texts.get(item) ?? "(see requirements.md)"}`),
-    ),
-    ...(spec.length === 0
-      ? []
-      : ["", "[R] stated, [G] a gap of the specification, [A] ambiguous: src/contract/requirements.md"]),
-  ].join("\n");
+    ...[id, "", ...under("Means", [means]), ...under("Judged", [judged])],
+    ...[...under("Broken by", breaks), ...under("Rests on", rests)],
+    ...(spec.length === 0 ? [] : ["", legend]),
+  ];
 };
 
-const listed = (): string =>
-  [
-    ...INVARIANTS.map(({ id, statement }) => wrapped(statement, `  ${id}/<stage>  `, 6).join("\n")),
-    ...CLAIM_FAMILIES.map(({ pattern, means }) =>
-      wrapped(means, `  ${pattern.replace("*", "<name>")}  `, 6).join("\n"),
-    ),
-    `  verify/<rule>  ${RULES.length} rules; npx floodgate verify --list`,
-  ].join("\n");
+const listed = (): string[] => [
+  "Claims, explained by: npx floodgate explain CLAIM",
+  ...INVARIANTS.flatMap(({ id, statement }) => wrapped(statement, `  ${id}/<stage>  `, 6)),
+  ...CLAIM_FAMILIES.flatMap(({ pattern, means }) => wrapped(means, `  ${pattern.replace("*", "<name>")}  `, 6)),
+  `  verify/<rule>  ${RULES.length} rules; npx floodgate verify --list`,
+];
 
 export const explainCommand = (): Command =>
   new Command("explain")
@@ -104,7 +90,7 @@ export const explainCommand = (): Command =>
     .argument("[claim]", "its id, as the report has it; without one, all are listed")
     .option("--json", "print it as JSON")
     .action((claim: string | undefined, { json }: { json?: boolean }) => {
-      if (claim === undefined) printResult(`Claims, explained by: npx floodgate explain CLAIM\n${listed()}`);
-      else if (json === true) printJson(explain(claim));
-      else printResult(printed(explain(claim)));
+      if (claim === undefined) return printResult(listed().join("\n"));
+      const explained = explain(claim);
+      printShown(json, { document: explained, lines: linesOf(explained) });
     });

@@ -1,7 +1,6 @@
 /** `floodgate init`: a commented target file for a deployment, asked for nothing that can be found out. */
 
-import { constants } from "node:fs";
-import { access } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { AddressError, type HttpAddress, parseHttpUrl } from "../contract/address.ts";
@@ -38,81 +37,41 @@ const read = (text: string): HttpAddress => {
 };
 
 const addressOf = (text: string, option: string): HttpAddress => {
-  const refused = (expected: string): UsageError => new UsageError(`${option}: ${expected}`);
   try {
     const address = read(text);
     if (address.user + address.query === "") return address;
   } catch (error) {
     if (!(error instanceof AddressError)) throw error;
-    throw refused(`${error.message}, such as https://maps.example/v1`);
+    throw new UsageError(`${option}: ${error.message}, such as https://maps.example/v1`);
   }
-  throw refused("expected an address without user, query and fragment; leave them out");
+  throw new UsageError(`${option}: expected an address without user, query and fragment; leave them out`);
 };
-
-/** Keys are about to be sent there: a slip of the pen must not send them in clear. */
-const refuseClearText = ({ scheme, host }: HttpAddress, { plainHttp }: InitOptions): void => {
-  if (scheme === "https" || isLoopbackHost(host) || plainHttp === true) return;
-  throw new UsageError(
-    `--target: keys would travel to ${host} in clear; write https://${host}, or say --plain-http if the network between is yours`,
-  );
-};
-
-const isThere = (path: string): Promise<boolean> =>
-  access(path, constants.F_OK).then(
-    () => true,
-    () => false,
-  );
 
 const neverOver = (path: string): UsageError =>
   new UsageError(`${path} is there already and is not overwritten: name another file with --out, or move it`);
 
-const write = async (path: string, content: object): Promise<void> => {
-  try {
-    // For its owner only: whoever writes a key into it later does not have to think of it.
-    await writePrivateFile(path, `${JSON.stringify(content, null, 2)}\n`, { mayReplace: false });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") throw neverOver(path);
-    throw new UsageError(`--out ${path}: expected a file that can be written (${code})`);
-  }
-};
-
 const isSet = (name: string): boolean => (process.env[name] ?? "") !== "";
 
-/** Who has exported one of the two keys has that one; who has exported none has yet to say which. */
-const keysHere = (): { publishable: boolean; server: boolean } => {
-  const has = { publishable: isSet(KEY_VARIABLES.publishable), server: isSet(KEY_VARIABLES.server) };
-  return has.publishable || has.server ? has : { publishable: true, server: true };
-};
+type Has = { publishable: boolean; server: boolean };
 
-const nextSteps = (
-  options: InitOptions,
-  url: HttpAddress,
-  has: { publishable: boolean; server: boolean },
-): string[] => {
-  const own = isLoopbackHost(url.host) ? "" : ` --i-own ${url.host}`;
-  const target = `--target ${options.out}${own}`;
+const nextSteps = ({ out, origin }: InitOptions, { host }: HttpAddress, has: Has): string[] => {
+  const target = `--target ${out}${isLoopbackHost(host) ? "" : ` --i-own ${host}`}`;
   const unset = (["publishable", "server"] as const).filter((role) => has[role] && !isSet(KEY_VARIABLES[role]));
-  const originIsOpen = has.publishable && options.origin === undefined;
+  const hints = [
+    ...(unset.length === 2 ? ["With one of the two keys alone: put // before the other role's name there."] : []),
+    ...(has.publishable && origin === undefined
+      ? [`In ${out}, replace ${ORIGIN_TO_REPLACE} by an origin of your key's allowlist.`]
+      : []),
+  ];
   return [
     "Next:",
     ...unset.map((role) => `  export ${KEY_VARIABLES[role]}=...      # a ${role} key`),
-    ...(unset.length === 2
-      ? wrapped("With one of the two keys alone: put // before the other role's name there.", "  ", 2)
-      : []),
-    ...(originIsOpen
-      ? wrapped(`In ${options.out}, replace ${ORIGIN_TO_REPLACE} by an origin of your key's allowlist.`, "  ", 2)
-      : []),
+    ...hints.flatMap((hint) => wrapped(hint, "  ", 2)),
     `  npx floodgate doctor ${target}`,
     `  npx floodgate verify ${target}`,
     `  npx floodgate run nightly ${target} --dry-run`,
   ];
 };
-
-const notProbed = (url: HttpAddress): string[] => [
-  ...wrapped(`${url.host} is not loopback, so nothing was sent: base_url stands as you wrote it.`, "", 0),
-  ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`, "", 0),
-];
 
 /** By the keys that are exported, where the address may be asked: nothing else says which event ends a stream. */
 const streamEndsOf = async (
@@ -131,42 +90,67 @@ const streamEndsOf = async (
   return Object.keys(found).length === 0 ? undefined : found;
 };
 
+const probe = async (
+  given: string,
+  path: string,
+  ca: string | undefined,
+  schemes: "stated" | "either",
+): Promise<Probed> => {
+  const probed = await probeAddress(given, { ca }, dirname(path), schemes);
+  printResult(`${findingsText([{ title: given, findings: probed.findings }])}\n\n`);
+  if (probed.baseUrl !== null) return probed;
+  const sentence = "no target file was written, because the API was not found at that address";
+  throw new (probed.silent ? TargetUnreachableError : UsageError)(sentence);
+};
+
 const init = async (options: InitOptions): Promise<void> => {
-  const url = addressOf(options.target, "--target");
-  if (options.origin !== undefined) addressOf(options.origin, "--origin");
-  refuseClearText(url, options);
-  const path = resolve(options.out);
-  if (await isThere(path)) throw neverOver(options.out);
-  const mayAsk = isLoopbackHost(url.host) || (options.iOwn ?? []).includes(url.host);
-  const ca = options.ca === undefined ? undefined : `file:${resolve(options.ca)}`;
-  const transport = ca === undefined ? {} : { ca };
-  const given = url.href.replace(/\/+$/, "");
-  const schemes = hasScheme(options.target) || !isLoopbackHost(url.host) ? "stated" : "either";
-  const probed: Probed | null = mayAsk ? await probeAddress(given, transport, dirname(path), schemes) : null;
-  if (probed !== null) {
-    printResult(`${findingsText([{ title: given, findings: probed.findings }])}\n\n`);
-    if (probed.baseUrl === null) {
-      const sentence = "no target file was written, because the API was not found at that address";
-      throw new (probed.silent ? TargetUnreachableError : UsageError)(sentence);
-    }
+  const { target, out, iOwn = [], origin, plainHttp } = options;
+  const url = addressOf(target, "--target");
+  if (origin !== undefined) addressOf(origin, "--origin");
+  const isHere = isLoopbackHost(url.host);
+  // Keys are about to be sent there: a slip of the pen must not send them in clear.
+  if (url.scheme !== "https" && !isHere && plainHttp !== true) {
+    throw new UsageError(
+      `--target: keys would travel to ${url.host} in clear; write https://${url.host}, or say --plain-http if the network between is yours`,
+    );
   }
-  const has = keysHere();
+  const path = resolve(out);
+  if (existsSync(path)) throw neverOver(out);
+  const ca = options.ca === undefined ? undefined : `file:${resolve(options.ca)}`;
+  const given = url.href.replace(/\/+$/, "");
+  const mayAsk = isHere || iOwn.includes(url.host);
+  const probed = mayAsk ? await probe(given, path, ca, hasScheme(target) || !isHere ? "stated" : "either") : null;
+  const exported = { publishable: isSet(KEY_VARIABLES.publishable), server: isSet(KEY_VARIABLES.server) };
+  // Who has exported one of the two keys has that one; who has exported none has yet to say which.
+  const has = exported.publishable || exported.server ? exported : { publishable: true, server: true };
   const parts = {
     baseUrl: probed?.baseUrl ?? given,
     seen: probed !== null,
     has,
     keyManagement: probed?.keyManagement ?? true,
-    ...(probed?.tileUrl === undefined ? {} : { tileUrl: probed.tileUrl }),
-    ...(options.origin === undefined ? {} : { origin: options.origin.replace(/\/+$/, "") }),
-    ...(ca === undefined ? {} : { ca }),
+    tileUrl: probed?.tileUrl,
+    origin: origin?.replace(/\/+$/, ""),
+    ca,
   };
   const streamEnds = probed === null ? undefined : await streamEndsOf(proposeTarget(parts), path, options);
-  await write(path, proposeTarget(streamEnds === undefined ? parts : { ...parts, streamEnds }));
-  const head = [
-    ...(probed === null ? notProbed(url) : []),
-    `Written: ${options.out} (no secret is in it: keys are read from the environment)`,
+  const content = `${JSON.stringify(proposeTarget({ ...parts, streamEnds }), null, 2)}\n`;
+  // For its owner only: whoever writes a key into it later does not have to think of it.
+  await writePrivateFile(path, content, { mayReplace: false }).catch(({ code }: NodeJS.ErrnoException) => {
+    throw code === "EEXIST"
+      ? neverOver(out)
+      : new UsageError(`--out ${path}: expected a file that can be written (${code})`);
+  });
+  const notAsked = [
+    ...wrapped(`${url.host} is not loopback, so nothing was sent: base_url stands as you wrote it.`),
+    ...wrapped(`If the host is yours, --i-own ${url.host} lets init look for itself.`),
   ];
-  printResult([...head, "", ...nextSteps(options, url, has)].join("\n"));
+  const lines = [
+    ...(probed === null ? notAsked : []),
+    `Written: ${out} (no secret is in it: keys are read from the environment)`,
+    "",
+    ...nextSteps(options, url, has),
+  ];
+  printResult(lines.join("\n"));
 };
 
 export const initCommand = (): Command =>

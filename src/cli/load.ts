@@ -1,6 +1,5 @@
 /** `floodgate load`: one scenario, or a k6 script of the user's own. */
 import { closeSync } from "node:fs";
-import { availableParallelism } from "node:os";
 import { Command } from "commander";
 import { noSuch } from "../contract/nearest.ts";
 import { plannedEmbedded } from "../deployments/embedded-deployment.ts";
@@ -17,7 +16,7 @@ import { openUserFile, UserFileError } from "../supervision/user-file.ts";
 import type { Target } from "../target/target.ts";
 import { type Judging, type JudgingOptions, judgingCommand } from "./judging-command.ts";
 import { LOG_FORMAT_NAMES, PROFILE_NAMES, type ProfileOptions, profileOf } from "./options/access-log.ts";
-import { type Exclusion, excluding } from "./options/exclusions.ts";
+import { checkPrecise, type Exclusion, excluding } from "./options/exclusions.ts";
 import { choice, positive, seconds, whole } from "./options/values.ts";
 import { printNote, printResult, printShown } from "./printing/output.ts";
 import { stagesPlan } from "./printing/show-plan.ts";
@@ -48,17 +47,6 @@ const EXCLUSIONS: readonly Exclusion[] = [
 ];
 
 const LISTED = SCENARIOS.flatMap(({ name, purpose }) => wrapped(purpose, `  ${name.padEnd(23)}`, 25)).join("\n");
-
-/** What `--precise` needs: a driver that can wait awake, and a core that nobody else needs for each of its processes. */
-export const checkPrecise = (driver: LoadStage["driver"], segments = 1, cores = availableParallelism()): void => {
-  if (driver !== "open-loop") {
-    throw new UsageError(`only the open-loop driver has --precise, and this is ${driver}; expected --driver open-loop`);
-  }
-  if (segments < cores) return;
-  throw new UsageError(
-    `--precise takes a whole core for each process: expected ${segments + 1} cores or more, got ${cores}; leave it out`,
-  );
-};
 
 const checkLoop = (stage: LoadStage, target: Target): void => {
   const refusal = closedLoopRefusal(stage, target);

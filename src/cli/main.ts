@@ -1,5 +1,4 @@
-/** The table of commands. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
-
+/** The command line. Errors end here: a user's mistake is a sentence and an exit code, never a stack. */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { EXIT, exitCodeOf, worstExit } from "../run/exit-codes.ts";
@@ -30,28 +29,16 @@ const version = (): string => {
   return (JSON.parse(about) as { version: string }).version;
 };
 
-const program = async (asked: string | undefined): Promise<Command> => {
-  const root = new Command("floodgate")
-    .version(version(), "--version")
-    .description(
-      "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
-    )
-    .addHelpText("after", EXAMPLES);
-  for (const command of await commandsFor(asked)) root.addCommand(command);
-  return root;
-};
-
-const exitOverride = (command: Command, above: readonly string[] = []): void => {
+const configure = (command: Command, above: readonly string[] = []): void => {
+  const names = [...above, command.name()];
   command.exitOverride();
   // A mistyped option may hold a key, and an argument what a terminal obeys.
   command.configureOutput({ writeOut: printResult, writeErr: printNote });
-  command.showHelpAfterError(`See: npx ${[...above, command.name()].join(" ")} --help`);
+  command.showHelpAfterError(`See: npx ${names.join(" ")} --help`);
   // The name alone: with its options the column of commands leaves no room for what they do.
-  command.configureHelp({
-    helpWidth: Math.min(100, process.stderr.columns ?? 80),
-    subcommandTerm: (child) => child.name(),
-  });
-  for (const child of command.commands) exitOverride(child, [...above, command.name()]);
+  const helpWidth = Math.min(100, process.stderr.columns ?? 80);
+  command.configureHelp({ helpWidth, subcommandTerm: (child) => child.name() });
+  for (const child of command.commands) configure(child, names);
 };
 
 /** Prints what went wrong as a sentence; returns the exit code that it stands for. */
@@ -65,7 +52,8 @@ const sayWhy = (thrown: unknown): number => {
   return exitCodeOf(thrown);
 };
 
-export const main = async (argv: string[]): Promise<void> => {
+/** What becomes of the process where nobody listens, nothing can be written, or something is thrown in a later turn. */
+const listenForTrouble = (): void => {
   // `floodgate … | head`, a closed terminal: who no longer listens is no error, least of all in the middle of a fault.
   process.stderr.on("error", () => undefined);
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -85,9 +73,19 @@ export const main = async (argv: string[]): Promise<void> => {
   redactor.listenForUnmaskable((what) =>
     printNote(`warning: ${what} has a part that is too short to be masked: where a server repeats it, reports show it`),
   );
+};
+
+export const main = async (argv: string[]): Promise<void> => {
+  listenForTrouble();
   try {
-    const root = await program(argv[0]);
-    exitOverride(root);
+    const root = new Command("floodgate")
+      .version(version(), "--version")
+      .description(
+        "Load testing and chaos for the Map Inference Platform API: does it decide right, shed right, how much can it carry?",
+      )
+      .addHelpText("after", EXAMPLES);
+    for (const command of await commandsFor(argv[0])) root.addCommand(command);
+    configure(root);
     root.hook("preAction", (_, command) => {
       // What others use stays when the shell that started it has gone on.
       const serves = command.name() === "serve" || command.opts<{ watchdog?: boolean }>().watchdog === true;
@@ -95,11 +93,8 @@ export const main = async (argv: string[]): Promise<void> => {
     });
     await root.parseAsync(argv, { from: "user" });
   } catch (error) {
-    if (error instanceof CommanderError) {
-      // Commander has printed its sentence; help and version are no mistakes.
-      process.exitCode = error.exitCode === 0 ? EXIT.pass : EXIT.usage;
-      return;
-    }
-    process.exitCode = sayWhy(error);
+    // Commander has printed its sentence itself; help and version are no mistakes.
+    const isCommanders = error instanceof CommanderError;
+    process.exitCode = isCommanders ? (error.exitCode === 0 ? EXIT.pass : EXIT.usage) : sayWhy(error);
   }
 };

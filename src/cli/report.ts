@@ -11,34 +11,27 @@ import { openRunFolder } from "../run/run-folder.ts";
 import { writeReports } from "../run/write-reports.ts";
 import { isTerminal, printJson, printNote, printPainted } from "./printing/output.ts";
 
-type ReportOptions = { json?: boolean };
 type Reported = Recorded & { folder: string };
 
 const differences = (changed: ReturnType<typeof judgeAgain>["changed"]): string => {
   if (changed.length === 0) return "Judged again from its files: every claim as the run wrote it.";
   const decided = changed.filter(({ was, is }) => was?.verdict !== is.verdict);
-  const words = changed.length - decided.length;
-  const said = decided.map(({ id, was, is }) => `\n  ${id} was ${was?.verdict ?? "absent"}, is ${is.verdict}`).join("");
-  const other = words === 0 ? "" : `\n  ${words} with the same verdict in other words`;
-  return `Judged again from its files; what differs:${said}${other}`;
+  const reworded = changed.length - decided.length;
+  return [
+    "Judged again from its files; what differs:",
+    ...decided.map(({ id, was, is }) => `  ${id} was ${was?.verdict ?? "absent"}, is ${is.verdict}`),
+    ...(reworded === 0 ? [] : [`  ${reworded} with the same verdict in other words`]),
+  ].join("\n");
 };
 
-const reportOne = async (path: string, options: ReportOptions): Promise<Reported> => {
+const reportOne = async (path: string, isJson: boolean): Promise<Reported> => {
   const folder = resolve(existsSync(join(path, "run.json")) || !path.endsWith("run.json") ? path : join(path, ".."));
   const { document, series, changed } = judgeAgain(folder);
   await writeReports(openRunFolder(folder), document, series);
-  if (options.json === true) printJson(document);
-  const colour = isTerminal();
-  printPainted(`${terminalText(document, { folder, colour })}\n`);
+  if (isJson) printJson(document);
+  printPainted(`${terminalText(document, { folder, colour: isTerminal() })}\n`);
   printNote(differences(changed));
   return { folder, document, series };
-};
-
-/** Two runs over each other, in the folder of the second. */
-const overlay = async (a: Reported, b: Reported): Promise<void> => {
-  const { writeText, pathOf } = openRunFolder(b.folder);
-  await writeText("compared.html", htmlOverlay(a, b));
-  printNote(`Both runs over each other: ${pathOf("compared.html")}`);
 };
 
 export const reportCommand = (): Command =>
@@ -46,11 +39,15 @@ export const reportCommand = (): Command =>
     .description("judge recorded runs again and render them again; two are compared")
     .argument("<run...>", "run folders")
     .option("--json", "print the content of run.json on stdout")
-    .action(async (runs: string[], options: ReportOptions) => {
+    .action(async (runs: string[], { json = false }: { json?: boolean }) => {
       const reported: Reported[] = [];
-      for (const run of runs) reported.push(await reportOne(run, options));
+      for (const run of runs) reported.push(await reportOne(run, json));
       const [a, b] = reported;
-      if (reported.length === 2 && a !== undefined && b !== undefined) await overlay(a, b);
+      if (reported.length === 2 && a !== undefined && b !== undefined) {
+        const { writeText, pathOf } = openRunFolder(b.folder);
+        await writeText("compared.html", htmlOverlay(a, b));
+        printNote(`Both runs over each other: ${pathOf("compared.html")}`);
+      }
       // Where several runs were asked for, the worst decides.
       process.exitCode = worstExit(...reported.map(({ document }) => document.exit_code));
     });

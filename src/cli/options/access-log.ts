@@ -45,36 +45,31 @@ const shown = (line: string): string => {
 const OVERRIDE =
   "Name the format with --log-format, or with --time-field the field that holds the start of a call: a member of a JSON line, a key, or the number of a column";
 
-const unknownText = (
-  { line, text, lines }: Extract<LogRefusal, { code: "format-unknown" }>,
-  wanted: LogOptions,
-): string => {
-  const { timeField, format } = wanted;
-  const what =
-    timeField !== undefined
-      ? `no line has a moment in the field ${oneLine(timeField)}`
-      : format !== undefined
-        ? `no line can be read as ${format}`
-        : "its format is not known";
-  const of = `among the first ${counted(lines, "line")}; line ${line} is: ${shown(text)}`;
-  if (/^\[\s*(?:\{.*)?$/.test(text) || text === "{") {
-    return `${what}, ${of}\nExpected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]'`;
-  }
+const DAY_S = 86_400;
+const days = (ms: number): string => `${count(ms / 1000 / DAY_S)} days`;
+const moment = (ms: number): string => new Date(ms).toISOString();
+
+const unknownText = (line: number, text: string, lines: number, { timeField, format }: LogOptions): string => {
+  const asked = format === undefined ? "its format is not known" : `no line can be read as ${format}`;
+  const what = timeField === undefined ? asked : `no line has a moment in the field ${oneLine(timeField)}`;
+  const isDocument = /^\[\s*(?:\{.*)?$/.test(text) || text === "{";
   const formats = LOG_FORMAT_NAMES.map(
     (name) => `  ${name.padEnd(15)}${LOG_FORMATS.find((one) => one.name === name)?.of}`,
   );
-  return `${what}, ${of}\nLooked for, one of them in at least half of the lines:\n${formats.join("\n")}\n${OVERRIDE}.`;
+  const help = isDocument
+    ? "Expected a line for each call; this looks like one JSON document. Turn it into lines, such as by: jq -c '.[]'"
+    : `Looked for, one of them in at least half of the lines:\n${formats.join("\n")}\n${OVERRIDE}.`;
+  return `${what}, among the first ${counted(lines, "line")}; line ${line} is: ${shown(text)}\n${help}`;
 };
 
 const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
   switch (refusal.code) {
     case "format-unknown":
-      return unknownText(refusal, wanted);
+      return unknownText(refusal.line, refusal.text, refusal.lines, wanted);
     case "unreadable": {
       const { unreadable, lines, format, line, text } = refusal;
-      const most = `${100 * UNREADABLE_SHARE_MAX} %`;
       return (
-        `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) cannot be read as ${format.name}, more than ${most}. ` +
+        `${count(unreadable)} of ${counted(lines, "line")} (${share(unreadable, lines)}) cannot be read as ${format.name}, more than ${100 * UNREADABLE_SHARE_MAX} %. ` +
         `The first is line ${line}: ${shown(text)}\nExpected ${format.of}. --skip-unreadable leaves such lines out. ${OVERRIDE}.`
       );
     }
@@ -86,46 +81,38 @@ const refusalText = (refusal: LogRefusal, wanted: LogOptions): string => {
       return `it has more than ${counted(refusal.most, "call")}, which is what is kept in memory. Split it by time`;
     case "span-too-long": {
       const { line, atMs, silenceMs, spanMs, mostMs } = refusal;
-      const at = new Date(atMs).toISOString();
-      const day = 86_400_000;
       return (
-        `it spans ${count(spanMs / day)} days, more than the ${count(mostMs / day)} that are replayed, with nothing for ${count(silenceMs / day)} days: ` +
-        `line ${line} is of ${at}. Take out what is out of place there`
+        `it spans ${days(spanMs)}, more than the ${count(mostMs / 1000 / DAY_S)} that are replayed, with nothing for ${days(silenceMs)}: ` +
+        `line ${line} is of ${moment(atMs)}. Take out what is out of place there`
       );
     }
   }
 };
 
-/** How long the replay would be, and how many calls it would have. */
-const checkLength = (
+/** Why a log is not replayed at the rate or for the time that was asked for: too long a replay, or too few calls. */
+const lengthText = (
   { atMs, facts, outermost }: ReadLog,
   { rate, duration: durationS }: ProfileOptions,
-  fail: (text: string) => never,
-): void => {
+): string | null => {
   const firstMs = atMs[0] as number;
   const spanS = ((atMs.at(-1) as number) - firstMs) / 1000;
   const wholeS = rate === undefined ? spanS : (atMs.length - 1) / rate;
   const playedS = Math.min(wholeS, durationS ?? wholeS);
   if (playedS > PLAYED_MAX_S) {
-    const at = new Date(outermost.atMs).toISOString();
-    const silence = `; its longest silence is ${duration(1000 * facts.longest_silence_s)}, beyond which line ${outermost.line} is of ${at}`;
-    fail(
-      `its replay would take ${count(playedS / 86_400)} days, more than the ${PLAYED_MAX_S / 86_400} that are played${silence}. --rate makes it faster, --duration plays its beginning`,
+    return (
+      `its replay would take ${days(1000 * playedS)}, more than the ${PLAYED_MAX_S / DAY_S} that are played; ` +
+      `its longest silence is ${duration(1000 * facts.longest_silence_s)}, beyond which line ${outermost.line} is of ${moment(outermost.atMs)}. ` +
+      "--rate makes it faster, --duration plays its beginning"
     );
   }
-  if (durationS === undefined || wholeS <= durationS) return;
-  const mostMs = durationS * 1000 * (spanS / wholeS);
-  if (atMs.findLastIndex((ms) => ms - firstMs < mostMs) < 1) {
-    fail(
-      `in the first ${duration(1000 * durationS)} of its replay there is one call alone. Choose a longer --duration`,
-    );
-  }
+  if (durationS === undefined || wholeS <= durationS) return null;
+  const mostMs = 1000 * durationS * (spanS / wholeS);
+  if (atMs.findLastIndex((ms) => ms - firstMs < mostMs) >= 1) return null;
+  return `in the first ${duration(1000 * durationS)} of its replay there is one call alone. Choose a longer --duration`;
 };
 
 const replayOf = async (path: string, options: ProfileOptions): Promise<ScenarioWish> => {
-  const fail = (text: string): never => {
-    throw new UsageError(`--profile ${oneLine(path)}: ${text}`);
-  };
+  const refused = (text: string): UsageError => new UsageError(`--profile ${oneLine(path)}: ${text}`);
   const { logFormat: format, timeField, skipUnreadable } = options;
   const wanted: LogOptions = { format, timeField, skipUnreadable };
   const reader = new LogReader(wanted);
@@ -136,12 +123,13 @@ const replayOf = async (path: string, options: ProfileOptions): Promise<Scenario
     });
   } catch (error) {
     if (!(error instanceof LogFileError)) throw error;
-    fail(`the file ${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
+    throw refused(`the file ${error.message}. Expected one of ${PROFILE_NAMES}, or an access log`);
   }
   const log = reader.end();
-  if ("code" in log) return fail(refusalText(log, wanted));
-  checkLength(log, options, fail);
-  return { replayOfMs: log.atMs, replayed: log.facts };
+  const why = "code" in log ? refusalText(log, wanted) : lengthText(log, options);
+  if (why !== null) throw refused(why);
+  const { atMs, facts } = log as ReadLog;
+  return { replayOfMs: atMs, replayed: facts };
 };
 
 /** A load profile by its name, or an access log to be replayed; of a log, only the moments of its calls are kept. */

@@ -1,6 +1,8 @@
 /** Which options do not go together, as tables that are checked before a command does anything. */
+import { availableParallelism } from "node:os";
 import type { Command } from "commander";
 import { UsageError } from "../../run/exit-codes.ts";
+import type { LoadStage } from "../../stages/stage-plan.ts";
 
 /**
  * `[options, not with, sentence]`, where several stand with blanks between: none of the first goes with any of the second. `!option`
@@ -35,3 +37,14 @@ export const EMBEDDED_ALONE: Exclusion = [
   "target",
   "expected either --target or --limiter redis: it is the embedded deployment that is started with it",
 ];
+
+/** What `--precise` needs: a driver that can wait awake, and a core that nobody else needs for each of its processes. */
+export const checkPrecise = (driver: LoadStage["driver"], segments = 1, cores = availableParallelism()): void => {
+  if (driver !== "open-loop") {
+    throw new UsageError(`only the open-loop driver has --precise, and this is ${driver}; expected --driver open-loop`);
+  }
+  if (segments < cores) return;
+  throw new UsageError(
+    `--precise takes a whole core for each process: expected ${segments + 1} cores or more, got ${cores}; leave it out`,
+  );
+};

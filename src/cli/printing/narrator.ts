@@ -1,8 +1,7 @@
 /**
- * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of life in between: on a
- * terminal a few lines that are drawn anew in their place, elsewhere a line every 30 s.
+ * Reports what a run does, on stderr: the folder first, a line for each step and each finished stage, and a sign of life in
+ * between: on a terminal a few lines that are drawn anew in their place, elsewhere a line every 30 s.
  */
-
 import type { RunEvents } from "../../deployments/run-context.ts";
 import { classOf, type Line } from "../../history/line.ts";
 import { drawAgain, isTerminal, printNote } from "./output.ts";
@@ -11,69 +10,45 @@ import { drawAgain, isTerminal, printNote } from "./output.ts";
 const WINDOW_MS = 3_000;
 const REFUSALS_SHOWN = 3;
 
-type Ended = { atMs: number; outcome: string };
-
 const perS = (n: number): string => `${Math.round((n * 1000) / WINDOW_MS)}/s`;
 
-export type LiveView = {
-  /** A stage or another step begins. */
-  begin(step: string, nowMs: number): void;
-  /** How far it is, in words. */
-  progress(text: string): void;
-  see(line: Line, nowMs: number): void;
-  /** The lines to be shown now; none between stages. */
-  frame(nowMs: number): string[];
-};
-
-export const createLiveView = (): LiveView => {
-  let step = "";
-  let done = "";
-  let beganMs = 0;
-  let ended: Ended[] = [];
+/** The lines that are drawn anew: how far a stage is, calls a second, refusals by subcode, faults. Times are in milliseconds. */
+export const createLiveView = () => {
+  let [step, done, beganMs] = ["", "", 0];
+  let ended: { atMs: number; outcome: string }[] = [];
   const faults = new Map<string, string>();
-  const ratesOf = (nowMs: number): { answered: number; refused: Map<string, number>; none: number } => {
-    ended = ended.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
-    const refused = new Map<string, number>();
-    let [answered, none] = [0, 0];
-    for (const { outcome } of ended) {
-      const kind = classOf(outcome);
-      if (kind === "answered") answered += 1;
-      else if (kind === "indeterminate") none += 1;
-      else refused.set(outcome, (refused.get(outcome) ?? 0) + 1);
-    }
-    return { answered, refused, none };
-  };
   return {
-    begin: (text, nowMs) => {
+    begin: (text: string, nowMs: number): void => {
       [step, done, beganMs, ended] = [text, "", nowMs, []];
       faults.clear();
     },
-    progress: (text) => {
+    progress: (text: string): void => {
       done = text;
     },
-    see: (line, nowMs) => {
+    see: (line: Line, nowMs: number): void => {
       if (line.type === "call") ended.push({ atMs: nowMs, outcome: line.outcome });
       if (line.type !== "fault") return;
       if (line.phase === "injected") faults.set(line.experiment, `${line.link} ${line.fault}`);
       if (line.phase === "healed") faults.delete(line.experiment);
     },
-    frame: (nowMs) => {
+    frame: (nowMs: number): string[] => {
       if (step === "" && done === "") return [];
-      const { answered, refused, none } = ratesOf(nowMs);
-      const all = [...refused].sort((a, b) => b[1] - a[1]);
-      const shown = all.slice(0, REFUSALS_SHOWN).map(([outcome, n]) => `${outcome} ${perS(n)}`);
-      const rest = all.slice(REFUSALS_SHOWN).reduce((sum, [, n]) => sum + n, 0);
-      const seconds = Math.round((nowMs - beganMs) / 1000);
+      ended = ended.filter(({ atMs }) => atMs > nowMs - WINDOW_MS);
+      const {
+        answered = [],
+        refused = [],
+        indeterminate: none = [],
+      } = Object.groupBy(ended, ({ outcome }) => classOf(outcome));
+      const most = [...Map.groupBy(refused, ({ outcome }) => outcome)].sort((a, b) => b[1].length - a[1].length);
+      const others = most.slice(REFUSALS_SHOWN).reduce((sum, [, all]) => sum + all.length, 0);
+      const shown = most.slice(0, REFUSALS_SHOWN).map(([outcome, all]) => `${outcome} ${perS(all.length)}`);
+      if (others > 0) shown.push(`others ${perS(others)}`);
+      const without = none.length === 0 ? "" : `, ${perS(none.length)} without an answer`;
+      const rates = `${perS(ended.length)}: ${perS(answered.length)} answered, ${perS(refused.length)} refused${without}`;
       return [
-        `  … ${done === "" ? step : done}, ${seconds} s`,
-        ...(ended.length === 0
-          ? []
-          : [
-              `    ended     ${perS(ended.length)}: ${perS(answered)} answered, ${perS(ended.length - answered - none)} refused${none === 0 ? "" : `, ${perS(none)} without an answer`}`,
-            ]),
-        ...(shown.length === 0
-          ? []
-          : [`    refused   ${[...shown, ...(rest === 0 ? [] : [`others ${perS(rest)}`])].join(", ")}`]),
+        `  … ${done === "" ? step : done}, ${Math.round((nowMs - beganMs) / 1000)} s`,
+        ...(ended.length === 0 ? [] : [`    ended     ${rates}`]),
+        ...(shown.length === 0 ? [] : [`    refused   ${shown.join(", ")}`]),
         ...(faults.size === 0 ? [] : [`    broken    ${[...faults.values()].join(", ")}`]),
       ];
     },
@@ -93,52 +68,45 @@ export const narrator = (options: { quiet: boolean; title: string; seed: number 
     if (drawn > 0 || lines.length > 0) drawAgain(drawn, lines);
     drawn = lines.length;
   };
-  const sayLine = (text: string): void => {
+  const always = (text: string): void => {
     draw([]);
-    if (!quiet) printNote(text);
+    printNote(text);
   };
-  const timer = onTerminal
-    ? setInterval(() => draw(view.frame(performance.now())), DRAWN_EVERY_MS)
-    : setInterval(() => {
-        if (now !== "") sayLine(`  … ${now}`);
-      }, EVERY_MS);
+  const say = (text: string): void => (quiet ? draw([]) : always(text));
+  const alive = (): void =>
+    onTerminal ? draw(view.frame(performance.now())) : now === "" ? undefined : say(`  … ${now}`);
+  const timer = setInterval(alive, onTerminal ? DRAWN_EVERY_MS : EVERY_MS);
   timer.unref();
   return {
     folder: (path) => printNote(`floodgate ${title}, seed ${seed}\nrun folder: ${path}`),
-    warning: (text) => {
-      draw([]);
-      printNote(`warning: ${text}`);
-    },
-    result: sayLine,
+    warning: (text) => always(`warning: ${text}`),
+    result: say,
     step: (text) => {
       now = text;
-      sayLine(text);
+      say(text);
       view.begin(text, performance.now());
     },
     progress: (text) => {
       now = text;
       view.progress(text);
     },
-    ...(onTerminal ? { line: (line) => view.see(line, performance.now()) } : {}),
+    line: onTerminal ? (line) => view.see(line, performance.now()) : undefined,
     stage: ({ summary, claims }) => {
-      const bad = claims.filter(
-        ({ verdict, level }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"),
-      );
-      const passed = claims.filter(({ verdict }) => verdict === "pass").length;
-      const skipped = claims.filter(({ verdict }) => verdict === "skipped").length;
-      const without = skipped === 0 ? "" : `, ${skipped} skipped`;
-      const named = bad.length === 0 ? "" : `; ${bad.map(({ id, verdict }) => `${verdict}: ${id}`).join(", ")}`;
-      const judged = claims.length === 0 ? "" : `, ${passed} of ${claims.length} claims passed${without}${named}`;
-      sayLine(`  ${summary.calls.sent} calls${judged}`);
+      const count = (wanted: string): number => claims.filter(({ verdict }) => verdict === wanted).length;
+      const skipped = count("skipped") === 0 ? "" : `, ${count("skipped")} skipped`;
+      const bad = claims
+        .filter(({ verdict, level }) => level === "must" && (verdict === "fail" || verdict === "inconclusive"))
+        .map(({ id, verdict }) => `${verdict}: ${id}`);
+      const named = bad.length === 0 ? "" : `; ${bad.join(", ")}`;
+      const judged = `, ${count("pass")} of ${claims.length} claims passed${skipped}${named}`;
+      say(`  ${summary.calls.sent} calls${claims.length === 0 ? "" : judged}`);
     },
-    signalled: (signal, times, pending) => {
-      draw([]);
-      printNote(
+    signalled: (signal, times, pending) =>
+      always(
         times === 1
           ? `\n${signal}: stopping; faults are removed and children ended, then the report is written\n`
           : `${signal} again: not yet healed or ended: ${pending.join(", ") || "nothing"}; after kill -9 the watchdog does it\n`,
-      );
-    },
+      ),
     end: () => {
       clearInterval(timer);
       draw([]);
