@@ -1,7 +1,4 @@
-/**
- * What the claims mean that are neither an invariant's nor a rule's of verify: those about a stage, a run, a comparison. `explain` prints
- * them; an invariant and a rule explain themselves by their statement, their requirements and the mutants that they kill.
- */
+/** What claims about a stage, a run or a comparison mean, for `explain`; invariants and rules explain themselves. */
 
 export type ClaimFamily = {
   /** Claim ids of the family, with `*` for what differs. */

@@ -2,7 +2,6 @@
 import type { Claim, ClaimVerdict, Level, RunDocument } from "../history/run-document.ts";
 import { whyOf } from "./verdict.ts";
 
-/** What needs a reader's attention comes first. */
 export const VERDICTS: readonly ClaimVerdict[] = ["fail", "inconclusive", "skipped", "pass"];
 export const LEVELS: readonly Level[] = ["must", "should", "info"];
 

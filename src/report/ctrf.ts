@@ -37,7 +37,6 @@ const testOf = (claim: Claim): object => ({
   },
 });
 
-/** JSON, indented, with a line end. */
 export const ctrfJson = (run: RunDocument): string => {
   const cases = casesOf(run);
   const having = (status: Status): number => cases.filter((c) => STATUS[c.verdict] === status).length;

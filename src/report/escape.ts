@@ -4,9 +4,7 @@
  */
 import { clean } from "../contract/foreign-text.ts";
 
-/** Breaks of a line and tabs. */
 const BREAKS = /[\t\n\r\u0085\u2028\u2029]+/g;
-/** Without unsafe characters, on one line. */
 export const oneLine = (text: string): string => clean(text.replace(BREAKS, " ")).trim();
 
 /** At most `max` characters, the last of them an ellipsis where something was cut. Never cuts a character in half. */
@@ -49,11 +47,9 @@ export const markdownCode = (text: string): string => {
   return code === "" ? "" : `\`${code}\``;
 };
 
-/** The value of an OpenMetrics label, between its quotes. */
 export const escapeLabel = (text: string): string =>
   clean(text).replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 
-/** Length in UTF-8, in bytes. */
 export const utf8Bytes = (text: string): number => {
   let bytes = 0;
   for (const character of text) {

@@ -51,7 +51,6 @@ export const valueText = (m: Measurement): string => withUnit(figure(m.value), m
 export const withUnit = (text: string, unit: string): string =>
   unit === "ratio" || unit === "1" || unit === "" ? text : unit === "1/s" ? `${text} /s` : `${text} ${unit}`;
 
-/** The 95 % interval, or `null` where there is none. */
 export const intervalText = (m: Measurement): string | null =>
   m.low === null || m.high === null ? null : withUnit(`${figure(m.low)} to ${figure(m.high)}`, m.unit);
 

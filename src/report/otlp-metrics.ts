@@ -37,7 +37,6 @@ class Family<T> {
     return point;
   }
 
-  /** As `dataPoints`: the attributes of each, and what `of` makes of its value. */
   points(of: (value: T) => object): object[] {
     return [...this.#points.values()].map(({ attributes, value }) => ({
       attributes: keyValues(attributes),
@@ -68,7 +67,6 @@ export class OtlpMetrics {
   );
   readonly #gauges = new Map<string, Family<number>>();
 
-  /** `startMs`: when the run began, in milliseconds since 1970. */
   constructor(resource: Attributes, startMs: number) {
     this.#resource = resource;
     this.#startMs = startMs;
@@ -98,7 +96,6 @@ export class OtlpMetrics {
     });
   }
 
-  /** The body of `POST /v1/metrics`. `nowMs`: milliseconds since 1970. */
   toOtlp(nowMs: number): unknown {
     const now = { timeUnixNano: nanoseconds(nowMs) };
     const times = { startTimeUnixNano: nanoseconds(this.#startMs), ...now };

@@ -1,7 +1,4 @@
-/**
- * Outcomes sorted into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding; what a
- * balancer answered is not, and no answer is neither an answer nor a refusal.
- */
+/** Outcomes sorted into the six kinds that a reader has to distinguish. Only the two overload refusals are shedding. */
 import { outcomeOf, SHEDS } from "../contract/refusals.ts";
 import { classOf } from "../history/line.ts";
 import { HTTP_VERSIONS, type StageSummary } from "../history/run-document.ts";

@@ -1,7 +1,4 @@
-/**
- * One stage as a picture of its own, for a README: what was offered, what came of it, and the fault. An SVG that needs no style of a page;
- * light or dark, because a picture does not know the theme of the page that shows it.
- */
+/** One stage as a picture for a README: an SVG without a style, light or dark, because it does not know the theme of the page. */
 import { scaleLinear } from "d3-scale";
 import { type Series, type StageSeries, sumOf } from "../history/series.ts";
 import { courseOf, stepPath } from "./charts/course.ts";
@@ -37,7 +34,6 @@ const TOP = 64;
 const SIZE = { width: LEFT + WIDTH + 16, height: TOP + HEIGHT + 34 };
 const DETAIL = { binsMost: 90, rowsMost: 1 };
 
-/** Of all calls the stage with the most. */
 const busiest = ({ stages }: Series): StageSeries => {
   const [first] = [...stages].sort((a, b) => sumOf(b.offered) - sumOf(a.offered));
   if (first === undefined) throw new RangeError("a picture needs a stage with calls");

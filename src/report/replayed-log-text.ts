@@ -10,7 +10,6 @@ const MOMENTS: Readonly<Record<ReplayedLog["moment"], string>> = {
   "as logged": "taken as the start of each call",
 };
 
-/** From here on a silence is worth a word. */
 const SILENCE_S = 60;
 
 const seconds = (s: number): string => `${count(s)} s`;

@@ -18,7 +18,6 @@ type NotJudged = {
   unseen: string[];
 };
 
-/** A report that shows only what was judged reads as if all had been. */
 export const notJudged = ({ claims, stages }: RunDocument): NotJudged => {
   const seen = new Set(stages.flatMap((stage) => Object.keys(stage.by_outcome)));
   const skipped = claims.filter(({ verdict }) => verdict === "skipped");
@@ -32,7 +31,6 @@ export const notJudged = ({ claims, stages }: RunDocument): NotJudged => {
 };
 
 type MetCell = {
-  /** How often, or that this deployment does not show it. */
   text: string;
   /** The experiment proves nothing without it. */
   must: boolean;
@@ -70,11 +68,9 @@ export const spendingText = ({ spent, budget = {}, target }: RunDocument): strin
 
 const CHECKS_NAMED_MAX = 3;
 
-/** What was found beside what is true, with the unit. */
 const checkText = ({ name, truth, measured, unit }: Calibration): string =>
   `${name} ${withUnit(figure(measured), unit)}, true ${withUnit(figure(truth), unit)}`;
 
-/** What held, what did not, and what follows from that. */
 export const calibrationText = (checks: readonly Calibration[]): string => {
   const open = checks.filter(({ verdict }) => verdict !== "pass");
   const whole = counted(checks.length, "check");

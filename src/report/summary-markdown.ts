@@ -13,7 +13,6 @@ import { whyOf } from "./verdict.ts";
 export const SUMMARY_BYTES_MAX = 900 * 1024;
 const CELL_MAX = 400;
 const IDS_MAX = 8;
-/** Left for the lines that say what was cut. */
 const RESERVE_BYTES = 2048;
 
 const SIGN = { fail: "❌ fail", inconclusive: "❓ inconclusive", skipped: "➖ skipped", pass: "✅ pass" } as const;

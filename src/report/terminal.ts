@@ -31,7 +31,6 @@ const WORD: Readonly<Record<ClaimVerdict, string>> = {
   pass: "PASS",
 };
 
-/** ANSI: bold red, bold yellow, dim, bold green. */
 const PAINT: Readonly<Record<ClaimVerdict, string>> = {
   fail: "1;31",
   inconclusive: "1;33",
@@ -99,7 +98,6 @@ const command = (text: string): string[] | null => {
   return wrap(line, COLUMNS - 4).map((part, i, all) => `  ${part}${i < all.length - 1 ? " \\" : ""}`);
 };
 
-/** How to see the first claim again that needs attention. */
 const againLines = (first: Claim | undefined): string[] => {
   const lines = first === undefined || first.replay === "" ? null : command(first.replay);
   return first === undefined || lines === null ? [] : [...wrap(`To see ${oneLine(first.id)} again:`), ...lines];

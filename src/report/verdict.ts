@@ -8,7 +8,6 @@ import { clip, oneLine } from "./escape.ts";
 type MergedVerdict = {
   verdict: Verdict;
   exit_code: 0 | 1 | 4;
-  /** Sentences for a person: which claims decided, and why. */
   reason: string;
 };
 

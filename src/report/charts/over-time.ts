@@ -28,7 +28,6 @@ export const linear = (
   };
 };
 
-/** Durations in milliseconds. */
 export const logarithmic = (height: number, low: number, high: number): Scale => {
   const y = scaleLog([low, high], [height, 0]);
   return {
@@ -103,7 +102,6 @@ const bandLabels = ({ bands, marks, spanS }: Course): Markup[] => {
 
 /** `halo`: readable over a map. */
 export type Line = { text: string; shape: LineShape; path: string; halo?: true };
-/** The limit's value on the scale. */
 export type Limit = { at: number; text: string };
 
 export type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | "unit"> & {
@@ -113,7 +111,6 @@ export type OverTime = Pick<Chart, "id" | "title" | "finding" | "description" | 
   /** Those without a path are left out. */
   lines: readonly Line[];
   limits?: readonly Limit[];
-  /** Of what is under the lines. */
   keys?: readonly Key[];
   /** A cell for each row of the course. */
   columns: readonly (readonly [name: string, cells: readonly Cell[]])[];

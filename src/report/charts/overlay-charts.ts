@@ -9,9 +9,7 @@ import { type Line, linear, logarithmic, overTime, type Scale } from "./over-tim
 import { percentilePlot } from "./percentile-plot.ts";
 import { quantileIfEnough, quantileOverTime } from "./quantile-line.ts";
 
-/** A run of a stage, with what it is called. */
 type Side = { name: string; course: Course };
-/** Earlier, later. */
 export type Sides = readonly [Side, Side];
 
 const SHAPES = ["line gauges", "line callers"] as const;

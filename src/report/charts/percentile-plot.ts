@@ -1,7 +1,6 @@
 /**
- * Durations by percentile, the axis stretched towards the tail (1/(1-p)). Two lines: from the moment at which a call was
- * due, and from the moment at which it was sent. Where they part, a generator that waits for answers would have hidden it
- * (coordinated omission).
+ * Durations by percentile, the axis stretched towards the tail (1/(1-p)): from the moment at which a call was due, and from the one
+ * at which it was sent. Where the two part, a generator that waits for answers hides it (coordinated omission).
  */
 import { scaleLog } from "d3-scale";
 import { line } from "d3-shape";

@@ -1,12 +1,10 @@
 /** A quantile over time, only where enough calls stand behind it: bins are joined until at least 5 lie above it. */
 import { countOf, mergeSparse, quantileMs, type SparseBuckets } from "../../history/statistics/log-buckets.ts";
 
-/** Calls that have to lie above a quantile. */
 export const ABOVE_LEAST = 5;
 
 export const isEnough = (n: number, p: number): boolean => n * (1 - p) >= ABOVE_LEAST - 1e-9;
 
-/** So many empty bins in a row break the line. */
 const GAP_BINS = 3;
 
 const breakAtGaps = (values: (number | null)[], bins: readonly SparseBuckets[]): void => {
@@ -38,6 +36,5 @@ export const quantileOverTime = (bins: readonly SparseBuckets[], p: number): (nu
   return values;
 };
 
-/** `null` where there are too few. */
 export const quantileIfEnough = (sparse: SparseBuckets, p: number): number | null =>
   isEnough(countOf(sparse), p) ? quantileMs(sparse, p) : null;

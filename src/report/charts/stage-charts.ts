@@ -56,7 +56,6 @@ const loadFinding = (course: Course, layers: readonly Layer[]): string => {
   return `${share(answered, total)} of ${counted(total, "call")} were answered; ${rest.join(", ")}. None was shed.`;
 };
 
-/** A line of what was offered, and under it every call by its outcome. */
 export const loadChart = (course: Course, id: string): Chart => {
   const { series, binS } = course;
   const layers = layersOf(series);
@@ -185,7 +184,6 @@ const CPU = [
   ],
 ] as const satisfies readonly (readonly [SampleName, string, string, (most: number) => string])[];
 
-/** A sample holds until the next one. */
 const held = (values: readonly (number | null)[]): (number | null)[] => {
   let last: number | null = null;
   return values.map((value) => {
@@ -194,7 +192,6 @@ const held = (values: readonly (number | null)[]): (number | null)[] => {
   });
 };
 
-/** `null` where nothing of it was sampled. */
 const cpuChart = (course: Course, id: string): Chart | null => {
   const lines = CPU.flatMap(([name, shape, text, said]) => {
     const values = course.series.generator[name] ?? [];
@@ -215,7 +212,6 @@ const cpuChart = (course: Course, id: string): Chart | null => {
   });
 };
 
-/** What a refusal costs beside an answer, in a sentence. */
 const cheapness = ({ series }: Course): string | undefined => {
   const [refusal = null, answer = null] = [series.refusals, series.latency].map((bins) =>
     quantileMs(mergeSparse(bins), 0.5),
@@ -227,7 +223,6 @@ const cheapness = ({ series }: Course): string | undefined => {
     : "A refusal takes as long as an answer, or longer.";
 };
 
-/** Whether most refusals are for overload. */
 const isShedding = ({ series }: Course): boolean => {
   const of = (kind: OutcomeKind): number =>
     sumOf(Object.entries(series.by_outcome).flatMap(([outcome, counts]) => (kindOf(outcome) === kind ? counts : [])));
@@ -296,9 +291,7 @@ const timeLimitsOf = (claims: readonly Claim[], stage: string): TimeLimit[] =>
     });
 
 type StageCharts = {
-  /** On one axis of time. */
   overTime: Chart[];
-  /** Each on an axis of its own. */
   others: Chart[];
   /** Of charts that would show nothing but this. */
   said: Pick<Chart, "title" | "finding">[];

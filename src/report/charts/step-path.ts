@@ -5,7 +5,6 @@ export type Step = { x: number; y: number | null };
 
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
-/** `.5`, `-3`: no digit that says nothing. */
 const short = (value: number): string => String(tenth(value)).replace(/^(-?)0\./, "$1.");
 
 /** Up, down or on: nothing where it does not move. */

@@ -3,13 +3,11 @@ import type { Claim, ClaimVerdict, RunDocument } from "../../history/run-documen
 import { counted, moment } from "../figures.ts";
 import { card, html, type Markup } from "./markup.ts";
 
-/** What of an earlier run is needed. */
 export type Earlier = Pick<RunDocument, "id" | "started_at" | "verdict"> & {
   claims: readonly Pick<Claim, "id" | "verdict" | "level">[];
 };
 
 const SHOWN_MOST = 8;
-/** In this order, what is worse first. */
 const WORDS: readonly (readonly [ClaimVerdict, string])[] = [
   ["fail", "now fail"],
   ["inconclusive", "can no longer be decided"],

@@ -1,7 +1,4 @@
-/**
- * The first thing to look at: of a gate its ratios, of a capacity search its curve, of many stages a strip of small ones, else the stage
- * in which something went wrong, or that shed most.
- */
+/** The first thing to look at: ratios of a gate, rates of a capacity search, a strip of many stages, or the stage that matters most. */
 import { scaleLinear } from "d3-scale";
 import type { ClaimVerdict, RunDocument } from "../../history/run-document.ts";
 import { type Series, type StageSeries, sumOf } from "../../history/series.ts";
@@ -78,7 +75,6 @@ const small = (run: RunDocument, whole: StageSeries, at: number): Markup => {
 const strip = (run: RunDocument, drawn: readonly StageSeries[]): Markup =>
   html`<h2>Every stage</h2><p class="small muted">A line shows what was offered, each on a scale of its own; the layers beneath show what came of it; a band is a fault.</p><ul class="strip">${drawn.map((one, at) => small(run, one, at))}</ul>`;
 
-/** `null` where nothing is worth drawing. */
 export const headline = (run: RunDocument, series: Series, found: Found): Markup | null => {
   const charts = [
     found.gate === undefined || found.gate.length === 0 ? null : gateChart(found.gate, "gate-ratios"),

@@ -27,7 +27,6 @@ const SHAPES: Readonly<Record<ClaimVerdict, string>> = {
   pass: "M3 8.5L6.5 12L13 4.5",
 };
 
-/** `size` in CSS pixels. */
 export const sign = (verdict: ClaimVerdict, size: number): Markup =>
   html`<svg class="sign ${verdict}" width="${size}" height="${size}" viewBox="0 0 16 16" aria-hidden="true"><path d="${SHAPES[verdict]}"/></svg>`;
 

@@ -56,7 +56,6 @@ const stageBlock = (stage: string, a: Recorded, b: Recorded, id: string, isOpen:
   });
 };
 
-/** A whole HTML document. */
 export const htmlOverlay = (a: Recorded, b: Recorded): string => {
   const drawn = a.series.stages.filter(isDrawn(a.document.stages)).map(({ stage }) => stage);
   const shared = drawn.filter((stage) => b.series.stages.some((one) => one.stage === stage));

@@ -87,7 +87,6 @@ const LISTED_MAX = 3;
 const moment = (ms: number): string => (ms === 0 ? "0 s" : duration(ms));
 const when = (fault: FaultRecord): string => `${moment(fault.started_ms)} to ${moment(fault.ended_ms)}`;
 
-/** A fault that took no effect is an empty, dashed frame. */
 const faultBar = (fault: FaultRecord, spanMs: number): Markup => {
   const width = percent(Math.max(fault.ended_ms - fault.started_ms, spanMs / 200), spanMs);
   const kind = fault.took_effect ? "fault" : "fault-without-effect";

@@ -1,6 +1,6 @@
 /**
  * `report.html`: one page that holds all it shows. It loads nothing and runs nothing but one script of its own, which its
- * policy names by its hash and without which it is whole. It opens from a file, in light and dark, on a phone, on paper. The verdict stands first, then why, then what was not judged.
+ * policy names by its hash and without which it is whole. The verdict stands first, then why, then what was not judged.
  */
 import type { RunDocument } from "../../history/run-document.ts";
 import type { Series } from "../../history/series.ts";

@@ -21,7 +21,6 @@ const textOf = (part: Part): string => {
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.reduce((text, string, i) => text + textOf(parts[i - 1] ?? null) + string));
 
-/** A section of the page. */
 export const card = (id: string, title: string, ...body: Part[]): Markup =>
   html`<section class="card" id="${id}"><h2>${title}</h2>${body}</section>`;
 
@@ -45,6 +44,5 @@ export const facts = (style: string, all: readonly (readonly [name: string, text
   return html`<dl class="facts${style}">${shown.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>`;
 };
 
-/** Ids of claims and of calls, or outcomes. */
 export const codes = (texts: readonly string[], style = ""): Markup =>
   html`<ul class="ids${style}">${texts.map((text) => html`<li><code>${text}</code></li>`)}</ul>`;

@@ -4,7 +4,6 @@ import { PAGE_SCRIPT, PAGE_SCRIPT_HASH } from "../charts/page-script.ts";
 import { PAGE_STYLE } from "./html-style.ts";
 import { html, Markup } from "./markup.ts";
 
-/** A whole HTML document. */
 export const pageShell = (title: string, body: Markup, hasCharts: boolean): string => {
   const script = hasCharts ? html`<script>${new Markup(PAGE_SCRIPT)}</script>` : null;
   const runs = new Markup(hasCharts ? ` script-src '${PAGE_SCRIPT_HASH}';` : "");
